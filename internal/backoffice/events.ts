@@ -11,7 +11,7 @@ import {
   readEvent,
   readPayload as readStoredPayload,
 } from '#internal/events/index.ts'
-import { HeaderRules, ingestEvent, secretHeaders } from '#internal/intake/index.ts'
+import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent } from '#internal/replays/index.ts'
 import { neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
@@ -155,8 +155,6 @@ export interface AppendedEvent {
   readonly payload: string
 }
 
-const headerRules = new HeaderRules(secretHeaders)
-
 /** Ingests an event of another service. The audit entry is written before the event; a repeat writes none. */
 async function append(
   parts: DeskParts,
@@ -167,7 +165,7 @@ async function append(
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock, onAppended, onTrouble, retentionDefaults } = parts
   const ingest: Parameters<typeof ingestEvent>[0] = {
-    ...{ headerRules, retentionDefaults },
+    retentionDefaults,
     storing: {
       pool,
       // If the notification is lost, a forwarder finds the event by polling.

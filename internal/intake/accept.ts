@@ -4,7 +4,7 @@ import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
 import type { CertificateStore } from './certificates/store.ts'
-import { createReceivedEvent, type HeaderRules, hopsMax, hopsOf, keptHeaders } from './event.ts'
+import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
 import { type Normalization, type RefusalCause, readCall } from './provider.ts'
@@ -38,7 +38,6 @@ export interface AcceptContext {
   readonly clock: Clock
   /** Maximum distance of a signed time from the clock, in both directions. */
   readonly signatureAgeMsMax: number
-  readonly headerRules: HeaderRules
   /** Checks the tenant's event limits, from memory. */
   checkLimits(tenant: DirectoryTenant): EventVerdict
   /** Retention of tenants that do not set it; read per call. */
@@ -75,7 +74,7 @@ export async function acceptWebhook(
     tenant,
     provider: provider.name,
     event: read,
-    headers: keptHeaders(headers, context.headerRules, simulationId),
+    headers: keptHeaders(headers, simulationId),
     receivedAtMs,
     state,
     overLimit: limits.kind === 'over',

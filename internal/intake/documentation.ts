@@ -3,159 +3,15 @@ import {
   type AnswerDoc,
   type Example,
   type Examples,
-  type JsonSchema,
   named,
   type Operation,
   type Parameter,
 } from '#internal/http/index.ts'
 import { providerAliases, providerNames } from '#internal/tenants/index.ts'
 import { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
-
-/** A provider's header under all of its names: any one is enough, and several must be equal. */
-interface ProviderHeader {
-  readonly provider: string
-  readonly names: readonly string[]
-  readonly description: string
-  readonly schema: JsonSchema
-}
-
-const text: JsonSchema = { type: 'string', minLength: 1 }
-const eventId: JsonSchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[^\\s,]+$' }
-const timedSignature: JsonSchema = {
-  type: 'string',
-  maxLength: 4096,
-  pattern: '^t=[0-9]{1,12}(,[^=,]+=[^=,]*)+$',
-}
-const timed =
-  '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` is an HMAC-SHA256 of `<t>.<body>`, and one must match.'
-const threeNames = (name: string) => [`X-Storefront-${name}`, `X-Shopify-${name}`, `Shopify-${name}`]
-
-const walletNames = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
-
-const providerHeaders: readonly ProviderHeader[] = [
-  {
-    provider: 'card',
-    names: ['Card-Signature', 'Stripe-Signature'],
-    description: `Required. ${timed} The key is the whole secret, \`whsec_\` included.`,
-    schema: timedSignature,
-  },
-  {
-    provider: 'generic',
-    names: ['X-Service-Signature'],
-    description: `Required, unless the call is signed as Standard Webhooks. ${timed} The key is the whole secret.`,
-    schema: timedSignature,
-  },
-  {
-    provider: 'generic',
-    names: ['X-Service-Event-Id'],
-    description: 'Event id, where the body has none. Not covered by `X-Service-Signature`.',
-    schema: eventId,
-  },
-  {
-    provider: 'generic',
-    names: ['webhook-signature'],
-    description:
-      'Standard Webhooks: `v1,<base64>[ v1,…]`, each is an HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret, and one must match. Not together with `X-Service-Signature`.',
-    schema: { type: 'string', maxLength: 4096, pattern: '^[^, ]+,[^, ]+( [^, ]+,[^, ]+)*$' },
-  },
-  {
-    provider: 'generic',
-    names: ['webhook-id'],
-    description: 'Event id. Required with `webhook-signature`.',
-    schema: eventId,
-  },
-  {
-    provider: 'generic',
-    names: ['webhook-timestamp'],
-    description: 'Unix time in seconds. Required with `webhook-signature`.',
-    schema: { type: 'string', pattern: '^[0-9]{1,12}$' },
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Hmac-Sha256'),
-    description: 'Required. HMAC-SHA256 of the body under the whole secret, in base64.',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9+/]{43}=$' },
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Webhook-Id'),
-    description: 'Required. Event id, by which duplicates are detected.',
-    schema: eventId,
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Topic'),
-    description: 'Raw type, such as `orders/create`; with an `Action` header its first half.',
-    schema: { ...text, maxLength: 255 },
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Action'),
-    description: 'Second half of the raw type, in the vendor’s newer Events.',
-    schema: { ...text, maxLength: 255 },
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Shop-Domain'),
-    description: 'Must equal the tenant’s configured shop, where one is set.',
-    schema: { ...text, maxLength: 255 },
-  },
-  {
-    provider: 'storefront',
-    names: threeNames('Triggered-At'),
-    description: 'Time of the event. A malformed one is ignored.',
-    schema: { type: 'string', format: 'date-time' },
-  },
-  {
-    provider: 'codehost',
-    names: ['X-Codehost-Signature-256', 'X-Hub-Signature-256'],
-    description: 'Required. `sha256=<hex>`: HMAC-SHA256 of the body as received, form or JSON.',
-    schema: { type: 'string', pattern: '^sha256=[0-9a-fA-F]{64}$' },
-  },
-  {
-    provider: 'codehost',
-    names: ['X-Codehost-Delivery', 'X-GitHub-Delivery'],
-    description: 'Required. Event id, by which duplicates are detected.',
-    schema: eventId,
-  },
-  {
-    provider: 'codehost',
-    names: ['X-Codehost-Event', 'X-GitHub-Event'],
-    description: 'Raw type, such as `push`; the body’s `action` is appended: `pull_request.closed`.',
-    schema: { ...text, maxLength: 255 },
-  },
-  {
-    provider: 'wallet',
-    names: walletNames('Transmission-Id'),
-    description: 'Required. Part of the signed text `<id>|<time>|<webhook id>|<CRC-32 of the body>`.',
-    schema: { ...text, maxLength: 128, pattern: '^[!-{}~]+$' },
-  },
-  {
-    provider: 'wallet',
-    names: walletNames('Transmission-Time'),
-    description: 'Required. Time of the first transmission; part of the signed text.',
-    schema: { type: 'string', format: 'date-time' },
-  },
-  {
-    provider: 'wallet',
-    names: walletNames('Transmission-Sig'),
-    description: 'Required. Signature in base64.',
-    schema: { ...text, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
-  },
-  {
-    provider: 'wallet',
-    names: walletNames('Auth-Algo'),
-    description: 'Required. `SHA256withRSA`, in any case.',
-    schema: { ...text, pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$' },
-  },
-  {
-    provider: 'wallet',
-    names: walletNames('Cert-Url'),
-    description:
-      'Required. URL of the certificate, at a host of the vendor for the tenant’s environment. While it cannot be fetched, the call is 503.',
-    schema: { type: 'string', format: 'uri', maxLength: 512, pattern: '^https://' },
-  },
-]
+import type { RefusalCause } from './provider.ts'
+import type { ProviderHeader } from './provider-header.ts'
+import { providers } from './providers/registry.ts'
 
 const hops: Parameter = {
   name: 'Latchkey-Hops',
@@ -166,9 +22,14 @@ const hops: Parameter = {
   schema: { type: 'integer', minimum: 0 },
 }
 
-const sharedParameters: readonly Parameter[] = [...providerHeaders.flatMap(parametersOf), hops]
+const sharedParameters: readonly Parameter[] = [
+  ...providers.flatMap(({ name, headers }) =>
+    Object.values(headers).flatMap((each) => parametersOf(name, each)),
+  ),
+  hops,
+]
 
-function parametersOf({ provider, names, description, schema }: ProviderHeader): Parameter[] {
+function parametersOf(provider: string, { names, description, schema }: ProviderHeader): Parameter[] {
   return names.map((name) => {
     const others = names.filter((each) => each !== name).map((each) => `\`${each}\``)
     const same = others.length === 0 ? '' : ` Same as ${others.join(' and ')}.`
@@ -266,6 +127,18 @@ const requestBody: Operation['requestBody'] = {
   },
 }
 
+/** Texts of 400 by cause; `invalid signature` for the others. */
+export const invalidTexts: Partial<Record<RefusalCause, string>> = {
+  headers_conflict: 'conflicting headers',
+  event_id_missing: 'missing event id',
+  event_id_malformed: 'invalid event id',
+  event_type_malformed: 'invalid event type',
+  body_not_json: 'invalid payload',
+  body_too_deep: 'payload nested too deeply',
+  body_ambiguous: 'invalid payload',
+}
+const invalidErrors = ['invalid signature', ...new Set(Object.values(invalidTexts))]
+
 const answers: Readonly<Record<number, AnswerDoc>> = {
   200: {
     description: 'The event is stored, or was stored before.',
@@ -303,27 +176,13 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
       properties: {
         error: {
           type: 'string',
-          enum: [
-            'invalid signature',
-            'conflicting headers',
-            'missing event id',
-            'invalid event id',
-            'invalid event type',
-            'invalid payload',
-            'payload nested too deeply',
-          ],
+          enum: invalidErrors,
         },
       },
     }),
-    examples: {
-      invalid_signature: { value: { error: 'invalid signature' } },
-      conflicting_headers: { value: { error: 'conflicting headers' } },
-      missing_event_id: { value: { error: 'missing event id' } },
-      invalid_event_id: { value: { error: 'invalid event id' } },
-      invalid_event_type: { value: { error: 'invalid event type' } },
-      invalid_payload: { value: { error: 'invalid payload' } },
-      payload_nested_too_deeply: { value: { error: 'payload nested too deeply' } },
-    },
+    examples: Object.fromEntries(
+      invalidErrors.map((error) => [error.replaceAll(' ', '_'), { value: { error } }]),
+    ),
   },
 }
 

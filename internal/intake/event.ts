@@ -3,6 +3,7 @@ import type { EventStateAtReceipt, ReceivedEvent } from '#internal/events/index.
 import { isCredentialHeader } from '#internal/redaction/index.ts'
 import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/tenants/index.ts'
 import type { ProviderEvent } from './provider.ts'
+import { providers } from './providers/registry.ts'
 
 /** A normalized call with the facts of its receipt. */
 export interface Receipt {
@@ -71,14 +72,11 @@ export function hopsOf(headers: Headers): number {
   return /^\d{1,3}$/.test(text) ? Number(text) : hopsMax
 }
 
-/**
- * Selects the headers that are stored and forwarded, as JSON: without credentials, signatures and `latchkey-…`, with the hop count
- * incremented. Bounded by the server's limit for request heads.
- */
-export function keptHeaders(headers: Headers, rules: HeaderRules, simulationId?: string): string {
+/** Returns the headers that are kept, as JSON, with the hop count incremented. Bounded by the server's limit for request heads. */
+export function keptHeaders(headers: Headers, simulationId?: string): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
-    if (rules.keeps(name)) kept[name] = value
+    if (keepsHeader(name)) kept[name] = value
   })
   kept[hopsHeader] = String(hopsOf(headers) + 1)
   if (simulationId !== undefined) kept[simulationHeader] = simulationId
@@ -95,25 +93,20 @@ const hopByHop = new Set([
   'upgrade',
   'proxy-connection',
 ])
-const cachedNamesMax = 1_000
+const secretHeaders: ReadonlySet<string> = new Set(providers.flatMap((each) => each.secretHeaders))
+/** Memo of `keepsHeader`, since every call has the same few names. */
+const keptNames = new Map<string, boolean>()
+const keptNamesMax = 1_000
 
-/** Decides by name whether a header is kept. Caches its answers, since every call has the same few names. */
-export class HeaderRules {
-  readonly #secretHeaders: ReadonlySet<string>
-  readonly #answers = new Map<string, boolean>()
-
-  /** @param secretHeaders lowercase names of headers with a provider's signature or credential */
-  constructor(secretHeaders: ReadonlySet<string>) {
-    this.#secretHeaders = secretHeaders
-  }
-
-  /** @param name in lower case */
-  keeps(name: string): boolean {
-    const known = this.#answers.get(name)
-    if (known !== undefined) return known
-    const isSecret = this.#secretHeaders.has(name) || isCredentialHeader(name)
-    const answer = !isSecret && !hopByHop.has(name) && !name.startsWith('latchkey-')
-    if (this.#answers.size < cachedNamesMax) this.#answers.set(name, answer)
-    return answer
-  }
+/**
+ * Returns whether a header is stored and forwarded: no credential, no provider's signature, not hop-by-hop, not `latchkey-…`. Pure.
+ * @param name in lower case
+ */
+export function keepsHeader(name: string): boolean {
+  const known = keptNames.get(name)
+  if (known !== undefined) return known
+  const isSecret = secretHeaders.has(name) || isCredentialHeader(name)
+  const isKept = !isSecret && !hopByHop.has(name) && !name.startsWith('latchkey-')
+  if (keptNames.size < keptNamesMax) keptNames.set(name, isKept)
+  return isKept
 }

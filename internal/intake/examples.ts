@@ -33,18 +33,24 @@ const dispute = {
 const disputeSignature = `t=${exampleSignedAt},v1=17215200149da84e14e280275991a6830550c90be3bf0ba556191dd30cf9b6c8`
 
 const order = { id: 450789469, name: '#1001', currency: 'USD', total_price: '403.00' }
-const orderSignature = 'puIg9YUAqVMO11Rr8O5LzvIQRvhPHN5jT9PnskUPPjk='
-const orderId = 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043'
-const shop = 'acme.myshopify.com'
-const orderedAt = '2026-11-10T08:40:00.000Z'
+const orderHeaders = (prefix: string) => ({
+  [`${prefix}-Hmac-Sha256`]: 'puIg9YUAqVMO11Rr8O5LzvIQRvhPHN5jT9PnskUPPjk=',
+  [`${prefix}-Webhook-Id`]: 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043',
+  [`${prefix}-Topic`]: 'orders/create',
+  [`${prefix}-Shop-Domain`]: 'acme.myshopify.com',
+  [`${prefix}-Triggered-At`]: '2026-11-10T08:40:00.000Z',
+})
 
 const push = {
   ref: 'refs/heads/main',
   after: '59b20b8d5c6ff8d09518216e87bdbdc5a0f0c6d2',
   repository: { full_name: 'octo-dev/hello-world' },
 }
-const pushSignature = 'sha256=d4e1040f9300534f750bcd74e6961e494c2f1b8b2eaa64c55fe284abe46df7e2'
-const pushId = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
+const pushHeaders = (signature: string, prefix: string) => ({
+  [signature]: 'sha256=d4e1040f9300534f750bcd74e6961e494c2f1b8b2eaa64c55fe284abe46df7e2',
+  [`${prefix}-Delivery`]: '72d3162e-cc78-11e3-81ab-4c9367dc0958',
+  [`${prefix}-Event`]: 'push',
+})
 
 /**
  * Calls of every provider, to be sent in this order: the second call of an event is the duplicate. The document shows the parts of
@@ -52,9 +58,7 @@ const pushId = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
  */
 export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   generic: {
-    summary: 'Our own format',
-    provider: 'generic',
-    media: json,
+    ...{ summary: 'Our own format', provider: 'generic', media: json, answer: stored },
     headers: {
       'X-Service-Signature': `t=${exampleSignedAt},v1=0c819944d8c78e78543f373fb4b00e430c8a4b592b146a2e8940b7951f8ef234`,
     },
@@ -64,98 +68,54 @@ export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
       occurredAt: '2026-11-10T08:40:00Z',
       data: { invoice: '20417', total: 1250.5 },
     },
-    answer: stored,
   },
   standard: {
     summary: 'Standard Webhooks, as any of its libraries sends',
-    provider: 'generic',
-    media: json,
+    ...{ provider: 'generic', media: json, answer: stored },
     headers: {
       'webhook-id': 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W',
       'webhook-timestamp': String(exampleSignedAt),
       'webhook-signature': 'v1,AlyVd7GMGeCQkqw0bVCtwjhUmrLW97j8ZBRmush6EPw=',
     },
     body: { type: 'contact.created', data: { id: '1f81eb52-5198-4599-803e-771906343485' } },
-    answer: stored,
   },
   card: {
-    summary: 'A dispute',
-    provider: 'card',
-    media: json,
+    ...{ summary: 'A dispute', provider: 'card', media: json, body: dispute, answer: stored },
     headers: { 'Card-Signature': disputeSignature },
-    body: dispute,
-    answer: stored,
   },
   stripe: {
     summary: 'The same dispute under the vendor’s names: a duplicate',
-    provider: 'stripe',
-    media: json,
+    ...{ provider: 'stripe', media: json, body: dispute, answer: duplicate },
     headers: { 'Stripe-Signature': disputeSignature },
-    body: dispute,
-    answer: duplicate,
   },
   shopify: {
     summary: 'An order under the vendor’s names',
-    provider: 'shopify',
-    media: json,
-    headers: {
-      'X-Shopify-Hmac-Sha256': orderSignature,
-      'X-Shopify-Webhook-Id': orderId,
-      'X-Shopify-Topic': 'orders/create',
-      'X-Shopify-Shop-Domain': shop,
-      'X-Shopify-Triggered-At': orderedAt,
-    },
-    body: order,
-    answer: stored,
+    ...{ provider: 'shopify', media: json, body: order, answer: stored },
+    headers: orderHeaders('X-Shopify'),
   },
   storefront: {
     summary: 'The same order under neutral names: a duplicate',
-    provider: 'storefront',
-    media: json,
-    headers: {
-      'X-Storefront-Hmac-Sha256': orderSignature,
-      'X-Storefront-Webhook-Id': orderId,
-      'X-Storefront-Topic': 'orders/create',
-      'X-Storefront-Shop-Domain': shop,
-      'X-Storefront-Triggered-At': orderedAt,
-    },
-    body: order,
-    answer: duplicate,
+    ...{ provider: 'storefront', media: json, body: order, answer: duplicate },
+    headers: orderHeaders('X-Storefront'),
   },
   github: {
     summary: 'A push under the vendor’s names',
-    provider: 'github',
-    media: json,
-    headers: {
-      'X-Hub-Signature-256': pushSignature,
-      'X-GitHub-Delivery': pushId,
-      'X-GitHub-Event': 'push',
-    },
-    body: push,
-    answer: stored,
+    ...{ provider: 'github', media: json, body: push, answer: stored },
+    headers: pushHeaders('X-Hub-Signature-256', 'X-GitHub'),
   },
   codehost: {
     summary: 'The same push under neutral names: a duplicate',
-    provider: 'codehost',
-    media: json,
-    headers: {
-      'X-Codehost-Signature-256': pushSignature,
-      'X-Codehost-Delivery': pushId,
-      'X-Codehost-Event': 'push',
-    },
-    body: push,
-    answer: duplicate,
+    ...{ provider: 'codehost', media: json, body: push, answer: duplicate },
+    headers: pushHeaders('X-Codehost-Signature-256', 'X-Codehost'),
   },
   githubForm: {
     summary: 'A merged pull request, form-encoded',
-    provider: 'github',
-    media: formMedia,
+    ...{ provider: 'github', media: formMedia, answer: stored },
     headers: {
       'X-Hub-Signature-256': 'sha256=c1b1b702e05a06730789207dabc1428332b0202eddd26be2ff8ef387ac12760f',
       'X-GitHub-Delivery': 'a2b3c4d0-cc79-11e3-8f3e-4c9367dc0958',
       'X-GitHub-Event': 'pull_request',
     },
     body: { payload: '{"action":"closed","number":2,"pull_request":{"number":2,"merged":true}}' },
-    answer: stored,
   },
 }

@@ -15,7 +15,7 @@ import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
-import { receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
+import { invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { keptHeaders } from './event.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
@@ -209,16 +209,6 @@ function invalidAnswer(cause: RefusalCause): Answer {
   }
 }
 
-const invalidTexts: Partial<Record<RefusalCause, string>> = {
-  headers_conflict: 'conflicting headers',
-  event_id_missing: 'missing event id',
-  event_id_malformed: 'invalid event id',
-  event_type_malformed: 'invalid event type',
-  body_not_json: 'invalid payload',
-  body_too_deep: 'payload nested too deeply',
-  body_ambiguous: 'invalid payload',
-}
-
 type Refusal = Omit<RefusedCaller, 'kind'>
 
 function noteRefusal(
@@ -235,7 +225,7 @@ function noteRefusal(
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),
-    headers: keptHeaders(head.request.headers, intake.headerRules),
+    headers: keptHeaders(head.request.headers),
     sample: body && isUnsigned(cause) ? sampleOf(body) : null,
   }
   intake.refusedCalls.note(refused)

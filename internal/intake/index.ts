@@ -9,7 +9,6 @@ export {
   createCertificateFetch,
 } from './certificates/store.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
-export { HeaderRules } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export { exampleCalls } from './examples.ts'
 
@@ -18,7 +17,6 @@ export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from
 export { LargeBodies } from './large-bodies.ts'
 export { refusalCauses } from './provider.ts'
 export { signCard } from './providers/card/provider.ts'
-export { secretHeaders } from './providers/registry.ts'
 export {
   createWalletSigner,
   type WalletSigner,

@@ -5,9 +5,7 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { HeaderRules } from './event.ts'
 import { type IngestRequest, ingestEvent } from './ingest.ts'
-import { secretHeaders } from './providers/registry.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -38,7 +36,6 @@ function handIn(
         ...{ pool, wake: () => undefined, onError: () => undefined },
         onStored: (events) => void log.stored?.push(...events),
       },
-      headerRules: new HeaderRules(secretHeaders),
       retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
       beforeStored: async (event) => void log.before?.push(event),
     },
@@ -76,7 +73,7 @@ test('ingestEvent: an error of beforeStored leaves no event', async () => {
   const tenant = tenantWith()
   const beforeStored = () => Promise.reject(new Error('the audit log is away'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
-  const parts = { storing, headerRules: new HeaderRules(secretHeaders), beforeStored }
+  const parts = { storing, beforeStored }
   const request: IngestRequest = {
     ...{
       tenant,

@@ -12,7 +12,7 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { createReceivedEvent, type HeaderRules, hopsHeader } from './event.ts'
+import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
 import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
 /** An event verified elsewhere, to be stored as if its provider had called. */
@@ -33,7 +33,6 @@ export interface IngestRequest {
 /** Dependencies of `ingestEvent`. */
 export interface IngestParts {
   readonly storing: StoreBatchOptions
-  readonly headerRules: HeaderRules
   retentionDefaults(): RetentionDays
   /** Awaited before a new event is stored. If it throws, nothing is stored. */
   beforeStored(event: ReceivedEvent): Promise<void>
@@ -93,14 +92,14 @@ function stateFor({ tenant, provider }: IngestRequest): EventStateAtReceipt | un
 }
 
 function eventOf(
-  { headerRules, retentionDefaults }: IngestParts,
+  { retentionDefaults }: IngestParts,
   request: IngestRequest,
   state: EventStateAtReceipt,
   nowMs: number,
 ): ReceivedEvent {
   const { tenant, provider, sourceEventId, rawType, type, occurredAtMs, payload } = request
   const named = Object.entries(request.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
-  const kept = Object.fromEntries(named.filter(([name]) => headerRules.keeps(name)))
+  const kept = Object.fromEntries(named.filter(([name]) => keepsHeader(name)))
   return createReceivedEvent({
     ...{ tenant, provider, state, receivedAtMs: nowMs },
     event: { kind: 'event', eventId: sourceEventId, rawType, type, occurredAtMs, payload },

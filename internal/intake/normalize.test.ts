@@ -32,7 +32,7 @@ test.each([
   ['an empty header is absent', { 'x-ours': '' }, { kind: 'absent' }],
   ['an empty twin beside a value is a conflict', { 'x-ours': '', 'x-theirs': 'a' }, { kind: 'conflict' }],
 ] as const)('readHeader: %s', (_what, headers, reading) => {
-  expect(readHeader(new Headers(headers as Record<string, string>), headerNames)).toEqual(reading)
+  expect(readHeader(new Headers(headers as Record<string, string>), { names: headerNames })).toEqual(reading)
 })
 
 test('readEventBody: an object is parsed and its text kept as received', () => {

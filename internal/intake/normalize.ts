@@ -1,6 +1,7 @@
 // Parsing steps that the providers' adapters share. All are pure and never throw.
 import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
 import type { CallHeaders, Normalization, RefusalCause } from './provider.ts'
+import type { ProviderHeader } from './provider-header.ts'
 
 /** A value that could not be accepted, with its cause. */
 export interface Refused {
@@ -23,7 +24,7 @@ export type HeaderReading =
  * Reads a header by its neutral name and its vendor's. Different values are a conflict, so that never one is verified and another
  * used. An empty header counts as absent.
  */
-export function readHeader(headers: CallHeaders, names: readonly string[]): HeaderReading {
+export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
   let found: string | undefined
   for (const name of names) {
     const value = headers.get(name)

@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
+import type { ProviderHeader } from './provider-header.ts'
 
 /** Headers of a call; names in any case. Repeated headers read as one value joined by ", ". */
 export interface CallHeaders {
@@ -85,6 +86,8 @@ export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly
 export interface Adapter<Keys> {
   readonly name: ProviderName
   readonly bodyBytesMax: number
+  /** Headers that the adapter reads, for the public contract. */
+  readonly headers: Readonly<Record<string, ProviderHeader>>
   /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
   /** Checks the signature over the raw bytes in constant time. Refuses anything unknown or undecodable; never throws. */

@@ -4,11 +4,9 @@ import {
   Callers,
   EventQueue,
   type EventQueueOptions,
-  HeaderRules,
   type Intake,
   LargeBodies,
   RefusedCalls,
-  secretHeaders,
   webhookRoutes,
 } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -51,7 +49,6 @@ export function openIntakeLab(
     refusedCalls: new RefusedCalls(pool, systemClock),
     clock: systemClock,
     signatureAgeMsMax: 300_000,
-    headerRules: new HeaderRules(secretHeaders),
     checkLimits: () => ({ kind: 'free' }),
     retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
     sourceAddressOf: () => null,

@@ -1,6 +1,6 @@
 import { systemClock } from '#internal/base/index.ts'
 import { storeBatch } from '#internal/events/index.ts'
-import { Callers, HeaderRules, LargeBodies, secretHeaders } from '#internal/intake/index.ts'
+import { Callers, LargeBodies } from '#internal/intake/index.ts'
 import {
   chargebackOf,
   type SimulateChargebackRequest,
@@ -68,7 +68,6 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     certificates: { find: async () => ({ kind: 'unavailable' }) },
     clock: systemClock,
     signatureAgeMsMax: 300_000,
-    headerRules: new HeaderRules(secretHeaders),
     checkLimits: () => intake.verdict,
     retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
   }

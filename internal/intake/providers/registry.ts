@@ -8,13 +8,10 @@ import { storefront } from './storefront/provider.ts'
 import { wallet } from './wallet/provider.ts'
 
 /** All providers with an adapter: one folder each, one line here. */
-export const providers: readonly AnyProvider[] = [card, storefront, codehost, generic, wallet, gateway]
+export const providers: readonly AnyProvider[] = [card, generic, storefront, codehost, wallet, gateway]
 
 /** Finds a provider by its neutral or its vendor's name, in lower case. Returns undefined for an unknown name. */
 export function findProvider(name: string): AnyProvider | undefined {
   const neutral = neutralProviderName(name)
   return providers.find((each) => each.name === neutral)
 }
-
-/** Lowercase names of headers with a provider's signature; never stored or forwarded, for any provider's calls. */
-export const secretHeaders: ReadonlySet<string> = new Set(providers.flatMap((each) => each.secretHeaders))

@@ -12,16 +12,24 @@ import {
   refused,
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import { header, lowerNames, timedSignatureSchema, timedSignatureText } from '../../provider-header.ts'
 import { type HmacKeys, hmacKeys, verifyTimedHeader } from '../../signature.ts'
 import { cardTypes } from './types.ts'
 
-const signatureNames = ['card-signature', 'stripe-signature']
+const headers = {
+  signature: header(
+    ['Card-Signature', 'Stripe-Signature'],
+    `Required. ${timedSignatureText} The key is the whole secret, \`whsec_\` included.`,
+    timedSignatureSchema,
+  ),
+}
 
 /** Adapter of the card provider; its README describes the calls. */
 export const card: Provider<HmacKeys> = {
   name: 'card',
   bodyBytesMax: 1024 * 1024,
-  secretHeaders: signatureNames,
+  headers,
+  secretHeaders: lowerNames(headers.signature),
   // This vendor signs with the whole `whsec_…` text, not with the decoded bytes.
   prepare: hmacKeys,
   verify,
@@ -29,7 +37,7 @@ export const card: Provider<HmacKeys> = {
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
-  const signature = readHeader(call.headers, signatureNames)
+  const signature = readHeader(call.headers, headers.signature)
   if (signature.kind === 'conflict') return refused('headers_conflict')
   return verifyTimedHeader(headerText(signature), call, keys)
 }

@@ -12,43 +12,58 @@ import {
   textAt,
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
 import { decodeHexDigest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
 import { codehostTypes } from './types.ts'
 
-const signatureNames = ['x-codehost-signature-256', 'x-hub-signature-256']
-/** The vendor's older SHA-1 signature accompanies the other; alone it is refused. */
-const sha1SignatureNames = ['x-codehost-signature', 'x-hub-signature']
-const idNames = ['x-codehost-delivery', 'x-github-delivery']
-const eventNames = ['x-codehost-event', 'x-github-event']
+const headers = {
+  signature: header(
+    ['X-Codehost-Signature-256', 'X-Hub-Signature-256'],
+    'Required. `sha256=<hex>`: HMAC-SHA256 of the body as received, form or JSON.',
+    { type: 'string', pattern: '^sha256=[0-9a-fA-F]{64}$' },
+  ),
+  id: header(
+    ['X-Codehost-Delivery', 'X-GitHub-Delivery'],
+    'Required. Event id, by which duplicates are detected.',
+    eventIdSchema,
+  ),
+  event: header(
+    ['X-Codehost-Event', 'X-GitHub-Event'],
+    'Raw type, such as `push`; the body’s `action` is appended: `pull_request.closed`.',
+  ),
+}
+/** The vendor's older signature accompanies the other; alone it is refused. */
+const sha1Signature = { names: ['X-Codehost-Signature', 'X-Hub-Signature'] }
 const scheme = 'sha256='
 
 /** Adapter of the codehost provider; its README describes the calls. */
 export const codehost: Provider<HmacKeys> = {
   name: 'codehost',
   bodyBytesMax: 25 * 1024 * 1024,
-  secretHeaders: [...signatureNames, ...sha1SignatureNames],
+  headers,
+  secretHeaders: lowerNames(headers.signature, sha1Signature),
   prepare: hmacKeys,
   verify,
   normalize,
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
-  const header = readHeader(call.headers, signatureNames)
-  if (header.kind === 'conflict') return refused('headers_conflict')
-  if (header.kind === 'absent') {
-    const hasSha1 = readHeader(call.headers, sha1SignatureNames).kind !== 'absent'
+  const reading = readHeader(call.headers, headers.signature)
+  if (reading.kind === 'conflict') return refused('headers_conflict')
+  if (reading.kind === 'absent') {
+    const hasSha1 = readHeader(call.headers, sha1Signature).kind !== 'absent'
     return hasSha1 ? verdicts.unknown : verdicts.missing
   }
-  if (!header.value.startsWith(scheme))
-    return header.value.includes('=') ? verdicts.unknown : verdicts.malformed
-  const signature = decodeHexDigest(header.value.slice(scheme.length))
+  if (!reading.value.startsWith(scheme))
+    return reading.value.includes('=') ? verdicts.unknown : verdicts.malformed
+  const signature = decodeHexDigest(reading.value.slice(scheme.length))
   if (signature === undefined) return verdicts.malformed
   return isSigned(keys, [call.body], [signature]) ? verdicts.verified : verdicts.mismatch
 }
 
 function normalize(call: ProviderCall): Normalization {
-  const idHeader = readHeader(call.headers, idNames)
-  const event = readHeader(call.headers, eventNames)
+  const idHeader = readHeader(call.headers, headers.id)
+  const event = readHeader(call.headers, headers.event)
   if (idHeader.kind === 'conflict' || event.kind === 'conflict') return refused('headers_conflict')
   const id = readHeaderEventId(headerText(idHeader))
   if (id.kind === 'refused') return id
@@ -66,8 +81,8 @@ function normalize(call: ProviderCall): Normalization {
   })
 }
 
-function readBody({ body, headers }: ProviderCall): EventBody {
-  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
+function readBody({ body, headers: given }: ProviderCall): EventBody {
+  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(given.get('content-type') ?? '')
   if (!isForm) return readEventBody(body)
   const payload = payloadField(decodeUtf8(body) ?? '')
   return payload === undefined ? refused('body_not_json') : readEventText(payload)

@@ -26,6 +26,7 @@ const signatureCharsMax = 4096
 export const gateway: Provider<GatewayKeys> = {
   name: 'gateway',
   bodyBytesMax: 1024 * 1024,
+  headers: {},
   secretHeaders: [],
   // Anyone could sign with an empty private key.
   prepare: (secrets) =>

@@ -11,6 +11,13 @@ import {
 } from '../../normalize.ts'
 import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import {
+  eventIdSchema,
+  header,
+  lowerNames,
+  timedSignatureSchema,
+  timedSignatureText,
+} from '../../provider-header.ts'
+import {
   type HmacKeys,
   hmacKeys,
   standardHmacKeys,
@@ -25,15 +32,38 @@ export interface GenericKeys {
   readonly standard: HmacKeys
 }
 
-const signatureName = 'x-service-signature'
+const signatureName = 'X-Service-Signature'
 const standardSignatureName = 'webhook-signature'
-const idNames = ['x-service-event-id', 'webhook-id']
+const either = { names: ['X-Service-Event-Id', 'webhook-id'] }
+const headers = {
+  signature: header(
+    [signatureName],
+    `Required, unless the call is signed as Standard Webhooks. ${timedSignatureText} The key is the whole secret.`,
+    timedSignatureSchema,
+  ),
+  id: header(
+    ['X-Service-Event-Id'],
+    'Event id, where the body has none. Not covered by `X-Service-Signature`.',
+    eventIdSchema,
+  ),
+  standardSignature: header(
+    [standardSignatureName],
+    'Standard Webhooks: `v1,<base64>[ v1,…]`, each is an HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret, and one must match. Not together with `X-Service-Signature`.',
+    { type: 'string', maxLength: 4096, pattern: '^[^, ]+,[^, ]+( [^, ]+,[^, ]+)*$' },
+  ),
+  standardId: header(['webhook-id'], 'Event id. Required with `webhook-signature`.', eventIdSchema),
+  standardTime: header(['webhook-timestamp'], 'Unix time in seconds. Required with `webhook-signature`.', {
+    type: 'string',
+    pattern: '^[0-9]{1,12}$',
+  }),
+}
 
 /** Adapter of the generic provider: Latchkey's own format, or Standard Webhooks. */
 export const generic: Provider<GenericKeys> = {
   name: 'generic',
   bodyBytesMax: 1024 * 1024,
-  secretHeaders: [signatureName, standardSignatureName],
+  headers,
+  secretHeaders: lowerNames(headers.signature, headers.standardSignature),
   prepare: (secrets) => ({ service: hmacKeys(secrets), standard: standardHmacKeys(secrets) }),
   verify,
   normalize,
@@ -44,7 +74,7 @@ function verify(call: ProviderCall, keys: GenericKeys): Verification {
   const standard = call.headers.get(standardSignatureName) ?? ''
   // With both schemes in one call it is ambiguous which of them signs `webhook-id`.
   if (service !== '' && standard !== '') return refused('headers_conflict')
-  if (readHeader(call.headers, idNames).kind === 'conflict') return refused('headers_conflict')
+  if (readHeader(call.headers, either).kind === 'conflict') return refused('headers_conflict')
   if (standard === '') return verifyTimedHeader(service, call, keys.service)
   const id = call.headers.get('webhook-id') ?? ''
   // `webhook-id` is signed; the unsigned `x-service-event-id` must not replace it.
@@ -53,13 +83,13 @@ function verify(call: ProviderCall, keys: GenericKeys): Verification {
   return verifyStandardHeaders({ id, time, signature: standard }, call, keys.standard)
 }
 
-function normalize({ headers, body: bytes }: ProviderCall): Normalization {
-  const idHeader = readHeader(headers, idNames)
+function normalize({ headers: given, body: bytes }: ProviderCall): Normalization {
+  const idHeader = readHeader(given, either)
   if (idHeader.kind === 'conflict') return refused('headers_conflict')
   const body = readEventBody(bytes)
   if (body.kind === 'refused') return body
   const idInBody = memberAt(body.value, 'id')
-  if (contradicts(headers, idHeader, idInBody)) return refused('headers_conflict')
+  if (contradicts(given, idHeader, idInBody)) return refused('headers_conflict')
   return makeEvent({
     id: idHeader.kind === 'value' ? readHeaderEventId(idHeader.value) : readEventId(idInBody),
     rawType: memberAt(body.value, 'type'),
@@ -74,8 +104,8 @@ function normalize({ headers, body: bytes }: ProviderCall): Normalization {
  * captured call into many events. In Standard Webhooks the header is signed, so the body's id may differ. Text and numbers are ids;
  * an empty text and other values are not.
  */
-function contradicts(headers: CallHeaders, id: HeaderReading, idInBody: unknown): boolean {
-  const isSignedHeader = (headers.get(standardSignatureName) ?? '') !== ''
+function contradicts(given: CallHeaders, id: HeaderReading, idInBody: unknown): boolean {
+  const isSignedHeader = (given.get(standardSignatureName) ?? '') !== ''
   if (isSignedHeader || id.kind !== 'value') return false
   const isId = typeof idInBody === 'number' || (typeof idInBody === 'string' && idInBody !== '')
   return isId && String(idInBody) !== id.value

@@ -10,56 +10,67 @@ import {
   refused,
 } from '../../normalize.ts'
 import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
 import { decodeBase64Digest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
 import { storefrontTypes } from './types.ts'
 
 /** Names of a header: neutral, the vendor's, and that of the vendor's newer Events. */
-const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
+const named = (name: string) => [`X-Storefront-${name}`, `X-Shopify-${name}`, `Shopify-${name}`]
 
-const signatureNames = twins('hmac-sha256')
-const shopNames = twins('shop-domain')
-const idNames = twins('webhook-id')
-const topicNames = twins('topic')
-const actionNames = twins('action')
-const timeNames = twins('triggered-at')
+const headers = {
+  signature: header(
+    named('Hmac-Sha256'),
+    'Required. HMAC-SHA256 of the body under the whole secret, in base64.',
+    { type: 'string', pattern: '^[A-Za-z0-9+/]{43}=$' },
+  ),
+  id: header(named('Webhook-Id'), 'Required. Event id, by which duplicates are detected.', eventIdSchema),
+  topic: header(named('Topic'), 'Raw type, such as `orders/create`; with an `Action` header its first half.'),
+  action: header(named('Action'), 'Second half of the raw type, in the vendor’s newer Events.'),
+  shop: header(named('Shop-Domain'), 'Must equal the tenant’s configured shop, where one is set.'),
+  time: header(named('Triggered-At'), 'Time of the event. A malformed one is ignored.', {
+    type: 'string',
+    format: 'date-time',
+  }),
+}
 
 /** Adapter of the storefront provider; its README describes the calls. */
 export const storefront: Provider<HmacKeys> = {
   name: 'storefront',
   bodyBytesMax: 1024 * 1024,
-  secretHeaders: signatureNames,
+  headers,
+  secretHeaders: lowerNames(headers.signature),
   prepare: hmacKeys,
   verify,
   normalize,
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
-  const header = readHeader(call.headers, signatureNames)
-  if (header.kind === 'conflict') return refused('headers_conflict')
-  if (header.kind === 'absent') return verdicts.missing
-  const signature = decodeBase64Digest(header.value)
+  const reading = readHeader(call.headers, headers.signature)
+  if (reading.kind === 'conflict') return refused('headers_conflict')
+  if (reading.kind === 'absent') return verdicts.missing
+  const signature = decodeBase64Digest(reading.value)
   if (signature === undefined) return verdicts.malformed
   if (!isSigned(keys, [call.body], [signature])) return verdicts.mismatch
   return isOwnShop(call) ? verdicts.verified : refused('shop_mismatch')
 }
 
 /** Checks the shop's name: one app's secret signs for every shop that installed it. */
-function isOwnShop({ headers, settings }: ProviderCall): boolean {
+function isOwnShop({ headers: given, settings }: ProviderCall): boolean {
   const own = settings.storefront?.shopDomain
   if (own === undefined) return true
-  const shop = readHeader(headers, shopNames)
+  const shop = readHeader(given, headers.shop)
   return shop.kind === 'value' && shop.value.toLowerCase() === own
 }
 
-function normalize({ headers, body: bytes }: ProviderCall): Normalization {
-  const idHeader = readHeader(headers, idNames)
-  const topic = readTopic(headers)
+function normalize({ headers: given, body: bytes }: ProviderCall): Normalization {
+  const idHeader = readHeader(given, headers.id)
+  const topic = readTopic(given)
   if (idHeader.kind === 'conflict' || topic.kind === 'conflict') return refused('headers_conflict')
   const id = readHeaderEventId(headerText(idHeader))
   if (id.kind === 'refused') return id
   const body = readEventBody(bytes)
   if (body.kind === 'refused') return body
-  const triggeredAt = readHeader(headers, timeNames)
+  const triggeredAt = readHeader(given, headers.time)
   return makeEvent({
     id,
     rawType: headerText(topic),
@@ -70,9 +81,9 @@ function normalize({ headers, body: bytes }: ProviderCall): Normalization {
 }
 
 /** Reads `orders/create` from one header (webhooks), or `Product` and `update` from two (Events). */
-function readTopic(headers: CallHeaders): HeaderReading {
-  const topic = readHeader(headers, topicNames)
-  const action = readHeader(headers, actionNames)
+function readTopic(given: CallHeaders): HeaderReading {
+  const topic = readHeader(given, headers.topic)
+  const action = readHeader(given, headers.action)
   if (action.kind === 'conflict') return action
   if (topic.kind !== 'value' || action.kind !== 'value') return topic
   return { kind: 'value', value: `${topic.value}/${action.value}` }

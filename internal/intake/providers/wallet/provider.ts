@@ -21,17 +21,36 @@ import type {
   ProviderCall,
   Verification,
 } from '../../provider.ts'
+import { header, lowerNames } from '../../provider-header.ts'
 import { verdicts } from '../../signature.ts'
 import { walletTypes } from './types.ts'
 
 /** Names of a header: neutral and the vendor's. */
-const twins = (name: string) => [`wallet-${name}`, `paypal-${name}`]
+const named = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
 
-const idNames = twins('transmission-id')
-const timeNames = twins('transmission-time')
-const signatureNames = twins('transmission-sig')
-const algorithmNames = twins('auth-algo')
-const certificateNames = twins('cert-url')
+const headers = {
+  id: header(
+    named('Transmission-Id'),
+    'Required. Part of the signed text `<id>|<time>|<webhook id>|<CRC-32 of the body>`.',
+    { type: 'string', minLength: 1, maxLength: 128, pattern: '^[!-{}~]+$' },
+  ),
+  time: header(
+    named('Transmission-Time'),
+    'Required. Time of the first transmission; part of the signed text.',
+    { type: 'string', format: 'date-time' },
+  ),
+  signature: header(named('Transmission-Sig'), 'Required. Signature in base64.', {
+    ...{ type: 'string', minLength: 1, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
+  }),
+  algorithm: header(named('Auth-Algo'), 'Required. `SHA256withRSA`, in any case.', {
+    ...{ type: 'string', minLength: 1, pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$' },
+  }),
+  certificate: header(
+    named('Cert-Url'),
+    'Required. URL of the certificate, at a host of the vendor for the tenant’s environment. While it cannot be fetched, the call is 503.',
+    { type: 'string', format: 'uri', maxLength: 512, pattern: '^https://' },
+  ),
+}
 
 const algorithm = 'sha256withrsa'
 /** Printable ASCII without `|`, the separator of the signed text. */
@@ -61,7 +80,8 @@ export const walletSources: CertificateSources = {
 export const wallet: CertificateProvider = {
   name: 'wallet',
   bodyBytesMax: 1024 * 1024,
-  secretHeaders: signatureNames,
+  headers,
+  secretHeaders: lowerNames(headers.signature),
   locate,
   trust: (chain, roots) => validateChain(chain, { roots, subject }),
   verify,
@@ -78,8 +98,8 @@ interface Transmission {
   readonly certificateUrl: string
 }
 
-function locate({ headers, settings }: ProviderCall): CertificateLocation {
-  const transmission = readTransmission(headers)
+function locate({ headers: given, settings }: ProviderCall): CertificateLocation {
+  const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
   // Without settings it is unknown which environment may sign for the tenant.
   if (!settings.wallet) return refused('certificate_url_refused')
@@ -121,16 +141,16 @@ function signedText(
 }
 
 /** Parses the five headers before anything is fetched, so that an invalid call costs no fetch. */
-function readTransmission(headers: CallHeaders): Transmission | Refused {
+function readTransmission(given: CallHeaders): Transmission | Refused {
   const texts: string[] = []
-  for (const names of [idNames, timeNames, signatureNames, algorithmNames, certificateNames]) {
-    const reading = readHeader(headers, names)
+  for (const each of Object.values(headers)) {
+    const reading = readHeader(given, each)
     if (reading.kind === 'conflict') return refused('headers_conflict')
     if (reading.kind === 'absent') return refused('signature_missing')
     texts.push(reading.value)
   }
-  const [id = '', time = '', signed = '', named = '', certificateUrl = ''] = texts
-  if (named.toLowerCase() !== algorithm) return refused('scheme_unknown')
+  const [id = '', time = '', signed = '', algorithmName = '', certificateUrl = ''] = texts
+  if (algorithmName.toLowerCase() !== algorithm) return refused('scheme_unknown')
   const atMs = readIsoTime(time)
   const signature = decodeSignature(signed)
   if (atMs === undefined || signature === undefined || !idForm.test(id)) return refused('signature_malformed')
