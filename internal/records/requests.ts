@@ -107,7 +107,6 @@ export const BatchRequest = Type.Object(
   },
   { additionalProperties: false, $id: 'BatchRequest' },
 )
-export type BatchRequest = typeof BatchRequest.static
 
 /** Body of PUT /v1/record. */
 export const SaveRequest = Type.Object(
@@ -135,15 +134,12 @@ export const ExtendRequest = Type.Object(
   { scope, key, lockToken, lockSeconds: Type.Optional(lockSeconds) },
   { additionalProperties: false, $id: 'ExtendRequest' },
 )
-export type ExtendRequest = typeof ExtendRequest.static
 
 /** Query of GET /v1/record. */
 export const FetchQuery = Type.Object({ scope, key }, { additionalProperties: false })
-export type FetchQuery = typeof FetchQuery.static
 
 /** Query of DELETE /v1/record. */
 export const RemoveQuery = Type.Object(
   { scope, key, lockToken: Type.Optional(lockToken) },
   { additionalProperties: false },
 )
-export type RemoveQuery = typeof RemoveQuery.static

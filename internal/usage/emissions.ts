@@ -3,12 +3,11 @@ import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#int
 
 /** Usage reported by another system. */
 export interface UsageEmission {
-  /** The other system's own name for it, unique within the tenant: 1 to 128 printable characters. */
+  /** Id in the other system, unique within the tenant: 1 to 128 printable characters. */
   readonly id: string
   readonly tenantId: TenantId
-  /** Meter, such as `exports.rows`: dotted lowercase, at most 64 characters; `locks` and `events` are reserved. */
+  /** Meter, such as `exports.rows`; `locks` and `events` are reserved. */
   readonly kind: string
-  /** A whole number from 0 up. */
   readonly count: number
   /** Time, ms since the epoch: it counts for that UTC hour. At most 35 days ago and 5 minutes ahead. */
   readonly at: number
@@ -24,18 +23,14 @@ export type UsageRecorded =
 const hourMs = 3_600_000
 const agoMsMax = 35 * 24 * hourMs
 const aheadMsMax = 300_000
-const countMax = 1_000_000_000_000
 const idPattern = /^[^\p{Cc}\p{Cf}]{1,128}$/u
-const kindPattern = /^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$/
-const kindLengthMax = 64
-const ourMeters = ['locks', 'events']
-/** Ids are remembered longer than an emission may lie back, so that none is recorded again. */
+const ownMeters = ['locks', 'events']
+/** Longer than the maximum age of an emission, so that none is recorded again. */
 const rememberedMs = 40 * 24 * hourMs
 
 /**
- * Adds to a tenant's usage of an hour, once for each id: told again, it changes nothing. One statement, so a commit that holds the id
- * holds the amount too; two at once under one id wait for each other.
- * @throws what Postgres throws: repeat it then
+ * Adds to a tenant's usage of an hour, once per id; a repeat changes nothing. One statement commits id and amount together, and
+ * concurrent calls under one id wait for each other. @throws errors of Postgres; repeat the call then
  */
 export async function recordUsage(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -48,7 +43,7 @@ export async function recordUsage(
   const hour = new Date(Math.floor(at / hourMs) * hourMs)
   const { rows } = await connection.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-record',
-    // The share lock lets a deletion wait, so that its purge finds what is added here.
+    // The share lock makes a deletion wait, so that its purge finds these rows.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
              INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
@@ -62,7 +57,7 @@ export async function recordUsage(
   })
   if (rows[0]?.alive !== true) return { kind: 'refused', problem: 'There is no such tenant' }
   if (rows[0].recorded) return { kind: 'recorded' }
-  // Another statement, since the first one's snapshot may be older than what it met.
+  // A second statement, because the snapshot of the first may be older than the conflicting row.
   const before = await connection.query({
     name: 'usage-find-emission',
     text: `SELECT FROM usage_emissions WHERE tenant_id = $1 AND id = $2 AND meter = $3 AND hour = $4 AND amount = $5`,
@@ -71,23 +66,15 @@ export async function recordUsage(
   return { kind: before.rowCount === 1 ? 'known' : 'conflict' }
 }
 
-/**
- * Forgets the ids of emissions that lie so far back that the same could not be recorded any more, at most `rowsMax` (default 5 000).
- * Their amounts stay. By an index; repeating it is safe, also while another does the same. @throws whatever Postgres throws
- */
+/** Removes ids of emissions too old to be recorded again, at most `rowsMax` (default 5 000). Their amounts stay. Idempotent. */
 export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Promise<RemovedRows> {
   const before = new Date(nowMs - rememberedMs)
   return removeOldest(pool, { table: 'usage_emissions', before, ...(rowsMax !== undefined && { rowsMax }) })
 }
 
-function problemWith({ id, kind, count, at }: UsageEmission, nowMs: number): string | undefined {
-  if (!idPattern.test(id)) return 'The id has to be 1 to 128 printable characters'
-  if (kind.length > kindLengthMax || !kindPattern.test(kind))
-    return `The kind has to be dotted lowercase, at most ${kindLengthMax} characters`
-  if (ourMeters.includes(kind)) return `${ourMeters.join(' and ')} are counted by Latchkey itself`
-  if (!(Number.isInteger(count) && count >= 0 && count <= countMax))
-    return `The count has to be a whole number from 0 to ${countMax}`
-  if (!(at >= nowMs - agoMsMax && at <= nowMs + aheadMsMax))
-    return 'The time has to lie within the last 35 days'
+function problemWith({ id, kind, at }: UsageEmission, nowMs: number): string | undefined {
+  if (!idPattern.test(id)) return 'The id must have 1 to 128 printable characters'
+  if (ownMeters.includes(kind)) return `${ownMeters.join(' and ')} are counted by Latchkey itself`
+  if (!(at >= nowMs - agoMsMax && at <= nowMs + aheadMsMax)) return 'The time must be within the last 35 days'
   return undefined
 }

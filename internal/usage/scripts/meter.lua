@@ -23,25 +23,20 @@ local function write_meter(meta_key, m)
   redis.call('SET', meta_key, struct.pack('>ddddddddd', m.f, m.mi, m.mc, m.hi, m.hc, m.me, m.oc, m.by, m.sm) .. m.e)
 end
 
--- End of the UTC month that holds a second: the civil calendar from day counts, as in
--- https://howardhinnant.github.io/date_algorithms.html (civil_from_days and days_from_civil).
+-- End of the UTC month that holds a second.
 local function month_end(sec)
-  local z = math.floor(sec / 86400) + 719468
-  local era = math.floor(z / 146097)
-  local doe = z - era * 146097
-  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
-  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
-  local next_mp = math.floor((5 * doy + 2) / 153) + 1
-  local year = yoe + era * 400
-  if next_mp == 12 then
-    next_mp = 0
-    year = year + 1
+  local function days_to_year(year)
+    local y = year - 1
+    return y * 365 + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) - 719162
   end
-  local next_era = math.floor(year / 400)
-  local next_yoe = year - next_era * 400
-  local next_doy = math.floor((153 * next_mp + 2) / 5)
-  local next_doe = next_yoe * 365 + math.floor(next_yoe / 4) - math.floor(next_yoe / 100) + next_doy
-  return (next_era * 146097 + next_doe - 719468) * 86400
+  local day = math.floor(sec / 86400)
+  local year = 1970 + math.floor(day / 365)
+  while days_to_year(year) > day do year = year - 1 end
+  local ending, leap_day = days_to_year(year), days_to_year(year + 1) - days_to_year(year) - 365
+  for _, days in ipairs({31, 28 + leap_day, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}) do
+    ending = ending + days
+    if ending > day then return ending * 86400 end
+  end
 end
 
 -- Buckets that ended before this minute, since the last sweep.
