@@ -2,18 +2,15 @@ export {
   type ApiError,
   apiError,
   type ErrorCode,
-  type ErrorEnvelope,
   errorCodes,
   errorEnvelope,
   isApiError,
   statusOf,
 } from './api-error.ts'
 export {
-  type Branded,
   createEventId,
   type Day,
   dayAfter,
-  decodeBase32,
   type EventId,
   encodeBase32,
   expiryDayOf,
@@ -34,7 +31,6 @@ export {
   hasRepeatedMember,
   isNestedTooDeep,
   jsonDepthMax,
-  type MemberSpans,
   type Span,
 } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'

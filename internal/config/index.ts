@@ -3,9 +3,7 @@ export {
   configTable,
   didYouMean,
   type Environment,
-  type PrintableConfig,
   printableConfig,
-  type ReadConfig,
   readConfig,
 } from './read.ts'
-export { type ProcessName, processNames } from './settings.ts'
+export type { ProcessName } from './settings.ts'

@@ -1,3 +1,3 @@
 export { type LoopOptions, type Sleep, type SupervisedLoop, sleep, superviseLoop } from './loop.ts'
-export { type RunOptions, runProcess } from './run.ts'
-export type { Scope, Step } from './scope.ts'
+export { runProcess } from './run.ts'
+export type { Scope } from './scope.ts'

@@ -25,26 +25,17 @@ export interface LoopOptions {
   readonly random?: () => number
 }
 
-/** Running loop. */
-export interface SupervisedLoop {
-  /** Starts the next turn now, or right after the current one. Does not shorten the backoff after a failure. */
-  wake(): void
-  /** Runs one turn after the current one. @throws the turn's error, or an Error after `stop` */
-  runOnce(): Promise<void>
-  /** Aborts the current turn's signal, waits for the turn, and starts no other. Idempotent; never rejects. */
-  stop(): Promise<void>
-}
-
 const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 10_000 }
 /** Margin added to the longest regular silence before a loop counts as stuck. */
 const silenceMarginMs = 15_000
 
 /** Starts a loop; its first turn starts immediately. Failed turns are retried with backoff. */
 export function superviseLoop(options: LoopOptions): SupervisedLoop {
-  return new Loop(options)
+  return new SupervisedLoop(options)
 }
 
-class Loop implements SupervisedLoop {
+/** Running loop. */
+export class SupervisedLoop {
   readonly #options: LoopOptions
   readonly #sleep: Sleep
   readonly #stopping = new AbortController()
@@ -64,11 +55,13 @@ class Loop implements SupervisedLoop {
     this.#ended = this.#turnUntilStopped()
   }
 
+  /** Starts the next turn now, or right after the current one. Does not shorten the backoff after a failure. */
   wake(): void {
     this.#woken = true
     this.#endSleep?.()
   }
 
+  /** Runs one turn after the current one. @throws the turn's error, or an Error after `stop` */
   runOnce(): Promise<void> {
     // The failure was reported to its own caller; the next turn starts regardless.
     const turn = this.#lastTurn.catch(() => undefined).then(() => this.#turn())
@@ -76,6 +69,7 @@ class Loop implements SupervisedLoop {
     return turn
   }
 
+  /** Aborts the current turn's signal, waits for the turn, and starts no other. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#endSleep?.()

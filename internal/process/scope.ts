@@ -13,20 +13,7 @@ export interface Step<T> {
 }
 
 /** Resources of a process in opening order. */
-export interface Scope {
-  /** Aborts when shutdown starts. Pass it to waits during start-up. */
-  readonly signal: AbortSignal
-  /** Opens a resource and registers its closer. @throws the error of `open`, or an Error after shutdown has started */
-  open<T>(step: Step<T>): Promise<T>
-  /** Stops the process like a signal. Pass the error if a part failed. Idempotent. */
-  stop(error?: unknown): void
-}
-
-/** Options of closing a scope. */
-export interface ScopeOptions {
-  readonly log: Logger
-  readonly stop: (error?: unknown) => void
-}
+export type Scope = Pick<OwnedScope, 'signal' | 'open' | 'stop'>
 
 interface Opened {
   readonly name: string
@@ -40,19 +27,24 @@ const lastChanceMs = 200
 
 /** Scope that its owner can close. */
 export class OwnedScope implements Scope {
-  readonly #options: ScopeOptions
+  /** Stops the process like a signal. Pass the error if a part failed. Idempotent. */
+  readonly stop: (error?: unknown) => void
+  readonly #log: Logger
   readonly #opened: Opened[] = []
   readonly #opening = new Set<Promise<unknown>>()
   readonly #ending = new AbortController()
 
-  constructor(options: ScopeOptions) {
-    this.#options = options
+  constructor({ log, stop }: { readonly log: Logger; readonly stop: (error?: unknown) => void }) {
+    this.#log = log
+    this.stop = stop
   }
 
+  /** Aborts when shutdown starts. Pass it to waits during start-up. */
   get signal(): AbortSignal {
     return this.#ending.signal
   }
 
+  /** Opens a resource and registers its closer. @throws the error of `open`, or an Error after shutdown has started */
   async open<T>(step: Step<T>): Promise<T> {
     if (this.signal.aborted) throw new Error(`${step.name} is not opened: the process is ending`)
     const startedMs = performance.now()
@@ -60,15 +52,11 @@ export class OwnedScope implements Scope {
     this.#opening.add(opening)
     try {
       const value = await opening
-      this.#options.log.debug({ step: step.name, durationMs: performance.now() - startedMs }, 'opened')
+      this.#log.debug({ step: step.name, durationMs: performance.now() - startedMs }, 'opened')
       return value
     } finally {
       this.#opening.delete(opening)
     }
-  }
-
-  stop(error?: unknown): void {
-    this.#options.stop(error)
   }
 
   /** Closes all resources in reverse order, each within its bound and all within `graceMs`. Never rejects. */
@@ -91,7 +79,7 @@ export class OwnedScope implements Scope {
   }
 
   async #closePart(part: Opened, leftMs: number): Promise<void> {
-    const { log } = this.#options
+    const log = this.#log
     const startedMs = performance.now()
     try {
       const closing = Promise.try(part.close, leftMs).then(() => true)

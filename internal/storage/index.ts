@@ -1,26 +1,5 @@
-export {
-  type BatchBounds,
-  BatchWriter,
-  type BatchWriterOptions,
-  BufferedWriter,
-  type BufferedWriterOptions,
-  type RetryBounds,
-  type RowResult,
-  type RowWrite,
-  retryWithBackoff,
-  takeBatch,
-  writeRows,
-  writeRowsOrThrow,
-} from './batch-writer.ts'
-export {
-  type MigrateLog,
-  type MigrateOptions,
-  type MigrateResult,
-  migrate,
-  schemaVersion,
-  schemaVersionNeeded,
-} from './postgres/migrate.ts'
-export type { Migration } from './postgres/migrations/list.ts'
+export { BatchWriter, BufferedWriter, retryWithBackoff, writeRows, writeRowsOrThrow } from './batch-writer.ts'
+export { migrate } from './postgres/migrate.ts'
 export {
   type ExpiredPartition,
   ensurePartitions,
@@ -44,32 +23,19 @@ export { type PurgeStep, purgeByKey, purgeByPartition } from './postgres/purge.t
 export {
   type RemovedRows,
   type RetentionObserver,
-  type RetentionResult,
   type RetentionStep,
-  type RetentionTurn,
   removeOldest,
   runRetention,
 } from './postgres/retention.ts'
 export { epochMs, int8, orm } from './postgres/schema.ts'
-export {
-  classifySqlError,
-  isMistake,
-  type SqlError,
-  type SqlFailure,
-  type SqlFailureKind,
-  sqlErrorOf,
-  withoutParameters,
-} from './postgres/sql-failure.ts'
+export { classifySqlError, isMistake, sqlErrorOf } from './postgres/sql-failure.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
-export { openRedis, type RedisOptions } from './redis/client.ts'
+export { openRedis, type RedisConnection, type RedisOptions } from './redis/client.ts'
 export {
   type ChannelListener,
-  type RedisConnection,
   type RedisFailure,
-  type RedisServerFacts,
   RedisUnavailable,
 } from './redis/connection.ts'
-export type { KeptReply, RedisDurability } from './redis/durability.ts'
+export type { RedisDurability } from './redis/durability.ts'
 export { defineScript, type RedisScript } from './redis/script.ts'
-export { parseRedisUrl, type RedisAddress } from './redis/url.ts'
 export { type StoreAddress, type StoreTls, TlsFailure } from './tls.ts'

@@ -2,7 +2,8 @@ import { within } from '#internal/base/index.ts'
 import type { Check, CheckResult } from '#internal/telemetry/index.ts'
 import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
 import type { Pool } from './postgres/pool.ts'
-import { type RedisConnection, type RedisServerFacts, RedisUnavailable } from './redis/connection.ts'
+import type { RedisConnection } from './redis/client.ts'
+import { type RedisServerFacts, RedisUnavailable } from './redis/connection.ts'
 import { TlsFailure } from './tls.ts'
 
 const redisMajorMin = 7

@@ -1,36 +1,15 @@
 import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
 /** Treatment of a field by its name. */
-export type Verdict = 'keep' | 'redact' | 'rename'
-
-/** Classifies a field name. */
-export type JudgeName = (name: string) => Verdict
-
-/** Redacts the fields of a log line. Never throws. */
-export type CleanFields = (fields: object, into: Record<string, unknown>) => void
-
-/** Serializes fields as `,"name":value…` if all are plain strings and numbers; otherwise returns undefined. Never throws. */
-export type PrintFlat = (fields: object) => string | undefined
+type Verdict = 'keep' | 'redact' | 'rename'
+type JudgeName = (name: string) => Verdict
 
 /**
  * Names whose values are never logged, beside those that are never shown; compared without case, `-` and `_`, alone or as the end
  * of a longer name.
  */
-export const redactedFieldNames: readonly string[] = [
-  'authorization',
-  'cookie',
-  'apiKey',
-  'lockToken',
-  'token',
-  'body',
-  'payload',
-  'password',
-  'secret',
-  'keyRing',
-  'privateKey',
-  'headers',
-  'stringData',
-]
+const redactedNames =
+  /(?:authorization|cookie|apikey|locktoken|token|body|payload|password|secret|keyring|privatekey|headers|stringdata)$/
 
 const depthMax = 4
 const membersMax = 64
@@ -40,20 +19,14 @@ const censored = '[redacted]'
 /** Names reserved by the log line, so that no field can imitate its time or level. `__proto__` cannot be set as a member. */
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
-/**
- * Creates the name classifier, which caches its results.
- * @throws RangeError for an empty list: a process that redacts nothing must not start
- */
-export function createNameJudge(redactedNames: readonly string[]): JudgeName {
-  const redacted = redactedNames.map(plainName)
-  if (redacted.length === 0 || redacted.includes(''))
-    throw new RangeError('the list of redacted fields is empty')
+/** Creates the name classifier, which caches its results. */
+export function createNameJudge(): JudgeName {
   const verdicts = new Map<string, Verdict>()
   return (name) => {
     const known = verdicts.get(name)
     if (known !== undefined) return known
     const plain = plainName(name)
-    const hidden = plain === 'key' || redacted.some((each) => plain.endsWith(each)) || isSecretName(name)
+    const hidden = plain === 'key' || redactedNames.test(plain) || isSecretName(name)
     const verdict = hidden ? 'redact' : ownNames.has(name) ? 'rename' : 'keep'
     if (verdicts.size < namesRememberedMax) verdicts.set(name, verdict)
     return verdict
@@ -61,10 +34,10 @@ export function createNameJudge(redactedNames: readonly string[]): JudgeName {
 }
 
 /**
- * Creates the redaction of fields. Values under redacted names and secrets inside texts are
- * replaced; depth, members and text are cut at their bounds.
+ * Creates the redaction of a log line's fields. Values under redacted names and secrets inside texts are
+ * replaced; depth, members and text are cut at their bounds. The returned function never throws.
  */
-export function createFieldCleaner(judge: JudgeName): CleanFields {
+export function createFieldCleaner(judge: JudgeName) {
   const cleanMembers = (source: object, into: Record<string, unknown>, depth: number): void => {
     let members = 0
     for (const name of Object.keys(source)) {
@@ -105,7 +78,7 @@ export function createFieldCleaner(judge: JudgeName): CleanFields {
     }
   }
 
-  return (fields, into) => {
+  return (fields: object, into: Record<string, unknown>): void => {
     try {
       cleanMembers(fields, into, 0)
     } catch (error) {
@@ -115,8 +88,11 @@ export function createFieldCleaner(judge: JudgeName): CleanFields {
   }
 }
 
-/** Creates the fast path for lines without anything to redact, such as request lines. */
-export function createFlatPrinter(judge: JudgeName): PrintFlat {
+/**
+ * Creates the fast path for lines such as request lines: `,"name":value…` if all fields are plain strings and numbers, otherwise
+ * undefined. The returned function never throws.
+ */
+export function createFlatPrinter(judge: JudgeName) {
   // Consecutive values of a field are often equal: a route, an outcome.
   const lastOf = new Map<string, { readonly value: string; readonly member: string }>()
   const printMember = (name: string, value: unknown): string | undefined => {
@@ -140,7 +116,7 @@ export function createFlatPrinter(judge: JudgeName): PrintFlat {
     }
     return text
   }
-  return (fields) => {
+  return (fields: object): string | undefined => {
     try {
       return print(fields)
     } catch {

@@ -5,7 +5,6 @@ import {
   checkMetric,
   GaugeSeries,
   HistogramSeries,
-  type LabelValues,
   MetricFamily,
   type Sample,
 } from './metric-family.ts'
@@ -30,19 +29,13 @@ export interface HistogramOptions<Labels extends readonly string[]> extends Metr
 }
 
 /** Counter with labels; `with(values)` returns a series. */
-export interface Counter<Labels extends readonly string[]> {
-  with(...values: LabelValues<Labels>): Pick<CounterSeries, 'inc'>
-}
+type Counter<Labels extends readonly string[]> = Pick<MetricFamily<Labels, CounterSeries>, 'with'>
 
 /** Gauge with labels; `with(values)` returns a series. */
-export interface Gauge<Labels extends readonly string[]> {
-  with(...values: LabelValues<Labels>): Pick<GaugeSeries, 'set' | 'add' | 'hide'>
-}
+type Gauge<Labels extends readonly string[]> = Pick<MetricFamily<Labels, GaugeSeries>, 'with'>
 
 /** Histogram with labels; `with(values)` returns a series. */
-export interface Histogram<Labels extends readonly string[]> {
-  with(...values: LabelValues<Labels>): Pick<HistogramSeries, 'observe'>
-}
+type Histogram<Labels extends readonly string[]> = Pick<MetricFamily<Labels, HistogramSeries>, 'with'>
 
 /** Metrics of one process. Declaring a name twice throws; an invalid name throws RangeError. */
 export interface Metrics {
@@ -69,8 +62,7 @@ export interface MetricsOptions {
  */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry()
-  const add = (name: string, help: string, type: MetricType, samples: () => Sample[]): void =>
-    registry.registerMetric(asMetric(name, help, type, samples))
+  const add: Add = (name, help, type, samples) => registry.registerMetric(asMetric(name, help, type, samples))
 
   const close = collectProcess(add)
   add('latchkey_build_info', 'Which build runs.', 'gauge', () => [
@@ -107,16 +99,14 @@ export function createMetrics(options: MetricsOptions): Metrics {
   }
 }
 
-/** Metric types in use. */
-export type MetricType = 'counter' | 'gauge' | 'histogram'
+type MetricType = 'counter' | 'gauge' | 'histogram'
+type Add = (name: string, help: string, type: MetricType, samples: () => Sample[]) => void
 
 /** prom-client renders whatever has `get()`; its types know its own classes only. */
 function asMetric(name: string, help: string, type: MetricType, samples: () => Sample[]): Metric {
   const metric = { name, help, type, get: async () => ({ name, help, type, values: samples() }) }
   return metric as unknown as Metric
 }
-
-type Add = (name: string, help: string, type: 'counter' | 'gauge', samples: () => Sample[]) => void
 
 const lagResolutionMs = 20
 
@@ -154,26 +144,16 @@ export function collectProcess(add: Add): () => void {
   }
 }
 
-/** Declares metrics without labels and returns their only series. */
-export interface UnlabelledMetrics {
-  /** Exposed as 0 from the start. */
-  counter(name: string, help: string): ReturnType<Counter<readonly []>['with']>
-  /** Read at each scrape; `read` must be cheap and must not throw. */
-  gauge(name: string, help: string, read: () => number): void
-  histogram(
-    name: string,
-    help: string,
-    buckets: readonly number[],
-  ): ReturnType<Histogram<readonly []>['with']>
-}
-
 /** Returns the short form for metrics without labels. The same naming rules apply. */
-export function unlabelled(metrics: Metrics): UnlabelledMetrics {
+export function unlabelled(metrics: Metrics) {
   return {
-    counter: (name, help) => metrics.counter({ name, help, labels: [] }).with(),
-    gauge(name, help, read) {
+    /** Exposed as 0 from the start. */
+    counter: (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with(),
+    /** Read at each scrape; `read` must be cheap and must not throw. */
+    gauge(name: string, help: string, read: () => number): void {
       metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
     },
-    histogram: (name, help, buckets) => metrics.histogram({ name, help, labels: [], buckets }).with(),
+    histogram: (name: string, help: string, buckets: readonly number[]) =>
+      metrics.histogram({ name, help, labels: [], buckets }).with(),
   }
 }

@@ -1,28 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { Pool, PoolClient } from 'pg'
+import type { Logger } from '#internal/telemetry/index.ts'
 import { type Migration, migrations as ownMigrations } from './migrations/list.ts'
-
-/** Logger of `migrate`, compatible with pino. */
-export interface MigrateLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-}
 
 /** Options of `migrate`. */
 export interface MigrateOptions {
-  readonly log: MigrateLog
+  readonly log: Pick<Logger, 'info' | 'warn'>
   /** Maximum wait for another migrating process. Default 60 s. */
   readonly lockTimeoutMs?: number
-  /** Bound of one migration, default 10 min. */
-  readonly migrationTimeoutMs?: number
   /** Other steps than the product's, for tests. */
   readonly migrations?: readonly Migration[]
-}
-
-/** Schema version before and after `migrate`. */
-export interface MigrateResult {
-  readonly versionBefore: number
-  readonly versionAfter: number
 }
 
 /** The version that this build's statements need; a process is ready only once `schemaVersion` has reached it. */
@@ -36,7 +23,7 @@ const advisoryLock = 7_205_759_403_792_793
  * works and the others then find nothing to do. Fails without changes if the lock is not free in time, or if an applied
  * step's text differs from ours. A database that is ahead of this build is left alone, with a warning. Safe to repeat.
  */
-export async function migrate(pool: Pool, options: MigrateOptions): Promise<MigrateResult> {
+export async function migrate(pool: Pool, options: MigrateOptions) {
   const steps = options.migrations ?? ownMigrations
   const client = await pool.connect()
   let broken: Error | undefined
@@ -47,7 +34,7 @@ export async function migrate(pool: Pool, options: MigrateOptions): Promise<Migr
     await prepareSession(client, options)
     const versionBefore = await verifyApplied(client, steps, options.log)
     for (const step of steps.filter(({ version }) => version > versionBefore)) {
-      await applyStep(client, step, options.migrationTimeoutMs ?? 600_000)
+      await applyStep(client, step)
       options.log.info({ version: step.version, name: step.name }, 'migration applied')
     }
     return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
@@ -88,35 +75,35 @@ async function prepareSession(client: PoolClient, options: MigrateOptions): Prom
 async function verifyApplied(
   client: PoolClient,
   steps: readonly Migration[],
-  log: MigrateLog,
+  log: MigrateOptions['log'],
 ): Promise<number> {
   const { rows } = await client.query<{ version: number; name: string; checksum: string }>(
     'SELECT version, name, checksum FROM schema_migrations ORDER BY version',
   )
   for (const row of rows) {
     const step = steps[row.version - 1]
-    if (step === undefined) continue
-    if (row.checksum === checksumOf(step)) continue
+    if (step === undefined || row.checksum === checksumOf(step)) continue
     throw new Error(
       `migration ${row.version} (${row.name}) was applied with another text: use the build that applied it, or a new database (for npm run dev: without its folder, .latchkey)`,
     )
   }
   const version = rows.at(-1)?.version ?? 0
-  if (version > steps.length) {
+  if (version > steps.length)
     log.warn({ version, known: steps.length }, 'the database is ahead of this build')
-  }
   return version
 }
 
-async function applyStep(client: PoolClient, step: Migration, timeoutMs: number): Promise<void> {
+const stepMsMax = 600_000
+
+async function applyStep(client: PoolClient, step: Migration): Promise<void> {
   await run(client, 'BEGIN', 10_000)
-  await run(client, step.sql, timeoutMs)
+  await run(client, step.sql, stepMsMax)
   await client.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [
     step.version,
     step.name,
     checksumOf(step),
   ])
-  await run(client, 'COMMIT', timeoutMs)
+  await run(client, 'COMMIT', stepMsMax)
 }
 
 /** Runs text that may hold several statements, with a bound of its own instead of the pool's. */

@@ -3,7 +3,6 @@ import { Deadlines } from '#internal/base/index.ts'
 import { type StoreAddress, TlsFailure, tlsReader } from '../tls.ts'
 import {
   type ChannelListener,
-  type RedisConnection,
   type RedisFailure,
   type RedisServerFacts,
   RedisUnavailable,
@@ -49,7 +48,10 @@ export function openRedis(options: RedisOptions): RedisConnection {
   return new Connection((onError) => createDriver({ ...address, readTls }, onError), options)
 }
 
-class Connection implements RedisConnection {
+/** Connection to a standalone Redis, a master behind Sentinels, or a Cluster. Reconnects until `close`. */
+export type RedisConnection = Pick<Connection, keyof Connection>
+
+class Connection {
   readonly #driver: RedisDriver
   readonly #deadlines: Deadlines
   readonly #onRefused: ((reason: RedisFailure) => void) | undefined
@@ -66,6 +68,10 @@ class Connection implements RedisConnection {
     this.#onRefused = options.onRefused
   }
 
+  /**
+   * Runs a script in one round trip. All keys share one hash tag.
+   * @throws RedisUnavailable within the connection's deadline; the script may still have run
+   */
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const key = keys[0] ?? ''
     const command = ['EVALSHA', script.sha, String(keys.length), ...keys, ...args]
@@ -78,11 +84,18 @@ class Connection implements RedisConnection {
     )
   }
 
+  /** Reads plain values in one round trip, null for a missing key. All keys share one hash tag. @throws RedisUnavailable */
   read(keys: readonly string[]): Promise<readonly (string | null)[]> {
     const values = this.#bounded(() => this.#driver.send(keys[0] ?? '', ['MGET', ...keys]))
     return values as Promise<readonly (string | null)[]>
   }
 
+  /**
+   * Runs a script, waits until one replica has its writes, and reads the server's durability, in one round trip on one
+   * connection. The wait blocks later commands of the connection, so use a separate one.
+   * @param waitMs maximum wait, below the connection's deadline; 0 for no wait, such as without replicas
+   * @throws RedisUnavailable within the connection's deadline; the script may still have run
+   */
   async evaluateKept(
     script: RedisScript,
     keys: readonly string[],
@@ -102,32 +115,43 @@ class Connection implements RedisConnection {
     return parseKept(replies, waitMs)
   }
 
+  /** Reads the durability of the server that holds `key`. @throws RedisUnavailable */
   async durability(key: string): Promise<RedisDurability> {
     return parseDurability(await this.#bounded(() => this.#driver.sendTogether(key, durabilityCommands)))
   }
 
+  /**
+   * Listens on a sharded channel until `unsubscribe`, across reconnects and failovers; a second listener replaces the first.
+   * Resolves once the server confirmed.
+   * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
+   */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
     await this.#bounded(() => this.#driver.channels.subscribe(channel, listener))
   }
 
+  /** Ends a subscription. Idempotent. */
   async unsubscribe(channel: string): Promise<void> {
     if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }
 
+  /** Publishes on a sharded channel. @throws RedisUnavailable */
   async publish(channel: string, message: string): Promise<void> {
     await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message]))
   }
 
+  /** Reads the facts of all connected masters. @throws RedisUnavailable if there is none */
   async serverFacts(): Promise<readonly RedisServerFacts[]> {
     const replies = await this.#bounded(() => this.#driver.sendToMasters(['INFO']))
     this.#tlsFailure = undefined
     return replies.map((reply) => parseInfo(String(reply)))
   }
 
+  /** Returns the last TLS failure, such as `TLS: certificate not trusted (…)`, until `serverFacts` succeeds. */
   tlsFailure(): string | undefined {
     return this.#tlsFailure
   }
 
+  /** Ends all connections and rejects calls in flight. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true
     this.#driver.close()
