@@ -95,7 +95,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
   (_title, { uid, templating, panels }) => {
     const shown = panels.filter(({ type }) => type !== 'row')
 
-    test('every panel has a description and a unit, and uses the selected data source and namespace', () => {
+    test('Grafana dashboards: every panel has a description and a unit, and uses the selected data source and namespace', () => {
       expect(uid).toMatch(/^latchkey-[a-z]+$/)
       expect(templating.list.map(({ name }) => name).slice(0, 2)).toEqual(['datasource', 'namespace'])
       expect(shown.length).toBeGreaterThan(10)
@@ -114,7 +114,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
       }
     })
 
-    test('no two panels overlap', () => {
+    test('Grafana dashboards: no two panels overlap', () => {
       const overlaps = shown.flatMap((a) =>
         shown.filter(
           (b) =>
@@ -148,7 +148,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
 )
 
 describe('the chart', () => {
-  test('the chart has five dashboards', () => {
+  test('Grafana dashboards: the chart contains five', () => {
     expect(dashboards.map(({ uid }) => uid).toSorted()).toEqual(
       ['forwarder', 'operator', 'overview', 'stores', 'tenant'].map((name) => `latchkey-${name}`),
     )

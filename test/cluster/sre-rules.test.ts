@@ -41,7 +41,7 @@ beforeAll(async () => {
   await run([`${import.meta.dir}/build`, 'promtool'])
 }, buildMsMax)
 
-test('promtool check rules reports nothing', async () => {
+test('alert rules: promtool check rules reports nothing', async () => {
   const { exitCode, out, err } = await runProgram([
     tool('promtool'),
     'check',
@@ -53,7 +53,7 @@ test('promtool check rules reports nothing', async () => {
   expect(alerts.length).toBeGreaterThan(40)
 })
 
-test('every alert has a case for each of its severities', () => {
+test('alert rules: every alert has a test case for each of its severities', () => {
   const shown = alertCases.flatMap(({ alert, fires }) =>
     Object.keys(fires).map((severity) => `${alert} ${severity}`),
   )

@@ -134,7 +134,7 @@ describe('forms', () => {
   })
 })
 
-test('a link on another site opens the page although the browser does not send the cookie', async () => {
+test('dashboard: a link on another site opens the page although the browser does not send the cookie', async () => {
   const { page, close } = await browser.visitor(dashboard.origin)
   const elsewhere = Bun.serve({
     port: 0,
@@ -156,7 +156,7 @@ test('a link on another site opens the page although the browser does not send t
   }
 })
 
-test('every response has a policy that allows only our origin and no inline scripts', async () => {
+test('dashboard: every response has a content policy that allows only our origin and no inline scripts', async () => {
   const { cookie } = await session()
   for (const path of ['/', '/sign-in', '/nothing-here', '/?tenant=nobody']) {
     const answer = await fetch(`${dashboard.origin}${path}`, { headers: { Cookie: cookie } })
@@ -171,7 +171,7 @@ test('every response has a policy that allows only our origin and no inline scri
   }
 })
 
-test('the theme is switched without scripts, and remembered', () =>
+test('dashboard: the theme is switched without scripts, and remembered', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -188,7 +188,7 @@ test('the theme is switched without scripts, and remembered', () =>
     { runsScripts: false },
   ))
 
-test('search opens the matching tenant, or the list if there is none', () =>
+test('dashboard: the search opens the matching tenant, or the list if there is none', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token, '/?range=6h')
     await page.getByLabel('Tenant', { exact: true }).fill('demo/corner-shop')
@@ -200,7 +200,7 @@ test('search opens the matching tenant, or the list if there is none', () =>
     await page.waitForURL('**/tenants?search=no+such+shop')
   }))
 
-test('the first keyboard stop skips the navigation', () =>
+test('dashboard: the first keyboard stop skips the navigation', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token)
     await page.keyboard.press('Tab')
@@ -209,7 +209,7 @@ test('the first keyboard stop skips the navigation', () =>
     expect(await page.evaluate('document.activeElement.id')).toBe('main')
   }))
 
-test('the navigation opens on a phone, without scripts too', () =>
+test('dashboard: the navigation opens on a phone without scripts', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -222,7 +222,7 @@ test('the navigation opens on a phone, without scripts too', () =>
     { width: 390, height: 844, runsScripts: false },
   ))
 
-test('times are in the browser’s time zone, with UTC next to them', () =>
+test('dashboard: times are in the browser’s time zone', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -232,7 +232,7 @@ test('times are in the browser’s time zone, with UTC next to them', () =>
   ))
 
 test(
-  'the overview refreshes by itself and shows new data',
+  'dashboard: the overview refreshes by itself and shows new data',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/?range=1h')
@@ -252,7 +252,7 @@ test(
 )
 
 test.each(['light', 'dark'] as const)(
-  'sign-in in the %s theme has no serious finding and transfers few bytes',
+  'sign-in: has no serious finding in the %s theme and transfers few bytes',
   (colorScheme) =>
     visit(
       async (page, { transferredBytes }) => {
@@ -265,7 +265,7 @@ test.each(['light', 'dark'] as const)(
 )
 
 test(
-  'the dev server with its demo has no serious finding, and stops while a browser follows it live',
+  'dashboard: the overview of the demo has no serious finding, and the dev server stops while a browser follows it live',
   async () => {
     const own = await startDashboard({ LATCHKEY_DEV_DEMO: 'true' })
     const visitor = await browser.visitor(own.origin)

@@ -134,7 +134,7 @@ describe('without scripts', () => {
 })
 
 test(
-  'a simulation is started, advanced and followed to its end without reloading the page',
+  'dashboard: a simulation is started, advanced and followed to its end without reloading the page',
   () =>
     visit(async (page) => {
       await page.goto('/simulations/new?tenant=demo')
