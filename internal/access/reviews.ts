@@ -146,13 +146,7 @@ export async function reviewAccess(
     bytesMax: answerBytesMax,
   })
   if (answer.kind !== 'ok') return { kind: 'unavailable', failure: answer }
-  return { kind: isAllowed(answer.value) ? 'allowed' : 'refused' }
-}
-
-function isAllowed(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || !('status' in value)) return false
-  const { status } = value
-  if (typeof status !== 'object' || status === null) return false
-  const isDenied = 'denied' in status && status.denied === true
-  return 'allowed' in status && status.allowed === true && !isDenied
+  const status = memberOf(answer.value, 'status')
+  const isAllowed = memberOf(status, 'allowed') === true && memberOf(status, 'denied') !== true
+  return { kind: isAllowed ? 'allowed' : 'refused' }
 }

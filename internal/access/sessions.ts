@@ -37,22 +37,6 @@ export type SessionStarted =
   /** The maximum of sessions is reached. */
   | { readonly kind: 'full' }
 
-/** Sessions of the dashboard, stored in Postgres: every pod sees the same. Methods throw what Postgres throws. */
-export interface Sessions {
-  /**
-   * Signs an actor in, for at most 8 h and no longer than its credential. Ends its oldest session beyond ten. Writes an audit row for
-   * each.
-   */
-  start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted>
-  /**
-   * Finds a live session. It ends by time, after an hour without use, by signing out, and with the key that began it. Automatic page
-   * refreshes are no use (`isUse`, default true).
-   */
-  find(token: string, options?: { readonly isUse?: boolean }): Promise<SessionFound>
-  /** Signs out, for all pods once committed. Writes an audit row. Repeating it is harmless. */
-  end(token: string): Promise<void>
-}
-
 /** Dependencies of sessions. */
 export interface SessionsOptions {
   readonly pool: Pool
@@ -77,10 +61,17 @@ const startLock = 7_260_114
 
 type Row = typeof table.$inferSelect
 
-/** Creates the sessions of a process. Holds no state. */
-export function createSessions({ pool, clock, access }: SessionsOptions): Sessions {
+/** See `createSessions`. */
+export type Sessions = ReturnType<typeof createSessions>
+
+/** Creates the sessions of the dashboard, stored in Postgres: every pod sees the same. Methods throw what Postgres throws. */
+export function createSessions({ pool, clock, access }: SessionsOptions) {
   return {
-    async start(actor, credentialEndsAtMs) {
+    /**
+     * Signs an actor in, for at most 8 h and no longer than its credential. Ends its oldest session beyond ten. Writes an audit row for
+     * each.
+     */
+    async start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted> {
       const nowMs = clock.now()
       const token = randomToken(tokenBytes)
       const endsAt = new Date(Math.min(nowMs + sessionMsMax, credentialEndsAtMs ?? Infinity))
@@ -108,7 +99,11 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
       if (!isStarted) return { kind: 'full' }
       return { kind: 'started', token, session: sessionOf(token, { ...row, startedAt: now }) }
     },
-    async find(token, { isUse = true } = {}) {
+    /**
+     * Finds a live session. It ends by time, after an hour without use, by signing out, and with the key that began it. Automatic page
+     * refreshes are no use (`isUse`, default true).
+     */
+    async find(token: string, { isUse = true } = {}): Promise<SessionFound> {
       if (!tokenPattern.test(token)) return { kind: 'none' }
       const nowMs = clock.now()
       const now = new Date(nowMs)
@@ -129,7 +124,8 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
           .where(and(eq(table.idSha256, row.idSha256), lt(table.seenAt, now)))
       return { kind: 'session', session: sessionOf(token, row) }
     },
-    async end(token) {
+    /** Signs out, for all pods once committed. Writes an audit row. Repeating it is harmless. */
+    async end(token: string): Promise<void> {
       if (!tokenPattern.test(token)) return
       await withTx(pool, (client) => endSession(client, idOf(token), clock.now()))
     },

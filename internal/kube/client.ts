@@ -37,14 +37,6 @@ export interface ApplyOptions {
   /** Takes fields over from other managers; default false: a field with another manager's value is `conflict`. */
   readonly force?: boolean
   readonly subresource?: 'status'
-  readonly signal?: AbortSignal | undefined
-}
-
-/** Preconditions of a deletion; `uid` protects a later object of the same name. */
-export interface RemoveOptions {
-  readonly uid?: string | undefined
-  readonly resourceVersion?: string | undefined
-  readonly signal?: AbortSignal | undefined
 }
 
 /** A partial object for an apply or a patch. */
@@ -74,12 +66,7 @@ export interface KubeClient {
     of: Resource<T>,
     place: ObjectPlace,
     patch: Partially<T>,
-    subresource?: 'status',
   ): Promise<KubeResult<T>>
-  /** Starts the deletion; `conflict` if a precondition fails. Repeating it is `notFound`. */
-  remove(of: Resource<KubeObject>, place: ObjectPlace, options?: RemoveOptions): Promise<KubeResult<void>>
-  /** Creates an object that only carries a response, such as a `TokenReview`. Idempotent. */
-  review(of: Resource<KubeObject>, body: object): Promise<KubeResult<unknown>>
 }
 
 const applyType = 'application/apply-patch+yaml'
@@ -106,59 +93,27 @@ export function createKubeClient(transport: Transport): KubeClient {
       const path = objectPath(of, object.metadata)
       return send(of, { method: 'PUT', path, query: strict, body: named(of, object), signal })
     },
-    apply: (of, object, { fieldManager, force = false, subresource, signal }) =>
+    apply: (of, object, { fieldManager, force = false, subresource }) =>
       send(of, {
         method: 'PATCH',
-        path: withSubresource(objectPath(of, object.metadata), subresource),
+        path: `${objectPath(of, object.metadata)}${subresource === undefined ? '' : `/${subresource}`}`,
         query: { ...strict, fieldManager, force: String(force) },
         body: named(of, object),
         contentType: applyType,
-        signal,
       }),
-    mergePatch: (of, place, patch, subresource) =>
+    mergePatch: (of, place, patch) =>
       send(of, {
         method: 'PATCH',
-        path: withSubresource(objectPath(of, place), subresource),
+        path: objectPath(of, place),
         query: strict,
         body: patch,
         contentType: mergePatchType,
-      }),
-    remove: async (of, place, options = {}) => {
-      const body = deleteOptions(options)
-      const path = objectPath(of, place)
-      const { secret, share } = of
-      const { signal } = options
-      const result = await transport.request({ method: 'DELETE', path, body, secret, share, signal })
-      return result.kind === 'ok' ? { kind: 'ok', value: undefined } : result
-    },
-    review: (of, body) =>
-      transport.request({
-        method: 'POST',
-        path: collectionPath(of),
-        body: named(of, body),
-        secret: of.secret,
       }),
   }
 }
 
 function named(of: Resource<KubeObject>, object: object): object {
   return { ...object, apiVersion: of.apiVersion, kind: of.kind }
-}
-
-function withSubresource(path: string, subresource: 'status' | undefined): string {
-  return subresource === undefined ? path : `${path}/${subresource}`
-}
-
-function deleteOptions({ uid, resourceVersion }: RemoveOptions): object {
-  const preconditions = {
-    ...(uid !== undefined && { uid }),
-    ...(resourceVersion !== undefined && { resourceVersion }),
-  }
-  return {
-    apiVersion: 'v1',
-    kind: 'DeleteOptions',
-    ...(Object.keys(preconditions).length > 0 && { preconditions }),
-  }
 }
 
 interface Listing<T extends KubeObject> {

@@ -38,18 +38,6 @@ export interface EventRecorderOptions {
   readonly clock?: Clock
 }
 
-/** Writes events for `kubectl describe` and `kubectl events`; nothing depends on them. */
-export interface EventRecorder {
-  /** Queues an occurrence, which is written within about a second. Never throws, never blocks. */
-  record(occurrence: Occurrence): void
-  /** Writes at most 20 due events. Never rejects. */
-  flush(): Promise<void>
-  /** Number of occurrences lost to the bounds or refused by the server. */
-  dropped(): number
-  /** Writes at most 20 remaining events, once, and ends. Idempotent; never rejects. */
-  stop(): Promise<void>
-}
-
 /** Maximum calls per second, since events have the lowest priority on a busy server. */
 const callsPerTurn = 20
 const turnMs = 1000
@@ -64,8 +52,14 @@ const final = new Set<KubeFailure['kind']>([
   'gone',
 ])
 
-/** Starts a recorder. Equal occurrences become one event with a count. */
-export function startEventRecorder(options: EventRecorderOptions): EventRecorder {
+/** See `startEventRecorder`. */
+export type EventRecorder = ReturnType<typeof startEventRecorder>
+
+/**
+ * Starts a writer of events for `kubectl describe` and `kubectl events`; nothing depends on them. Equal occurrences become one event with
+ * a count.
+ */
+export function startEventRecorder(options: EventRecorderOptions) {
   const { clock = systemClock, bounds } = options
   const book = new EventBook({ ...seriesBounds, ...bounds }, nameOf)
   const write = (all: boolean) => writeDue({ options, book, clock }, all)
@@ -78,12 +72,16 @@ export function startEventRecorder(options: EventRecorderOptions): EventRecorder
     onError: () => undefined,
   })
   return {
-    record(occurrence) {
+    /** Queues an occurrence, which is written within about a second. Never throws, never blocks. */
+    record(occurrence: Occurrence): void {
       book.add(occurrence, clock.now())
     },
+    /** Writes at most 20 due events. Never rejects. */
     flush: () => loop.runOnce().catch(() => undefined),
+    /** Number of occurrences lost to the bounds or refused by the server. */
     dropped: () => book.dropped,
-    async stop() {
+    /** Writes at most 20 remaining events, once, and ends. Idempotent; never rejects. */
+    async stop(): Promise<void> {
       await loop.stop()
       await write(true)
     },

@@ -5,24 +5,13 @@ import { watchBounds } from './watch-pool.ts'
 import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
 
 /** Metrics of the Kubernetes client, under the names of controller-runtime, so that its dashboards and alerts fit. */
-export interface KubeMetrics {
-  /** Returns the hooks of a queue; `controller` is its name, from a closed set. */
-  forQueue(controller: string, concurrency: number): WorkQueueHooks
-  /** Reads the queue at each scrape; replaces the former one of that name. */
-  watchQueue(controller: string, queue: WorkQueue): void
-  /** Reads the transport at each scrape. */
-  watchTransport(transport: Pick<Transport, 'stats'>): void
-  /** For a transport's `onAnswer`. */
-  readonly onAnswer: (method: string, code: string) => void
-  /** `name` is the Lease's. */
-  setLeading(name: string, leading: boolean): void
-}
+export type KubeMetrics = ReturnType<typeof createKubeMetrics>
 
 const waitBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
 /** Declares the metrics. @throws when called twice for one registry */
-export function createKubeMetrics(metrics: Metrics): KubeMetrics {
+export function createKubeMetrics(metrics: Metrics) {
   const queues = new Map<string, WorkQueue>()
   declareGauges(metrics, queues)
   const transports = new Set<Pick<Transport, 'stats'>>()
@@ -40,7 +29,8 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
     labels: ['name'],
   })
   return {
-    forQueue(controller, concurrency) {
+    /** Returns the hooks of a queue; `controller` is its name, from a closed set. */
+    forQueue(controller: string, concurrency: number): WorkQueueHooks {
       reconcile.concurrency.with(controller).set(concurrency)
       // Starts at 0, so that the first error is an increase.
       reconcile.errors.with(controller).inc(0)
@@ -63,10 +53,12 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
         retried: () => queue.retries.with(controller).inc(),
       }
     },
-    watchQueue: (controller, watched) => queues.set(controller, watched),
-    watchTransport: (transport) => void transports.add(transport),
-    onAnswer: (method, code) => requests.with(code, method).inc(),
-    setLeading: (name, leads) => leading.with(name).set(leads ? 1 : 0),
+    /** Reads the queue at each scrape; replaces the former one of that name. */
+    watchQueue: (controller: string, watched: WorkQueue) => void queues.set(controller, watched),
+    watchTransport: (transport: Pick<Transport, 'stats'>) => void transports.add(transport),
+    onAnswer: (method: string, code: string) => requests.with(code, method).inc(),
+    /** `name` is the Lease's. */
+    setLeading: (name: string, leads: boolean) => leading.with(name).set(leads ? 1 : 0),
   }
 }
 

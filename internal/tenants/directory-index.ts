@@ -1,25 +1,12 @@
-import type { TenantId } from '#internal/base/index.ts'
-import type { DirectoryKeyRow, DirectoryRow, DirectorySecretRow } from './directory-store.ts'
-import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
+import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
+import type { ApiKeyScope, TenantSpec } from './model.ts'
 
-/** A tenant as requests use it. An absent limit is the platform's default. */
-export interface DirectoryTenant {
-  readonly id: TenantId
-  readonly namespace: string
-  readonly name: string
-  /** Null while another tenant holds the wanted slug: the tenant is not served. */
-  readonly slug: string | null
-  readonly suspended: boolean
-  readonly records: RecordRules
-  readonly limits: Limits
+/** A tenant as requests use it. An absent limit is the platform's default; `secrets` are sealed, see `openTenantSecrets`. */
+export interface DirectoryTenant
+  extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'providers' | 'keys'> {
   readonly callback: DirectoryCallback
   /** Enabled providers, by neutral names. */
   readonly providers: readonly DirectoryProvider[]
-  readonly walletStage: DirectoryRow['walletStage']
-  readonly retention: DirectoryRow['retention']
-  readonly redactedFields: DirectoryRow['redactedFields']
-  /** Sealed live secrets: `openTenantSecrets` opens those of one field. */
-  readonly secrets: readonly DirectorySecretRow[]
 }
 
 /** Callback of a tenant and its delivery rules. */
@@ -31,11 +18,9 @@ export interface DirectoryCallback {
 /** An enabled provider and its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
 
-/** An API key as requests use it. `expiresAtMs`: end by expiry or rotation, whichever is earlier. */
-export interface DirectoryKey {
-  readonly name: string
+/** An API key as requests use it. */
+export interface DirectoryKey extends Omit<DirectoryKeyRow, 'sha256Base64' | 'scopes'> {
   readonly scopes: ReadonlySet<ApiKeyScope>
-  readonly expiresAtMs: number | null
 }
 
 /** A key and its tenant. */
@@ -72,6 +57,7 @@ export class DirectoryIndex {
       this.#overfull = true
       return
     }
+    const { url, ...rules } = row.callback
     const tenant: DirectoryTenant = {
       id: row.id,
       namespace: row.namespace,
@@ -80,7 +66,7 @@ export class DirectoryIndex {
       suspended: row.suspended,
       records: this.#share(row.records),
       limits: this.#share(row.limits),
-      callback: this.#toCallback(row.callback),
+      callback: { url, rules: this.#share(rules) },
       providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
       walletStage: row.walletStage,
       retention: this.#share(row.retention),
@@ -90,7 +76,10 @@ export class DirectoryIndex {
     this.#byId.set(row.id, { tenant, sha256s: row.keys.map((key) => key.sha256Base64) })
     if (tenant.slug === null) return
     this.#bySlug.set(tenant.slug, tenant)
-    for (const key of row.keys) this.#byKey.set(key.sha256Base64, { tenant, key: this.#toKey(key) })
+    for (const { sha256Base64, name, scopes, expiresAtMs } of row.keys) {
+      const key = { name, scopes: this.#scopeSet(scopes), expiresAtMs }
+      this.#byKey.set(sha256Base64, { tenant, key })
+    }
   }
 
   findKey(sha256Base64: string, now: number): FoundKey | undefined {
@@ -130,19 +119,6 @@ export class DirectoryIndex {
     if (slug !== null && this.#bySlug.get(slug) === entry.tenant) this.#bySlug.delete(slug)
     for (const sha256 of entry.sha256s) {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
-    }
-  }
-
-  #toCallback({ url, ...rules }: DirectoryRow['callback']): DirectoryCallback {
-    return { url, rules: this.#share(rules) }
-  }
-
-  #toKey(row: DirectoryKeyRow): DirectoryKey {
-    const ends = [row.expiresAtMs, row.endsAtMs].filter((at) => at !== null)
-    return {
-      name: row.name,
-      scopes: this.#scopeSet(row.scopes),
-      expiresAtMs: ends.length === 0 ? null : Math.min(...ends),
     }
   }
 

@@ -2,13 +2,12 @@ import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
-/** An API key of a directory row. */
+/** An API key of a directory row. `expiresAtMs`: end by expiry or rotation, whichever is earlier. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
   readonly name: string
   readonly scopes: readonly ApiKeyScope[]
   readonly expiresAtMs: number | null
-  readonly endsAtMs: number | null
 }
 
 /** A tenant with its keys and secrets; with `deleted` it has to be removed. */
@@ -16,6 +15,7 @@ export interface DirectoryRow {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
+  /** Null while another tenant holds the wanted slug: the tenant is not served. */
   readonly slug: string | null
   readonly suspended: boolean
   readonly deleted: boolean
@@ -46,7 +46,7 @@ export interface ChangeCursor {
   readonly id: string
 }
 
-type RawKey = [string, string, ApiKeyScope[], number | null, number | null]
+type RawKey = [string, string, ApiKeyScope[], number | null]
 type RawSecret = [string, string, string]
 type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
   readonly id: string
@@ -63,7 +63,7 @@ const columns = `
   coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
   coalesce((
     SELECT json_agg(json_build_array(encode(k.sha256, 'base64'), k.name, k.scopes,
-      floor(extract(epoch FROM k.expires_at) * 1000)::bigint, floor(extract(epoch FROM k.ends_at) * 1000)::bigint))
+      floor(extract(epoch FROM least(k.expires_at, k.ends_at)) * 1000)::bigint))
     FROM api_keys k WHERE k.tenant_id = t.id
   ), '[]') AS keys,
   coalesce((
@@ -113,12 +113,11 @@ function toDirectoryRow(row: RawRow): DirectoryRow {
   return {
     ...row,
     id: parseTenantId(row.id),
-    keys: row.keys.map(([sha256Base64, name, scopes, expiresAtMs, endsAtMs]) => ({
+    keys: row.keys.map(([sha256Base64, name, scopes, expiresAtMs]) => ({
       sha256Base64,
       name,
       scopes,
       expiresAtMs,
-      endsAtMs,
     })),
     secrets: row.secrets.map(([field, keyId, sealedBase64]) => ({ field, keyId, sealedBase64 })),
   }

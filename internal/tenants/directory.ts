@@ -1,10 +1,9 @@
 import type { Clock } from '#internal/base/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { Health } from '#internal/telemetry/index.ts'
+import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
-import { errorFields, type TenantLog } from './log.ts'
 
 /** Redis channel that announces changed tenants to all directories. The message has no content. */
 export const directoryChannel = 'latchkey:tenants'
@@ -18,7 +17,7 @@ export async function notifyDirectories(redis: RedisConnection): Promise<void> {
 export interface DirectoryOptions {
   readonly pool: Pool
   readonly clock: Clock
-  readonly log: TenantLog
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Longest pause between two reads, default 1 s. */
   readonly pollMs?: number
   /** Default 100 000, about 1 KB each. Further tenants are not served, and an error is logged. */
@@ -137,7 +136,7 @@ export class Directory {
 
   #onFailedRead(error: unknown, failures: number): void {
     this.#failures = failures
-    const fields = { ...errorFields(error), failures, hasSnapshot: this.hasSnapshot() }
+    const fields = { cause: error, failures, hasSnapshot: this.hasSnapshot() }
     this.#options.log.warn(fields, 'tenant directory could not be read and keeps its contents')
     this.#firstRead.resolve()
   }

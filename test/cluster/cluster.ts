@@ -8,7 +8,10 @@ import {
   fromKubeconfig,
   type KubeClient,
   type KubeObject,
+  type KubeResult,
   namespaces,
+  type ObjectPlace,
+  type Resource,
   resource,
   type Transport,
 } from '#internal/kube/index.ts'
@@ -17,7 +20,14 @@ import {
 export interface ClusterAccess {
   readonly endpoint: Endpoint
   readonly transport: Transport
-  readonly client: KubeClient
+  readonly client: KubeClient & {
+    /** Starts a deletion; `conflict` if the object has another uid. */
+    remove(
+      of: Resource<KubeObject>,
+      place: ObjectPlace,
+      only?: { readonly uid?: string | undefined },
+    ): Promise<KubeResult<unknown>>
+  }
 }
 
 /** Opens access to the API server of KUBECONFIG, by default with the administrator credentials in it. */
@@ -27,7 +37,20 @@ export async function openCluster(change?: (endpoint: Endpoint) => Endpoint): Pr
   const given = await fromKubeconfig({ path })
   const endpoint = change ? change(given) : given
   const transport = createTransport({ endpoint, userAgent: 'latchkey-test' })
-  return { endpoint, transport, client: createKubeClient(transport) }
+  const client: ClusterAccess['client'] = {
+    ...createKubeClient(transport),
+    remove: ({ apiVersion, plural, namespaced }, { namespace = '', name }, { uid } = {}) => {
+      const root = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+      const path = `${root}${namespaced ? `/namespaces/${namespace}` : ''}/${plural}/${name}`
+      const body = {
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        ...(uid !== undefined && { preconditions: { uid } }),
+      }
+      return transport.request({ method: 'DELETE', path, body })
+    },
+  }
+  return { endpoint, transport, client }
 }
 
 /** Namespace of one test. */

@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from 'bun:test'
 import {
   createKubeClient,
   expectOk,
+  type KubeClient,
   kubeEvents,
   type Occurrence,
   startEventRecorder,
@@ -17,7 +18,7 @@ beforeAll(async () => {
   namespace = (await createNamespace(admin)).name
 })
 
-function start(client = admin.client) {
+function start(client: KubeClient = admin.client) {
   const troubles: unknown[] = []
   const recorder = startEventRecorder({
     client,

@@ -11,8 +11,7 @@ import {
   type Transport,
   watchBounds,
 } from '#internal/kube/index.ts'
-import type { CheckResult, Health } from '#internal/telemetry/index.ts'
-import type { TenantLog } from '../log.ts'
+import type { CheckResult, Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantLabel } from '../secret-manifest.ts'
 import { slugOf, type TenantObject, tenantObjects } from '../tenant-object.ts'
 import { type KnownSecret, keptOfSecret } from './secrets.ts'
@@ -25,7 +24,7 @@ export interface ClusterViewOptions {
   /** One watch for all labelled Secrets; otherwise one per namespace with Tenants. */
   readonly secretsClusterWide: boolean
   readonly health: Health
-  readonly log: TenantLog
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   readonly onSecretDeleted: (place: ObjectPlace) => void
   /** Maximum watches of Tenants and Secrets; default the process's limit. Replaced in tests only. */
   readonly watchesMax?: number

@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { type ObjectPlace, objectKey } from '#internal/kube/index.ts'
 import { superviseLoop } from '#internal/process/index.ts'
-import type { Health } from '#internal/telemetry/index.ts'
-import type { TenantLog } from '../log.ts'
+import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantApiVersion } from '../model.ts'
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
 import type { GeneratedSecret, SecretRead, SecretWritten, TenantSecrets, TenantSource } from '../source.ts'
@@ -26,7 +25,7 @@ export interface FolderSourceOptions {
   readonly tenantsDir: string
   /** Generated Secrets (files 0600, folder 0700); created if missing. */
   readonly secretsDir: string
-  readonly log: TenantLog
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Rewrites each callback URL; default none. */
   readonly callbackUrl?: (url: string) => string
   /** Longest pause between two reads, default 1 s. File system events shorten it. */

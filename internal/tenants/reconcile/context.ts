@@ -1,5 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
-import { errorFields, type TenantLog } from '../log.ts'
+import type { Logger } from '#internal/telemetry/index.ts'
 import type { TenantData } from '../purge.ts'
 import type { TenantSource } from '../source.ts'
 import type { Applied, ApplyContext } from './apply.ts'
@@ -10,7 +10,7 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly source: TenantSource
   readonly data: TenantData
   readonly clock: Clock
-  readonly log: TenantLog
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Prefix of `/v1/t/…` in webhook URLs. */
   readonly publicUrl?: string | undefined
   /** Notifies directories of changed rows. A failure is logged; their polling makes up for it. */
@@ -48,6 +48,6 @@ export async function notifyChanged({ onChanged, log }: ReconcileContext): Promi
   try {
     await onChanged()
   } catch (error) {
-    log.warn(errorFields(error), 'directories were not notified of a change and will find it by polling')
+    log.warn({ cause: error }, 'directories were not notified of a change and will find it by polling')
   }
 }

@@ -7,7 +7,6 @@ import {
 } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import { errorFields } from '../log.ts'
 import { purgeTenant } from '../purge.ts'
 import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../store.ts'
 import type { TenantStatus } from '../tenant-object.ts'
@@ -153,13 +152,13 @@ export class TenantController {
     let sweepFailed = 0
     await this.#findVanished(queue).catch((error: unknown) => {
       sweepFailed = 1
-      log.error(errorFields(error), 'tenants without a resource could not be listed')
+      log.error({ cause: error }, 'tenants without a resource could not be listed')
     })
     await queue.idle()
     this.#addAll(queue)
     await queue.idle()
     await this.#purge(this.#stopping.signal).catch((error: unknown) =>
-      log.error(errorFields(error), 'data of deleted tenants could not be removed'),
+      log.error({ cause: error }, 'data of deleted tenants could not be removed'),
     )
     this.#triedAll = sweepFailed === 0
     this.inForce()
@@ -189,7 +188,7 @@ export class TenantController {
       },
       onError: (key, error, failures) => {
         this.#failing.add(key)
-        log.warn({ tenant: key, failures, ...errorFields(error) }, 'reconcile failed and will be retried')
+        log.warn({ tenant: key, failures, cause: error }, 'reconcile failed and will be retried')
       },
     })
     metrics?.watchQueue(queueName, queue)
@@ -206,7 +205,7 @@ export class TenantController {
         await this.#findVanished(queue)
         await this.#purge(signal)
       },
-      onError: (error, failures) => log.warn({ failures, ...errorFields(error) }, 'sweep of tenants failed'),
+      onError: (error, failures) => log.warn({ failures, cause: error }, 'sweep of tenants failed'),
       ...(health && { health }),
     })
   }
@@ -247,7 +246,7 @@ export class TenantController {
         known = keys
       },
       onError: (error, failures) =>
-        log.warn({ failures, ...errorFields(error) }, 'suspended callbacks could not be listed'),
+        log.warn({ failures, cause: error }, 'suspended callbacks could not be listed'),
       ...(health && { health }),
     })
   }
