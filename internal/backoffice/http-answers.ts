@@ -14,125 +14,115 @@ import {
   Tenant,
 } from '#internal/tenants/index.ts'
 
-/** An answer's schema and example. */
+/** An answer, or a part of one: its schema and an example. */
 export interface DocumentedAnswer {
   readonly schema: JsonSchema
+  /** Undefined for a member that the example of its object omits. */
   readonly example: unknown
 }
 
-type Fields = Readonly<Record<string, JsonSchema>>
+type Fields = Readonly<Record<string, DocumentedAnswer>>
 
-const text = { type: 'string' }
-const whole = { type: 'integer' }
-const flag = { type: 'boolean' }
-const time = { type: 'string', format: 'date-time' }
-const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: 'null' }] })
-const wordOf = (words: readonly string[]): JsonSchema => ({ type: 'string', enum: words })
-const idOf = (prefix: string): JsonSchema => ({ type: 'string', pattern: idPattern(prefix) })
-const listOf = (items: JsonSchema): JsonSchema => ({ type: 'array', items })
-const described = (description: string, schema: JsonSchema): JsonSchema => ({ ...schema, description })
+const of = (schema: JsonSchema) => (example?: unknown) => ({ schema, example })
+const text = of({ type: 'string' })
+const whole = of({ type: 'integer' })
+const flag = of({ type: 'boolean' })
+const time = of({ type: 'string', format: 'date-time' })
+const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
+const wordOf = (words: readonly string[], example?: string) => of({ type: 'string', enum: words })(example)
+const idOf = (prefix: string, example?: string) => of({ type: 'string', pattern: idPattern(prefix) })(example)
+const orNull = ({ schema, example }: DocumentedAnswer) => of({ anyOf: [schema, { type: 'null' }] })(example)
+const listOf = ({ schema, example }: DocumentedAnswer, examples: unknown = [example]) =>
+  of({ type: 'array', items: schema })(examples)
+const described = (description: string, { schema, example }: DocumentedAnswer) =>
+  of({ ...schema, description })(example)
+const unshown = ({ schema }: DocumentedAnswer) => of(schema)()
 
-function objectOf(required: Fields, optional: Fields = {}): JsonSchema {
-  return { type: 'object', required: Object.keys(required), properties: { ...required, ...optional } }
+function objectOf(required: Fields, optional: Fields = {}): DocumentedAnswer {
+  const fields = Object.entries({ ...required, ...optional })
+  const properties = Object.fromEntries(fields.map(([name, { schema }]) => [name, schema]))
+  const examples = fields.flatMap(([name, { example }]) => (example === undefined ? [] : [[name, example]]))
+  return {
+    schema: { type: 'object', required: Object.keys(required), properties },
+    example: Object.fromEntries(examples) as unknown,
+  }
 }
 
 /** Defines an answer whose schema is a component of the document. */
-function answer(name: string, schema: JsonSchema, example: unknown): DocumentedAnswer {
+function answer(name: string, { schema, example }: DocumentedAnswer): DocumentedAnswer {
   return { schema: named(name, schema), example }
 }
 
 /** Defines a page of items. */
 function pageOf(name: string, item: DocumentedAnswer, next?: string): DocumentedAnswer {
-  const schema = objectOf(
-    { items: listOf(item.schema) },
-    {
-      next: described(
-        'Pass it as `after` for the next page. A page shorter than its limit, even an empty one, may have it: then the search goes on.',
-        text,
-      ),
-    },
-  )
-  return answer(name, schema, { items: [item.example], ...(next !== undefined && { next }) })
+  const description =
+    'Pass it as `after` for the next page. A page shorter than its limit, even an empty one, may have it: then the search goes on.'
+  return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))
 }
 
 const at = (clock: string) => `2026-11-21T${clock}.000Z`
-const isNew = described('false for a repeat, which changed nothing.', flag)
+const isNew = described('false for a repeat, which changed nothing.', flag(true))
 
 /** Answer of a write without data. */
-export const Done = answer('Done', objectOf({ isNew }), { isNew: true })
+export const Done = answer('Done', objectOf({ isNew }))
 
+const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
+const tenantId = idOf('ten', tenant)
 const tenantFields: Fields = {
-  ...{ id: idOf('ten'), namespace: text, name: text },
-  slug: described('null while another tenant holds the requested one.', orNull(text)),
-  ...{ displayName: orNull(text), isSuspended: flag },
-  isReady: described('Condition `Ready`.', flag),
-  reason: described('Reason why it is not ready.', orNull(text)),
-  createdAt: time,
-}
-
-const tenantId = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
-const tenantExample = {
-  ...{ id: tenantId, namespace: 'shops', name: 'acme', slug: 'acme', displayName: 'Acme' },
-  ...{ isSuspended: false, isReady: true, reason: null, createdAt: at('08:00:00') },
+  ...{ id: tenantId, namespace: text('shops'), name: text('acme') },
+  slug: described('null while another tenant holds the requested one.', orNull(text('acme'))),
+  ...{ displayName: orNull(text('Acme')), isSuspended: flag(false) },
+  isReady: described('Condition `Ready`.', flag(true)),
+  reason: described('Reason why it is not ready.', orNull(text(null))),
+  createdAt: time(at('08:00:00')),
 }
 
 /** A tenant in a list. */
-export const TenantSummary = answer('TenantSummary', objectOf(tenantFields), tenantExample)
+export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 /** A page of tenants. */
 export const TenantPage = pageOf('TenantPage', TenantSummary)
 
-const tenantDetailFields: Fields = {
-  ...tenantFields,
-  conditions: listOf(
-    objectOf({
-      ...{ type: wordOf(conditionTypes), status: wordOf(['True', 'False']), reason: text, message: text },
-      lastTransitionTime: time,
-    }),
-  ),
-  spec: described('`spec` of its Tenant, with defaults filled in.', Tenant.properties.spec),
-  urls: described('URLs to enter at the providers.', listOf(objectOf({ provider: text, url: text }))),
-  keys: listOf(
-    objectOf({
-      ...{ name: text, scopes: listOf(wordOf(apiKeyScopes)) },
-      prefix: described('First characters.', orNull(text)),
-      createdAt: time,
-      endsAt: described('null: never.', orNull(time)),
-    }),
-  ),
-  secrets: described(
-    'Live signing secrets, without their values.',
-    listOf(objectOf({ field: text, secretName: text, createdAt: time })),
-  ),
-}
+const condition = objectOf({
+  ...{ type: wordOf(conditionTypes, 'Ready'), status: wordOf(['True', 'False'], 'True') },
+  ...{ reason: text('InForce'), message: text('Everything asked for is in force') },
+  lastTransitionTime: time('2026-11-21T08:00:02Z'),
+})
+const key = objectOf({
+  ...{ name: text('default'), scopes: listOf(wordOf(apiKeyScopes, 'records')) },
+  prefix: described('First characters.', orNull(text('lk_3vQ0mXw1'))),
+  createdAt: time(at('08:00:00')),
+  endsAt: described('null: never.', orNull(time(null))),
+})
+const secret = objectOf({
+  ...{ field: text('callback'), secretName: text('acme-callback'), createdAt: time(at('08:00:00')) },
+})
+const url = objectOf({
+  ...{ provider: text('card'), url: text('https://hooks.example.com/v1/t/acme/webhooks/card') },
+})
 
 /** A tenant with its conditions, URLs, keys and secrets. */
 export const TenantDetail = answer(
   'TenantDetail',
-  objectOf(tenantDetailFields, {
-    suspendedCallback: described(
-      'Present while deliveries are suspended.',
-      objectOf({ cause: text, since: time }),
-    ),
-    breakerUntil: described('Time until which the circuit breaker stops deliveries.', time),
-  }),
-  {
-    ...tenantExample,
-    conditions: [
-      {
-        ...{ type: 'Ready', status: 'True', reason: 'InForce', message: 'Everything asked for is in force' },
-        lastTransitionTime: '2026-11-21T08:00:02Z',
-      },
-    ],
-    spec: exampleSpec(),
-    urls: [{ provider: 'card', url: 'https://hooks.example.com/v1/t/acme/webhooks/card' }],
-    keys: [
-      {
-        ...{ name: 'default', scopes: ['records'], prefix: 'lk_3vQ0mXw1', createdAt: at('08:00:00') },
-        endsAt: null,
-      },
-    ],
-    secrets: [{ field: 'callback', secretName: 'acme-callback', createdAt: at('08:00:00') }],
-  },
+  objectOf(
+    {
+      ...tenantFields,
+      conditions: listOf(condition),
+      spec: described(
+        '`spec` of its Tenant, with defaults filled in.',
+        of(Tenant.properties.spec)(exampleSpec()),
+      ),
+      urls: described('URLs to enter at the providers.', listOf(url)),
+      keys: listOf(key),
+      secrets: described('Live signing secrets, without their values.', listOf(secret)),
+    },
+    {
+      suspendedCallback: described(
+        'Present while deliveries are suspended.',
+        unshown(objectOf({ cause: text(), since: time() })),
+      ),
+      breakerUntil: described('Time until which the circuit breaker stops deliveries.', time()),
+    },
+  ),
 )
 
 /** Returns a minimal tenant's spec with all defaults. */
@@ -151,289 +141,225 @@ function exampleSpec(): unknown {
   return parsed.tenant.spec
 }
 
+const granted: readonly string[] = ['see', 'replay', 'simulate']
+
 /** The caller's rights on a tenant. */
 export const Permissions = answer(
   'Permissions',
   described(
     'Rights of the caller on the tenant.',
-    objectOf(Object.fromEntries(actions.map((action) => [action, flag]))),
+    objectOf(Object.fromEntries(actions.map((action) => [action, flag(granted.includes(action))]))),
   ),
-  {
-    ...{ see: true, readPayloads: false, replay: true, changeSettings: false, simulate: true },
-    ...{ appendEvents: false, emitUsage: false },
-  },
 )
 
-const EventSummary = answer(
+const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
+const event = answer(
   'EventSummary',
   objectOf({
-    ...{ id: idOf('evt'), tenantId: idOf('ten'), provider: wordOf(providerNames) },
-    sourceEventId: described('The provider’s id.', text),
-    ...{ rawType: text, type: text, occurredAt: time, receivedAt: time, payloadBytes: whole },
-    payloadExpiresOn: described('Day from which the payload may be removed.', {
-      type: 'string',
-      format: 'date',
-    }),
-    state: wordOf(eventStates),
-    round: described('Delivery cycle, 1 for the first.', whole),
-    settledAt: described('End of its last delivery cycle; null while one is in progress.', orNull(time)),
+    ...{ id: idOf('evt', eventId), tenantId, provider: wordOf(providerNames, 'card') },
+    sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
+    ...{ rawType: text('charge.dispute.updated'), type: text('chargeback.under_review') },
+    ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
+    payloadExpiresOn: described(
+      'Day from which the payload may be removed.',
+      of({ type: 'string', format: 'date' })('2026-12-22'),
+    ),
+    state: wordOf(eventStates, 'delivery_failed'),
+    round: described('Delivery cycle, 1 for the first.', whole(1)),
+    settledAt: described(
+      'End of its last delivery cycle; null while one is in progress.',
+      orNull(time(at('09:10:00'))),
+    ),
   }),
-  {
-    ...{ id: 'evt_06gw979vs1d9q6mddfvvx375s4', tenantId, provider: 'card', sourceEventId: 'evt_1Pq0' },
-    ...{ rawType: 'charge.dispute.updated', type: 'chargeback.under_review' },
-    ...{ occurredAt: at('08:40:00'), receivedAt: at('08:40:01'), payloadBytes: 1_204 },
-    ...{ payloadExpiresOn: '2026-12-22', state: 'delivery_failed', round: 1, settledAt: at('09:10:00') },
-  },
 )
-const event = EventSummary.schema
-const eventExample = EventSummary.example
-const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 /** A page of events. */
-export const EventPage = pageOf('EventPage', EventSummary, eventId)
+export const EventPage = pageOf('EventPage', event, eventId)
 
-const headers: JsonSchema = { type: 'object', additionalProperties: text }
 const attempt = objectOf({
-  ...{ round: whole, attempt: whole, startedAt: time, durationMs: whole },
-  outcome: wordOf(['delivered', 'refused', 'failed']),
-  ...{ status: orNull(whole), cause: orNull(text) },
-  answer: described('First 4 096 characters, redacted.', orNull(text)),
+  ...{ round: whole(1), attempt: whole(1), startedAt: time(at('08:40:01')), durationMs: whole(31) },
+  outcome: wordOf(['delivered', 'refused', 'failed'], 'failed'),
+  ...{ status: orNull(whole(500)), cause: orNull(text(null)) },
+  answer: described('First 4 096 characters, redacted.', orNull(text('out of stock'))),
 })
+const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
 
 /** An event with its attempts. */
 export const EventDetail = answer(
   'EventDetail',
   objectOf(
     {
-      ...{ event, hasEarlierAttempts: flag, headers },
+      ...{ event, hasEarlierAttempts: flag(false) },
+      headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
       attempts: described('Latest 200 attempts, oldest first.', listOf(attempt)),
     },
     {
       payload: described(
         'First 65 536 characters, redacted; absent once it has expired.',
-        objectOf({ text, isCut: flag }),
+        objectOf(redacted),
       ),
       queued: described(
         'Place in the queue while a delivery cycle is in progress.',
-        objectOf({ dueAt: time, isClaimed: flag, attempts: whole }),
+        unshown(objectOf({ dueAt: time(), isClaimed: flag(), attempts: whole() })),
       ),
     },
   ),
-  {
-    ...{ event: eventExample, hasEarlierAttempts: false },
-    headers: { 'content-type': 'application/json', 'latchkey-hops': '1' },
-    payload: { text: '{"id":"evt_1Pq0","email":"[redacted: e-mail]"}', isCut: false },
-    attempts: [
-      {
-        ...{ round: 1, attempt: 1, startedAt: at('08:40:01'), durationMs: 31, outcome: 'failed' },
-        ...{ status: 500, cause: null, answer: 'out of stock' },
-      },
-    ],
-  },
 )
 
 /** An event with its payload. */
 export const EventPayload = answer(
   'EventPayload',
-  objectOf({ event, payload: described('As received.', { type: 'object' }) }),
-  { event: eventExample, payload: { id: 'evt_1Pq0', amount: 4200 } },
+  objectOf({
+    ...{
+      event,
+      payload: described('As received.', of({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
+    },
+  }),
 )
 /** Result of appending an event. */
-export const EventAppended = answer('EventAppended', objectOf({ id: idOf('evt'), isNew }), {
-  ...{ id: eventId, isNew: true },
-})
+export const EventAppended = answer('EventAppended', objectOf({ id: idOf('evt', eventId), isNew }))
 /** Result of replaying an event. */
 export const EventReplayed = answer(
   'EventReplayed',
   objectOf({
-    ...{ tenantId: idOf('ten'), round: whole },
-    isQueued: described('false where a delivery cycle was in progress, or an earlier call began it.', flag),
+    ...{ tenantId, round: whole(2) },
+    isQueued: described(
+      'false where a delivery cycle was in progress, or an earlier call began it.',
+      flag(true),
+    ),
   }),
-  { tenantId, round: 2, isQueued: true },
 )
 
-const count = objectOf({ count: whole, isExact: flag })
+const countOf = (count: number) => objectOf({ count: whole(count), isExact: flag(true) })
 const filter = objectOf(
-  { from: time },
+  { from: time(at('00:00:00')) },
   {
-    ...{ to: time, tenantId: idOf('ten'), provider: wordOf(providerNames), type: text },
-    ...{ state: wordOf(eventStates), ids: listOf(idOf('evt')) },
+    ...{ to: time(), tenantId, provider: wordOf(providerNames), type: text() },
+    ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
   },
 )
+const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
 
 /** A replay job. */
 export const Replay = answer(
   'Replay',
   objectOf({
-    ...{ id: idOf('rpl'), filter, ratePerSecond: whole, requestedBy: text, state: wordOf(replayStates) },
-    total: described('Events that matched at the start.', count),
-    queuedCount: whole,
-    skipped: described('Events that matched and were not queued, by cause.', {
-      type: 'object',
-      additionalProperties: whole,
-    }),
-    ...{ examinedTo: orNull(text), isWaiting: flag, failedCause: orNull(text) },
-    ...{ createdAt: time, startedAt: orNull(time), endedAt: orNull(time) },
+    ...{ id: idOf('rpl', 'rpl_06gw979vs1d9q6mddfvvx375s4'), filter, ratePerSecond: whole(100) },
+    ...{ requestedBy: text('user:ada'), state: wordOf(replayStates, 'running') },
+    total: described('Events that matched at the start.', countOf(1_312)),
+    queuedCount: whole(400),
+    skipped: described('Events that matched and were not queued, by cause.', skipped),
+    ...{ examinedTo: orNull(text(eventId)), isWaiting: flag(false), failedCause: orNull(text(null)) },
+    ...{ createdAt: time(at('09:20:00')), startedAt: orNull(time(at('09:20:01'))) },
+    endedAt: orNull(time(null)),
   }),
-  {
-    id: 'rpl_06gw979vs1d9q6mddfvvx375s4',
-    filter: { tenantId, state: 'delivery_failed', from: at('00:00:00') },
-    ...{ ratePerSecond: 100, requestedBy: 'user:ada', state: 'running' },
-    ...{ total: { count: 1_312, isExact: true }, queuedCount: 400, skipped: { payload_expired: 3 } },
-    ...{ examinedTo: eventId, isWaiting: false, failedCause: null },
-    ...{ createdAt: at('09:20:00'), startedAt: at('09:20:01'), endedAt: null },
-  },
 )
 /** A page of replay jobs. */
 export const ReplayPage = pageOf('ReplayPage', Replay)
 /** Result of starting or cancelling a replay job. */
-export const ReplayChanged = answer('ReplayChanged', objectOf({ job: Replay.schema, isNew }), {
-  ...{ job: Replay.example, isNew: true },
-})
+export const ReplayChanged = answer('ReplayChanged', objectOf({ job: Replay, isNew }))
 /** Preview of a replay. */
 export const ReplayPreview = answer(
   'ReplayPreview',
-  objectOf({ count, examples: listOf(event) }, { newest: event }),
-  { count: { count: 1, isExact: true }, examples: [eventExample], newest: eventExample },
+  objectOf({ count: countOf(1), examples: listOf(event) }, { newest: event }),
 )
 
-/** A page of refused calls. */
-export const RefusedPage = pageOf(
-  'RefusedPage',
-  answer(
-    'RefusedCall',
-    objectOf({
-      ...{ id: idOf('ref'), provider: text, cause: text, refusedAt: time, sourceAddress: orNull(text) },
-      headers,
-      sample: described('Start of a body whose signature failed, redacted.', orNull(text)),
-    }),
-    {
-      ...{ id: 'ref_06gw979vs1d9q6mddfvvx375s4', provider: 'card', cause: 'signature_mismatch' },
-      ...{ refusedAt: at('08:41:00'), sourceAddress: '203.0.113.7' },
-      headers: { 'content-type': 'application/json' },
-      sample: '{"id":"evt_1Pq1"}',
-    },
-  ),
+const refusedCall = answer(
+  'RefusedCall',
+  objectOf({
+    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), provider: text('card') },
+    ...{ cause: text('signature_mismatch'), refusedAt: time(at('08:41:00')) },
+    sourceAddress: orNull(text('203.0.113.7')),
+    headers: headers({ 'content-type': 'application/json' }),
+    sample: described('Start of a body whose signature failed, redacted.', orNull(text('{"id":"evt_1Pq1"}'))),
+  }),
 )
+/** A page of refused calls. */
+export const RefusedPage = pageOf('RefusedPage', refusedCall)
 
 const limitUsage = objectOf(
   {
-    limit: wordOf(limitNames),
-    used: described('null while the store of the meters does not answer.', orNull(whole)),
-    soft: orNull(whole),
-    hard: described('Limit in force, an override included; null: none.', orNull(whole)),
+    limit: wordOf(limitNames, 'eventsPerMonth'),
+    used: described('null while the store of the meters does not answer.', orNull(whole(101_233))),
+    soft: orNull(whole(90_000)),
+    hard: described('Limit in force, an override included; null: none.', orNull(whole(250_000))),
   },
   {
     override: objectOf({
-      hard: described('null: no limit.', orNull(whole)),
-      ...{ until: time, by: text, reason: text, setAt: time },
+      hard: described('null: no limit.', orNull(whole(250_000))),
+      ...{ until: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
+      ...{ reason: text('Winter sale, TICKET-481'), setAt: time(at('09:00:00')) },
     }),
-    resetsAt: time,
+    resetsAt: time('2026-12-01T00:00:00.000Z'),
   },
 )
-const limitFields: Fields = { limits: listOf(limitUsage), over: wordOf(['accept', 'refuse']) }
-const limitsExample = {
-  limits: [
-    {
-      ...{ limit: 'eventsPerMonth', used: 101_233, soft: 90_000, hard: 250_000 },
-      override: {
-        ...{ hard: 250_000, until: '2027-02-01T00:00:00.000Z', by: 'user:ada' },
-        ...{ reason: 'Winter sale, TICKET-481', setAt: at('09:00:00') },
-      },
-      resetsAt: '2026-12-01T00:00:00.000Z',
-    },
-  ],
-  over: 'accept',
-}
+const limitFields: Fields = { limits: listOf(limitUsage), over: wordOf(['accept', 'refuse'], 'accept') }
+const hour = objectOf({ hour: time(at('08:00:00')), meter: text('events'), amount: whole(312) })
 
 /** Limits in force. */
-export const Limits = answer('Limits', objectOf(limitFields), limitsExample)
+export const Limits = answer('Limits', objectOf(limitFields))
 /** Limits in force with usage by hour. */
 export const Usage = answer(
   'Usage',
   objectOf({
     ...limitFields,
-    hours: described(
-      'By hour and meter; hours without usage are left out.',
-      listOf(objectOf({ hour: time, meter: text, amount: whole })),
-    ),
+    hours: described('By hour and meter; hours without usage are left out.', listOf(hour)),
   }),
-  { ...limitsExample, hours: [{ hour: at('08:00:00'), meter: 'events', amount: 312 }] },
 )
+
+const constant = (word: string) => of({ type: 'string', const: word })(word)
+const durationMs = of({ type: 'number' })(18.4)
+const answered = objectOf({
+  ...{ kind: constant('answered'), status: whole(204), headers: headers({}) },
+  answer: described('First 16 KiB, redacted.', text('')),
+  ...{ answerCut: flag(false), durationMs },
+})
+const failed = objectOf({ kind: constant('failed'), cause: text(), detail: text(), durationMs })
 
 /** Result of a test call to a callback. */
 export const CallbackTested = answer(
   'CallbackTested',
   objectOf({
-    id: described('`webhook-id` of the call.', text),
-    result: {
-      anyOf: [
-        objectOf({
-          ...{ kind: { type: 'string', const: 'answered' }, status: whole, headers },
-          answer: described('First 16 KiB, redacted.', text),
-          ...{ answerCut: flag, durationMs: { type: 'number' } },
-        }),
-        objectOf({
-          ...{ kind: { type: 'string', const: 'failed' }, cause: text, detail: text },
-          durationMs: { type: 'number' },
-        }),
-      ],
-    },
+    id: described('`webhook-id` of the call.', text('test_06gw979vs1d9q6mddfvvx375s4')),
+    result: of({ anyOf: [answered.schema, failed.schema] })(answered.example),
   }),
-  {
-    id: 'test_06gw979vs1d9q6mddfvvx375s4',
-    result: { kind: 'answered', status: 204, headers: {}, answer: '', answerCut: false, durationMs: 18.4 },
-  },
 )
 
-const value: JsonSchema = { type: ['boolean', 'number', 'string', 'null'] }
+const value = of({ type: ['boolean', 'number', 'string', 'null'] })
 const setting = objectOf(
   {
-    name: text,
-    value: described('Value in force: the stored one or the default; null without either.', value),
-    ...{ default: value, expected: text, description: text },
-    version: described('0 while it is not set.', whole),
+    name: text('forwarding.paused'),
+    value: described('Value in force: the stored one or the default; null without either.', value(true)),
+    ...{ default: value(false), expected: text('true or false') },
+    description: text('Nothing is sent to callbacks.'),
+    version: described('0 while it is not set.', whole(7)),
   },
-  { updatedAt: time, updatedBy: text },
+  { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
 )
 
 /** Runtime settings. */
-export const Settings = answer('Settings', objectOf({ items: listOf(setting) }), {
-  items: [
-    {
-      ...{ name: 'forwarding.paused', value: true, default: false, expected: 'true or false' },
-      ...{ description: 'Nothing is sent to callbacks.', version: 7 },
-      ...{ updatedAt: at('09:00:00'), updatedBy: 'user:ada' },
-    },
-  ],
-})
+export const Settings = answer('Settings', objectOf({ items: listOf(setting) }))
 /** Result of changing a setting. */
 export const SettingChanged = answer(
   'SettingChanged',
-  objectOf({ name: text, version: described('0 once it is cleared.', whole), isNew }),
-  { name: 'forwarding.paused', version: 8, isNew: true },
+  objectOf({
+    ...{ name: text('forwarding.paused'), version: described('0 once it is cleared.', whole(8)), isNew },
+  }),
 )
+
+const simulated = { id: text(), type: text(), dueAt: time(), sentAt: orNull(time()) }
+const chargeback = objectOf({
+  ...{ provider: text('card'), amount: whole(4200), currency: text('EUR'), reason: text('fraudulent') },
+  ...{ reference: orNull(text(null)), outcome: text('lost'), stepSeconds: whole(60) },
+})
 
 /** A simulation with its events. */
 export const Simulation = answer(
   'Simulation',
   objectOf({
-    ...{ id: idOf('sim'), tenantId: idOf('ten') },
-    chargeback: objectOf({
-      ...{ provider: text, amount: whole, currency: text, reason: text, reference: orNull(text) },
-      ...{ outcome: text, stepSeconds: whole },
-    }),
-    ...{ requestedBy: text, state: wordOf(simulationStates), cause: orNull(text) },
-    events: listOf(objectOf({ id: text, type: text, dueAt: time, sentAt: orNull(time) })),
-    ...{ createdAt: time, startedAt: orNull(time), endedAt: orNull(time) },
-  }),
-  {
-    ...{ id: 'sim_06gzx3byyxdccqxb8v47jbp37g', tenantId },
-    chargeback: {
-      ...{ provider: 'card', amount: 4200, currency: 'EUR', reason: 'fraudulent', reference: null },
-      ...{ outcome: 'lost', stepSeconds: 60 },
-    },
-    ...{ requestedBy: 'user:ada', state: 'running', cause: null },
-    events: [
+    ...{ id: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'), tenantId, chargeback },
+    ...{ requestedBy: text('user:ada'), state: wordOf(simulationStates, 'running') },
+    cause: orNull(text(null)),
+    events: listOf(objectOf(simulated), [
       {
         ...{ id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_1', type: 'chargeback.created' },
         ...{ dueAt: at('09:30:00'), sentAt: at('09:30:00') },
@@ -442,50 +368,38 @@ export const Simulation = answer(
         ...{ id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2', type: 'chargeback.under_review' },
         ...{ dueAt: at('09:31:00'), sentAt: null },
       },
-    ],
-    ...{ createdAt: at('09:30:00'), startedAt: at('09:30:00'), endedAt: null },
-  },
+    ]),
+    ...{ createdAt: time(at('09:30:00')), startedAt: orNull(time(at('09:30:00'))) },
+    endedAt: orNull(time(null)),
+  }),
 )
 /** A page of simulations. */
 export const SimulationPage = pageOf('SimulationPage', Simulation)
 /** Result of starting, advancing or cancelling a simulation. */
-export const SimulationChanged = answer(
-  'SimulationChanged',
-  objectOf({ simulation: Simulation.schema, isNew }),
-  { simulation: Simulation.example, isNew: true },
-)
+export const SimulationChanged = answer('SimulationChanged', objectOf({ simulation: Simulation, isNew }))
 
+const lock = answer(
+  'Execution',
+  objectOf({
+    ...{ scope: text('payments'), key: text('order-1042'), fence: whole(1_795_258_166_892_693) },
+    ...{ state: wordOf(lockStates, 'completed'), acquiredAt: time(at('09:00:00')) },
+    ...{ heldUntil: orNull(time(at('09:01:00'))), extendedAt: orNull(time(null)) },
+    ...{
+      endedAt: orNull(time(at('09:00:02'))),
+      durationMs: orNull(whole(2_000)),
+      status: orNull(whole(201)),
+    },
+  }),
+)
 /** A page of a tenant's lock history. */
-export const ExecutionPage = pageOf(
-  'ExecutionPage',
-  answer(
-    'Execution',
-    objectOf({
-      ...{ scope: text, key: text, fence: whole, state: wordOf(lockStates), acquiredAt: time },
-      ...{ heldUntil: orNull(time), extendedAt: orNull(time), endedAt: orNull(time) },
-      ...{ durationMs: orNull(whole), status: orNull(whole) },
-    }),
-    {
-      ...{ scope: 'payments', key: 'order-1042', fence: 1_795_258_166_892_693, state: 'completed' },
-      ...{ acquiredAt: at('09:00:00'), heldUntil: at('09:01:00'), extendedAt: null, endedAt: at('09:00:02') },
-      ...{ durationMs: 2_000, status: 201 },
-    },
-  ),
-)
+export const ExecutionPage = pageOf('ExecutionPage', lock)
 
-/** A page of the audit log. */
-export const AuditPage = pageOf(
-  'AuditPage',
-  answer(
-    'AuditEntry',
-    objectOf({
-      ...{ id: whole, at: time, actor: text, action: text, tenantId: orNull(idOf('ten')) },
-      detail: { type: 'object' },
-    }),
-    {
-      ...{ id: 4_711, at: at('09:20:00'), actor: 'user:ada', action: 'payloads.read', tenantId },
-      detail: { event: eventId },
-    },
-  ),
-  '4711',
+const auditEntry = answer(
+  'AuditEntry',
+  objectOf({
+    ...{ id: whole(4_711), at: time(at('09:20:00')), actor: text('user:ada'), action: text('payloads.read') },
+    ...{ tenantId: orNull(tenantId), detail: of({ type: 'object' })({ event: eventId }) },
+  }),
 )
+/** A page of the audit log. */
+export const AuditPage = pageOf('AuditPage', auditEntry, '4711')
