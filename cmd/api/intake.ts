@@ -12,7 +12,7 @@ import {
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
-import { type StoreBatchOptions, storeBatch, notifyForwarders } from '#internal/events/index.ts'
+import { notifyForwarders, type StoreBatchOptions, storeBatch } from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,

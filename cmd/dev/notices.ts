@@ -21,42 +21,13 @@ const noticeFile = /^(licen[cs]e|copying|notice)/i
 /** SPDX identifiers for those that packages misspell. */
 const spdx: Readonly<Record<string, string>> = { 'BSD-0-Clause': '0BSD' }
 
-const mit = (copyright: string) => `MIT License
-
-${copyright}
-
-Permission is hereby granted, free of charge, to any person obtaining a copy
-of this software and associated documentation files (the "Software"), to deal
-in the Software without restriction, including without limitation the rights
-to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
-copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE.`
-
 // https://github.com/redis/node-redis/blob/master/LICENSE, read 2026-11-22.
-const redis = mit('Copyright (c) 2022-2025, Redis, inc.')
-/** Licence texts of packages that ship none. */
-const unshipped: Readonly<Record<string, string>> = {
-  redis: redis,
-  '@redis/bloom': redis,
-  '@redis/client': redis,
-  '@redis/json': redis,
-  '@redis/search': redis,
-  '@redis/time-series': redis,
-  // Author and licence from its package.json.
-  'drizzle-orm':
-    'Copyright Drizzle Team\n\nLicensed under the Apache License, Version 2.0, whose text is in LICENSE beside this file.',
-}
+const redis = readFileSync(join(import.meta.dir, 'licences/redis.txt'), 'utf8')
+// Author and licence from its package.json.
+const drizzle =
+  'Copyright Drizzle Team\n\nLicensed under the Apache License, Version 2.0, whose text is in LICENSE beside this file.'
+/** Licence texts of packages that ship none, by the name or scope. */
+const unshipped: Readonly<Record<string, string>> = { redis, '@redis': redis, 'drizzle-orm': drizzle }
 
 /**
  * Bundles the program and lists the packages in the bundle, sorted by name and version.
@@ -95,7 +66,7 @@ function readPackage(folder: string): BundledPackage {
     .toSorted()
   const texts = files.map((file) => plain(readFileSync(join(folder, file), 'utf8')))
   if (texts.length > 0) return { ...manifest, texts }
-  const text = unshipped[manifest.name] ?? readmeSection(folder)
+  const text = unshipped[manifest.name.replace(/\/.*/, '')] ?? readmeSection(folder)
   if (text === undefined)
     throw new Error(
       `package ${manifest.name} ships no licence text: add it to "unshipped" in cmd/dev/notices.ts`,

@@ -15,7 +15,6 @@ const sameSignalMs = 1000
 const testMsMax = 30_000
 /** Bound of test processes, each with stores of its own. One more than processors: tests also wait for disks and time-outs. */
 const testProcessesMax = 4
-const testFolders = ['cmd', 'internal', 'test']
 const clusterTests = 'test/cluster'
 /** Files named dashboard-… drive a browser. */
 const endToEndTests = 'test/e2e'
@@ -73,9 +72,7 @@ async function runTest(bun, args) {
       ? [`--timings=${testTimings()}`, '--update-timings']
       : []),
   ]
-  const exitCode = await run(bun, ['test', ...flags, ...args])
-  if (exitCode !== 0) explainPatterns(patterns)
-  return exitCode
+  return run(bun, ['test', ...flags, ...args])
 }
 
 /** File with the durations of an earlier run, by which the slowest files start first; before the first run with rough ones. */
@@ -84,6 +81,7 @@ function testTimings() {
   if (existsSync(path)) return path
   const msOf = (file) => (file.includes('/dashboard-') ? 60_000 : file.includes('/dev') ? 30_000 : 10_000)
   const files = testFiles(endToEndTests).map((file) => [file, msOf(file)])
+  mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, JSON.stringify({ version: 1, files: Object.fromEntries(files) }))
   return path
 }
@@ -165,20 +163,6 @@ function chooseTests(folder, args, isAllowed = () => true) {
   return { flags, files: files.map((path) => `./${path}`) }
 }
 
-/** Names what would match: Bun says only that nothing did. */
-function explainPatterns(patterns) {
-  const isOther = (path) => path.startsWith(clusterTests) || path.startsWith(faultTests)
-  const files = testFolders.flatMap(testFiles).filter((path) => !isOther(path))
-  if (patterns.length === 0 || files.some((path) => matches(path, patterns))) return
-  console.error(`
-No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in its path. Name a part of one, a folder or a test:
-
-  npm test -- records
-  npm test -- internal/tenants
-  npm test -- -t 'a part of a test’s name'
-`)
-}
-
 /** Measures records, or what the first argument names: `webhooks`, or `events`, lists and retention with many of them. */
 async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
@@ -216,22 +200,32 @@ async function runLint() {
   return failed.length === 0 ? 0 : 1
 }
 
-/** Returns the Bun that package.json names: the one on the PATH if it has that version, otherwise that of npx. */
+/** Returns the Bun that package.json names: the one on the PATH if it has that version, otherwise that of npx, which is remembered. */
 async function findBun() {
   const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const version = /^bun@(\d+\.\d+\.\d+)$/.exec(packageManager)?.[1]
   if (!version) fail('package.json: packageManager must be bun@<exact version>')
+  const note = join(root, '.latchkey', `bun-${version}.path`)
+  const noted = existsSync(note) ? readFileSync(note, 'utf8').trim() : ''
   const ask = ['-e', 'console.log(JSON.stringify([Bun.version, process.execPath]))']
-  const known = [rememberedBun(version), onPath('bun')].filter((path) => path && existsSync(path))
-  for (const path of known) {
+  const known = [
+    noted,
+    ...(process.env.PATH ?? '')
+      .split(delimiter)
+      .filter(Boolean)
+      .map((dir) => join(dir, 'bun')),
+  ]
+  for (const path of known.filter(existsSync)) {
     const real = realBun(spawnSync(path, ask, { encoding: 'utf8' }).stdout, version)
-    if (real) return remember(version, real)
+    if (real) return real
   }
   return step(`Bun ${version}: getting it with npx`, async () => {
     const { exitCode, output } = await capture('npx', ['--yes', `bun@${version}`, ...ask])
     const real = realBun(output, version)
     if (!real) fail(`npx could not run bun@${version} (exit code ${exitCode})`)
-    return remember(version, real)
+    mkdirSync(dirname(note), { recursive: true })
+    writeFileSync(note, `${real}\n`)
+    return real
   })
 }
 
@@ -241,28 +235,6 @@ function realBun(output, version) {
   if (!line.startsWith('[')) return undefined
   const [found, path] = JSON.parse(line)
   return found === version ? path : undefined
-}
-
-function onPath(name) {
-  const dirs = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
-  return dirs.map((dir) => join(dir, name)).find((path) => existsSync(path))
-}
-
-function bunNote(version) {
-  return join(root, '.latchkey', `bun-${version}.path`)
-}
-
-/** Returns the remembered path: npx takes about a second. */
-function rememberedBun(version) {
-  const note = bunNote(version)
-  return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
-}
-
-function remember(version, path) {
-  const note = bunNote(version)
-  mkdirSync(dirname(note), { recursive: true })
-  if (rememberedBun(version) !== path) writeFileSync(note, `${path}\n`)
-  return path
 }
 
 /** Installs packages when node_modules differs from bun.lock. Writes the stamp last, so that an interrupted install is repeated. */

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
 import { configTable, type Environment, printableConfig, readConfig } from './read.ts'
 import { type ProcessName, processNames, type Setting, settings } from './settings.ts'
 
@@ -169,8 +168,6 @@ test('printableConfig: omits unknown fields', () => {
   expect(printableConfig({ other: 'secret' })).toEqual({})
 })
 
-const readme = new URL('../../README.md', import.meta.url)
-
 test('settings table: has one row per setting with its default', () => {
   const rows = configTable().split('\n').slice(2)
   expect(rows).toHaveLength(Object.keys(settings).length)
@@ -181,12 +178,4 @@ test('settings table: has one row per setting with its default', () => {
   expect(configTable()).toContain(
     '| `LATCHKEY_KEY_RING` | id:base64 of 32 bytes, comma separated | required; dev: ',
   )
-})
-
-test('settings table: README.md contains it between its markers', () => {
-  const shown = /<!-- config:begin -->\n+([\s\S]*?)\n+<!-- config:end -->/.exec(
-    readFileSync(readme, 'utf8'),
-  )?.[1]
-  // When it differs: run npm run generate.
-  expect(shown).toBe(configTable())
 })

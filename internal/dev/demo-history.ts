@@ -21,7 +21,7 @@ const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
 /** Moments per write: a tally holds few minutes of the queue's state. */
 const momentsPerWrite = 200
-/** Refusals by cause, out of 100 calls. */
+/** Causes of the first of 100 calls, which are refused. */
 const causes = [
   'signature_mismatch',
   'signature_mismatch',
@@ -36,7 +36,7 @@ const causes = [
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
-  const untilMs = nowMs - (nowMs % hourMs) - hourMs
+  const untilMs = floorTo(nowMs, hourMs) - hourMs
   const known = await readStats(pool, {
     ...{ tenants: [tenantId], fromMs: untilMs - hoursMs, toMs: untilMs, stepMs: 4 * hourMs },
   })
@@ -46,18 +46,22 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const clock = { nowMs: untilMs, now: () => clock.nowMs }
   const tally = new StatsTally(clock)
   const recorder = new StatsRecorder({ pool, tally, clock, onRefused: () => undefined })
-  const firstMs = nowMs - hoursMs
-  const minutesFromMs = nowMs - minutesMs - ((nowMs - minutesMs) % hourMs)
-  let atMs = firstMs - (firstMs % hourMs)
-  for (let moments = 1; atMs < nowMs - minuteMs; moments += 1) {
+  const minutesFromMs = floorTo(nowMs - minutesMs, hourMs)
+  let moments = 0
+  for (let atMs = floorTo(nowMs - hoursMs, hourMs); atMs < nowMs - minuteMs; ) {
     const lengthMs = atMs < minutesFromMs ? hourMs : minuteMs
     clock.nowMs = atMs
     countMoment(tally, history, { atMs, lengthMs })
+    moments += 1
     if (moments % momentsPerWrite === 0) await recorder.flushAll()
     atMs += lengthMs
   }
   await recorder.flushAll()
   return true
+}
+
+function floorTo(ms: number, stepMs: number): number {
+  return ms - (ms % stepMs)
 }
 
 /** Returns the moment before which a tenant's stats are made up; undefined where none are. @throws what Postgres throws */
@@ -67,24 +71,22 @@ export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<n
   return typeof untilMs === 'number' ? untilMs : undefined
 }
 
-interface Moment {
-  readonly atMs: number
-  /** Time that it stands for. */
-  readonly lengthMs: number
-}
-
-function countMoment(tally: StatsTally, { tenantId, nowMs, random }: DemoHistory, moment: Moment): void {
-  const mean = eventsPerMinute * (moment.lengthMs / minuteMs) * loadAt(moment.atMs)
-  const calls = Math.round(mean * (0.6 + 0.8 * random()))
-  const isDown = isOutage(nowMs - moment.atMs)
+/** Counts the calls of a time that begins at `atMs`. */
+function countMoment(
+  tally: StatsTally,
+  { tenantId, nowMs, random }: DemoHistory,
+  { atMs, lengthMs }: { readonly atMs: number; readonly lengthMs: number },
+): void {
+  const calls = Math.round(eventsPerMinute * (lengthMs / minuteMs) * loadAt(atMs) * (0.6 + 0.8 * random()))
+  const isDown = isOutage(nowMs - atMs)
   for (let call = 0; call < calls; call += 1) {
     const cause = causes[Math.floor(random() * 100)]
     if (cause !== undefined) tally.countRefused(tenantId, cause)
     else if (random() < 0.03) tally.count(tenantId, 'duplicates')
     else countEvent(tally, tenantId, isDown && random() < 0.8, random)
   }
-  const waiting = isDown ? calls * 20 : Math.floor(random() * 3)
-  tally.noteQueue({ dueCount: waiting, oldestAgeMs: isDown ? 180_000 * random() : 900 * random() })
+  const dueCount = isDown ? calls * 20 : Math.floor(random() * 3)
+  tally.noteQueue({ dueCount, oldestAgeMs: (isDown ? 180_000 : 900) * random() })
 }
 
 function countEvent(tally: StatsTally, tenantId: TenantId, isDown: boolean, random: () => number): void {

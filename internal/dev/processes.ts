@@ -36,20 +36,14 @@ export interface Child {
   stop(): Promise<void>
 }
 
-/** Deadline and interval of a wait; default interval 20 ms. */
-export interface PollBounds {
-  readonly deadlineMs: number
-  readonly everyMs?: number
-}
-
 const stopWaitMs = 10_000
 const logBytesMax = 8 * 1024 * 1024
 const logTailLines = 15
 
-/** Calls `check` until it returns something other than undefined, and returns that; undefined after the deadline. Passes on its errors. */
+/** Calls `check` each 20 ms until it returns something other than undefined, and returns that; undefined after the deadline. */
 export async function poll<T>(
   check: () => Promise<T | undefined> | T | undefined,
-  { deadlineMs, everyMs = 20 }: PollBounds,
+  { deadlineMs, everyMs = 20 }: { readonly deadlineMs: number; readonly everyMs?: number },
 ): Promise<T | undefined> {
   const end = performance.now() + deadlineMs
   for (;;) {

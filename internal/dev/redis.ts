@@ -76,13 +76,10 @@ function configPath(home: string): string {
   return join(home, 'redis.conf')
 }
 
-interface RedisSettings {
-  readonly port: number
-  readonly password: string
-  readonly durable: boolean
-}
-
-function configText(home: string, { port, password, durable }: RedisSettings): string {
+function configText(
+  home: string,
+  { port, password, durable }: { port: number; password: string; durable: boolean },
+): string {
   const lines = [
     'bind 127.0.0.1',
     `port ${port}`,
