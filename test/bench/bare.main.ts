@@ -1,20 +1,20 @@
 /**
- * The floor that Latchkey is compared with: an Elysia server with no tenant, no check and no log, that does one round trip
- * to Redis for a request. Prints its port.
+ * Baseline for Latchkey: an Elysia server without tenants, checks or logs that makes one round trip to Redis per request.
+ * Prints its port.
  */
 import { Elysia } from 'elysia'
 import { createClient } from 'redis'
 
 const client = createClient({ url: process.env.BARE_REDIS_URL ?? '' })
 await client.connect()
-// Reads and writes as many keys and bytes as the acquire script does for a fresh key, and decides nothing.
+// Reads and writes as many keys and bytes as the acquire script for a new key, without its decisions.
 const sameSize = `redis.call('GET', KEYS[3])
 redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], string.rep('m', 94))
 redis.call('SET', KEYS[3], string.rep('e', 90), 'PX', 86460000)
 redis.call('HINCRBY', KEYS[2], 'h498700', 280)
 return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
-// The least that could be called a lock.
+// Minimal lock.
 const setOnly = `redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', 60000)
 return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
 const shas = { sameSize: await client.scriptLoad(sameSize), setOnly: await client.scriptLoad(setOnly) }

@@ -7,7 +7,7 @@ const well: Figures = {
   soakMb: [],
 }
 
-test('a run at its bounds is well', () => {
+test('benchmark bounds: run at its bounds, misses none', () => {
   expect(missedBounds(well)).toEqual([])
   expect(missedBounds({ ...well, soakMb: [90, 120, 130, 130, 130, 130, 131, 133, 136] })).toEqual([])
 })
@@ -15,19 +15,23 @@ test('a run at its bounds is well', () => {
 test.each<[string, Partial<Figures>, string]>([
   ['a low rate', { compared: [{ name: 'replay', rateRatio: 0.69, p99Ratio: 1 }] }, 'replay: 0.69 of'],
   ['a long tail', { compared: [{ name: 'acquire', rateRatio: 1, p99Ratio: 2.01 }] }, 'p99 2.01 times'],
-  ['no figure', { compared: [{ name: 'acquire', rateRatio: Number.NaN, p99Ratio: 1 }] }, 'NaN of'],
+  [
+    'a missing measurement',
+    { compared: [{ name: 'acquire', rateRatio: Number.NaN, p99Ratio: 1 }] },
+    'NaN of',
+  ],
   ['memory after the load', { residentMb: 151 }, '151 MB'],
   ['memory during the soak', { soakMb: [100, 152] }, '152 MB'],
   ['memory that grows', { soakMb: [60, 70, 80, 90, 100, 110] }, 'grew 1.22 times'],
-])('misses: %s', (_name, figures, text) => {
+])('benchmark bounds: %s, misses its bound', (_name, figures, text) => {
   const missed = missedBounds({ ...well, ...figures })
   expect(missed).toHaveLength(1)
   expect(missed[0]).toContain(text)
 })
 
-test('growth is that of the last third over the middle one, and unknown for a short soak', () => {
+test('benchmark growth: is the last third’s median over the middle one’s, and undefined for a short soak', () => {
   expect(growthOf([1, 2, 3, 4, 5])).toBeUndefined()
   expect(growthOf([9, 9, 2, 2, 3, 3])).toBe(1.5)
-  // One minute that stands out is none.
+  // A single outlier does not count as growth.
   expect(growthOf([1, 1, 1, 2, 2, 2, 2, 9, 2])).toBe(1)
 })

@@ -1,8 +1,8 @@
 /**
- * Measures what people look at, with ten million events behind: lists by every filter, one event, a payload, the dashboard's pages; and the end of a day:
- * its partitions dropped and its dedupe keys removed while events come in. Loads `--events N` (default 10 000 000) into a database of
- * its own, which takes some minutes and some 15 GB of disk; `--calls N` of each list (default 100), `--rate N` events a second beside
- * drops (default 100). Ends with code 1 when a bound is missed.
+ * Measures reads over ten million events (lists by every filter, one event, a payload, the dashboard's pages), and retention: a day's
+ * partitions dropped and dedupe keys removed during intake. Loads `--events N` (default 10 000 000) into a new database, which takes
+ * some minutes and about 15 GB of disk. `--calls N` sets the calls of each list (default 100), `--rate N` the events per second during
+ * drops (default 100). Exits with code 1 if a bound is missed.
  */
 import { parseArgs } from 'node:util'
 import { parseTenantId } from '#internal/base/index.ts'
@@ -63,14 +63,14 @@ try {
   const held = [...reads.held, ...pages.held, ...drops.held]
   const missed = held.filter((each) => !isKept(each))
   const slowest = reads.held.filter(isList).toSorted((one, other) => other.value - one.value)[0]
-  // Of lists the slowest stands for all, but for those that miss their bound.
+  // Shows the slowest list, and all that miss their bound.
   const shown = held.filter((each) => !isList(each) || each === slowest || missed.includes(each))
   console.log(boundsTable(shown).join('\n'))
   if (missed.length > 0) process.exitCode = 1
 } finally {
   await stack.stop()
 }
-// After minutes of load kept connections to what is gone have kept this process from its end.
+// Kept-alive connections to ended processes would delay the exit of this one.
 process.exit()
 
 function isList({ name }: Held): boolean {

@@ -1,29 +1,29 @@
 import { quantileOf } from './bounds.ts'
 
-/** What a run of requests showed. Latencies in milliseconds. */
+/** Result of a load. */
 export interface LoadResult {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly requests: number
-  /** Answers whose status was not 200. */
+  /** Answers with a status other than 200. */
   readonly failed: number
 }
 
-/** A load of equal connections that each send one request after another. */
+/** Closed-loop load: connections that each send one request after another. */
 export interface LoadOptions {
   readonly port: number
   readonly connections: number
   readonly durationMs: number
-  /** The whole text of the n-th HTTP/1.1 request, keep-alive. */
+  /** Returns the text of the n-th HTTP/1.1 request, with keep-alive. */
   request(n: number): string
 }
 
 const headEnd = '\r\n\r\n'
 
 /**
- * Sends requests over plain sockets for `durationMs` and measures each answer, as cheaply as possible, since generator and
- * server share the machine's cores. Only for servers of ours: it reads answers with Content-Length, on the loopback.
+ * Sends requests over plain sockets for `durationMs` and measures each answer with little CPU, since generator and server share the
+ * machine's cores. Supports only answers with Content-Length, over loopback.
  */
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const latencies = new Float64Array(4_000_000)
@@ -70,7 +70,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   return { perSecond: count / seconds, p50Ms: at(0.5), p99Ms: at(0.99), requests: count, failed }
 }
 
-/** Bytes of a whole answer of ours, or Infinity while its head is not there yet. @throws for one without Content-Length */
+/** Returns the length of an answer in bytes, or Infinity before its head is complete. @throws without Content-Length */
 export function answerLength(text: string): number {
   const end = text.indexOf(headEnd)
   if (end < 0) return Number.POSITIVE_INFINITY
@@ -79,7 +79,7 @@ export function answerLength(text: string): number {
   return end + headEnd.length + Number.parseInt(text.slice(at + 15, end), 10)
 }
 
-/** The text of a request with a JSON body, or without a body. */
+/** Returns the text of a request, with a JSON body if given. */
 export function requestText(
   method: string,
   path: string,

@@ -1,7 +1,7 @@
 /**
- * Measures the API against a bare server on the same stores, in turn and in one run, so that the ratio holds on a noisy
- * machine. `--rounds N` (default 7) rounds of `--seconds S` (default 3); `--soak M` then keeps M minutes of load on the API
- * and shows its memory, whose growth is judged from 6 minutes on. Ends with code 1 when a bound of `bounds.ts` is missed.
+ * Compares the API with a bare server on the same stores, in alternating rounds, so that the ratio holds on a noisy machine.
+ * `--rounds N` (default 7) rounds of `--seconds S` (default 3); `--soak M` adds M minutes of load on the API and prints its memory,
+ * whose growth has a bound from 6 minutes on. Exits with code 1 if a bound of `bounds.ts` is missed.
  */
 import { parseArgs } from 'node:util'
 import { type Compared, growthOf, median, missedBounds } from './bounds.ts'
@@ -22,7 +22,7 @@ const connections = 64
 const warmRounds = Math.ceil(15_000 / durationMs)
 const run = Date.now().toString(36)
 
-/** Two servers that do the same work, and the requests that make each do it. */
+/** Requests that make both servers do the same work. */
 interface Pairing {
   readonly name: string
   bare(n: number): string
@@ -52,8 +52,8 @@ try {
   )
   const soakMb = await soak(stack, Number(values.soak))
   const growth = growthOf(soakMb)
-  if (growth !== undefined) console.log(`memory at the end over the middle: ${growth.toFixed(2)}`)
-  // The leanest lock does less than a lock has to do: it is there to be seen, and no bound.
+  if (growth !== undefined) console.log(`memory growth, last third over middle third: ${growth.toFixed(2)}`)
+  // The minimal lock lacks guarantees of a real one: it is printed without a bound.
   const missed = missedBounds({ compared: [acquired, replayed], residentMb, soakMb })
   for (const text of missed) console.error(`missed: ${text}`)
   if (missed.length > 0) process.exitCode = 1
@@ -87,7 +87,7 @@ async function replayPairing({ apiKey, bare, api }: Stack): Promise<Pairing> {
       body: JSON.stringify({ scope: 'payments', key: 'replay', ...record }),
     }),
   ]
-  if (!saved.every((answer) => answer.ok)) throw new Error('the record to replay could not be saved')
+  if (!saved.every((answer) => answer.ok)) throw new Error('saving the record to replay failed')
   const body = '{"scope":"payments","key":"replay","ttlSeconds":86400}'
   return {
     name: 'replay a 1 KB record; one GET',
@@ -111,7 +111,7 @@ async function compare(parts: Stack, pairing: Pairing): Promise<Compared & { rea
     if (result.failed > 0) throw new Error(`${pairing.name}: ${result.failed} answers were not 200`)
     return result
   }
-  // Both are measured as they run in production, long after the compiler has seen their hot paths.
+  // Warm-up: both servers are measured after JIT compilation of their hot paths, as in production.
   for (let round = -warmRounds; round < rounds; round += 1) {
     const pair = { bare: await measure(parts.bare, pairing.bare), api: await measure(parts.api, pairing.api) }
     if (round >= 0) pairs.push(pair)
@@ -126,7 +126,7 @@ async function compare(parts: Stack, pairing: Pairing): Promise<Compared & { rea
   return { name: pairing.name, rateRatio, p99Ratio, row }
 }
 
-/** Gives the resident memory in MB at the end of each minute. */
+/** Keeps load on the API; returns the resident memory in MB at the end of each minute. */
 async function soak({ api, apiKey }: Stack, minutes: number): Promise<number[]> {
   const soakMb: number[] = []
   const pairing = acquirePairing({ apiKey }, 'soak', '/soak')
@@ -139,7 +139,7 @@ async function soak({ api, apiKey }: Stack, minutes: number): Promise<number[]> 
       durationMs: 60_000,
       request,
     })
-    // A machine that is busy otherwise may hold up Redis for a second; more than a few refusals would not be that load any more.
+    // A busy machine may stall Redis for a second; with more refusals the load would not be the intended one.
     if (failed > requests / 1000) throw new Error(`soak: ${failed} answers were not 200`)
     const resident = megabytes(await residentBytes(api.pid))
     soakMb.push(resident)

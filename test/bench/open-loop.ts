@@ -1,32 +1,32 @@
 import { answerLength } from './load.ts'
 
-/** A load that does not wait for its answers. */
+/** Open-loop load: calls at a fixed rate, regardless of answers. */
 export interface OpenLoopOptions {
   readonly port: number
-  /** Calls a second, evenly. */
+  /** Calls per second, evenly spaced. */
   readonly perSecond: number
   readonly durationMs: number
   readonly connections: number
-  /** The whole text of the n-th HTTP/1.1 request, keep-alive. */
+  /** Returns the text of the n-th HTTP/1.1 request, with keep-alive. */
   request(n: number): string
 }
 
-/** One call; times are those of `performance.now()`. */
+/** Call with times of `performance.now()`. */
 export interface Call {
-  /** When it should have been sent: later it is only because the server, or we, could not keep up. */
+  /** Scheduled time of sending; the actual one is later if server or generator is overloaded. */
   readonly dueAt: number
-  /** Undefined while there was no answer. */
+  /** Undefined without an answer. */
   answeredAt: number | undefined
   readonly ok: boolean
 }
 
 const answersMsMax = 15_000
-/** Timers are a millisecond exact at best: what fell due in between goes together. */
+/** Interval of sending: timers have a resolution of 1 ms, so calls due within it are sent together. */
 const tickMs = 1
 
 /**
- * Sends calls at a fixed rate over kept connections, a call at a time on each, and waits up to 15 s for the last answers. A call
- * that finds all connections taken waits for one, and that counts: its time runs from when it was due. Gives the calls in order.
+ * Sends calls at a fixed rate over kept-alive connections, one call at a time on each, and waits up to 15 s for the last answers.
+ * Latency counts from the scheduled time, including the wait for a free connection. Returns the calls in order.
  */
 export async function runOpenLoop(options: OpenLoopOptions): Promise<readonly Call[]> {
   const total = Math.floor((options.perSecond * options.durationMs) / 1000)
@@ -64,10 +64,10 @@ export async function runOpenLoop(options: OpenLoopOptions): Promise<readonly Ca
 
 type OnAnswer = (ok: boolean) => void
 
-/** A kept connection; its data is what is under way on it. */
+/** Kept-alive connection, with its call in flight as data. */
 type Connection = Bun.Socket<{ pending: string; onAnswer: OnAnswer | undefined }>
 
-/** Connections that are taken last-in first-out, so that few calls keep few of them busy; the server closes those that idle. */
+/** Pool of connections, used last-in first-out, so that a low rate uses few of them; the server closes idle ones. */
 class ConnectionPool {
   readonly #port: number
   readonly #count: number
@@ -75,7 +75,7 @@ class ConnectionPool {
   readonly #idle: Connection[] = []
   #closed = false
 
-  /** @param onIdle told when a connection can be used again */
+  /** @param onIdle called when a connection becomes free */
   constructor(port: number, count: number, onIdle: () => void) {
     this.#port = port
     this.#count = count
@@ -86,7 +86,7 @@ class ConnectionPool {
     await Promise.all(Array.from({ length: this.#count }, () => this.#openOne()))
   }
 
-  /** False when all connections are taken. A connection that breaks answers its call with false. */
+  /** Sends a call; returns false if no connection is free. A broken connection ends its call as failed. */
   send(text: string, onAnswer: OnAnswer): boolean {
     const connection = this.#idle.pop()
     if (!connection) return false
@@ -136,7 +136,7 @@ class ConnectionPool {
     if (at >= 0) this.#idle.splice(at, 1)
     connection.data.onAnswer?.(false)
     connection.data.onAnswer = undefined
-    // A server that is gone for good shows in the calls that nobody answers.
+    // A server that has ended shows as unanswered calls.
     if (!this.#closed) this.#openOne().catch(() => undefined)
   }
 }

@@ -3,27 +3,27 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { freePort, poll } from '#internal/dev/index.ts'
 
-/** A process under measurement. */
+/** Measured process. */
 export interface Measured {
   readonly port: number
   readonly pid: number
-  /** From its start until it was ready, in milliseconds. */
+  /** Time from start to readiness, in ms. */
   readonly readyMs: number
-  /** Asks it to end and waits until it is gone. Repeating it is safe. */
+  /** Sends SIGTERM and waits for the exit. Safe to repeat. */
   stop(): Promise<void>
 }
 
-/** Environment of a process beside our own. */
+/** Additional environment of a process. */
 export type ProcessEnv = Readonly<Record<string, string>>
 
 const root = join(import.meta.dir, '../..')
 const chartValues = join(root, 'charts/latchkey/values.yaml')
 const readyMsMax = 20_000
 
-/** The key ring of every process that is measured. */
+/** Key ring of all measured processes. */
 export const keyRing = `bench:${Buffer.alloc(32, 1).toString('base64')}`
 
-/** Starts a program of this folder that prints its port. @throws when it ends without having printed one */
+/** Starts a program of this folder that prints its port. @throws if it ends without printing one */
 export async function startPrinting(program: string, env: ProcessEnv): Promise<Measured> {
   const startedAt = performance.now()
   const child = Bun.spawn([process.execPath, join(import.meta.dir, program)], {
@@ -37,22 +37,22 @@ export async function startPrinting(program: string, env: ProcessEnv): Promise<M
   return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
 }
 
-/** Bun on the source, with options such as `--cpu-prof-md`, in place of the compiled program. */
+/** Returns the command that runs the source by Bun, with options such as `--cpu-prof-md`, in place of the compiled program. */
 export function sourceProgram(bunOptions: readonly string[]): readonly string[] {
   return [process.execPath, ...bunOptions, join(root, 'cmd/latchkey/main.ts')]
 }
 
-/** How a process is started. */
+/** Options of a measured process. */
 export interface HowToStart {
   readonly name: 'api' | 'forwarder'
-  /** What stands for `latchkey` in its command line. */
+  /** Command that replaces `latchkey`. */
   readonly latchkey: readonly string[]
   readonly env: ProcessEnv
 }
 
 /**
- * Starts one of our processes as Kubernetes runs it and waits until it is ready. `port` is that of the API's routes, which the
- * forwarder does not have. @throws when it is not ready after 20 s
+ * Starts a process as Kubernetes does and waits until it is ready. `port` is the port of the API's routes; the forwarder has none.
+ * @throws if it is not ready after 20 s
  */
 export async function startService({ name, latchkey, env }: HowToStart): Promise<Measured> {
   const [port, opsPort] = [await freePort(), await freePort()]
@@ -67,7 +67,7 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
       BUN_JSC_forceRAMSize: String(memoryLimitOf(name)),
       ...env,
     },
-    // As in production somebody reads the log; here it is thrown away by the kernel.
+    // Writes the log as in production, to /dev/null.
     stdout: Bun.file('/dev/null'),
     stderr: 'inherit',
   })
@@ -82,7 +82,7 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
   return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
 }
 
-/** Bytes: the most memory that a pod gets by the chart, which tells it so. */
+/** Returns the chart's memory limit of a process in bytes, which the chart also passes to the process. */
 function memoryLimitOf(name: HowToStart['name']): number {
   const values = Bun.YAML.parse(readFileSync(chartValues, 'utf8')) as Record<string, ChartPod | undefined>
   const [, mebibytes] = /^(\d+)Mi$/.exec(values[name]?.resources?.limits?.memory ?? '') ?? []
@@ -95,8 +95,8 @@ interface ChartPod {
 }
 
 /**
- * On Ctrl-C and the like stops what was started, then ends this process. What a stack's `stop` began is waited for; whatever
- * the run does meanwhile no longer counts.
+ * Stops the started processes on a signal such as Ctrl-C, then exits. Waits for a `stop` in progress; the results of the run are
+ * discarded.
  */
 export function stopOnSignal(stop: () => Promise<void>): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
@@ -108,13 +108,13 @@ async function end(child: Bun.Subprocess): Promise<void> {
   await child.exited
 }
 
-/** Resident memory of a process in bytes. */
+/** Returns the resident memory of a process in bytes. */
 export async function residentBytes(pid: number): Promise<number> {
   const text = await Bun.$`ps -o rss= -p ${pid}`.text()
   return Number(text) * 1024
 }
 
-/** What this machine is, for the table. */
+/** Describes this machine, for the tables. */
 export function machine(): string {
   return `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, Bun ${Bun.version}`
 }

@@ -6,7 +6,7 @@ import { compiledProgram } from '#test/support/compiled-program.ts'
 import { type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 
-/** Stores as dev has them, the bare server, and the API, each in a process of its own. */
+/** Stores, bare server and API, each as a separate process. */
 export interface Stack {
   readonly bare: Measured
   readonly api: Measured
@@ -16,11 +16,11 @@ export interface Stack {
 
 const apiKey = 'lk_bench_0123456789abcdef0123456789abcdef'
 
-/** Starts everything that is measured; `stop` ends it and removes its data. */
+/** Starts stores and servers; `stop` ends them and removes their data. */
 export async function startStack(): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
-  // As dev has them, but for dev's small memory, and for rewrites of the log, which would come to one side or the other; and fsync is each second's, since with each write it
-  // is the disk that is measured.
+  // Stores of dev with three changes: more memory; no AOF rewrites, which would slow only one of the servers; fsync each second,
+  // since fsync per write would measure the disk.
   const kept = { dataDir: join(dir, 'stores'), durable: true }
   const redis = await startRedis({
     ...kept,
@@ -47,7 +47,7 @@ export async function startStack(): Promise<Stack> {
   return { bare, api, apiKey, stop }
 }
 
-/** Limits far above what a run can reach: the built-in ones are 60 000 locks a minute and 1 GiB. */
+/** Limits far above a run's usage: the built-in ones are 60 000 locks per minute and 1 GiB. */
 const tenant = `apiVersion: latchkey.dev/v1alpha1
 kind: Tenant
 metadata: {name: bench, namespace: bench}

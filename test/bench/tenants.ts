@@ -5,7 +5,7 @@ import { createPool, migrate } from '#internal/storage/index.ts'
 import { FolderSource, parseKeyRing, TenantController } from '#internal/tenants/index.ts'
 import { keyRing } from './processes.ts'
 
-/** Brings a fresh database to the schema and the manifests of `yaml` in force, as the operator would. */
+/** Migrates a new database and applies the manifests in `yaml`, as the operator does. */
 export async function putInForce(databaseUrl: string, dir: string, yaml: string): Promise<void> {
   const bounds = { connectionsMax: 2, queryTimeoutMs: 10_000, connectTimeoutMs: 5000 }
   const pool = createPool({ url: databaseUrl, applicationName: 'bench', ...bounds })

@@ -1,7 +1,7 @@
 /**
- * Measures the way of webhooks: intake against a bare server, intake and delivery together, what tenants feel of each other's
- * trouble, and the delay at rest. Everything runs on this machine's cores, so the ratios count. Ends with code 1 when a bound is
- * missed. See `options` for what can be chosen.
+ * Measures webhooks: intake against a bare server, intake and delivery together, the effect of one tenant's faults on others, and the
+ * latency of an idle system. Everything shares this machine's cores, so only the ratios are comparable. Exits with code 1 if a bound
+ * is missed. See `options`.
  */
 import { parseArgs } from 'node:util'
 import { machine } from './processes.ts'
@@ -15,24 +15,24 @@ import { type Stack, startStack } from './webhooks/stack.ts'
 import { flatShareMin, measureTogether, startWarm, stepLine } from './webhooks/together.ts'
 
 const options = {
-  /** Parts to run, with commas between: intake, together, hanging, many, dead, rest. */
+  /** Parts to run, comma-separated: intake, together, hanging, many, dead, rest. */
   only: { type: 'string', default: 'intake,together,hanging,many,dead,rest' },
   /** Seconds of a run at one rate, after its warm-up. */
   seconds: { type: 'string', default: '15' },
   warm: { type: 'string', default: '5' },
-  /** Pairs of turns: of intake, and half as many with and without a tenant in trouble. */
+  /** Pairs of intake rounds; half as many pairs of runs with and without a faulty tenant. */
   rounds: { type: 'string', default: '5' },
-  /** Steps of the search for the highest flat rate, at most. */
+  /** Maximum steps of the search for the highest flat rate. */
   steps: { type: 'string', default: '6' },
-  /** Events a second for `hanging`, `many` and `dead`; default half of the highest flat rate, or of its bound where that was not run. */
+  /** Events per second for `hanging`, `many` and `dead`. Default: half of the highest flat rate, or of its bound if not measured. */
   rate: { type: 'string' },
-  /** Events that wait for the dead callback. */
+  /** Backlog of the dead callback. */
   waiting: { type: 'string', default: '100000' },
-  /** Loads so many events, and runs `intake` and `together` again over them. */
+  /** Loads this number of events, and repeats `intake` and `together` with them. */
   behind: { type: 'string', default: '0' },
-  /** A folder for CPU profiles of API and forwarder. */
+  /** Folder for CPU profiles of API and forwarder. */
   profile: { type: 'string' },
-  /** Prints the statements that took most of Postgres' time. */
+  /** Prints the statements with the highest total time in Postgres. */
   statements: { type: 'boolean', default: false },
 } as const
 const { values } = parseArgs({ options })
@@ -54,7 +54,7 @@ try {
   if (parts.has('hanging')) {
     const { p99Ratio } = await measureHanging(stack, numbers, trouble)
     held.push({
-      name: 'p99 of nine tenants while the tenth hangs, over without',
+      name: 'p99 of nine tenants while the tenth hangs, relative to without',
       value: p99Ratio,
       atMost: 1.5,
     })
@@ -65,12 +65,16 @@ try {
   }
   if (parts.has('dead')) {
     const { p99Ratio } = await measureDead(stack, numbers, { ...trouble, waiting: Number(values.waiting) })
-    held.push({ name: 'p99 beside a dead callback with a queue, over without', value: p99Ratio, atMost: 1.5 })
+    held.push({
+      name: 'p99 with a backlog of a dead callback, relative to without',
+      value: p99Ratio,
+      atMost: 1.5,
+    })
   }
   if (parts.has('rest')) held.push(...(await measureRest(stack)))
   if (Number(values.behind) > 0) {
     await loadBehind(stack, Number(values.behind))
-    const behind = await measureRates(stack, ', with many behind')
+    const behind = await measureRates(stack, ', with many stored events')
     holdToSame(rates, behind)
   }
   console.log(`\n${machine()}; Postgres with fsync, 1 KB bodies, ten tenants\n`)
@@ -80,13 +84,13 @@ try {
   await stack.stop()
 }
 
-/** Events a second; undefined where they were not looked for, or not found. */
+/** Events per second; undefined if not measured or not found. */
 interface Rates {
   readonly intake: number | undefined
   readonly flat: number | undefined
 }
 
-/** Runs intake and both together. */
+/** Runs the parts `intake` and `together`. */
 async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
   await resetStatements(measured.observer)
   let intakeRate: number | undefined
@@ -94,7 +98,7 @@ async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
     const intake = await measureIntake(measured, numbers, { rounds, warmRounds: apiWarmRounds, roundMs })
     console.log(`\n${intake.table.join('\n')}\n`)
     intakeRate = intake.apiPerSecond
-    held.push({ name: `intake over the bare server's${suffix}`, value: intake.rateRatio, atLeast: 0.6 })
+    held.push({ name: `intake relative to the bare server${suffix}`, value: intake.rateRatio, atLeast: 0.6 })
   }
   await printStatements(measured)
   if (!parts.has('together')) return { intake: intakeRate, flat: undefined }
@@ -108,20 +112,29 @@ async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
   const of = (value: number | undefined) => value ?? Number.NaN
   held.push(
     {
-      name: `highest flat rate over the bare server's${suffix}`,
+      name: `highest flat rate relative to the bare server${suffix}`,
       value: of(flat?.rate) / barePerSecond,
       atLeast: flatShareMin,
     },
-    { name: `SQL statements an event there${suffix}`, value: of(flat?.statementsPerEvent), atMost: 0.2 },
-    { name: `CPU of 1 000 events there${suffix}`, value: of(flat?.cpuPerThousand), unit: ' s', atMost: 0.6 },
     {
-      name: `accept to delivered at half, p50${suffix}`,
+      name: `SQL statements per event at the highest flat rate${suffix}`,
+      value: of(flat?.statementsPerEvent),
+      atMost: 0.2,
+    },
+    {
+      name: `CPU per 1 000 events at the highest flat rate${suffix}`,
+      value: of(flat?.cpuPerThousand),
+      unit: ' s',
+      atMost: 0.6,
+    },
+    {
+      name: `accept to delivered at half of it, p50${suffix}`,
       value: of(half?.delivered.p50),
       unit: ' ms',
       atMost: 10,
     },
     {
-      name: `accept to delivered at half, p99${suffix}`,
+      name: `accept to delivered at half of it, p99${suffix}`,
       value: of(half?.delivered.p99),
       unit: ' ms',
       atMost: 100,
@@ -136,14 +149,18 @@ async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
   return { intake: intakeRate, flat: flat?.rate }
 }
 
-/** What the machine itself varies by between two runs, and the search's step. */
+/** Expects the same rates with many stored events, within the noise of the machine and the step of the search. */
 function holdToSame(before: Rates, behind: Rates): void {
   const ratio = (of: keyof Rates) => (behind[of] ?? Number.NaN) / (before[of] ?? Number.NaN)
   if (parts.has('intake'))
-    held.push({ name: 'intake with many behind, over without', value: ratio('intake'), atLeast: 0.8 })
+    held.push({
+      name: 'intake with many stored events, relative to without',
+      value: ratio('intake'),
+      atLeast: 0.8,
+    })
   if (parts.has('together'))
     held.push({
-      name: 'highest flat rate with many behind, over without',
+      name: 'highest flat rate with many stored events, relative to without',
       value: ratio('flat'),
       atLeast: 0.8,
     })
@@ -157,7 +174,7 @@ async function rateFor(measured: Stack, flatRate: number | undefined): Promise<n
   return Math.round((bare * flatShareMin) / 2)
 }
 
-/** Fifty single events, 200 ms apart. */
+/** Measures fifty single events, 200 ms apart. */
 async function measureRest(measured: Stack): Promise<readonly Held[]> {
   await startWarm(measured, numbers, { rate: 200 })
   const figures = await runAtRate(measured, numbers, { rate: 5, warmMs: 2000, measureMs: 10_000 })

@@ -59,13 +59,13 @@ async function environment(databaseUrl: string): Promise<Record<string, string>>
   }
 }
 
-/** Puts the tests' tenant into a database, as the operator would. */
+/** Applies the tests' tenant to a database, as the operator does. */
 async function seed(databaseUrl: string): Promise<void> {
   const seeding = await startTestApi({ databaseUrl })
   await seeding.close()
 }
 
-/** Keeps a process of one test's own, which ends with it. */
+/** Registers a process that ends with its test. */
 function keep<T extends TestProcess>(started: T): T {
   own.push(started)
   return started
@@ -187,7 +187,7 @@ describe('api process', () => {
   )
 })
 
-describe('invalid environment: exit code 2 and the reason', () => {
+describe('invalid environment', () => {
   test.each<[string, 'api' | 'migrate', Record<string, string>, string]>([
     [
       'an unknown name',
@@ -197,9 +197,9 @@ describe('invalid environment: exit code 2 and the reason', () => {
     ],
     ['no database', 'api', { LATCHKEY_DATABASE_URL: '' }, 'LATCHKEY_DATABASE_URL is missing'],
     ['no database to migrate', 'migrate', { LATCHKEY_DATABASE_URL: '' }, 'LATCHKEY_DATABASE_URL is missing'],
-    ['a port that is none', 'api', { LATCHKEY_API_PORT: 'tcp://10.0.0.1:80' }, 'LATCHKEY_API_PORT: expected'],
+    ['a malformed port', 'api', { LATCHKEY_API_PORT: 'tcp://10.0.0.1:80' }, 'LATCHKEY_API_PORT: expected'],
   ])(
-    '%s',
+    'invalid environment: %s, exit code 2 with the reason',
     async (_name, process, changes, reason) => {
       const started = keep(startProcess(process, { ...env, ...changes }))
       expect(await started.exited).toBe(2)
@@ -213,7 +213,7 @@ describe('invalid environment: exit code 2 and the reason', () => {
 
 describe('api process, migration', () => {
   test(
-    'api: without the schema is not ready and answers 503, and becomes ready by itself after the migration',
+    'api: schema missing, is not ready and answers 503, and becomes ready after the migration without a restart',
     async () => {
       const empty = await createTestDatabase()
       const { opsUrl, url, ...started } = keep(await startApiProcess(await environment(empty.url)))
@@ -250,7 +250,7 @@ describe('api process, migration', () => {
 
 describe('SIGTERM', () => {
   test(
-    'api: on SIGTERM a check that waits for a busy key gets its answer at once, and the exit code is 0',
+    'api: SIGTERM, a check that waits for a busy key is answered at once, and the exit code is 0',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       const address = { scope: 'e2e', key: 'held over the end' }
@@ -270,7 +270,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'api: on SIGTERM finishes calls in progress, is not ready and accepts no new ones',
+    'api: SIGTERM, finishes calls in progress, is not ready and accepts no new calls',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       await retried(() => post(url, { scope: 'e2e', key: 'before the end' }))
@@ -293,7 +293,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'api: accepts calls during the shutdown delay while it is not ready, then exits',
+    'api: shutdown delay, is not ready but accepts calls, then exits',
     async () => {
       const delayed = { ...env, LATCHKEY_SHUTDOWN_DELAY_SECONDS: '2' }
       const { url, opsUrl, ...started } = keep(await startApiProcess(delayed))
@@ -312,7 +312,7 @@ describe('SIGTERM', () => {
   )
 })
 
-/** The first calls of a new process may come before Redis has answered it. */
+/** Retries the first calls of a new process, which may precede its connection to Redis. */
 async function retried(call: () => Promise<Response>): Promise<void> {
   const done = await poll(async () => ((await call()).status === 200 ? true : undefined), {
     deadlineMs: 10_000,
@@ -320,7 +320,7 @@ async function retried(call: () => Promise<Response>): Promise<void> {
   expect(done).toBe(true)
 }
 
-/** Sends a POST whose body stays half sent until `finish`; `answer` settles when the server hangs up. */
+/** Sends a POST whose body stays half sent until `finish`; `answer` resolves when the connection closes. */
 async function sendHalf(url: string, body: string) {
   const ended = Promise.withResolvers<string>()
   const begun = Promise.withResolvers<void>()
@@ -341,7 +341,7 @@ async function sendHalf(url: string, body: string) {
     'Host: localhost',
     `Authorization: ${authorization.Authorization}`,
     `Content-Length: ${body.length}`,
-    // Its answer shows that the server has taken the call up.
+    // The server's first bytes show that it is processing the call.
     'Expect: 100-continue',
   ]
   const half = Math.floor(body.length / 2)

@@ -27,7 +27,7 @@ afterAll(() => database.drop())
 const processes = ['api', 'backoffice', 'forwarder'] as const
 const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3', '[::1]'] as const
 
-/** The addresses on which something answers at a port. */
+/** Returns the addresses on which a port accepts connections. */
 async function reachableOn(port: unknown): Promise<string[]> {
   const answers = await Promise.all(
     addresses.map((address) =>
@@ -50,19 +50,19 @@ async function portsOf(name: (typeof processes)[number], more: Record<string, st
 describe.each(processes)('%s', (name) => {
   const own = (address: string[]) => (name === 'forwarder' ? undefined : address)
 
-  test('without LATCHKEY_BIND_ADDRESS listens on all interfaces, IPv4 and IPv6', async () => {
+  test(`bind address: ${name} without LATCHKEY_BIND_ADDRESS, listens on all interfaces, IPv4 and IPv6`, async () => {
     const all = [...addresses]
     expect(await portsOf(name, {})).toEqual({ port: own(all), ops: all })
   })
 
-  test('with LATCHKEY_BIND_ADDRESS is not reachable on another loopback address', async () => {
+  test(`bind address: ${name} with LATCHKEY_BIND_ADDRESS, is not reachable on another loopback address`, async () => {
     expect(await portsOf(name, { LATCHKEY_BIND_ADDRESS: '127.0.0.1' })).toEqual({
       port: own(['127.0.0.1']),
       ops: ['127.0.0.1'],
     })
   })
 
-  test('with LATCHKEY_OPS_BIND_ADDRESS listens for the ops port on that address only', async () => {
+  test(`bind address: ${name} with LATCHKEY_OPS_BIND_ADDRESS, has its ops port on that address only`, async () => {
     const both = { LATCHKEY_BIND_ADDRESS: '127.0.0.2', LATCHKEY_OPS_BIND_ADDRESS: '127.0.0.3' }
     expect(await portsOf(name, both)).toEqual({ port: own(['127.0.0.2']), ops: ['127.0.0.3'] })
   })

@@ -10,7 +10,7 @@ import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
-/** The program of the image, compiled for this machine. The image itself is in test/cluster. */
+/** Program of the image, compiled for this machine. The image itself is tested in test/cluster. */
 const root = resolve(import.meta.dir, '../..')
 const compileMsMax = 120_000
 /** Larger than bodies that are parsed on the event loop, so that the worker parses it. */

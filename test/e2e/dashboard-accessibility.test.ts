@@ -51,7 +51,7 @@ async function open(token: string): Promise<Visitor> {
   return visitor
 }
 
-/** Opens an address, and expects its status and few bytes. */
+/** Opens an address, and expects this status and a bounded transfer. */
 async function visit(path: string, { page, transferredBytes }: Visitor = admin, status = 200): Promise<Page> {
   await transferredBytes()
   const answer = await page.goto(path)
@@ -60,7 +60,7 @@ async function visit(path: string, { page, transferredBytes }: Visitor = admin, 
   return page
 }
 
-/** Expects no serious finding on the current page in either theme and on a phone, no horizontal scrolling, and no trouble so far. */
+/** Expects no serious finding on the current page in both themes and on a phone, no horizontal scrolling, and no browser errors. */
 async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
   for (const [colorScheme, width] of [
     ['light', 1_280],
@@ -76,7 +76,7 @@ async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
   expect(troubles).toEqual([])
 }
 
-/** Query with which a page shows the most; path parameters are filled in. */
+/** Queries that show most of a page's content, by path. */
 const queries: Readonly<Record<string, string>> = {
   '/go': '?find=acme',
   '/events': '?tenant=acme',
@@ -101,7 +101,7 @@ function addressOf(path: string): string {
   return `${filled}${queries[path] ?? ''}`
 }
 
-/** Addresses beside those of the route table. */
+/** Addresses in addition to the route table. */
 const variants = [
   '/?values=shown',
   '/tenants?search=nobody',

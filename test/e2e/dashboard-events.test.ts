@@ -14,7 +14,7 @@ const startsMs = 90_000
 const flowMs = 60_000
 const apiKey = (name: string) => `lk_${name}_hook_0123456789abcdef0123456789`
 
-/** A tenant whose callback is tried twice at once, and whose key is for its dashboard. */
+/** Returns the manifest of a tenant with an immediate second attempt and a dashboard key. */
 const tenantYaml = (name: string, callbackUrl: string) => `apiVersion: latchkey.dev/v1alpha1
 kind: Tenant
 metadata: {name: ${name}, namespace: shops}
@@ -52,7 +52,7 @@ stringData: {apiKey: ${dashboardKey(name)}}
 ---
 `
 
-/** One for each test whose callback fails: a callback that fails often rests, as it should. */
+/** One tenant per test with a failing callback, since frequent failures open the circuit breaker. */
 const tenants = ['acme', 'plain', 'several', 'rival', 'evil'] as const
 
 let folder: string
@@ -74,7 +74,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 }, startsMs)
 
-/** Sends a provider's call, signed by default. Returns the event's id at the provider. */
+/** Sends a provider's call, signed by default; returns the event's id at the provider. */
 async function provide(
   name: string,
   fields: object = {},
@@ -89,7 +89,7 @@ async function provide(
   return id
 }
 
-/** Runs the steps in a new browser context, and expects no trouble in it. */
+/** Runs the steps in a new browser context, and expects no browser errors. */
 async function visit(
   work: (page: Page) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -103,7 +103,7 @@ async function visit(
   }
 }
 
-/** Lets the callback fail an event of a tenant, and returns the path of its page. */
+/** Lets an event of a tenant fail at the callback; returns the path of its page. */
 async function failed(page: Page, name: string, type: string): Promise<string> {
   receiver.answer(() => Response.json({ error: 'out of stock' }, { status: 500 }))
   await provide(name, { type })
@@ -116,7 +116,7 @@ async function failed(page: Page, name: string, type: string): Promise<string> {
 }
 
 test(
-  'events: a user finds a failed event and its cause, replays it after fixing the callback, and sees it processed without reloading',
+  'events: failed event, shows its cause, and after a replay becomes processed without reloading',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -150,7 +150,7 @@ test(
 )
 
 test(
-  'events: filters and replay work without scripts, and filters are part of the URL',
+  'events: scripts disabled, filters and replay work, and filters are part of the URL',
   () =>
     visit(
       async (page) => {
@@ -176,7 +176,7 @@ test(
         await page.getByRole('link', { name: 'Replay', exact: true }).click()
         await page.getByRole('button', { name: 'Replay the event' }).click()
         await page.getByText('Delivery cycle 2 has begun').waitFor()
-        await until('the end of the round', async () => {
+        await until('the end of the delivery cycle', async () => {
           await page.reload()
           return (await page.locator('h1').textContent())?.includes('Processed')
         })
@@ -187,7 +187,7 @@ test(
 )
 
 test(
-  'events: many are replayed after a preview, with progress until the end',
+  'events: replay of many, is previewed and shows progress until the end',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -212,7 +212,7 @@ test(
 )
 
 test(
-  'events: a tenant sees its own and cannot detect those of others',
+  'events: tenant’s user, sees its own events and cannot detect others’',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -236,7 +236,7 @@ test(
 )
 
 test(
-  'events: content of providers and callbacks is never executed in the browser',
+  'events: markup from providers and callbacks, is never executed in the browser',
   () =>
     visit(async (page) => {
       const evil = `"><img src=x onerror="document.body.dataset.pwned=1"><script>document.body.dataset.pwned=1</script>`

@@ -25,7 +25,7 @@ afterAll(async () => {
   await dashboard.close()
 }, startsMs)
 
-/** Runs the steps in a new browser context, and expects no trouble in it. */
+/** Runs the steps in a new browser context, and expects no browser errors. */
 async function visit(
   work: (page: Page, visitor: Visitor) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -47,7 +47,7 @@ const post = (path: string, fields: Record<string, string>, headers: Record<stri
     redirect: 'manual',
   })
 
-/** A session without a browser: its cookie, and a form's token. */
+/** Opens a session without a browser: its cookie, and a form's CSRF token. */
 async function session(): Promise<{ cookie: string; csrf: string }> {
   const answer = await post('/sign-in', { token: dashboard.token, next: '/' })
   const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
@@ -56,7 +56,7 @@ async function session(): Promise<{ cookie: string; csrf: string }> {
 }
 
 describe('frame', () => {
-  test('sign-in: an invalid token is refused with a message; a valid one leads to the requested page', () =>
+  test('sign-in: an invalid token is refused with a message; a valid one opens the requested page', () =>
     visit(async (page) => {
       await page.goto('/?range=7d')
       expect(new URL(page.url()).pathname).toBe('/sign-in')
@@ -145,7 +145,7 @@ test('dashboard: a link on another site opens the page although the browser does
   })
   try {
     await signIn(page, dashboard.token)
-    // By this name it is another site than the dashboard's address.
+    // This name makes it another site than the dashboard.
     await page.goto(`http://localhost:${elsewhere.port}/`)
     await page.getByText('look').click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
@@ -243,7 +243,7 @@ test(
         headers: { Authorization: `Bearer ${recordsKey}`, 'Content-Type': 'application/json' },
         body: '{}',
       })
-      // Unsigned: it is refused, which is counted as well.
+      // The call is unsigned, and refused calls are counted, too.
       expect(answer.status).toBe(400)
       const refused = page.locator('.tile').filter({ hasText: 'Refused' }).locator('.tile-value')
       await refused.filter({ hasText: /^1$/ }).waitFor({ timeout: 45_000 })
@@ -274,7 +274,7 @@ test(
       const followed = page.waitForResponse((answer) => answer.url().endsWith('/live'))
       await signIn(page, own.token, '/?range=24h')
       await followed
-      // The demo's history is written meanwhile, and shown as soon as the page looks again.
+      // The demo's history is written concurrently, and appears with the next update of the page.
       await page.locator('svg.drawing').nth(3).waitFor({ timeout: 45_000 })
       const { transferredBytes } = visitor
       for (const look of [{}, { colorScheme: 'dark' as const }]) {

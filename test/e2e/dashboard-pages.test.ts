@@ -27,7 +27,7 @@ afterAll(async () => {
   await dashboard.close()
 }, startsMs)
 
-/** Signs in, runs the steps, and expects no trouble in the browser. */
+/** Signs in, runs the steps, and expects no browser errors. */
 async function visit(
   work: (page: Page) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -48,7 +48,7 @@ describe('without scripts', () => {
   const runsScripts = false
 
   test(
-    'without scripts: a tenant is found, and its callback receives a test event',
+    'dashboard without scripts: a tenant can be found, and its callback receives a test event',
     () =>
       visit(
         async (page) => {
@@ -66,7 +66,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'without scripts: a limit is overridden after a validation error and a confirmation, and the override is ended',
+    'dashboard without scripts: a limit can be overridden after a validation error and a confirmation, and the override ended',
     () =>
       visit(
         async (page) => {
@@ -97,7 +97,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'without scripts: a setting is changed and cleared',
+    'dashboard without scripts: a setting can be changed and cleared',
     () =>
       visit(
         async (page) => {
@@ -116,7 +116,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'without scripts: a lock’s history is found by scope and key',
+    'dashboard without scripts: lock history can be found by scope and key',
     () =>
       visit(
         async (page) => {
@@ -147,7 +147,7 @@ test(
       for (const next of ['chargeback.under_review', 'chargeback.lost'])
         await button(page, `Send ${next} now`).click()
       await page.getByText('The next event is due now').waitFor()
-      // From here on nothing is clicked and no page is asked for: what changes comes by the stream.
+      // From here on all changes arrive by the stream, without clicks or requests.
       await page.evaluate('window.isSame = true')
       await sent(3).waitFor()
       await page.locator('.badge', { hasText: 'Completed' }).waitFor()

@@ -22,14 +22,14 @@ afterAll(async () => {
   await removeStores(dataDir)
 }, 60_000)
 
-/** The sum of a metric's series that hold these labels. */
+/** Returns the sum of a metric's series with these labels. */
 async function metric(name: string, labels: string): Promise<number> {
   const text = await (await fetch(`${ready.ops}/metrics`)).text()
   const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(labels))
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-test('dev demo: the sample tenant has stored, refused and delivered traffic, none of which is printed at the terminal', async () => {
+test('dev demo: sample tenant, has stored, refused and delivered traffic that the terminal does not show', async () => {
   await server.prints('Demo traffic')
   await until('metrics', async () => {
     const stored = await metric('latchkey_intake_calls_total', 'outcome="stored"')
@@ -46,7 +46,7 @@ test('dev demo: the sample tenant has stored, refused and delivered traffic, non
   expect(server.output()).not.toContain('→ demo')
 }, 120_000)
 
-/** URL of the dashboard, and the token for signing in. */
+/** Returns the URL of the dashboard and the token for signing in. */
 function dashboard(): readonly [origin: string, token: string] {
   const [, origin = '', token = ''] =
     /Pages\s+(http:\/\/127\.0\.0\.1:\d+)\/sign-in#token=(\S+)/.exec(server.output()) ?? []

@@ -40,7 +40,7 @@ test('dev receiver: verifies deliveries of the sample tenant, and shows them on 
   expect(await server.exited).toBe(0)
 }, 120_000)
 
-test('dev receiver: gets the sample tenant’s deliveries on whatever port it listens', async () => {
+test('dev receiver: on a free port, gets the sample tenant’s deliveries', async () => {
   const database = await createTestDatabase()
   const ports = {
     LATCHKEY_API_PORT: '0',

@@ -28,7 +28,7 @@ interface Place {
   start(env?: Readonly<Record<string, string>>): DevServer
 }
 
-/** A folder of manifests beside a data folder, and a dev server on both. */
+/** Starts a dev server with a folder of manifests and a data folder. */
 function place(): Place {
   const dataDir = scratchFolder()
   folders.push(dataDir)

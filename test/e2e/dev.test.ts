@@ -17,7 +17,7 @@ async function call(api: string, method: 'POST' | 'PUT', body: object): Promise<
   return (await answer.json()) as Record<string, unknown>
 }
 
-/** The status of /readyz as soon as it is 200, else the last one after 30 s. */
+/** Waits up to 30 s for status 200 of /readyz; returns the last status. */
 async function readiness(ops: string): Promise<number> {
   let last = 0
   await poll(
@@ -31,7 +31,7 @@ async function readiness(ops: string): Promise<number> {
 }
 
 test(
-  'dev: becomes ready on its own, prints a working call, and leaves no store after Ctrl-C',
+  'dev: first start, becomes ready, prints a working call, and leaves no store running after Ctrl-C',
   async () => {
     const dataDir = lab.folder()
     const server = lab.start({ dataDir })
@@ -56,7 +56,7 @@ test(
 )
 
 test(
-  'dev: a second start on the same folder finds the data of both stores',
+  'dev: second start on the same folder, finds the data of both stores',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -102,7 +102,7 @@ test(
 test(
   'dev: two servers started at once run on different ports',
   async () => {
-    // No ports are named, as when two people type the same command.
+    // Without configured ports, as when the same command is run twice.
     const both = [lab.folder(), lab.folder()].map((dataDir) => lab.start({ dataDir, env: {} }))
     const addresses = await Promise.all(both.map((server) => server.ready()))
     expect(new Set(addresses.flatMap(({ api, ops }) => [api, ops])).size).toBe(4)
@@ -113,7 +113,7 @@ test(
 )
 
 test(
-  'dev: a folder in use is refused with the pid of the other server, which keeps running',
+  'dev: folder in use, is refused with the pid of the other server, which keeps running',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -123,7 +123,7 @@ test(
     expect(await second.exited).toBe(1)
     expect(second.output()).toContain(`Another dev server (process ${first.pid}) uses ${dataDir}`)
     expect(second.output()).toContain('LATCHKEY_DATA_DIR')
-    // The sentence and nothing behind it, no error's stack above all.
+    // Only the sentence, without a stack trace.
     expect(second.output().trimEnd()).toEndWith('or set LATCHKEY_DATA_DIR to another folder')
     expect(second.output()).not.toContain('StoreStartError')
     expect(await readiness(ops)).toBe(200)
@@ -132,7 +132,7 @@ test(
 )
 
 test(
-  'dev: a configured port that is in use is an error, and no store is left',
+  'dev: configured port in use, exits with an error and leaves no store running',
   async () => {
     const dataDir = lab.folder()
     const taker = createServer((socket) => socket.destroy())
@@ -150,7 +150,7 @@ test(
 
 if (process.getuid?.() === 0)
   test(
-    'dev: as root runs from a clone in a folder that only root may enter',
+    'dev: run as root from a clone in a folder only root may enter, becomes ready',
     async () => {
       const closed = scratchFolder({ closed: true })
       const dataDir = join(closed, '.latchkey')
@@ -170,7 +170,7 @@ if (process.getuid?.() === 0)
     startsMs,
   )
 
-/** A clone with Postgres' programs in it; the other packages, which no other user needs to reach, are linked. */
+/** Copies the repository with Postgres' programs; links other packages, which only root reads. */
 function copyClone(to: string): void {
   for (const name of ['cmd', 'internal', 'config', 'package.json', 'tsconfig.json'])
     cpSync(join(root, name), join(to, name), { recursive: true })

@@ -25,7 +25,7 @@ afterAll(async () => {
 async function statesOf(scope: string): Promise<LockState[]> {
   const { rows } = await pool.query<{ id: TenantId }>('SELECT id FROM tenants WHERE deleted_at IS NULL')
   const [tenant] = rows
-  if (!tenant) throw new Error('there is one tenant')
+  if (!tenant) throw new Error('the tenant is missing')
   const { entries } = await listLockHistory(pool, { tenantId: tenant.id, scope, limit: 100 }, Date.now())
   return entries.map(({ state }) => state)
 }
@@ -36,7 +36,7 @@ async function lock(address: object, more: object = {}): Promise<string> {
   return String(json['lockToken'])
 }
 
-test('lock history: contains calls over HTTP within a moment', async () => {
+test('lock history: calls over HTTP, appear without delay', async () => {
   const scope = 'history'
   const saved = { status: 200, headers: {}, body: { secret: 'never stored here' } }
   const [lost, done, back, held] = ['a', 'b', 'c', 'd'].map((key) => ({ scope, key }))
@@ -48,18 +48,18 @@ test('lock history: contains calls over HTTP within a moment', async () => {
   const { json } = await api.call('POST', '/v1/record/batch', { checks })
   expect(json['results']).toMatchObject([{ locked: true }])
   const soon = ['running', 'released', 'completed']
-  await until('what ended', async () => (await statesOf(scope)).slice(0, 3).join() === soon.join())
-  await until('the lock that is over', async () => (await statesOf(scope)).at(3) === 'expired')
+  await until('the ended locks', async () => (await statesOf(scope)).slice(0, 3).join() === soon.join())
+  await until('the expired lock', async () => (await statesOf(scope)).at(3) === 'expired')
   await lock(lost ?? {}, { waitMs: 5_000 })
   await until(
-    'who took it over',
+    'the takeover',
     async () => (await statesOf(scope)).join() === ['running', ...soon, 'taken_over'].join(),
   )
   const { rows } = await pool.query<{ row: string }>('SELECT e::text AS row FROM executions e')
   expect(rows.filter(({ row }) => row.includes('secret'))).toEqual([])
 })
 
-test('lock history: is flushed when the process shuts down', async () => {
+test('lock history: process shutdown, flushes pending rows', async () => {
   const own = await startTestApi({ databaseUrl: database.url })
   try {
     const body = { scope: 'ending', key: 'k', status: 201, body: null }

@@ -50,7 +50,7 @@ beforeEach(async () => {
   )
 })
 
-/** A tenant that may call by every provider, with a callback on this machine. */
+/** Manifest of a tenant with all providers and a callback on 127.0.0.1. */
 function manifests(url: string): string {
   const callback = `callback: {url: "${url}", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: acme-signing}}`
   return `${webhookTenantYaml('acme', testApiKey).replace(/callback: .*/, callback)}apiVersion: v1
@@ -89,7 +89,7 @@ async function started(forwarder: TestProcess): Promise<string> {
   return `http://localhost:${String(opsPort)}`
 }
 
-/** Answers that come when a test says so. */
+/** Answers that a test releases. */
 function holdAnswers(): () => void {
   const { promise, resolve } = Promise.withResolvers<void>()
   const noContent = () => new Response(null, { status: 204 })
@@ -101,7 +101,7 @@ function holdAnswers(): () => void {
 }
 
 describe('forwarder process', () => {
-  test('forwarder: delivers a provider’s call to the callback with a signature, logs it, and exits on SIGTERM', async () => {
+  test('forwarder: provider’s call, is delivered with a signature and logged; SIGTERM ends the process', async () => {
     const forwarder = startProcess('forwarder', env)
     const opsUrl = await started(forwarder)
     expect(await readiness(opsUrl, 200)).toBe(200)
@@ -131,7 +131,7 @@ describe('forwarder process', () => {
     expect(forwarder.errors()).toBe('')
   }, 60_000)
 
-  test('forwarder: on SIGTERM releases hanging deliveries, which another one claims at once', async () => {
+  test('forwarder: SIGTERM, releases hanging deliveries, which another forwarder claims at once', async () => {
     const answer = holdAnswers()
     const first = startProcess('forwarder', { ...env, LATCHKEY_SHUTDOWN_GRACE_SECONDS: '4' })
     await started(first)
@@ -149,7 +149,7 @@ describe('forwarder process', () => {
     expect(await count('attempts')).toBe(1)
   }, 60_000)
 
-  test('forwarder: deliveries of a killed one are claimed by another when its leases expire', async () => {
+  test('forwarder: killed, another one claims its deliveries when their leases expire', async () => {
     const answer = holdAnswers()
     const program = ['test/support/forwarder.main.ts', '1500'] as const
     const first = startProgram(program, env)
@@ -169,7 +169,7 @@ describe('forwarder process', () => {
     expect(ids.length).toBe(10)
   }, 60_000)
 
-  test('forwarder: exits at an unknown setting', async () => {
+  test('forwarder: unknown setting, exits', async () => {
     const forwarder = startProcess('forwarder', { ...env, LATCHKEY_LEASE: '5' })
     expect(await forwarder.exited).toBe(2)
     expect(forwarder.errors()).toContain('LATCHKEY_LEASE')

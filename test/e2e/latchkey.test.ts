@@ -31,7 +31,7 @@ beforeEach(async () => {
 const run = (args: readonly string[], env: Record<string, string> = {}) =>
   latchkey(args, { LATCHKEY_DATABASE_URL: database.url, ...env })
 
-/** The program itself, from a shell. */
+/** Runs the program as from a shell. */
 async function spawn(args: readonly string[], env: Record<string, string> = {}) {
   const program = startProgram(['cmd/latchkey/main.ts', ...args], {
     LATCHKEY_DATABASE_URL: database.url,

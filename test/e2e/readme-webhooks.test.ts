@@ -16,7 +16,7 @@ let dataDir: string
 let ready: DevAddresses
 
 beforeAll(async () => {
-  // Inside the clone, where the program finds the vendor's SDK as a reader's would.
+  // Inside the clone, where the program can import the vendor's SDK.
   dir = await mkdtemp(join(root, '.readme-'))
   dataDir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
   dev = startDevServer({ dataDir })
@@ -87,7 +87,7 @@ test('README: the simulation gets the shown answer, and its events appear in ord
   expect(withoutChance(printed)).toBe(withoutChance(shown))
   await dev.prints('chargeback.won')
   const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
-  // The README's first webhook was a dispute as well.
+  // The README's first webhook was a dispute, too.
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 

@@ -25,7 +25,7 @@ test('README: the curl commands for records print the shown output', async () =>
   expect(steps.length).toBe(3)
   let setup = ''
   for (const [, script = '', expected = ''] of steps) {
-    // The reader's shell keeps the variables of the first step.
+    // The shell keeps the variables of the first step.
     setup += [...script.matchAll(/^[A-Z]+=.*\n/gm)].join('')
     const commands = script.replaceAll(/^[A-Z]+=.*\n/gm, '')
     const shell = `${setup}${commands}`.replace('http://127.0.0.1:8080', api.url)
@@ -42,14 +42,14 @@ test('README: the example program prints the shown output', async () => {
   const printed = await Bun.$`${process.execPath} ${path}`
     .env({ ...process.env, LATCHKEY_URL: api.url })
     .text()
-  // Of two concurrent callers either may get the lock.
+  // Either of two concurrent callers may get the lock.
   expect(printed.replace(/^both .*$/m, '')).toBe(expected.replace(/^both .*$/m, ''))
   const both = JSON.parse(/^both (.*)$/m.exec(printed)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
   expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
 })
 
-/** Tokens, fences and times differ from run to run; that they are there, and everything else, does not. */
+/** Replaces tokens, fences and times, which differ between runs. */
 function withoutChance(text: string): string {
   return text
     .trim()

@@ -1,19 +1,19 @@
-// Takes pictures of every page of the dashboard, as `npm run dev` shows it with its demo: light and dark, on a desk and on a phone.
-//   bun test/e2e/screenshots.main.ts FOLDER [PART OF A PICTURE'S NAME …]
+// Takes screenshots of every page of the dashboard in `npm run dev` with its demo: light and dark, desktop and phone.
+//   bun test/e2e/screenshots.main.ts FOLDER [PART OF A SCREENSHOT'S NAME …]
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { openBrowser, signIn, type Visitor } from '#test/support/browser.ts'
 import { startDashboard } from '#test/support/dashboard.ts'
 
-/** A page by its address, or by where it is found. */
+/** Page by its address, or by a list that links to it. */
 interface Shot {
   readonly name: string
   open(page: Page): Promise<unknown>
 }
 
 const at = (name: string, path: string): Shot => ({ name, open: (page) => page.goto(path) })
-/** The page behind the first link of a list whose address begins like this. */
+/** Returns the first linked page of a list whose address has this prefix. */
 const behind = (name: string, list: string, begins: string): Shot => ({
   name,
   async open(page) {
@@ -88,7 +88,7 @@ async function take({ page, troubles }: Visitor, to: string, look: string): Prom
   }
 }
 
-/** As if the screen were as high as the page, so that what stays in place while one scrolls does so here. */
+/** Sets the viewport to the height of the page, so that sticky elements are at their places. */
 async function showWhole(page: Page): Promise<void> {
   const size = page.viewportSize() ?? { width: 0, height: 0 }
   const height = await page.evaluate<number>('document.documentElement.scrollHeight')

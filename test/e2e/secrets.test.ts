@@ -8,7 +8,7 @@ import { createTestRedis, type TestDatabase, type TestRedis } from '#test/suppor
 
 const startsMs = 60_000
 
-/** One text for each place that a secret or a customer's data can stand in; letters and digits, so that no escape hides it. */
+/** One marker per place of a secret or of personal data; only letters and digits, so that escaping does not hide it. */
 const mark = (place: string) => `zq9${place}zq9`
 const apiKey = `lk_${mark('ApiKey')}_0123456789abcdef0123456789`
 const otherKey = 'lk_other_0123456789abcdef0123456789abcdef'
@@ -34,7 +34,7 @@ const planted: Record<string, string> = {
   otlpHeader: mark('OtlpHeader'),
   wrongPassword: mark('WrongPassword'),
 }
-/** May stand in the log: a caller's own name for its request. */
+/** Marker that may be in the log: the caller's id of its request. */
 const requestId = mark('RequestId')
 
 const address = { scope: mark('Scope'), key: mark('RecordKey') }
@@ -44,7 +44,7 @@ const savedParts = {
   body: { card: mark('SavedBody') },
 }
 
-/** All that the process lets out, gathered while it runs. */
+/** Output of the process, collected while it runs. */
 const seen = { log: '', metrics: '', spans: '', health: '', ownErrors: '', otherAnswers: '', misfits: '' }
 const issuedTokens = new Set<string>()
 
@@ -225,7 +225,7 @@ async function callWithStoreBroken(): Promise<void> {
   expect(back).toBe(true)
 }
 
-/** Another tenant's caller, in the same scope and key and with the other's tokens. */
+/** Calls as another tenant, with the same scope and key and the first tenant's tokens. */
 async function callAsAnother(): Promise<void> {
   const as = { Authorization: `Bearer ${otherKey}` }
   const answers = [
@@ -236,7 +236,7 @@ async function callAsAnother(): Promise<void> {
     await call('PUT', '/v1/record', { ...address, ...savedParts, lockToken: [...issuedTokens][0] }, as),
   ]
   expect(answers.map(({ status }) => status)).toEqual([409, 200, 200, 422, 409])
-  // A lock of its own has a token of its own.
+  // The tenant's own lock has a different token.
   seen.otherAnswers = answers.map(({ status, text }) => (status === 200 ? '' : text)).join('\n')
 }
 
@@ -251,7 +251,7 @@ async function gather(): Promise<void> {
   seen.log = api.output() + api.errors()
 }
 
-/** Processes that cannot reach their stores, or were given what they cannot read. */
+/** Runs processes with unreachable stores or invalid settings. */
 async function runMisfits(): Promise<void> {
   const nowhere = `127.0.0.1:${await freePort()}`
   const wrong = mark('WrongPassword')
@@ -282,7 +282,7 @@ async function runMisfits(): Promise<void> {
   seen.misfits = [...texts, health].join('\n')
 }
 
-/** The places whose mark stands in a text. */
+/** Returns the places whose marker is in a text. */
 function placesIn(text: string): string[] {
   const plain = text.toLowerCase()
   const tokens = [...issuedTokens].map((token, index): [string, string] => [`issued token ${index}`, token])
@@ -293,7 +293,7 @@ function placesIn(text: string): string[] {
 }
 
 describe('planted secrets and personal data', () => {
-  test('secrets: all are planted, and public values are found where expected', () => {
+  test('secrets: all markers are planted, and public values are found where expected', () => {
     expect(placesIn(Object.values(planted).join(' ')).toSorted()).toEqual(Object.keys(planted).toSorted())
     expect(issuedTokens.size).toBeGreaterThanOrEqual(4)
     expect(seen.log).toContain(requestId)
@@ -301,7 +301,7 @@ describe('planted secrets and personal data', () => {
     expect(placesIn(`${seen.log} ${planted.savedBody}`)).toEqual(['savedBody'])
   })
 
-  test('secrets: none in the log at any level, though it has a line for every call', () => {
+  test('secrets: none in the log at any level, which has a line for every call', () => {
     for (const level of ['debug', 'info', 'warn', 'error']) expect(seen.log).toContain(`"level":"${level}"`)
     for (const outcome of [
       'hit',

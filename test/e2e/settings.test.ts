@@ -15,7 +15,7 @@ import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
-/** Longest time from a write to its effect in every process. */
+/** Maximum time from a write to its effect in every process. */
 const inForceMsMax = 2_000
 const otherKey = 'lk_other_0123456789abcdef0123456789abcdef'
 let database: TestDatabase
@@ -98,14 +98,14 @@ const rows = async (text: string): Promise<Record<string, unknown>[]> => (await 
 const pausesOf = async (opsUrl: string) =>
   /\nlatchkey_settings_pauses_count (\d+)\n/.exec(await (await fetch(`${opsUrl}/metrics`)).text())?.[1]
 
-describe('settings of `latchkey settings`, effective within 2 s', () => {
-  test('settings: forwarding paused for a tenant uses no attempts and resumes at once', async () => {
+describe('settings, in force within 2 s', () => {
+  test('settings: forwarding paused for a tenant, uses no attempts and resumes at once', async () => {
     const [acme, other] = [receivers.acme.calls.length, receivers.other.calls.length]
     await settings('set', 'forwarding.paused', 'true', '--tenant', 'acme', '--by', 'ada')
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
     expect((await send()).status).toBe(200)
     expect((await send(otherKey)).status).toBe(200)
-    // The other tenant's event, which came later, shows that claims have passed the first one over.
+    // Delivery of the other tenant's later event shows that claims have skipped the first one.
     await receivers.other.received(other + 1)
     await until(async () => (await rows('SELECT FROM deliveries_due')).length === 1)
     expect(await rows('SELECT attempts, claims, lease, is_retry FROM deliveries_due')).toEqual([
@@ -128,7 +128,7 @@ describe('settings of `latchkey settings`, effective within 2 s', () => {
     ])
   }, 60_000)
 
-  test('settings: forwarding paused for all stays paused after a restart of the forwarder', async () => {
+  test('settings: forwarding paused for all, stays paused after a restart of the forwarder', async () => {
     const acme = receivers.acme.calls.length
     await settings('set', 'forwarding.paused', 'true')
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
@@ -190,7 +190,7 @@ describe('settings of `latchkey settings`, effective within 2 s', () => {
     await until(async () => {
       expect((await send()).status).toBe(200)
       const [event] = await rows(kept)
-      // A row may go on the day after its last one.
+      // A row is removed on the day after its last day.
       return Number(event?.['days']) === 6 && Number(event?.['payload_days']) === 4
     }, inForceMsMax)
     await settings('clear', 'retention.eventDays')

@@ -1,4 +1,4 @@
-// Simulations from the call to the callback: the real API and forwarder as processes, with real stores between them.
+// Simulations from the call to the callback, with API and forwarder processes on real stores.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createWalletSigner } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -19,7 +19,7 @@ import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { webhookId } from '#test/support/wallet-calls.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
 
-/** Its own, since meters in Redis outlive a test's database. */
+/** Unique tenant, since meters in Redis outlive a test's database. */
 const name = `drill-${crypto.randomUUID().slice(0, 8)}`
 const apiKey = simulationKeyOf(name)
 const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.won']
@@ -97,7 +97,7 @@ interface Forwarded {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Calls of the callback after the first `count`, each verified with the callback's secret. */
+/** Returns the callback's calls after the first `count`, each verified with its secret. */
 async function forwardedSince(before: number, count: number): Promise<Forwarded[]> {
   const calls = (await receiver.received(before + count)).slice(before)
   expect(calls.map(({ verified }) => verified)).toEqual(calls.map(() => true))
@@ -109,7 +109,7 @@ const rowCount = async (table: string) => (await pool.query(`SELECT FROM ${table
 const settled = (events: number) =>
   until('every event processed', async () => (await rowCount("events WHERE state = 'processed'")) === events)
 
-/** Waits until this API has counted so many steps, by what became of them. */
+/** Waits until this API has counted `count` steps with this outcome. */
 const stepsAre = (provider: string, outcome: string, count: number) =>
   until(`${count} steps ${outcome}`, async () => {
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
@@ -119,7 +119,7 @@ const stepsAre = (provider: string, outcome: string, count: number) =>
 
 describe('simulations', () => {
   test.each(['card', 'wallet'] as const)(
-    'simulations: one of %s delivers all events of a dispute to the callback',
+    'simulations: dispute of provider %s, delivers all events to the callback',
     async (provider) => {
       const before = receiver.calls.length
       const { simulationId, events } = await simulate({ provider, stepSeconds: 1, reference: 'order-1042' })
@@ -145,7 +145,7 @@ describe('simulations', () => {
     }
     await simulate({ stepSeconds: 0 })
     await settled(3)
-    // Every event of this file was forwarded, each once.
+    // Every event of this file was forwarded once.
     const all = new Set(receiver.calls.map(({ id }) => id)).size
     expect(all).toBeGreaterThanOrEqual(3)
     await until('usage of these events', async () => (await used()) === all)
@@ -153,7 +153,7 @@ describe('simulations', () => {
 })
 
 describe('simulations, forgery', () => {
-  test('simulations: a caller cannot forge one with the header', async () => {
+  test('simulations: caller that sets the simulation header, cannot forge an event', async () => {
     const before = receiver.calls.length
     const body = JSON.stringify({ id: 'evt_1', type: 'charge.dispute.created', created: 1_795_000_000 })
     const atMs = Math.floor(Date.now() / 1000) * 1000
@@ -170,7 +170,7 @@ describe('simulations, forgery', () => {
     await settled(1)
   }, 30_000)
 
-  test('simulations: a caller cannot forge one with a key made like theirs', async () => {
+  test('simulations: caller with its own signing key, cannot forge an event', async () => {
     const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
     const signer = await createWalletSigner()
     const headers = signer.sign({ body, webhookId, atMs: Date.now() })
@@ -180,7 +180,7 @@ describe('simulations, forgery', () => {
   })
 })
 
-test('simulations: after an API is killed between an event and its record another one continues, without duplicates', async () => {
+test('simulations: API killed between an event and its record, another one continues without duplicates', async () => {
   await pool.query(`
     CREATE FUNCTION hold_notes() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
@@ -194,7 +194,7 @@ test('simulations: after an API is killed between an event and its record anothe
   await pool.query('DROP FUNCTION hold_notes CASCADE')
   const { rows } = await pool.query('SELECT state, sent_at, lease IS NULL AS free FROM simulations')
   expect(rows).toEqual([{ state: 'running', sent_at: [], free: false }])
-  // As if the dead process' lease had ended.
+  // Simulates the expiry of the killed process's lease.
   await pool.query('UPDATE simulations SET next_at = now()')
   api = await startApiProcess(env)
   await settled(3)

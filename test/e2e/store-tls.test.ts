@@ -1,4 +1,4 @@
-// The shipped processes against stores behind a private CA, driven over their sockets.
+// Shipped processes with stores whose certificates are of a private CA.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { startApiProcess, startProcess, startProgram } from '#test/support/api-process.ts'

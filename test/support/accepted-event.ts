@@ -6,7 +6,7 @@ import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
 const rowsMax = 500
 
-/** Stores events by the statement that intake stores them with, in batches. Tells no forwarder. Gives their ids in their order. */
+/** Inserts events by intake's statement, in batches, without notifying forwarders; returns their ids in order. */
 export async function acceptEvents(pool: Pool, events: readonly ReceivedEvent[]): Promise<EventId[]> {
   const days = new Map(partitionsOf(events).map((one) => [`${one.table} ${one.day}`, one]))
   await ensurePartitions(pool, [...days.values()])

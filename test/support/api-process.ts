@@ -12,7 +12,7 @@ export interface TestProcess {
   output(): string
   /** Standard error so far. */
   errors(): string
-  /** The lines of the log with this text, parsed. */
+  /** Returns the parsed log lines with this text. */
   lines(text: string): readonly Readonly<Record<string, unknown>>[]
   /** Waits for a log line with this text and returns it. @throws with the log if the process ends or 30 s pass */
   logged(text: string): Promise<Readonly<Record<string, unknown>>>
@@ -91,7 +91,7 @@ export function startCommand(
   }
 }
 
-/** No load balancer has to notice the shutdown of a test's process. */
+/** Shutdown delay off: no load balancer has to notice the shutdown of a test's process. */
 const quick = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0' }
 
 /** Starts the API on free ports and waits until it listens. The caller ends it. */

@@ -59,11 +59,11 @@ export interface TestAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body as JSON. */
+  /** Returns the body as JSON. */
   readonly json: Record<string, unknown>
 }
 
-/** The API key of the default tenant, scope `records`. */
+/** API key of the default tenant, with scope `records`. */
 export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
 
 /** Returns the text of a key ring with one key that repeats one byte. */

@@ -80,14 +80,14 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   }
 }
 
-/** Makes an event one whose last attempt failed. */
+/** Marks an event as failed, with a failed last attempt. */
 export async function failEvent({ pool }: Pick<TestBackoffice, 'pool'>, id: EventId): Promise<void> {
   await pool.query(`UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = $1`, [id])
   await listFailedEvents(pool)
   await pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
 }
 
-/** Notes a call that was refused to a tenant, with these headers and this start of its body. */
+/** Inserts a refused call of a tenant, with these headers and this start of its body. */
 export async function refuseCall(
   { pool, tenantId }: Pick<TestBackoffice, 'pool' | 'tenantId'>,
   slug: string,

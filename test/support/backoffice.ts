@@ -27,7 +27,7 @@ export interface AskedRight {
   readonly name: string
 }
 
-/** Backoffice in this process on real stores, with a fake API server. */
+/** Back office in this process on real stores, with a fake API server. */
 export interface TestBackoffice {
   readonly url: string
   readonly pool: Pool
@@ -53,7 +53,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** The local admin's token. */
+/** Token of the local admin. */
 export const adminToken = 'local-admin-of-tests'
 
 /** Stores and API server of a test backoffice. */
@@ -64,7 +64,7 @@ export interface OpenOn {
   readonly transport?: Transport
 }
 
-/** Opens a backoffice in this process on existing stores. The caller closes it. */
+/** Opens a back office in this process on existing stores. The caller closes it. */
 export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: OpenOn) {
   const chunks: string[] = []
   const telemetry = await createProcessTelemetry({
@@ -114,7 +114,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   }
 }
 
-/** Opens a backoffice with these tenants, and with a real API server if one is given. The caller closes it. */
+/** Opens a back office with these tenants, and with a real API server if one is given. The caller closes it. */
 export async function startTestBackoffice(
   manifests: string,
   { transport }: { readonly transport?: Transport } = {},

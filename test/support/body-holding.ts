@@ -1,6 +1,6 @@
 import type { Holding } from '#internal/http/body-budget.ts'
 
-/** Makes the memory charge of a body before any byte; without a declared length the body is chunked. */
+/** Builds the memory charge of a body before its first byte; without a declared length the body is chunked. */
 export function holding(
   owner: string,
   { source = owner, bytesDeclared = null }: { source?: string; bytesDeclared?: number | null } = {},

@@ -22,7 +22,7 @@ export interface Visitor {
   close(): Promise<void>
 }
 
-/** A browser that tests drive. */
+/** Browser controlled by tests. */
 export interface TestBrowser {
   visitor(origin: string, options?: VisitorOptions): Promise<Visitor>
   close(): Promise<void>
@@ -40,7 +40,7 @@ const flags = [
 ]
 const stepMsMax = 15_000
 
-/** Starts a browser with an empty profile. The caller closes it. @throws when there is none, with the command that installs it */
+/** Starts a browser with an empty profile. The caller closes it. @throws if none is installed, with the command that installs it */
 export async function openBrowser(): Promise<TestBrowser> {
   const executablePath = await ensureChromium((line) => console.error(`> ${line}`))
   const browser = await chromium.launch({ executablePath, args: flags })
@@ -93,7 +93,7 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
   }
 }
 
-/** Signs in with a token or an API key, by the form's request, and opens the page behind. The form itself has tests of its own. */
+/** Signs in with a token or an API key by the form's request, without the form, and opens the requested page. */
 export async function signIn(page: Page, token: string, path = '/'): Promise<void> {
   const answer = await page.request.post('/sign-in', {
     ...{ form: { token, next: path }, maxRedirects: 0 },
@@ -104,7 +104,7 @@ export async function signIn(page: Page, token: string, path = '/'): Promise<voi
   await page.locator('.frame').waitFor()
 }
 
-/** A finding of axe: the rule, how bad it is, and where. */
+/** Finding of axe: rule, severity and place. */
 export interface AxeFinding {
   readonly rule: string
   readonly impact: string

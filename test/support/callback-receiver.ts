@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
 
-/** One call of a callback. */
+/** Call received by a callback. */
 export interface ReceivedCall {
   /** Value of `webhook-id`. */
   readonly id: string
@@ -18,7 +18,7 @@ export type Answer = (call: ReceivedCall) => Response | Promise<Response>
 /** HTTP server that acts as a tenant's callback. */
 export interface CallbackReceiver {
   readonly url: string
-  /** All calls so far, in order of their arrival. */
+  /** Received calls, oldest first. */
   readonly calls: readonly ReceivedCall[]
   /** Sets the answer to all later calls. */
   answer(by: Answer): void
@@ -57,7 +57,7 @@ export function startReceiver(secret = callbackSecret, port = 0): CallbackReceiv
     async received(count) {
       const all = await poll(() => (calls.length >= count ? calls : undefined), { deadlineMs: 15_000 })
       if (all) return all
-      throw new Error(`${calls.length} calls came instead of ${count}`)
+      throw new Error(`${calls.length} calls received instead of ${count}`)
     },
     stop: () => server.stop(true),
   }

@@ -2,15 +2,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '../..')
-/** Holds a folder for each hash of sources; those older than an hour are removed. */
+/** Folder with one subfolder per hash of sources; those older than an hour are removed. */
 const kept = join(root, '.latchkey', 'programs')
 const keptMsMax = 3_600_000
 let compiled: string | undefined
 
 /**
- * Returns the path of the program that people install, compiled by the command of the Dockerfile but for this machine's processor. It is
- * compiled once (about a second of processor time) for all test processes and runs with the same sources, and starts in a third of the
- * processor time of its sources. @throws with the compiler's words
+ * Returns the path of the compiled program, built by the Dockerfile's command for this machine's architecture. It is built once per
+ * version of the sources (about a second of CPU), and starts with a third of the CPU that running the sources takes. @throws with the
+ * compiler's output
  */
 export function compiledProgram(): string {
   if (compiled !== undefined) return compiled

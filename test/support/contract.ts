@@ -6,13 +6,13 @@ import type { Operation, ParameterRef, Paths, ResponseObject } from '#internal/o
 import { publicContract } from '#internal/openapi/index.ts'
 import type { TestAnswer } from './api.ts'
 
-/** A document whose examples and answers are compared with a server. */
+/** OpenAPI document whose examples and answers are compared with a server. */
 export interface ContractDocument {
   readonly paths: Paths
   readonly components: { readonly parameters: Readonly<Record<string, Parameter>> }
 }
 
-/** An operation with its place. */
+/** Operation with its method and path. */
 export interface DescribedOperation {
   readonly method: string
   readonly path: string
@@ -22,7 +22,7 @@ export interface DescribedOperation {
 /** Compared parts of an answer. */
 type Answered = Pick<TestAnswer, 'status' | 'headers' | 'json'>
 
-/** A parameter with the schema of its value. */
+/** Parameter with the schema of its value. */
 export interface ResolvedParameter {
   readonly parameter: Parameter
   readonly schema: ValidateFunction
@@ -33,13 +33,13 @@ export interface OpenContract {
   readonly operations: readonly DescribedOperation[]
   /** Returns the schema at a path of the document. */
   schemaAt(...place: string[]): ValidateFunction
-  /** The schema of an operation's answer. */
+  /** Returns the schema of an operation's answer. */
   answerSchema(method: string, path: string, status: number | string): ValidateFunction
   /** Fails the test unless the document has this response: its status, its body, and exactly its headers. */
   expectDocumented(method: string, path: string, answer: Answered): void
   /** Resolved parameter with its schema. */
   resolveParameter(place: readonly string[], parameter: Parameter | ParameterRef): ResolvedParameter
-  /** Every parameter of an operation. */
+  /** Returns all parameters of an operation. */
   parametersOf(described: DescribedOperation): ResolvedParameter[]
   /** Returns the example calls of an operation by name, assembled from all examples of that name. */
   requestExamples(described: DescribedOperation): Map<string, ExampleRequest>
@@ -114,7 +114,7 @@ function closed(value: unknown): unknown {
   return isObject ? { additionalProperties: false, ...fields } : fields
 }
 
-/** The public contract. */
+/** Public contract. */
 export const contract = publicContract()
 
 /** Comparison of answers with the public contract. */
@@ -159,7 +159,7 @@ export function expectHeaders(documented: ResponseObject, answer: Pick<TestAnswe
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The parts of an example call, as they stand in an operation. */
+/** Collects the parts of an operation's example calls. */
 export interface ExampleRequest {
   readonly path: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, string>>
@@ -168,12 +168,12 @@ export interface ExampleRequest {
   readonly body?: Fields
 }
 
-/** The bodies that an operation takes, by media type. */
+/** Returns an operation's request bodies by media type. */
 export function bodiesOf(operation: Pick<Operation, 'requestBody'>) {
   return Object.entries(operation.requestBody?.content ?? {})
 }
 
-/** A path of the document with its parameters filled in. */
+/** Fills the parameters into a path of the document. */
 export function fillPath(path: string, values: Readonly<Record<string, string>>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) => encodeURIComponent(values[name] ?? ''))
 }

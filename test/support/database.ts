@@ -11,7 +11,7 @@ export interface TestDatabase {
 
 /** Options of a test database. */
 export interface TestDatabaseOptions {
-  /** Brings an empty database up to date; run once for each process and function, and then cloned. */
+  /** Migrates an empty database; runs once per process and function, and its result is cloned. */
   readonly migrate?: (url: string) => Promise<void>
 }
 
@@ -20,7 +20,7 @@ type Migrate = (url: string) => Promise<void>
 const templates = new Map<Migrate, Promise<string>>()
 const leakWaitMs = 2000
 
-/** Makes a database of the caller's own on `testStores`, empty or cloned from a migrated one (about 50 ms). */
+/** Creates a database on `testStores`, empty or cloned from a migrated one (about 50 ms). The caller drops it. */
 export async function createTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { databaseUrl } = await testStores()
   const template = options.migrate ? await templateOf(databaseUrl, options.migrate) : 'template0'
@@ -28,7 +28,7 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
   return { url: urlOf(databaseUrl, name), drop: () => dropDatabase(databaseUrl, name) }
 }
 
-/** Drops the templates, for servers that outlive the tests. Called after the last file. */
+/** Drops the templates, since an external server outlives the tests. Called after the last file. */
 export async function dropTemplates(): Promise<void> {
   const names = await Promise.all([...templates.values()].map((name) => name.catch(() => undefined)))
   templates.clear()
@@ -56,7 +56,7 @@ async function dropDatabase(databaseUrl: string, name: string): Promise<void> {
   await asAdmin(databaseUrl, async (pool) => {
     const select = 'SELECT application_name FROM pg_stat_activity WHERE datname = $1'
     let left: string[] = []
-    // A closed connection's server process takes a moment to go.
+    // The server process of a closed connection ends after a moment.
     const unused = await poll(
       async () => {
         const { rows } = await pool.query<{ application_name: string }>(select, [name])

@@ -21,22 +21,22 @@ import { directoryTenant, someTenantId } from './directory-tenant.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { receivedEvent } from './received-event.ts'
 
-/** A database with what deliveries need, and forwarders on it. */
+/** Database with tenants and events, and forwarders on it. */
 export interface DeliveryLab {
-  /** With the session settings of forwarders. */
+  /** Pool with the session settings of forwarders. */
   readonly pool: Pool
   readonly databaseUrl: string
-  /** Makes a tenant whose callback is there, known to Postgres and to the forwarders. */
+  /** Creates a tenant with this callback in Postgres and in the forwarders' directory. */
   addTenant(options?: TenantOptions): Promise<DirectoryTenant>
-  /** Makes these the tenant's settings from now on, in memory only. */
+  /** Changes the tenant's settings, in memory only. */
   changeTenant(id: TenantId, fields: Partial<DirectoryTenant>): void
-  /** Stores so many events of a tenant as intake does. */
+  /** Inserts `count` events of a tenant as intake does. */
   accept(tenantId: TenantId, count?: number, fields?: Partial<ReceivedEvent>): Promise<EventId[]>
   claim(request?: Partial<ClaimRequest>): Promise<ClaimResult>
   forwarder(options?: Partial<ForwarderOptions>): LabForwarder
-  /** The first column of the first row. */
+  /** Returns the first column of the first row. */
   value<T>(text: string, values?: unknown[]): Promise<T>
-  /** Waits until the query's first value is this. @throws after 15 s, with the last one */
+  /** Waits until the query's first value equals `expected`. @throws after 15 s with the last value */
   becomes(expected: unknown, text: string, values?: unknown[]): Promise<void>
   close(): Promise<void>
 }
@@ -49,7 +49,7 @@ export interface TenantOptions {
   readonly secrets?: readonly string[]
 }
 
-/** A forwarder and what it observed. */
+/** Forwarder with its recorded notifications. */
 export interface LabForwarder {
   readonly forwarder: Forwarder
   readonly attempts: AttemptReport[]
@@ -67,7 +67,7 @@ export interface LabForwarder {
 
 const local = ['127.0.0.0/8']
 
-/** Makes a lab; the caller closes it. Forwarders that still run are stopped with it. */
+/** Creates a lab. The caller closes it, which stops its forwarders. */
 export async function createDeliveryLab(): Promise<DeliveryLab> {
   const database = await createMigratedDatabase()
   const pool = createPool({
@@ -146,7 +146,7 @@ export function claimRequest(): ClaimRequest {
   }
 }
 
-/** The ids of what a claim took. */
+/** Returns the event ids of a claim. */
 export function idsOf(claimed: readonly ClaimedDelivery[]): EventId[] {
   return claimed.map(({ eventId }) => eventId)
 }

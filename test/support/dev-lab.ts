@@ -2,7 +2,7 @@ import { listProcesses, poll, removeStores } from '#internal/dev/index.ts'
 import { type DevServer, type DevServerOptions, startDevServer } from './dev-server.ts'
 import { scratchFolder } from './scratch.ts'
 
-/** Time for a test that starts dev servers: seconds where nothing else runs. */
+/** Time limit of a test that starts dev servers, which takes seconds on an idle machine. */
 export const startsMs = 120_000
 const endsMsMax = 60_000
 
@@ -13,11 +13,11 @@ export interface DevLab {
   start(options: DevServerOptions): DevServer
   /** Also removes the stores of this folder at the end. */
   adopt(folder: string): void
-  /** Kills what still runs and removes all folders. Repeating it is safe. */
+  /** Kills running servers and removes all folders. Safe to repeat. */
   close(): Promise<void>
 }
 
-/** Makes a lab; the caller closes it after each test. */
+/** Creates a lab. The caller closes it after each test. */
 export function createDevLab(): DevLab {
   const folders: string[] = []
   const servers: DevServer[] = []
@@ -43,14 +43,14 @@ export function createDevLab(): DevLab {
   }
 }
 
-/** The command lines of the stores that keep their data in a folder. */
+/** Returns the command lines of the stores with data in a folder. */
 export async function storesIn(dataDir: string): Promise<string[]> {
   return (await listProcesses())
     .map(({ command }) => command)
     .filter((command) => command.includes(`${dataDir}/`))
 }
 
-/** Waits for both stores; a new process of Postgres looks like another program for a moment. */
+/** Waits for both stores; a new Postgres process briefly has another command line. */
 export async function bothStoresRunIn(dataDir: string): Promise<boolean> {
   const both = await poll(async () => (await storesIn(dataDir)).length === 2 || undefined, {
     deadlineMs: endsMsMax,

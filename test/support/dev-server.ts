@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 
-/** The repository. */
+/** Root of the repository. */
 export const root = resolve(import.meta.dir, '../..')
 const readyMsMax = 90_000
 
@@ -23,10 +23,10 @@ export interface DevAddresses {
   readonly sink: string
 }
 
-/** Dev server under test, as at a terminal. */
+/** Dev server under test. */
 export interface DevServer {
   readonly pid: number
-  /** Everything printed so far. */
+  /** Output so far. */
   output(): string
   /** Waits until it is ready and returns its URLs. @throws with the output if it ends or 90 s pass */
   ready(): Promise<DevAddresses>
@@ -45,7 +45,7 @@ const freePorts = {
   LATCHKEY_DEV_SINK_PORT: '0',
 }
 
-/** Starts a dev server of its own process. The caller ends it. */
+/** Starts a dev server as a separate process. The caller ends it. */
 export function startDevServer(options: DevServerOptions): DevServer {
   const argv = options.argv ?? [process.execPath, 'cmd/dev/main.ts']
   const child = Bun.spawn([...argv], {
@@ -74,7 +74,7 @@ export function startDevServer(options: DevServerOptions): DevServer {
   const find = async <T>(look: () => T | undefined): Promise<T> => {
     const found = await poll(() => look() ?? (hasEnded ? 'ended' : undefined), { deadlineMs: readyMsMax })
     if (found === undefined || found === 'ended')
-      throw new Error(`the dev server did not get there:\n${output}`)
+      throw new Error(`the dev server did not print the expected text:\n${output}`)
     return found
   }
   return {

@@ -1,7 +1,7 @@
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** Makes a tenant as the directory returns it, with the model's defaults. */
+/** Builds a tenant as the directory returns it, with the model's defaults. */
 export function directoryTenant(fields: Partial<DirectoryTenant> = {}): DirectoryTenant {
   return {
     id: someTenantId(),

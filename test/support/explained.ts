@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from '#internal/storage/index.ts'
 
-/** One node of a plan: https://www.postgresql.org/docs/15/sql-explain.html, FORMAT JSON. */
+/** Node of a plan: https://www.postgresql.org/docs/15/sql-explain.html, FORMAT JSON. */
 export interface PlanNode {
   readonly 'Node Type': string
   readonly 'Relation Name'?: string
@@ -8,7 +8,7 @@ export interface PlanNode {
   readonly 'Shared Hit Blocks': number
   readonly 'Shared Read Blocks': number
   readonly 'Actual Rows': number
-  /** Pairs of a join that did not match. */
+  /** Pairs that a join discarded. */
   readonly 'Rows Removed by Join Filter'?: number
   /** Rows of an Index Only Scan that needed a heap fetch. */
   readonly 'Heap Fetches'?: number
@@ -22,7 +22,7 @@ export async function explained(
 ): Promise<PlanNode[]> {
   const plans: PlanNode[] = []
   const spy = {
-    // pg takes values in its first argument, Drizzle gives them as the second.
+    // pg accepts values in its first argument; Drizzle passes them as the second.
     async query({ name, values: own }: { name: string; values?: unknown[] }, values = own ?? []) {
       const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
       const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`
@@ -35,7 +35,7 @@ export async function explained(
   return plans
 }
 
-/** A parameter as SQL; arrays come in the binary form of `textArrayParam`. */
+/** Formats a parameter as SQL; arrays have the binary form of `textArrayParam`. */
 function literal(value: unknown): string {
   if (!Buffer.isBuffer(value)) return typeof value === 'number' ? String(value) : `'${String(value)}'`
   const texts: string[] = []
@@ -48,12 +48,12 @@ function literal(value: unknown): string {
   return `ARRAY[${texts.join(',')}]::text[]`
 }
 
-/** A plan with all plans in it. */
+/** Returns a plan and all nested plans. */
 export function nodesOf(plan: PlanNode): PlanNode[] {
   return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 }
 
-/** Pages that were looked at. */
+/** Returns the number of pages read. */
 export function blocksOf(plan: PlanNode): number {
   return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
 }

@@ -9,7 +9,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Endpoint } from '#internal/kube/index.ts'
 
-/** One request that the server got. */
+/** Received request. */
 export interface SeenRequest {
   readonly method: string
   readonly path: string
@@ -18,20 +18,20 @@ export interface SeenRequest {
   readonly body: unknown
 }
 
-/** API server with answers that a real one cannot be made to give. */
+/** Fake API server with answers that a real one cannot be made to give. */
 export interface FakeApiServer {
   readonly endpoint: Endpoint
   readonly seen: readonly SeenRequest[]
-  /** HTTP/2 connections that are open. */
+  /** Number of open HTTP/2 connections. */
   connections(): number
-  /** Announces on each HTTP/2 connection that it takes no more streams. */
+  /** Sends GOAWAY on each HTTP/2 connection. */
   goAway(): void
   stop(): Promise<void>
 }
 
 /** Options of a fake server. */
 export interface FakeServerOptions {
-  /** Most streams per HTTP/2 connection; default 100, like a real one. */
+  /** Maximum streams per HTTP/2 connection. Default 100, like a real one. */
   readonly streamsMax?: number
 }
 
@@ -112,7 +112,7 @@ async function seenOf(request: Http2ServerRequest): Promise<SeenRequest> {
   }
 }
 
-/** Until the body or the client ends it. */
+/** Streams a response until its body or the connection ends. */
 async function send(answer: Response, response: Http2ServerResponse): Promise<void> {
   const reader = (answer.body as ReadableStream<Uint8Array> | null)?.getReader()
   response.on('close', () => void reader?.cancel().catch(() => undefined))
@@ -125,7 +125,7 @@ async function send(answer: Response, response: Http2ServerResponse): Promise<vo
   response.end()
 }
 
-/** The answer to a watch, line by line. */
+/** Answer to a watch, sent line by line. */
 export interface FakeWatch {
   readonly response: Response
   /** True if the client ended it. */
@@ -134,7 +134,7 @@ export interface FakeWatch {
   end(): void
 }
 
-/** Makes the answer to a watch; nothing is sent until the test says so. */
+/** Creates the answer to a watch; the test sends each line. */
 export function openFakeWatch(): FakeWatch {
   let cancelled = false
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined

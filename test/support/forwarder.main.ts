@@ -1,4 +1,4 @@
-/** Forwarder process with the given lease time, so that tests need not wait for the real one. */
+/** Forwarder process with a given lease duration, so that tests do not wait for the real one. */
 
 import { startForwarder } from '#cmd/forwarder/app.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'

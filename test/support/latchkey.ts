@@ -7,7 +7,7 @@ export interface LatchkeyRun {
   readonly err: string
 }
 
-/** Runs a `latchkey` command in this process; not for commands that start a process of Latchkey. */
+/** Runs a `latchkey` command in this process. Does not support commands that start a process of Latchkey. */
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,

@@ -1,12 +1,12 @@
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 
-/** A database of a test file's own with the product's schema, cloned from a template that is migrated once per process. */
+/** Creates a database with the product's schema for one test file, cloned from a template that is migrated once per process. */
 export function createMigratedDatabase(): Promise<TestDatabase> {
   return createTestDatabase({ migrate: migrateUrl })
 }
 
-/** Brings a database up to date. */
+/** Migrates a database. */
 export async function migrateUrl(url: string): Promise<void> {
   const bounds = { connectionsMax: 1, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url, applicationName: 'latchkey test migration', ...bounds })

@@ -4,7 +4,7 @@ export interface MovedClock {
   now(): number
   sleep(ms: number, signal: AbortSignal): Promise<void>
   random(): number
-  /** The sleeps under way, shortest first. */
+  /** Pending sleeps, shortest first. */
   sleeping(): number[]
   /** Advances the time; wakes each sleeper at its time and lets it run before the next. */
   advance(ms: number): Promise<void>
@@ -19,7 +19,7 @@ interface Sleeper {
 
 const turnsToSettle = 20
 
-/** Makes a clock. @param random result of random numbers; default 0 */
+/** Creates a clock. @param random result of random numbers; default 0 */
 export function createMovedClock(random = 0): MovedClock {
   let nowMs = 1_000_000
   const sleepers = new Set<Sleeper>()

@@ -5,7 +5,7 @@ import { freePort } from '#internal/dev/index.ts'
 import { createTestPostgres, createTestRedis, type TestPostgres, type TestRedis } from './stores.ts'
 import { until } from './until.ts'
 
-/** A certificate and its key, as PEM files. */
+/** Certificate and key, as PEM files. */
 export interface TestIdentity {
   readonly cert: string
   readonly key: string
@@ -15,17 +15,17 @@ export interface TestIdentity {
 export interface CertificateTerms {
   /** Default `DNS:localhost,IP:127.0.0.1`. */
   readonly names?: string
-  /** Default 1; a negative number has expired. */
+  /** Validity in days. Default 1; negative for an expired certificate. */
   readonly days?: number
-  /** Its common name; default the identity's own. */
+  /** Common name. Default: the identity's name. */
   readonly user?: string
 }
 
 /** Certificate authority of one test. */
 export interface TestCa {
-  /** Its certificate, a PEM file. */
+  /** PEM file of its certificate. */
   readonly ca: string
-  /** Issues a certificate under a name that is one of the folder's files. */
+  /** Issues a certificate; `name` is the name of its files in the folder. */
   issue(name: string, terms?: CertificateTerms): TestIdentity
 }
 

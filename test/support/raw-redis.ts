@@ -15,7 +15,7 @@ export interface RawRedis {
   close(): void
 }
 
-/** Connects to one server. Does not use Bun's client, in which a command once never returned. */
+/** Connects to one server. Avoids Bun's client, in which a command never returned once. */
 export async function openRawRedis(url: string): Promise<RawRedis> {
   const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 5000 } })
   // The connection may break when a test stops its server.

@@ -4,7 +4,7 @@ import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { someTenantId } from './directory-tenant.ts'
 
-/** Makes an event as intake does from a verified call. Its dedupe key follows from the tenant and `sourceEventId`. */
+/** Builds an event as intake does from a verified call. Its dedupe key is derived from the tenant and `sourceEventId`. */
 export function receivedEvent(
   fields: Partial<ReceivedEvent> & { tenantId?: TenantId } = {},
   receivedAtMs = Date.now(),

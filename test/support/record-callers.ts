@@ -6,7 +6,7 @@ import { directoryTenant } from './directory-tenant.ts'
 import type { History, HistoryCall, RecordedCall } from './record-history.ts'
 import { labStartMs, type RecordLab } from './record-lab.ts'
 
-/** Size of a simulation, which ends by itself. */
+/** Size of a simulation. */
 export interface SimulationOptions {
   readonly seed: number
   readonly callers: number
@@ -20,8 +20,8 @@ const ttlMs = 3_600_000
 const waitMsMax = 40
 
 /**
- * Runs callers side by side that crash, come late, lose replies, wait, release, remove, save without a token, and move the
- * clock to and fro, and writes down what each saw. The seed fixes what each caller is up to; how they meet is up to Redis.
+ * Runs concurrent callers that crash, come late, lose replies, wait, release, remove, save without a token, and move the clock back
+ * and forth, and records their calls. The seed determines each caller's actions; their interleaving depends on Redis.
  */
 export async function simulateCallers(lab: RecordLab, options: SimulationOptions): Promise<History> {
   const scene = new Scene(lab, await lab.createTenant())
@@ -53,7 +53,7 @@ async function runOnce(scene: Scene, dice: Dice, key: string, name: string): Pro
 
 async function finish(scene: Scene, dice: Dice, key: string, run: { token: string; name: string }) {
   const { token, name } = run
-  if (dice.happens(0.2)) return // It crashed.
+  if (dice.happens(0.2)) return // The caller crashes.
   if (dice.happens(0.2)) await scene.extend(key, token)
   if (dice.happens(0.4)) await scene.moveClock(lockMs + dice.upTo(lockMs))
   for (let step = dice.upTo(4); step > 0; step -= 1) await scene.fetch(key)
@@ -134,7 +134,7 @@ class Scene implements History {
     })
   }
 
-  /** Moves the clock, after every move before it. */
+  /** Moves the clock, in the order of calls. */
   moveClock(byMs: number): Promise<void> {
     this.#moving = this.#moving.then(async () => {
       const nowMs = (this.clock.at(-1)?.nowMs ?? labStartMs) + byMs

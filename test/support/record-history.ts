@@ -1,6 +1,6 @@
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, SaveOutcome } from '#internal/records/record.ts'
 
-/** Logical times of a call and of its answer, from one counter: a later call begins at a greater number. */
+/** Logical times of a call and its answer, from one increasing counter. */
 interface Span {
   readonly startedAt: number
   readonly endedAt: number
@@ -25,10 +25,10 @@ export type RecordedCall =
     }
   | { readonly do: 'fetch'; readonly outcome: FetchOutcome }
 
-/** A call in a history. */
+/** Call in a history. */
 export type HistoryCall = Span & { readonly key: string } & RecordedCall
 
-/** A move of the tenant's clock; moves are made one after another. */
+/** Move of the tenant's clock; moves do not overlap. */
 export interface ClockMove extends Span {
   readonly nowMs: number
 }
@@ -42,19 +42,19 @@ export interface History {
 
 type CallOf<Do extends RecordedCall['do']> = Extract<HistoryCall, { do: Do }>
 
-/** One lock: every call that was answered with its token. */
+/** Lock, with all calls answered with its token. */
 interface Lock extends Span {
   readonly key: string
   readonly token: string
   readonly fence: number
   readonly takenOver: boolean
-  /** Acquire, re-entry and extension: each resets the lock's end. */
+  /** Acquisition, re-entries and extensions, each of which resets the lock's end. */
   readonly holds: readonly (Span & { readonly lockMs: number })[]
 }
 
 /**
- * Checks a history against the guarantees of records, and returns one line per violation. Accepts every history that some order
- * of the calls explains.
+ * Checks a history against the guarantees of records, and returns one line per violation. Accepts every history that is explained by
+ * some order of the calls.
  */
 export function findViolations(history: History): string[] {
   const locks = locksOf(history)
@@ -105,7 +105,7 @@ function extensionsOf(token: string, calls: readonly HistoryCall[]) {
   return calls.filter(isCall('extend')).filter((call) => call.token === token && call.outcome === 'extended')
 }
 
-/** Returns true if an interval may overlap the time from the start of `from` to the end of `to`. */
+/** Returns whether an interval may overlap the time from the start of `from` to the end of `to`. */
 function between(span: Span, from: Span, to: Span): boolean {
   return span.endedAt > from.startedAt && span.startedAt < to.endedAt
 }

@@ -11,7 +11,7 @@ import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
 import { testStores } from './stores.ts'
 
-/** Lua's `clock()` per tenant, set by `setClock`; the server's time until then. */
+/** Lua's `clock()` per tenant, set by `setClock`. Default: the server's time. */
 export const movableClock = `
 local function clock()
   local set = redis.call('GET', string.match(KEYS[1], '^{[^}]+}') .. ':clock')
@@ -34,7 +34,7 @@ export interface RecordLab {
   readonly waiters: Waiters
   /** Tenants whose data was reported lost, in order. */
   readonly lostEpochs: TenantId[]
-  /** Creates an unused tenant with its clock at `labStartMs` and without seeded meters. */
+  /** Creates a new tenant with its clock at `labStartMs` and without seeded meters. */
   createTenant(): Promise<TenantId>
   /** Moves a tenant's clock, and the meter's, to a time in ms since the epoch. */
   setClock(tenantId: TenantId, nowMs: number): Promise<void>
@@ -48,7 +48,7 @@ export function randomTenantId(): TenantId {
   return tenantIdFromBytes(randomBytes(16))
 }
 
-/** A tenant's meters of locks and bytes. */
+/** Meters of a tenant's locks and bytes. */
 export interface PackedMeter {
   readonly minuteLocks: number
   readonly hourLocks: number
@@ -85,10 +85,10 @@ export function countedBytes(
   }
 }
 
-/** Longer than in production, so that a busy machine does not fail tests of other behaviour. */
+/** Time-out above production's, so that a busy machine does not fail unrelated tests. */
 const redisMsMax = 10_000
 
-/** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */
+/** Opens a lab on a new database, and on the tests' Redis unless another one is given. */
 export async function openRecordLab(
   options: { readonly scripts?: RecordScripts; readonly redisUrl?: string; readonly note?: NoteLock } = {},
 ): Promise<RecordLab> {

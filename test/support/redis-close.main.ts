@@ -1,4 +1,4 @@
-// Opens a connection to the URL given, uses it, closes it, and returns: what `close` leaves open keeps the process alive.
+// Opens, uses and closes a connection to the given URL: any resource that `close` leaves open keeps the process alive.
 import { openConnections, untilWorks } from './redis-connection.ts'
 
 const [url = '', ...tags] = process.argv.slice(2)
@@ -8,7 +8,7 @@ for (const tag of tags) {
   await untilWorks(redis, tag)
   await redis.subscribe(`{${tag}}:close`, () => undefined)
 }
-// A second one is closed while it still connects.
+// Closes a second one while it connects.
 connections.open(url)
 await connections.closeAll()
 process.stdout.write('works, closed\n')

@@ -12,11 +12,11 @@ import { until } from './until.ts'
 
 /** Script that returns its key and its argument. */
 export const echo = defineScript('echo', 'no-writes', ['return {KEYS[1], ARGV[1]}'])
-/** Writes its argument. */
+/** Script that writes its argument. */
 export const put = defineScript('put', '', ["redis.call('SET', KEYS[1], ARGV[1])", 'return ARGV[1]'])
-/** Returns the value written by `put`, or null. */
+/** Script that returns the value written by `put`, or null. */
 export const get = defineScript('get', 'no-writes', ["return redis.call('GET', KEYS[1])"])
-/** Deletes it; also works on a full server. */
+/** Script that deletes it; also works on a full server. */
 export const drop = defineScript('drop', 'allow-oom', ["return redis.call('DEL', KEYS[1])"])
 
 /** Connections of one test file, to be closed after each test. */
@@ -82,12 +82,12 @@ export async function untilWorks(redis: RedisConnection, tag: string, deadlineMs
 export interface RedisUnderTest {
   readonly connections: OpenConnections
   url(): string
-  /** One hash tag for each master. */
+  /** One hash tag per master. */
   tags(): readonly string[]
   masters(): Promise<readonly TestRedis[]>
 }
 
-/** Tests that every form of Redis passes while nothing is broken. */
+/** Defines the tests that every Redis topology passes without faults. */
 export function testHealthyRedis(under: RedisUnderTest): void {
   const connect = async () => {
     const redis = under.connections.open(under.url())

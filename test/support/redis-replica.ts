@@ -2,7 +2,7 @@ import { command } from './redis-topology.ts'
 import { createTestRedis, type TestRedis } from './stores.ts'
 import { until } from './until.ts'
 
-/** Starts a replica of a test's own server, and returns once it follows (about 1 s). Start the master with `replicatedArgs`. */
+/** Starts a replica of a test's server; returns once it is synchronized (about 1 s). Start the master with `replicatedArgs`. */
 export async function startReplicaOf(master: TestRedis): Promise<TestRedis> {
   const replica = await createTestRedis()
   await command(
@@ -17,5 +17,5 @@ export async function startReplicaOf(master: TestRedis): Promise<TestRedis> {
   return replica
 }
 
-/** Makes a master begin to copy itself at once rather than after the five seconds of the default. */
+/** Arguments of a master that starts replication at once instead of after the default of five seconds. */
 export const replicatedArgs: readonly string[] = ['--repl-diskless-sync-delay', '0']

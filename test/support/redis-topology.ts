@@ -3,27 +3,27 @@ import { randomToken } from '#internal/base/index.ts'
 import { createTestRedis, type TestRedis, type TestRedisOptions } from './stores.ts'
 import { until } from './until.ts'
 
-/** Sentinels with a master and a replica, as a test's own. */
+/** Sentinels of one test, with a master and a replica. */
 export interface SentinelTopology {
   /** For `openRedis`: `redis+sentinel://…/mymaster`. */
   readonly url: string
-  /** The first two: whichever of them is master. */
+  /** Master and replica, in no particular order. */
   readonly data: readonly TestRedis[]
   readonly sentinels: readonly TestRedis[]
-  /** The master, as the sentinels name it now. */
+  /** Returns the master that the sentinels name. */
   master(): Promise<TestRedis>
   /** Kills the master with SIGKILL and returns it; the sentinels notice within about a second. */
   killMaster(): Promise<TestRedis>
   stop(): Promise<void>
 }
 
-/** One shard of a cluster. */
+/** Shard of a cluster. */
 export interface ClusterShard {
   readonly master: TestRedis
   readonly replica: TestRedis | undefined
 }
 
-/** A cluster of three masters, as a test's own. */
+/** Cluster of one test, with three masters. */
 export interface ClusterTopology {
   /** For `openRedis`: `redis+cluster://…`. */
   readonly url: string
@@ -34,12 +34,12 @@ export interface ClusterTopology {
 
 const user = 'latchkey'
 
-/** A user of one name and password on every server, since each server of a test draws its own default password. */
+/** Returns arguments for a user with the same password on every server; each test server's default password is random. */
 function sharedUser(password: string): string[] {
   return ['--user', user, 'on', `>${password}`, '~*', '&*', '+@all']
 }
 
-/** Every server of one master takes it over from another at once rather than after the five seconds of the default. */
+/** Returns arguments with which replication starts at once instead of after the default of five seconds. */
 function dataArgs(password: string): string[] {
   const replication = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']
   return [...sharedUser(password), '--masteruser', user, '--masterauth', password, ...replication]
@@ -62,7 +62,7 @@ export async function command(
   }
 }
 
-/** Starts a Redis that stands alone. */
+/** Starts a single Redis. */
 export function startStandalone(options: TestRedisOptions = {}): Promise<TestRedis> {
   return createTestRedis(options)
 }
@@ -124,17 +124,17 @@ async function seenBy(sentinel: TestRedis): Promise<{ replicas: number; others: 
 
 async function masterOf(sentinels: readonly TestRedis[], data: readonly TestRedis[]): Promise<TestRedis> {
   const [asked] = sentinels
-  if (!asked) throw new Error('there are three sentinels')
+  if (!asked) throw new Error('no sentinel was started')
   const [address] = await command(asked, ['SENTINEL', 'get-master-addr-by-name', 'mymaster'])
   const port = Array.isArray(address) ? Number(address[1]) : 0
   const found = data.find((redis) => redis.port === port)
-  if (!found) throw new Error('the sentinels name a master that is none of ours')
+  if (!found) throw new Error('the sentinels name an unknown master')
   return found
 }
 
 /**
- * Starts three masters, each with a replica if asked for, and returns once every node agrees on the slots (about 2 s). One
- * shard's loss leaves the others in service.
+ * Starts three masters, optionally with a replica each; returns once all nodes agree on the slots (about 2 s). The loss of one shard
+ * leaves the others in service.
  */
 export async function startCluster(options: { replicas?: boolean } = {}): Promise<ClusterTopology> {
   const password = randomToken()
@@ -163,10 +163,10 @@ export async function startCluster(options: { replicas?: boolean } = {}): Promis
   }
 }
 
-/** One CLUSTER MEET per node suffices: the gossip protocol spreads it. */
+/** Joins the nodes; one CLUSTER MEET per node suffices, since gossip spreads it. */
 async function joinNodes(nodes: readonly TestRedis[]): Promise<void> {
   const [first, ...rest] = nodes
-  if (!first) throw new Error('a cluster has nodes')
+  if (!first) throw new Error('the cluster has no nodes')
   await Promise.all(
     nodes.map((node, index) => command(node, ['CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1)])),
   )
@@ -186,7 +186,7 @@ function slotsOf(index: number): string[] {
 }
 
 async function follow(replica: TestRedis, master: TestRedis | undefined): Promise<void> {
-  if (!master) throw new Error('each replica has a master')
+  if (!master) throw new Error('a replica has no master')
   const [id] = await command(master, ['CLUSTER', 'MYID'])
   await command(replica, ['CLUSTER', 'REPLICATE', String(id)])
 }

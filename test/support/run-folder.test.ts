@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 
-/** A test process of its own with one Redis up, in a system of its own as far as temporary folders go. */
+/** Starts a test process with one Redis and its own folder of temporary files. */
 async function testProcess(temporary: string): Promise<Bun.Subprocess> {
   const code = `import '#test/support/exit-signals.ts'
     import { createTestRedis } from '#test/support/stores.ts'
@@ -37,7 +37,7 @@ function runFolders(temporary: string): string[] {
   return readdirSync(join(temporary, base)).filter((name) => name.startsWith('run-'))
 }
 
-test('what a killed test process left is removed by the next one, and a live one is let alone', async () => {
+test('run folder: stores and folder of a killed test process, are removed by the next one; a live process keeps its own', async () => {
   const temporary = scratchFolder()
   folders.push(temporary)
   const live = await testProcess(temporary)

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { type FolderLock, lockFolder, removeStores } from '#internal/dev/index.ts'
 import { storesRoot } from './stores-root.ts'
 
-/** The folder of one test process, held until it is closed. */
+/** Folder of one test process, locked until closed. */
 export interface RunFolder {
   readonly path: string
   /** Removes the folder; the stores in it must have been stopped. */
@@ -14,8 +14,8 @@ export interface RunFolder {
 const turnWaitMs = 30_000
 
 /**
- * Makes this process's folder, and removes the folders of test processes that were killed, with the stores they left
- * running. Each process holds its folder by a kernel lock, so a live one's is never touched.
+ * Creates this process's folder, and removes the folders of killed test processes with their running stores. Each process holds a
+ * kernel lock on its folder, so those of live processes are kept.
  */
 export async function openRunFolder(): Promise<RunFolder> {
   const root = openRoot()
@@ -56,13 +56,12 @@ function openRoot(): string {
   mkdirSync(root, { recursive: true, mode: 0o700 })
   // The name is predictable, so another user may have created it first.
   const facts = lstatSync(root)
-  if (!facts.isDirectory() || facts.uid !== uid)
-    throw new Error(`${root} belongs to somebody else; remove it`)
+  if (!facts.isDirectory() || facts.uid !== uid) throw new Error(`${root} belongs to another user; remove it`)
   makeEnterable(root)
   return root
 }
 
-/** As root the stores run as another user, who must get through to the folders they own. */
+/** Opens the path for the other user under which stores run if the tests run as root. */
 function makeEnterable(path: string): void {
   if (process.getuid?.() === 0) Bun.spawnSync(['chmod', '711', path])
 }
@@ -71,7 +70,7 @@ function takeDeadFolders(root: string): HeldFolder[] {
   const dead: HeldFolder[] = []
   for (const name of readdirSync(root)) {
     const path = join(root, name)
-    // Left by a process that was killed while removing it.
+    // A process was killed while removing it.
     if (name.startsWith('gone-')) rmSync(path, { recursive: true, force: true })
     if (!name.startsWith('run-')) continue
     const result = lockFolder(path)

@@ -31,9 +31,8 @@ interface Running {
 const running: Running = { redisCount: 0, redises: new Set(), postgresCount: 0, postgreses: new Set() }
 
 /**
- * The Postgres and the Redis of this test process, started at the first call (about 1 s) and shared by its files: keep apart
- * by a database of your own (`createTestDatabase`) and by tenants of your own. `LATCHKEY_DATABASE_URL` and
- * `LATCHKEY_REDIS_URL` stand for running ones.
+ * Returns Postgres and Redis of this test process, started by the first call (about 1 s) and shared by its files: isolate tests by
+ * a new database (`createTestDatabase`) and new tenants. `LATCHKEY_DATABASE_URL` and `LATCHKEY_REDIS_URL` select running ones.
  */
 export async function testStores(): Promise<TestStores> {
   running.stores ??= openFolder().then((folder) =>
@@ -48,7 +47,7 @@ export async function testStores(): Promise<TestStores> {
   return { databaseUrl, redisUrl }
 }
 
-/** Stops everything that tests of this process started, except databases. */
+/** Stops all stores that tests of this process started. */
 export async function stopRunning(): Promise<void> {
   await Promise.all([...running.redises, ...running.postgreses].map((store) => store.stop()))
   const stores = await running.stores?.catch(() => undefined)
@@ -63,38 +62,38 @@ export async function stopRunning(): Promise<void> {
 
 /** Options of a Redis for one test. */
 export interface TestRedisOptions {
-  /** Further arguments of redis-server, such as `--maxmemory`, `5mb`. */
+  /** Additional arguments of redis-server, such as `--maxmemory`, `5mb`. */
   readonly extraArgs?: readonly string[]
-  /** Keeps its data over `restart`; default false. */
+  /** Keeps data across `restart`. Default false. */
   readonly durable?: boolean
-  /** Starts a node of a cluster that is yet to be formed; default false. */
+  /** Starts a cluster node, to be joined later. Default false. */
   readonly cluster?: boolean
 }
 
-/** Redis process of one test, which may be hung, killed or filled. */
+/** Redis process of one test, for fault injection. */
 export interface TestRedis {
   readonly url: string
-  /** Another one after `restart`. */
+  /** Process id; `restart` changes it. */
   readonly pid: number
   readonly port: number
   readonly password: string
-  /** Sends a signal: SIGSTOP hangs it, SIGCONT wakes it, SIGKILL kills it. */
+  /** Sends a signal: SIGSTOP suspends, SIGCONT resumes, SIGKILL kills. */
   signal(signal: NodeJS.Signals): void
   /** Ends it and waits for that. Repeating it is safe. */
   stop(): Promise<void>
-  /** Ends it if it runs, and starts it anew on the same port with the same password. */
+  /** Ends a running Redis, and starts it again on the same port with the same password. */
   restart(how?: RedisRestart): Promise<void>
 }
 
 /** Options for restarting a Redis. */
 export interface RedisRestart {
-  /** With the file of a durable one gone, as on a new disk; default false. */
+  /** Removes the file of a durable Redis, as on a new disk. Default false. */
   readonly emptied?: boolean
-  /** Largest size of any file it writes, in steps of 512 bytes: larger writes fail as on a full disk. Default: unlimited. */
+  /** Maximum size of its files, in multiples of 512 bytes: larger writes fail as on a full disk. Default: unlimited. */
   readonly fileBytesMax?: number
 }
 
-/** Starts a Redis of the caller's own (about 50 ms). What the caller does not stop is stopped after the last file. */
+/** Starts a Redis for one test (about 50 ms). It is stopped after the last file unless the caller stops it. */
 export async function createTestRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
   const folder = await openFolder()
   running.redisCount += 1
@@ -136,22 +135,22 @@ function withFilesOf(bytesMax: number): string[] {
   return ['/bin/sh', '-c', `trap '' XFSZ; ulimit -f ${Math.ceil(bytesMax / 512)}; exec "$0" "$@"`]
 }
 
-/** Postgres of one test, which may be hung or killed; durable, so that acknowledged writes survive. */
+/** Postgres of one test, for fault injection; durable, so that acknowledged writes survive. */
 export interface TestPostgres {
   readonly url: string
-  /** Sends a signal to its first process: SIGKILL is a crash of the whole server, SIGQUIT its immediate stop. */
+  /** Sends a signal to its first process: SIGKILL crashes the server, SIGQUIT stops it immediately. */
   signal(signal: NodeJS.Signals): void
-  /** Stops every process of it by SIGSTOP: connections stay and nothing answers. */
+  /** Suspends all its processes by SIGSTOP: connections stay open without answers. */
   hang(): Promise<void>
-  /** Resumes all of them. Harmless if none hangs. */
+  /** Resumes all its processes. Safe to repeat. */
   wake(): void
   /** Ends it and waits for that. Repeating it is safe. */
   stop(): Promise<void>
-  /** Ends it if it runs, and starts it anew on the same port, recovering what a crash left. */
+  /** Ends a running Postgres, and starts it again on the same port with crash recovery. */
   restart(): Promise<void>
 }
 
-/** Starts a Postgres of the caller's own (about 2 s). What the caller does not stop is stopped after the last file. */
+/** Starts a Postgres for one test (about 2 s). It is stopped after the last file unless the caller stops it. */
 export async function createTestPostgres(): Promise<TestPostgres> {
   const folder = await openFolder()
   running.postgresCount += 1
@@ -188,7 +187,7 @@ export async function createTestPostgres(): Promise<TestPostgres> {
   return postgres
 }
 
-/** False when it has ended meanwhile. */
+/** Sends a signal; returns false if the process has ended. */
 function signalPid(pid: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, name)

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { storesRoot } from './stores-root.ts'
 
 /**
- * Makes an empty folder for one test's stores; the test removes it with `removeStores`, which ends what may still run there.
- * As root others may pass through it, since Postgres then runs as another user; `closed` keeps them out.
+ * Creates an empty folder for one test's stores; the test removes it by `removeStores`, which also ends stores running in it.
+ * As root, other users may enter it, since Postgres then runs as another user, unless `closed`.
  */
 export function scratchFolder(options: { readonly closed?: boolean } = {}): string {
   const path = realpathSync(mkdtempSync(join(storesRoot(), 'latchkey-scratch-')))

@@ -7,7 +7,7 @@ import { storesRoot } from './stores-root.ts'
 
 const variable = 'LATCHKEY_TEST_STORES_DIR'
 
-test('programs are among temporary files, wherever stores are', () => {
+test('script lab: its programs are in the temporary folder, whatever folder the stores are in', () => {
   const before = process.env[variable]
   const lab = createScriptLab('unused')
   try {
@@ -16,7 +16,7 @@ test('programs are among temporary files, wherever stores are', () => {
     expect(dirname(lab.pathWith({}))).toBe(realpathSync(tmpdir()))
   } finally {
     lab.clear()
-    // Empty is as good as absent.
+    // An empty value counts as unset.
     process.env[variable] = before ?? ''
   }
 })

@@ -10,17 +10,17 @@ export interface ScriptEnd {
   readonly said: string
 }
 
-/** Runs a script of this repository with a PATH that contains only programs of the test. */
+/** Runs a script of this repository with a PATH of the test's programs only. */
 export interface ScriptLab {
   /** Creates a folder for PATH with these shell scripts by name. */
   pathWith(programs: Readonly<Record<string, string>>): string
-  /** Runs the script and waits for its end. Its environment is this and the PATH. */
+  /** Runs the script with `env` and the PATH as its environment, until it ends. */
   run(path: string, args: readonly string[], env?: Readonly<Record<string, string | undefined>>): ScriptEnd
-  /** Removes the folders that were made so far. */
+  /** Removes the created folders. */
   clear(): void
 }
 
-/** Puts a small shell script into a folder, under a name. */
+/** Writes a shell script into a folder. */
 export function writeProgram(folder: string, name: string, script: string): void {
   writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 }

@@ -11,7 +11,7 @@ export interface SimulationTenant {
   readonly callbackUrl?: string
   /** Default `card` and `wallet`. */
   readonly providers?: readonly ('card' | 'wallet')[]
-  /** Further YAML of its spec. */
+  /** Additional YAML of its spec. */
   readonly spec?: readonly string[]
 }
 
@@ -20,7 +20,7 @@ const providerTexts = (name: string) => ({
   wallet: `{name: wallet, wallet: {webhookId: ${webhookId}, environment: live}}`,
 })
 
-/** A tenant for simulations, whose `card` signs with `providerSecret` and whose callback is signed with `callbackSecret`. */
+/** Returns the manifest of a tenant for simulations: `card` signs with `providerSecret`, its deliveries with `callbackSecret`. */
 export function simulationTenantYaml(name: string, apiKey: string, options: SimulationTenant = {}): string {
   const {
     walletStage = 'enabled',
@@ -48,7 +48,7 @@ stringData: {signingSecret: ${callbackSecret}}
 `
 }
 
-/** The API key of a tenant of this name in these tests. */
+/** Returns the API key of a tenant by name. */
 export function simulationKeyOf(name: string): string {
   return `lk_${name}_0123456789abcdef0123456789abcdef`
 }

@@ -24,14 +24,14 @@ export interface SimulationLab {
   readonly reports: StepReport[]
   /** Answers of the intake that tests can change. */
   readonly intake: { paused: boolean; isStoreAway: boolean; verdict: EventVerdict }
-  /** Makes a simulator as a process does. */
+  /** Creates a simulator as a process does. */
   simulator(options?: Partial<SimulatorOptions>): Simulator
   tenant(name: string): DirectoryTenant
   /** Starts a simulation, by default of 42 EUR. */
   start(tenant: string, request?: Partial<SimulateChargebackRequest>): Promise<Simulation>
   /** Moves the due times of all simulations back by `ms`. */
   pass(ms: number): Promise<void>
-  /** Puts other tenants in force. */
+  /** Replaces the tenants. */
   apply(yaml: string): Promise<void>
   close(): Promise<void>
 }

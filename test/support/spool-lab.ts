@@ -10,18 +10,18 @@ export interface SpoolLab {
   readonly redis: RedisConnection
   /** Refused events since the last `reset`. */
   readonly refusals: SpoolRefusal[]
-  /** Makes a new spool, without cached knowledge of the server. */
+  /** Creates a spool without cached state of the server. */
   spool(options?: Partial<SpoolOptions>): Spool
-  /** Entries of one of the streams: their fields, by name. */
+  /** Returns the entries of a stream, as fields by name. */
   entriesOf(key: string): Promise<Record<string, string>[]>
-  /** Bytes that wait, by tenant. */
+  /** Returns the spooled bytes by tenant. */
   shares(): Promise<Record<string, number>>
-  /** Removes everything. */
+  /** Deletes all data. */
   reset(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Starts a Redis that syncs before it answers, and connects to it. */
+/** Starts a Redis with `appendfsync always`, and connects to it. */
 export async function startSpoolLab(extraArgs: readonly string[] = []): Promise<SpoolLab> {
   const server = await startStandalone({ durable: true, extraArgs })
   const redis = openRedis({ url: server.url, deadlineMs: 1_500, onError: () => undefined })

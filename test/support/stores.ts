@@ -11,7 +11,7 @@ export {
   testStores,
 } from './running.ts'
 
-/** Ends all that this process's tests started. The preload calls it after the last file. */
+/** Ends all stores that this process's tests started. The preload calls it after the last file. */
 export async function stopTestStores(): Promise<void> {
   try {
     await dropTemplates()

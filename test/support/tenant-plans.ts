@@ -6,13 +6,13 @@ import type { SecretRead } from '#internal/tenants/source.ts'
 
 /** Default time of a plan. */
 export const planNow = Date.parse('2026-11-01T00:00:00Z')
-/** The uid of the tenant that is planned. */
+/** Uid of the planned tenant. */
 export const planUid = 'uid-acme'
 const uid = planUid
 const id = tenantIdOfUid(uid)
 const random = (count: number) => new Uint8Array(count).fill(7)
 
-/** A callback's signing secret; another one for each seed. */
+/** Returns a signing secret of a callback, derived from the seed. */
 export function whsec(seed: number): string {
   return `whsec_${Buffer.alloc(24, seed).toString('base64')}`
 }
@@ -28,7 +28,7 @@ function specOf(fields: object): TenantSpec {
   return parsed.tenant.spec
 }
 
-/** A Secret that was read. */
+/** Builds a Secret as read from its source. */
 export function found(
   values: Record<string, string>,
   ownerUid?: string,
@@ -57,7 +57,7 @@ export interface Case {
 }
 
 const callbackSecret = found({ signingSecret: whsec(1) }, uid)
-/** The signing secret as it is stored. */
+/** Builds the stored signing secret. */
 export const storedCallback: StoredSecret = {
   field: 'callback',
   ordinal: 0,
@@ -102,12 +102,12 @@ function factsOf({
   }
 }
 
-/** The plan for a case. */
+/** Returns the plan of a case. */
 export function planOf(given: Case, at: number = planNow): TenantPlan {
   return planTenant(factsOf(given), at, random)
 }
 
-/** The condition of this type. @throws where there is none */
+/** Returns the condition of this type. @throws if there is none */
 export function conditionOf({ conditions }: TenantPlan, type: ConditionType): Condition {
   const one = conditions.find((candidate) => candidate.type === type)
   if (one === undefined) throw new Error(`no condition ${type}`)

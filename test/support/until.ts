@@ -27,7 +27,7 @@ async function look<T>(
   { what, everyMs, deadlineMs = deadlineMsDefault }: Looking,
 ): Promise<T> {
   const found = await poll(async () => orUndefined(await check()), { deadlineMs, everyMs })
-  if (found === undefined) throw new Error(`waited ${deadlineMs} ms in vain for: ${what}`)
+  if (found === undefined) throw new Error(`timed out after ${deadlineMs} ms waiting for: ${what}`)
   return found
 }
 

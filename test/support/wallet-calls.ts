@@ -2,9 +2,9 @@ import { generateKeyPairSync, type KeyObject, sign, X509Certificate } from 'node
 import { crc32 } from 'node:zlib'
 import { type CertificateParts, writeCertificate } from './write-certificate.ts'
 
-/** A key and a certificate for it. */
+/** Key with its certificate. */
 export interface Issued {
-  /** The certificate alone. */
+  /** Certificate without its chain. */
   readonly pem: string
   readonly privateKey: KeyObject
 }
@@ -16,13 +16,13 @@ export interface TestAuthority extends Issued {
   issue(parts?: Partial<CertificateParts> & { readonly bits?: number }): Issued
 }
 
-/** Name in the vendor's signing certificate. */
+/** Common name of the vendor's signing certificate. */
 export const signerName = 'messageverificationcerts.sandbox.paypal.com'
-/** The tenant's setting in these tests. */
+/** Setting of the tenant in these tests. */
 export const webhookId = '1JE4291016473214C'
 const dayMs = 86_400_000
 
-/** Makes an authority. Its certificates share one key unless another length is requested: generating a key takes 0.1 s. */
+/** Creates an authority. Its certificates share one key unless another length is requested, since generating a key takes 0.1 s. */
 export function createTestAuthority(subject = 'Test Root', nowMs = Date.now()): TestAuthority {
   const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const shared = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -64,7 +64,7 @@ export function signWallet(body: string | Uint8Array, call: WalletCall): Record<
   }
 }
 
-/** An event's body with this id, or a random one. */
+/** Returns the body of an event with this id, by default a random one. */
 export function walletBody(id: string = crypto.randomUUID(), type = 'PAYMENT.CAPTURE.COMPLETED'): string {
   return JSON.stringify({
     id,

@@ -1,12 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { tenantYaml } from './api.ts'
 
-/** The secret that signs calls in tests, of every provider. */
+/** Secret that signs the calls of every provider in tests. */
 export const providerSecret = 'whsec_dGVzdC1wcm92aWRlci1zZWNyZXQtMDAwMDAw'
 
 const providerNames = ['card', 'storefront', 'codehost', 'generic'] as const
 
-/** A tenant whose providers `card`, `storefront`, `codehost` and `generic` sign with `providerSecret`; `spec` as in `tenantYaml`. */
+/** Returns the manifest of a tenant whose providers sign with `providerSecret`; `spec` as in `tenantYaml`. */
 export function webhookTenantYaml(name: string, apiKey: string, spec: readonly string[] = []): string {
   const providers = providerNames.map(
     (provider) => `{name: ${provider}, secretRef: {name: ${name}-provider}}`,
@@ -19,7 +19,7 @@ stringData: {signingSecret: ${providerSecret}}
 `
 }
 
-/** A call of our own format, signed. */
+/** Signed call of provider `generic`. */
 export interface SignedCall {
   readonly body: string
   readonly headers: Record<string, string>
@@ -35,7 +35,7 @@ export function signGeneric(
   return { body, headers: { 'Content-Type': 'application/json', 'X-Service-Signature': `t=${t},v1=${hex}` } }
 }
 
-/** An event's body with this id, or a random one. */
+/** Returns the body of an event with this id, by default a random one. */
 export function genericBody(id: string = crypto.randomUUID(), fields: object = {}): string {
   return JSON.stringify({ id, type: 'order.created', amount: 12, ...fields })
 }

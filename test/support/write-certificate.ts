@@ -1,13 +1,13 @@
 import { type KeyObject, sign } from 'node:crypto'
 
-/** Content of a certificate, and its issuer. */
+/** Content and issuer of a certificate. */
 export interface CertificateParts {
   /** Common name of the key's owner; the only part of the subject. */
   readonly subject: string
   readonly publicKey: KeyObject
   /** Common name of the issuer. */
   readonly issuer: string
-  /** An RSA private key. */
+  /** RSA private key of the issuer. */
   readonly issuerKey: KeyObject
   /** Milliseconds since the epoch, between 1950 and 2049. */
   readonly validFromMs: number
@@ -30,7 +30,7 @@ const yes = der(0x01, Buffer.from([0xff]))
 /** Key usages of RFC 5280, 4.2.1.3, after the count of unused bits: digitalSignature; keyCertSign. */
 const usage = { signer: Buffer.from([7, 0x80]), authority: Buffer.from([2, 0x04]) }
 
-/** Makes an X.509 certificate (RFC 5280) in PEM, signed by an RSA key. */
+/** Creates an X.509 certificate (RFC 5280) in PEM, signed by an RSA key. */
 export function writeCertificate(parts: CertificateParts): string {
   const { publicKey, issuerKey, authority, signsCertificates = authority, hash = 'sha256' } = parts
   const { pathLengthMax } = parts
@@ -94,7 +94,7 @@ function distinguishedName(commonName: string): Buffer {
   return sequence(der(0x31, sequence(objectId('2.5.4.3'), text)))
 }
 
-/** Makes a random positive serial number. */
+/** Returns a random positive serial number. */
 function serialNumber(): Buffer {
   const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(16)))
   bytes.writeUInt8((bytes.readUInt8(0) & 0x3f) | 0x40, 0)

@@ -1,7 +1,7 @@
 import type { Day } from '#internal/base/index.ts'
 import { forgetDedupeKeys } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-// The rooms of tests may be entered by any door: a day at a time is what is measured.
+// Tests may import any file of a room.
 import { dropExpiredPartitions, type ExpiredPartition } from '#internal/storage/postgres/partitions.ts'
 import { median, quantileOf } from '../bounds.ts'
 import { type Call, runOpenLoop } from '../open-loop.ts'
@@ -9,15 +9,15 @@ import type { Held } from '../webhooks/bounds.ts'
 import { signedCall } from '../webhooks/calls.ts'
 import type { Stack } from '../webhooks/stack.ts'
 
-/** What is dropped while events come in. */
+/** Days to drop, and the load during it. */
 export interface DropOptions {
-  /** Full days that have expired, the oldest first. */
+  /** Expired full days, oldest first. */
   readonly days: readonly Day[]
-  /** Events a second. */
+  /** Events per second. */
   readonly rate: number
 }
 
-/** What dropping came to. */
+/** Results of dropping. */
 export interface DropFigures {
   /** Lines of a table. */
   readonly table: readonly string[]
@@ -32,7 +32,7 @@ interface Round {
   readonly keysMs: number
   readonly longestBatchMs: number
   readonly without: Intake
-  /** While partitions went, and while keys did. */
+  /** Load during the drop of partitions and during the removal of keys. */
   readonly beside: Intake
 }
 
@@ -52,7 +52,7 @@ const dropMsMax = 1_000
 const blockedMsMax = 500
 const batchesMax = 1_000
 
-/** Drops one day after the other while events come in, and its dedupe keys after it; before each, as long without. */
+/** Drops days and their dedupe keys one after another during intake, each preceded by an equally long measurement without. */
 export async function measureDrops(stack: Stack, { days, rate }: DropOptions): Promise<DropFigures> {
   const bounds = { connectionsMax: 2, queryTimeoutMs: 15_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: stack.databaseUrl, applicationName: 'bench retention', ...bounds })
@@ -100,7 +100,7 @@ async function removeDay(
   const { blocked } = await dropExpiredPartitions({ session, nowMs, signal, onDropped }).finally(() =>
     session.release(true),
   )
-  if (blocked.length > 0) throw new Error(`${blocked.length} partitions were in use`)
+  if (blocked.length > 0) throw new Error(`${blocked.length} partitions were locked`)
   return {
     dayMs: taken.reduce((sum, { ms }) => sum + ms, 0),
     longest: longestOf(taken),
@@ -108,7 +108,7 @@ async function removeDay(
   }
 }
 
-/** As retention does: each batch is followed by a pause as long as itself. */
+/** Removes keys as retention does: each batch is followed by a pause of equal length. */
 async function removeKeys(
   pool: Pool,
   nowMs: number,
@@ -157,19 +157,19 @@ function heldOf(rounds: readonly Round[]): Held[] {
   const p99 = (of: (round: Round) => Intake) => median(rounds.map((round) => of(round).p99))
   return [
     {
-      name: 'a day dropped, the longest',
+      name: 'drop of a day, maximum',
       value: worst(({ dayMs }) => dayMs),
       unit: ' ms',
       atMost: dropMsMax,
     },
     {
-      name: 'intake’s worst call beside it',
+      name: 'intake during drops, slowest call',
       value: worst(({ beside }) => beside.worst),
       unit: ' ms',
       atMost: blockedMsMax,
     },
     {
-      name: 'intake’s p99 beside it over before',
+      name: 'intake during drops, p99 relative to before',
       value: p99(({ beside }) => beside) / p99(({ without }) => without),
       atMost: 3,
     },

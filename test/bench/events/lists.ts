@@ -14,16 +14,16 @@ import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 import { type CaseParts, listCases, type Random, seededRandom } from './requests.ts'
 
-/** What is read, and how often. */
+/** Reads to measure. */
 export interface ReadOptions extends Omit<CaseParts, 'known'> {
   readonly databaseUrl: string
-  /** Ids of events that are there. */
+  /** Ids of existing events. */
   readonly ids: readonly EventSummary['id'][]
-  /** Calls of each kind. */
+  /** Number of calls of each kind. */
   readonly calls: number
 }
 
-/** What reading came to. */
+/** Results of reading. */
 export interface ReadFigures {
   /** Lines of a table. */
   readonly table: readonly string[]
@@ -32,13 +32,13 @@ export interface ReadFigures {
 
 interface Timed {
   readonly name: string
-  /** The first of its session, which plans. */
+  /** Time of the session's first call, which plans the statement. */
   readonly firstMs: number
-  /** The others, sorted. */
+  /** Times of the other calls, sorted. */
   readonly sortedMs: readonly number[]
-  /** Rows that a call gave, on average. */
+  /** Mean rows per call. */
   readonly rows: number
-  /** What a call cost, ours and Postgres', on average: on a machine that is busy otherwise it says more than the times. */
+  /** Mean CPU time per call, of this process and Postgres; on a busy machine more reliable than the times. */
   readonly cpuMs: number
 }
 
@@ -48,7 +48,7 @@ const deepPages = 200
 const listMsMax = 50
 const eventMsMax = 10
 
-/** Measures lists by every filter, one event, a payload, refused calls: one after the other, as one person's looking would be. */
+/** Measures lists by every filter, one event, a payload and refused calls, one call at a time. */
 export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
   const bounds = { connectionsMax: 2, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   const pool = createPool({
@@ -83,7 +83,7 @@ async function readKnown(pool: Pool, { ids, nowMs }: ReadOptions): Promise<reado
     if (id !== undefined) views.push(await readEvent(pool, { id }, nowMs))
   }
   const known = views.flatMap((view) => (view ? [view.event] : []))
-  if (known.length !== views.length) throw new Error('an event that was loaded is not found')
+  if (known.length !== views.length) throw new Error('a loaded event was not found')
   return known
 }
 
@@ -99,7 +99,7 @@ async function timeLists(pool: Pool, parts: Parts): Promise<Timed[]> {
   return timed
 }
 
-/** Page after page of one large tenant, as a person would not, and a program would. */
+/** Measures paging through one large tenant, as programs do. */
 async function timeWalk(pool: Pool, { tenantIds, nowMs }: Parts): Promise<Timed> {
   const [tenantId] = tenantIds
   if (tenantId === undefined) throw new RangeError('no tenant')
@@ -165,7 +165,7 @@ async function time(
   return { name, firstMs, sortedMs: others.toSorted((a, b) => a - b), rows: rows / takenMs.length, cpuMs }
 }
 
-/** CPU time so far of this process and of the pool's sessions; NaN where there is no /proc. */
+/** Returns the CPU time of this process and the pool's sessions; NaN without /proc. */
 async function readCpuMs(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ pid: number }>(
     'SELECT pid FROM pg_stat_activity WHERE application_name = $1',
@@ -177,7 +177,7 @@ async function readCpuMs(pool: Pool): Promise<number> {
 
 function cpuMsOf(pid: number): number {
   try {
-    // After the name in brackets: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11), in hundredths.
+    // Fields after the name in brackets, in 1/100 s: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11).
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? []
     return (Number(fields[11]) + Number(fields[12])) * 10
   } catch {

@@ -3,17 +3,17 @@ import { openDashboardSession } from '#test/support/dashboard-session.ts'
 import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 
-/** Whose pages are opened, and how often each. */
+/** Pages to open. */
 export interface PageOptions {
   readonly databaseUrl: string
   readonly redisUrl: string
-  /** Of events that are there. */
+  /** Ids of existing events. */
   readonly eventIds: readonly string[]
   readonly slug: string
   readonly calls: number
 }
 
-/** What opening pages came to. */
+/** Results of opening pages. */
 export interface PageFigures {
   /** Lines of a table. */
   readonly table: readonly string[]
@@ -23,8 +23,8 @@ export interface PageFigures {
 const pageMsMax = 100
 
 /**
- * Opens the dashboard's pages as somebody who may see everything, one after the other: permission, reads, redaction, rendering and
- * compression, and the way over loopback.
+ * Opens the dashboard's pages one after another as a user with all rights. Times include authorization, reads, redaction,
+ * rendering, compression and loopback.
  */
 export async function measurePages(options: PageOptions): Promise<PageFigures> {
   const { databaseUrl, redisUrl, eventIds, slug, calls } = options

@@ -1,20 +1,20 @@
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
 import type { EventListRequest, EventSummary } from '#internal/events/index.ts'
 
-/** Lists of one kind; each call asks for another one of it. */
+/** Kind of list; each call makes another request of it. */
 export interface ListCase {
   readonly name: string
   readonly request: (random: Random) => Omit<EventListRequest, 'limit'>
 }
 
-/** A number from 0 up to and without 1. */
+/** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number
 
-/** What requests are made of. */
+/** Values for requests. */
 export interface CaseParts {
-  /** The largest first. */
+  /** Largest first. */
   readonly tenantIds: readonly TenantId[]
-  /** Events of all days. */
+  /** Existing events, of all days. */
   readonly known: readonly EventSummary[]
   readonly nowMs: number
 }
@@ -27,7 +27,7 @@ const commonTypes = ['payment.succeeded', 'order.created', 'order.updated']
 const rareTypes = ['chargeback.won', 'chargeback.lost', 'chargeback.evidence_required']
 const usualProviders = ['card', 'storefront', 'generic', 'codehost']
 
-/** A row of numbers that is the same in each run: mulberry32. */
+/** Creates a seeded random generator: mulberry32. */
 export function seededRandom(seed: number): Random {
   let state = seed
   return () => {
@@ -38,7 +38,7 @@ export function seededRandom(seed: number): Random {
   }
 }
 
-/** All kinds of lists that are measured: each filter, what they combine to, what is rare, what there is not, and what lies deep. */
+/** Lists the measured kinds: each filter, combinations, rare values, empty results and deep pages. */
 export function listCases(parts: CaseParts): readonly ListCase[] {
   return [
     ...singleFilters(parts),
@@ -158,8 +158,8 @@ function nothing({ tenantIds, nowMs }: CaseParts): ListCase[] {
     { name: 'none: tenant', request: () => ({ tenantId: nobody }) },
     { name: 'none: type', request: () => ({ type: 'no.such_type' }) },
     { name: 'none: provider', request: () => ({ provider: 'nobody' }) },
-    { name: 'none: to come', request: () => ({ fromMs: nowMs + 2 * dayMs }) },
-    { name: 'none: gone', request: () => ({ toMs: nowMs - 200 * dayMs }) },
+    { name: 'none: future', request: () => ({ fromMs: nowMs + 2 * dayMs }) },
+    { name: 'none: expired', request: () => ({ toMs: nowMs - 200 * dayMs }) },
     {
       name: 'none: small tenant, rare type, rare provider',
       request: (random) => ({

@@ -17,27 +17,27 @@ import {
   typeShares,
 } from './shares.ts'
 
-/** What is loaded. */
+/** Events to load. */
 export interface SeedOptions {
   readonly count: number
-  /** As many as there are shares, the largest first. */
+  /** One tenant per share, largest first. */
   readonly tenantIds: readonly string[]
-  /** Days loaded at a time, each on a connection of its own. */
+  /** Days loaded concurrently, each on its own connection. */
   readonly lanes: number
 }
 
-/** What was loaded. */
+/** Loaded events. */
 export interface Seeded {
-  /** Some thousand ids of events that are kept still, of all days. */
+  /** Some thousand ids of unexpired events, of all days. */
   readonly ids: readonly EventId[]
-  /** Days whose partitions are full and have expired, the oldest first. */
+  /** Expired days with full partitions, oldest first. */
   readonly expiredDays: readonly Day[]
 }
 
 const dayMs = 86_400_000
 const eventDays = 90
 const payloadDays = 30
-/** Received so long ago that they have expired, whatever the hour is now. */
+/** Number of expired days. */
 const expiredCount = 3
 const sampledMax = 5_000
 const refusedADay = 2_000
@@ -47,13 +47,13 @@ const headers = '{"content-type":"application/json","user-agent":"bench","latchk
 const payloadFiller = 'x'.repeat(300)
 
 /**
- * Loads settled events, evenly over the days that events are kept and some expired ones: dedupe keys, events, attempts, payloads of
- * the days that payloads are kept, refused calls, executions of the expired days. A day's tables are made, filled, indexed and attached
- * in one transaction, so that nothing is written to the log twice. For tables that have none of these days yet.
+ * Loads completed events, evenly over the retained days and some expired ones: dedupe keys, events, attempts, payloads of the days
+ * within payload retention, refused calls, lock history of the expired days. Creates, fills, indexes and attaches a day's tables in
+ * one transaction, so that the WAL gets each row once. Requires tables without these days.
  */
 export async function seedEvents(pool: Pool, { count, tenantIds, lanes }: SeedOptions): Promise<Seeded> {
   if (tenantIds.length !== tenantShares.length)
-    throw new RangeError(`${tenantShares.length} tenants are wanted`)
+    throw new RangeError(`${tenantShares.length} tenants are required`)
   const todayMs = Math.floor(Date.now() / dayMs) * dayMs
   const receivedDays = [
     ...daysAgo(eventDays + 2 + expiredCount, expiredCount),
@@ -92,7 +92,7 @@ export async function seedEvents(pool: Pool, { count, tenantIds, lanes }: SeedOp
   }
 }
 
-/** What is kept for 90 days and came in 91 days ago goes today, at one o'clock: it is left out, so that the hour makes no difference. */
+/** Lists `count` days that end `before` days ago, without the one that expires during today, so that the hour does not matter. */
 function daysAgo(before: number, count: number): number[] {
   return Array.from({ length: count }, (_none, at) => before - 1 - at)
 }
@@ -100,7 +100,7 @@ function daysAgo(before: number, count: number): number[] {
 interface SeedDay {
   readonly receivedMs: number
   readonly ids: readonly EventId[]
-  /** The number of the first one. */
+  /** Number of the first event. */
   readonly from: number
   readonly tenantIds: readonly string[]
 }
@@ -127,7 +127,7 @@ async function seedDay(client: PoolClient, day: SeedDay): Promise<void> {
      SELECT encode(substring(sha256(convert_to(tenant_id || E'\\n' || provider || E'\\n' || source_event_id, 'UTF8')) FOR 16), 'hex')::uuid,
        id, expires_on FROM ${events}`,
   )
-  // Some days' payloads have expired as well, so that dropping a day drops all that a day has.
+  // Some days have expired payloads, too, so that dropping a day includes every kind of partition.
   if (payloadExpiresOn >= dayAfter(Date.now(), -1 - expiredCount)) {
     await fill(client, { table: 'event_payloads', day: payloadExpiresOn }, payloadsText(events))
     await fill(client, { table: 'refused_calls', day: payloadExpiresOn }, refusedText(day, payloadExpiresOn))
@@ -190,7 +190,7 @@ function executionsText({ receivedMs, tenantIds }: SeedDay, expiresOn: Day): str
     FROM generate_series(1, ${executionsADay}) nth`
 }
 
-/** Makes a partition with its rows, then its indexes, so that attaching it has nothing left to do. */
+/** Creates a partition with rows, then indexes, so that attaching it is immediate. */
 async function fill(
   client: PoolClient,
   place: { readonly table: PartitionedTable; readonly day: Day },

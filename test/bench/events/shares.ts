@@ -1,10 +1,10 @@
-/** A thing with its share of the whole, in ten thousandths. */
+/** Name with its share of the whole, in 1/10 000. */
 export type Share = readonly [name: string, tenThousandths: number]
 
-/** Of the tenants, the largest first: the last has a few hundred of ten million events. */
+/** Shares of tenants, largest first: the last has a few hundred of ten million events. */
 export const tenantShares: readonly number[] = [3800, 2400, 1500, 900, 600, 400, 200, 120, 60, 19, 1]
 
-/** Each of the providers; the last is as rare as a sandbox. */
+/** Shares of providers; the last one is as rare as sandbox traffic. */
 export const providerShares: readonly Share[] = [
   ['card', 4500],
   ['storefront', 2500],
@@ -14,7 +14,7 @@ export const providerShares: readonly Share[] = [
   ['gateway', 10],
 ]
 
-/** Thirty types: few of them are most of the events, and the last is one of ten thousand. */
+/** Shares of thirty types: a few types make up most events, and the last is one in ten thousand. */
 export const typeShares: readonly Share[] = [
   ['payment.succeeded', 2600],
   ['order.created', 1500],
@@ -48,17 +48,17 @@ export const typeShares: readonly Share[] = [
   ['chargeback.won', 1],
 ]
 
-/** Of the events, those that failed for good. */
+/** Share of events whose delivery failed finally. */
 export const failedTenThousandths = 50
 
-/** SQL that gives the place, from 1, in a list of shares for a number from 0 to 9 999. */
+/** Returns SQL that maps a number from 0 to 9 999 to a 1-based index in a list of shares. */
 export function placeText(shares: readonly number[], number: string): string {
   let sum = 0
   const bounds = shares.slice(0, -1).map((share) => (sum += share))
   return `width_bucket(${number}, ARRAY[${bounds.join(',')}]) + 1`
 }
 
-/** SQL of an array of texts. */
+/** Formats texts as an SQL array. */
 export function arrayText(texts: readonly string[]): string {
   return `ARRAY['${texts.join("','")}']::text[]`
 }

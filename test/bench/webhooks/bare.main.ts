@@ -1,6 +1,6 @@
 /**
- * The floor that intake is compared with: an Elysia server that puts each body, unread and unchecked, through the same coalesced
- * insert as Latchkey: no tenant looked up, no signature, no headers, no log. Prints its port.
+ * Baseline for intake: an Elysia server that inserts each body by the same batched statement as Latchkey, without parsing, tenants,
+ * signatures, headers or logs. Prints its port.
  */
 import { randomBytes } from 'node:crypto'
 import { Elysia } from 'elysia'

@@ -4,13 +4,13 @@ import { quantiles, slopeOf } from './run-at-rate.ts'
 
 test.each<[string, Omit<Held, 'name'>, boolean]>([
   ['at its lower bound', { value: 0.6, atLeast: 0.6 }, true],
-  ['below it', { value: 0.599, atLeast: 0.6 }, false],
+  ['below its lower bound', { value: 0.599, atLeast: 0.6 }, false],
   ['at its upper bound', { value: 100, atMost: 100 }, true],
-  ['above it', { value: 100.1, atMost: 100 }, false],
-  ['for ever', { value: Number.POSITIVE_INFINITY, atMost: 100 }, false],
-  ['no figure with a lower bound', { value: Number.NaN, atLeast: 1 }, false],
-  ['no figure with an upper bound', { value: Number.NaN, atMost: 1 }, false],
-])('a figure %s', (name, held, kept) => {
+  ['above its upper bound', { value: 100.1, atMost: 100 }, false],
+  ['of infinity', { value: Number.POSITIVE_INFINITY, atMost: 100 }, false],
+  ['missing, with a lower bound', { value: Number.NaN, atLeast: 1 }, false],
+  ['missing, with an upper bound', { value: Number.NaN, atMost: 1 }, false],
+])('benchmark bound: measurement %s, kept or missed accordingly', (name, held, kept) => {
   expect(isKept({ name, ...held })).toBe(kept)
   expect(boundsTable([{ name, ...held }]).at(-1)).toContain(kept ? '| kept |' : '| missed |')
 })
@@ -20,11 +20,11 @@ test.each([
   ['goes up and down', [5, 9, 5, 9, 5], 0],
   ['is empty', [0, 0, 0], 0],
   ['drains', [9, 6, 3, 0], -3],
-])('a queue that %s', (_case, samples, growth) => {
+])('queue growth: slope of a queue that %s', (_case, samples, growth) => {
   expect(slopeOf(samples)).toBeCloseTo(growth)
 })
 
-test('percentiles are of what was seen, and of nothing nothing', () => {
+test('percentiles: are taken from the samples, and NaN without samples', () => {
   const times = Array.from({ length: 200 }, (_none, at) => 199 - at)
   expect(quantiles(times)).toEqual({ p50: 100, p99: 198 })
   expect(quantiles([7])).toEqual({ p50: 7, p99: 7 })

@@ -1,20 +1,20 @@
-/** A figure that is held to a bound. */
+/** Measurement with a bound. */
 export interface Held {
   readonly name: string
   readonly value: number
   readonly unit?: string
-  /** The value may be this or more. */
+  /** Lower bound, inclusive. */
   readonly atLeast?: number
-  /** The value may be this or less. */
+  /** Upper bound, inclusive. */
   readonly atMost?: number
 }
 
-/** Whether a figure is within its bound; one that could not be taken, NaN, is not. */
+/** Returns whether a measurement is within its bound; NaN is not. */
 export function isKept({ value, atLeast, atMost }: Held): boolean {
   return (atLeast === undefined || value >= atLeast) && (atMost === undefined || value <= atMost)
 }
 
-/** A table of figures with their bounds, a line each. */
+/** Formats a table of measurements and their bounds. */
 export function boundsTable(figures: readonly Held[]): readonly string[] {
   const rows = figures.map((held) => {
     const { name, value, unit = '', atLeast, atMost } = held

@@ -6,24 +6,24 @@ const secret = 'bench-signing-secret'
 const bodyBytes = 1024
 const run = Date.now().toString(36)
 
-/** The slug of the n-th tenant; numbers beyond the count begin again. */
+/** Returns the slug of the n-th tenant, modulo their count. */
 export function slugOf(n: number): string {
   return `bench${n % tenantCount}`
 }
 
-/** A signed call of provider `generic` with a body of 1 KB, to the tenants in turn. Another `n`, another event. */
+/** Returns a signed call of provider `generic` with a body of 1 KB, to the tenants in turn. Each `n` is another event. */
 export function signedCall(n: number): string {
   const body = bodyOf(n)
   return requestText('POST', `/v1/t/${slugOf(n)}/webhooks/generic`, signatureHeader(body), body)
 }
 
-/** The same body for the bare server, which asks for no signature; one is made all the same, so that both cost us the same. */
+/** Returns the same call for the bare server; signed, too, so that generating both costs the same. */
 export function bareCall(n: number): string {
   const body = bodyOf(n)
   return requestText('POST', '/insert', signatureHeader(body), body)
 }
 
-/** The `n` of a call whose event arrives in this text; undefined for other events. */
+/** Returns the `n` of the call whose event is in this text; undefined for other events. */
 export function numberIn(text: string): number | undefined {
   const at = text.indexOf(marker)
   return at < 0 ? undefined : Number.parseInt(text.slice(at + marker.length, at + marker.length + 12), 10)
@@ -43,7 +43,7 @@ function signatureHeader(body: string): { readonly 'X-Service-Signature': string
   return { 'X-Service-Signature': `t=${t},v1=${hex}` }
 }
 
-/** Manifests of the tenants, whose callbacks are paths of the sink, and of one more, `dead`, where nobody listens. */
+/** Returns manifests of the tenants, whose callbacks are paths of the sink, and of tenant `dead`, whose callback refuses connections. */
 export function manifests(sinkPort: number, deadPort: number): string {
   const slugs = Array.from({ length: tenantCount }, (_none, n) => slugOf(n))
   const all = slugs.map((slug) => manifest(slug, `http://127.0.0.1:${sinkPort}/deliveries/${slug}`))

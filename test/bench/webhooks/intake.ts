@@ -4,27 +4,27 @@ import { bareCall, signedCall } from './calls.ts'
 import { cpuBetween, readCpu } from './meters.ts'
 import type { Stack } from './stack.ts'
 
-/** How long intake is measured. */
+/** Rounds of the measurement. */
 export interface IntakeOptions {
   readonly rounds: number
   readonly warmRounds: number
   readonly roundMs: number
 }
 
-/** Numbers for events, none of which is used twice in a run. */
+/** Counter that gives each event of a run a unique number. */
 export interface Numbers {
-  /** The next number that is free. */
+  /** Next unused number. */
   next: number
 }
 
-/** One server's turn. */
+/** Round of one server. */
 interface Turn extends LoadResult {
-  /** CPU microseconds a call, of the server and of Postgres. */
+  /** CPU microseconds per call, of server and Postgres. */
   readonly serverUs: number
   readonly postgresUs: number
 }
 
-/** What intake showed, side by side. */
+/** Comparison of both servers. */
 export interface IntakeFigures extends Compared {
   readonly barePerSecond: number
   readonly apiPerSecond: number
@@ -34,7 +34,7 @@ export interface IntakeFigures extends Compared {
 
 const connections = 64
 
-/** Measures the API's intake and the bare server's in turn; no forwarder runs. @throws when a call is not answered 200 */
+/** Measures intake of the API and of the bare server in turn, without a forwarder. @throws if a call is not answered 200 */
 export async function measureIntake(
   stack: Stack,
   numbers: Numbers,
@@ -91,7 +91,7 @@ async function takeTurn(
   return { ...result, serverUs: us(used[name]), postgresUs: us(used.postgres) }
 }
 
-/** The bare server's rate alone, the median of some rounds: what other rates are shares of. */
+/** Returns the bare server's median rate, the baseline of other rates. */
 export async function measureBare(
   stack: Stack,
   numbers: Numbers,

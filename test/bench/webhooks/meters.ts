@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Stack } from './stack.ts'
 
-/** CPU seconds used so far, of each part; stores with all their processes. NaN where there is no /proc. */
+/** CPU seconds of each part since its start; stores with all their processes. NaN without /proc. */
 export interface CpuSeconds {
   readonly api: number
   readonly bare: number
@@ -11,10 +11,10 @@ export interface CpuSeconds {
   readonly redis: number
 }
 
-/** The kernel counts in this unit for all programs, whatever its own tick, https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11). */
+/** Clock ticks per second in /proc, https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11). */
 const ticksPerSecond = 100
 
-/** What each part has used since it began. */
+/** Reads the CPU seconds of each part. */
 export function readCpu({ api, bare, forwarder, postgresPid, redisPid }: Stack): CpuSeconds {
   return {
     api: ownSeconds(api.pid),
@@ -25,7 +25,7 @@ export function readCpu({ api, bare, forwarder, postgresPid, redisPid }: Stack):
   }
 }
 
-/** The difference of two readings. */
+/** Returns the difference of two readings. */
 export function cpuBetween(before: CpuSeconds, after: CpuSeconds): CpuSeconds {
   return {
     api: after.api - before.api,
@@ -36,7 +36,7 @@ export function cpuBetween(before: CpuSeconds, after: CpuSeconds): CpuSeconds {
   }
 }
 
-/** What is held to the bound: the product's processes and both stores. */
+/** Sums the CPU that has a bound: the product's processes and both stores. */
 export function productSeconds({ api, forwarder, postgres, redis }: CpuSeconds): number {
   return api + forwarder + postgres + redis
 }
@@ -45,7 +45,7 @@ function ownSeconds(pid: number): number {
   return statOf(pid)?.ownSeconds ?? Number.NaN
 }
 
-/** A process with its children: those that run, and those that ended and were waited for. */
+/** Returns the CPU seconds of a process and its children, running or reaped. */
 function familySeconds(pid: number): number {
   const parent = statOf(pid)
   if (!parent) return Number.NaN
@@ -61,7 +61,7 @@ function familySeconds(pid: number): number {
 
 function statOf(pid: number) {
   try {
-    // The name, in parentheses, may hold anything; the fields from the third on follow it.
+    // The name in parentheses may contain any character; the third and later fields follow it.
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
     const fields = text
       .slice(text.lastIndexOf(')') + 2)
@@ -74,12 +74,12 @@ function statOf(pid: number) {
       endedChildrenSeconds: (at(16) + at(17)) / ticksPerSecond,
     }
   } catch {
-    // It has just ended, or this is no Linux.
+    // The process has just ended, or /proc does not exist.
     return undefined
   }
 }
 
-/** Statements of the product so far, transaction control included; ours, the observer's, left out. */
+/** Counts the product's statements, including transaction control and without the observer's. */
 export async function countStatements(observer: Pool): Promise<number> {
   const { rows } = await observer.query<{ calls: string | null }>(
     `SELECT sum(calls) AS calls FROM pg_stat_statements
@@ -88,7 +88,7 @@ export async function countStatements(observer: Pool): Promise<number> {
   return Number(rows[0]?.calls ?? 0)
 }
 
-/** The statements that the product made most often, or that took most time, since the last `resetStatements`. */
+/** Lists the product's statements with the highest total time since the last `resetStatements`. */
 export async function listStatements(observer: Pool, limit: number): Promise<readonly StatementFacts[]> {
   const { rows } = await observer.query<StatementFacts>(
     `SELECT regexp_replace(left(query, 400), '\\s+', ' ', 'g') AS query, calls::int, total_exec_time AS "totalMs", rows::int
@@ -99,7 +99,7 @@ export async function listStatements(observer: Pool, limit: number): Promise<rea
   return rows
 }
 
-/** One statement of the product, normalized. */
+/** Normalized statement of the product. */
 export interface StatementFacts {
   readonly query: string
   readonly calls: number
@@ -107,12 +107,12 @@ export interface StatementFacts {
   readonly rows: number
 }
 
-/** Forgets all statements. */
+/** Resets the statement counts. */
 export async function resetStatements(observer: Pool): Promise<void> {
   await observer.query('SELECT pg_stat_statements_reset()')
 }
 
-/** How many deliveries are not settled. */
+/** Counts incomplete deliveries. */
 export async function countDue(observer: Pool): Promise<number> {
   const { rows } = await observer.query<{ count: number }>(
     'SELECT count(*)::int AS count FROM deliveries_due',

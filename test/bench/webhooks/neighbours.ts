@@ -12,31 +12,31 @@ import { seedWaiting } from './seed.ts'
 import type { Stack } from './stack.ts'
 import { startWarm, stepLine } from './together.ts'
 
-/** How one tenant's trouble is measured on the others. */
+/** Runs that compare other tenants with and without one faulty tenant. */
 export interface NeighbourOptions extends RunOptions {
-  /** Runs without and with, in turn. */
+  /** Pairs of runs, without and with the fault. */
   readonly pairs: number
 }
 
-/** What the others felt: 99th percentiles of accept to delivered, ms. */
+/** p99 of the other tenants from acceptance to delivery, in ms. */
 export interface NeighbourFigures {
   readonly p99Without: number
   readonly p99With: number
-  /** The median of the pairs' ratios. */
+  /** Median of the pairs' ratios. */
   readonly p99Ratio: number
 }
 
-/** A run with a fresh forwarder. */
+/** Run with a new forwarder. */
 type Run = () => Promise<RateFigures>
 
-/** One of the ten tenants' callbacks answers after 30 s only, each time. */
+/** Measures nine tenants while the tenth's callback takes 30 s per answer. */
 export async function measureHanging(
   stack: Stack,
   numbers: Numbers,
   options: NeighbourOptions,
 ): Promise<NeighbourFigures> {
   const slug = slugOf(0)
-  // From the warm-up on, so that calls have run into their time-out by the time that is measured.
+  // Hangs from the warm-up on, so that attempts have timed out before the measurement.
   const run = async (hangs: boolean) => {
     await stack.sink.hang(slug, hangs)
     try {
@@ -52,7 +52,7 @@ export async function measureHanging(
   )
 }
 
-/** So many more tenants' callbacks answer nothing at all, each with enough events to keep hanging. */
+/** Measures the tenants while additional tenants' callbacks never answer, each with enough events to keep hanging. */
 export async function measureManyHanging(
   stack: Stack,
   numbers: Numbers,
@@ -86,10 +86,10 @@ export async function measureManyHanging(
   }
 }
 
-/** Fewer than open a breaker, so that nothing but the forwarder's room protects the others. */
+/** Fewer events than open a circuit breaker, so that only the forwarder's capacity limits protect the others. */
 const hangingEvents = 9
 
-/** A tenant whose callback takes no connections has many events waiting, all of them due. */
+/** Measures the tenants during a backlog of due events of a callback that refuses connections. */
 export async function measureDead(
   stack: Stack,
   numbers: Numbers,
@@ -118,9 +118,9 @@ async function compareRuns(pairs: number, without: Run, withTrouble: Run): Promi
   const p99s: { without: number; with: number }[] = []
   for (let pair = 0; pair < pairs; pair += 1) {
     const calm = await without()
-    console.log(`without: ${stepLine(calm)}`)
+    console.log(`without fault: ${stepLine(calm)}`)
     const troubled = await withTrouble()
-    console.log(`with: ${stepLine(troubled)}`)
+    console.log(`with fault: ${stepLine(troubled)}`)
     p99s.push({ without: calm.delivered.p99, with: troubled.delivered.p99 })
   }
   return {

@@ -6,43 +6,43 @@ import type { Numbers } from './intake.ts'
 import { type CpuSeconds, countDue, countStatements, cpuBetween, productSeconds, readCpu } from './meters.ts'
 import type { Stack } from './stack.ts'
 
-/** One run at a fixed rate. */
+/** Run at a fixed rate. */
 export interface RunOptions {
-  /** Events a second. */
+  /** Events per second. */
   readonly rate: number
   readonly warmMs: number
   readonly measureMs: number
-  /** Tenants whose deliveries are not looked at. */
+  /** Tenants whose deliveries are not measured. */
   readonly slugsLeftOut?: readonly string[]
 }
 
-/** Times in milliseconds. */
+/** Percentiles in ms. */
 export interface Quantiles {
   readonly p50: number
   readonly p99: number
 }
 
-/** What a run showed between its warm-up and its end. */
+/** Measurements between warm-up and end. */
 export interface RateFigures {
   readonly rate: number
   readonly isFlat: boolean
-  /** Why it is not flat, or empty. */
+  /** Reason why the queue is not flat; else empty. */
   readonly why: string
-  /** Unsettled deliveries, each second. */
+  /** Incomplete deliveries, sampled each second. */
   readonly due: readonly number[]
-  /** From when a call was due until its answer. */
+  /** From the scheduled time of a call to its answer. */
   readonly accept: Quantiles
-  /** From the answer until the callback was called; not below 0. */
+  /** From the answer to the callback's call; at least 0. */
   readonly delivered: Quantiles
-  /** From when a call was due until the callback was called. */
+  /** From the scheduled time of a call to the callback's call. */
   readonly whole: Quantiles
   readonly statementsPerEvent: number
   readonly cpuPerThousand: number
-  /** CPU seconds per 1 000 events of each part. */
+  /** CPU seconds per 1 000 events, by part. */
   readonly cpuParts: CpuSeconds
   readonly forwarderMb: number
   readonly repeated: number
-  /** Acknowledged, and not at the callback 20 s after the end. */
+  /** Events acknowledged and not delivered 20 s after the end. */
   readonly missing: number
 }
 
@@ -50,14 +50,14 @@ const connections = 128
 const sampleMs = 1000
 const arrivalMsMax = 20_000
 const arrivalPollMs = 200
-/** A queue that grows by less than this share of the rate is flat: samples are taken between a batch's coming and its going. */
+/** Maximum growth of a flat queue as a share of the rate; samples vary, since events come and go in batches. */
 const growthShareMax = 0.02
-/** A queue that ends with less than so many seconds' events has not grown, whatever its slope. */
+/** A queue that ends with fewer seconds of events counts as flat regardless of its slope. */
 const shortSeconds = 0.5
-/** Calls that wait longer than this for their answer, on the median, were sent faster than they can be taken. */
+/** Median latency of intake above which the rate exceeds its capacity. */
 const acceptMsMax = 500
 
-/** Sends events at a rate to API and forwarder, and measures what follows the warm-up. The caller starts the forwarder. */
+/** Sends events at a rate to the API, and measures API and forwarder after the warm-up. The caller starts the forwarder. */
 export async function runAtRate(stack: Stack, numbers: Numbers, options: RunOptions): Promise<RateFigures> {
   const { rate, warmMs, measureMs } = options
   await stack.sink.reset()
@@ -81,7 +81,7 @@ export async function runAtRate(stack: Stack, numbers: Numbers, options: RunOpti
     call.dueAt - startedAt >= warmMs && looked(n) ? [{ ...call, n: from + n }] : [],
   )
   const times = timesOf(measured, arrivals)
-  // The observed window's own events: those that were answered in it, whenever they were due.
+  // Events answered within the measured window, whenever they were scheduled.
   const events = calls.filter((call) => isWithin(call, window)).length
   const parts = partsPerThousand(window.used, events)
   const figures = {
@@ -99,7 +99,7 @@ export async function runAtRate(stack: Stack, numbers: Numbers, options: RunOpti
   return { ...figures, why, isFlat: why === '' }
 }
 
-/** What the stack did from the end of the warm-up to the end of the sending. */
+/** Activity of the stack from the end of the warm-up to the end of sending. */
 interface Window {
   readonly fromAt: number
   readonly toAt: number
@@ -129,7 +129,7 @@ function isWithin({ answeredAt }: Call, { fromAt, toAt }: Window): boolean {
   return answeredAt !== undefined && answeredAt >= fromAt && answeredAt < toAt
 }
 
-/** Waits for the last ones, but not for ever: what is missing then is reported. */
+/** Waits a bounded time for the last deliveries; missing ones are reported. */
 async function waitForArrivals(stack: Stack, wanted: readonly number[]) {
   const deadline = performance.now() + arrivalMsMax
   for (;;) {
@@ -149,7 +149,7 @@ function timesOf(
   const whole: number[] = []
   for (const { n, dueAt, answeredAt } of measured) {
     const arrivedAtMs = arrivals.get(n)
-    // What never came has taken for ever, and must not make the rest look better.
+    // Missing events count as infinitely slow, so that they worsen the percentiles.
     const arrivedAt =
       arrivedAtMs === undefined ? Number.POSITIVE_INFINITY : arrivedAtMs - performance.timeOrigin
     accept.push((answeredAt ?? Number.POSITIVE_INFINITY) - dueAt)
@@ -159,7 +159,7 @@ function timesOf(
   return { accept: quantiles(accept), delivered: quantiles(delivered), whole: quantiles(whole) }
 }
 
-/** The median and the 99th percentile; NaN of nothing. */
+/** Returns p50 and p99; NaN without samples. */
 export function quantiles(times: readonly number[]): Quantiles {
   const sorted = Float64Array.from(times).sort()
   const at = (share: number) => quantileOf(sorted, share)
@@ -184,13 +184,13 @@ function whyNotFlat({ rate, due, accept, missing }: Unjudged, calls: readonly Ca
   if (failed > 0) return `${failed} calls not answered 200`
   if (!(accept.p50 <= acceptMsMax)) return `accept p50 ${accept.p50.toFixed(0)} ms`
   const growth = slopeOf(due)
-  // One stutter of the machine at the end makes a slope, and no queue.
+  // A stall of the machine at the end causes a slope without a backlog.
   const isShort = Math.max(...due.slice(-3)) <= rate * shortSeconds
   if (!isShort && !(growth <= rate * growthShareMax)) return `queue grows by ${growth.toFixed(0)}/s`
   return missing > 0 ? `${missing} not delivered` : ''
 }
 
-/** By how much a series of samples, one a second, grows each second: the least squares' line. */
+/** Returns the growth per second of samples taken each second, by least squares. */
 export function slopeOf(samples: readonly number[]): number {
   const mean = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length
   const middle = (samples.length - 1) / 2

@@ -5,11 +5,11 @@ const dayMs = 86_400_000
 const eventDays = 90
 const payloadDays = 30
 const payload = '{"id":"seed","type":"order.created"}'
-/** Of an id's 26 characters the first twelve hold its time and days; the rest, made in SQL, is a number and noise. */
+/** First twelve of an id's 26 characters, with its time and days; the rest, made in SQL, is a number and random. */
 const idStartCharacters = 'evt_'.length + 12
 const seedId = `$1 || lpad(to_hex(i), 8, '0') || substr(md5(i::text), 1, 5) || '0'`
 
-/** Puts events of a tenant in the queue, as if they had just come, all due now. */
+/** Inserts events of a tenant into the queue, as just received and due now. */
 export async function seedWaiting(
   pool: Pool,
   { tenantId, count }: { readonly tenantId: string; readonly count: number },
@@ -21,7 +21,7 @@ export async function seedWaiting(
     { table: 'attempts', day: expiresOn },
     { table: 'event_payloads', day: payloadExpiresOn },
   ])
-  // Seeded before perhaps: another start, other ids.
+  // Another start time gives other ids if the database was seeded before.
   const values = [idStart(nowMs), count, tenantId, expiresOn, payloadExpiresOn, payload]
   await pool.query(
     `WITH new AS (SELECT ${seedId} AS id, i FROM generate_series(1, $2::integer) i), stored AS (
@@ -39,22 +39,22 @@ export async function seedWaiting(
      SELECT id, $3, $4::date, $5::date, length($6), 1, now() FROM new`,
     values,
   )
-  // As autovacuum would within the minute: the planner is to know of them.
+  // Updates planner statistics, as autovacuum would within a minute.
   await pool.query('ANALYZE deliveries_due, tenant_queues')
 }
 
-/** How much lies behind. */
+/** Stored events to load. */
 export interface BehindOptions {
   readonly count: number
   readonly tenantIds: readonly string[]
-  /** Days loaded at a time, each on a connection of its own. */
+  /** Days loaded concurrently, each on its own connection. */
   readonly lanes: number
 }
 
 /**
- * Loads delivered events, evenly over the days that events are kept: dedupe keys, events, attempts, and payloads of the days that
- * payloads are kept. A day's tables are made, filled and attached in one transaction, so that nothing is written to the log twice;
- * only the bench's own load may run beside it. For tables that have none of these days yet.
+ * Loads delivered events, evenly over the retained days: dedupe keys, events, attempts, and payloads of the days within payload
+ * retention. Creates, fills and attaches a day's tables in one transaction, so that the WAL gets each row once; only the benchmark's
+ * load may run concurrently. Requires tables without these days.
  */
 export async function seedBehind(pool: Pool, { count, tenantIds, lanes }: BehindOptions): Promise<void> {
   const todayMs = Math.floor(Date.now() / dayMs) * dayMs
@@ -94,7 +94,7 @@ async function seedDay(pool: Pool, { receivedMs, from, count, tenantIds }: SeedD
       await client.query(`DROP TABLE IF EXISTS ${name}`)
       await client.query(`CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS)`)
       await client.query(`INSERT INTO ${name} ${select} FROM ${series}`)
-      // Attaching makes the indexes that the parent has.
+      // Attaching creates the parent's indexes.
       await client.query(
         `ALTER TABLE ${table} ATTACH PARTITION ${name} FOR VALUES FROM ('${day}') TO (date '${day}' + 1)`,
       )
@@ -122,7 +122,7 @@ async function seedDay(pool: Pool, { receivedMs, from, count, tenantIds }: SeedD
   })
 }
 
-/** Their keys are as random as hashes are; which event each belongs to is never asked. */
+/** Inserts random dedupe keys, as hashes are; their link to an event is not read. */
 async function seedKeys(pool: Pool, count: number): Promise<void> {
   await withTx(pool, async (client) => {
     await client.query(`SET LOCAL maintenance_work_mem = '512MB'`)

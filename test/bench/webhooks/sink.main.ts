@@ -1,5 +1,5 @@
 /**
- * The callbacks of all tenants: answers 200 at once, or after 30 s where it was told to, and notes when each event arrived.
+ * Callbacks of all tenants: answers 200 at once, or after 30 s if set so, and records the arrival time of each event.
  * Prints its port.
  */
 import { numberIn } from './calls.ts'
@@ -7,7 +7,7 @@ import { wallMs } from './wall-clock.ts'
 
 const hangMs = 30_000
 const eventsMax = 4_000_000
-/** By an event's number; only the first arrival counts. */
+/** Time of first arrival by event number. */
 const arrivals = new Float64Array(eventsMax * 2)
 const hanging = new Set<string>()
 const seen = new Set<string>()

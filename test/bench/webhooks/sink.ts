@@ -1,18 +1,18 @@
 import { type Measured, startPrinting } from '../processes.ts'
 
-/** How many events have arrived since the last reset, and how many deliveries were of an event that had. */
+/** Events received and repeated deliveries since the last reset. */
 export interface SinkCounts {
   readonly count: number
   readonly repeated: number
 }
 
-/** The callbacks' receiver, in a process of its own. */
+/** Process that receives all callbacks. */
 export interface Sink extends Measured {
-  /** Whether a tenant's callback answers only after 30 s, from its next call on. */
+  /** Sets whether a tenant's callback answers after 30 s, from its next call on. */
   hang(slug: string, hangs: boolean): Promise<void>
   reset(): Promise<void>
   counts(): Promise<SinkCounts>
-  /** When each event arrived first, on the wall clock, by its number. */
+  /** Returns the first arrival of each event by number, on the wall clock. */
   arrivals(): Promise<ReadonlyMap<number, number>>
 }
 

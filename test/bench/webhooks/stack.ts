@@ -10,38 +10,38 @@ import { putInForce } from '../tenants.ts'
 import { manifests, slugOf, tenantCount } from './calls.ts'
 import { type Sink, startSink } from './sink.ts'
 
-/** Stores, API, bare server and callbacks, each in a process of its own; the forwarder comes and goes. */
+/** Stores, API, bare server and callbacks, each as a process, and a replaceable forwarder. */
 export interface Stack {
   readonly api: Measured
   readonly bare: Measured
   readonly sink: Sink
   readonly databaseUrl: string
   readonly redisUrl: string
-  /** A connection whose statements `pg_stat_statements` tells from those of the product. */
+  /** Connection whose statements `pg_stat_statements` separates from the product's. */
   readonly observer: Pool
   readonly postgresPid: number
   readonly redisPid: number
   readonly forwarder: Measured | undefined
-  /** The ids of the tenants by slug; `dead` is that of the callback where nobody listens. */
+  /** Tenant ids by slug; the callback of `dead` refuses connections. */
   readonly tenantIds: ReadonlyMap<string, string>
-  /** Ends the forwarder if there is one, forgets what waits for delivery, and starts a new one after `prepare`. */
+  /** Ends a running forwarder, clears the queue, and starts a new forwarder after `prepare`. */
   restartForwarder(prepare?: () => Promise<void>): Promise<Measured>
   stopForwarder(): Promise<void>
-  /** Ends all and removes the data; a signal to this process does so as well. Repeating it is safe. */
+  /** Ends all processes and removes the data, as a signal to this process does. Safe to repeat. */
   stop(): Promise<void>
 }
 
-/** How the stack is started. */
+/** Options of a stack. */
 export interface StackOptions {
-  /** Where API and forwarder, then run from source, leave a CPU profile when they end; undefined for none. */
+  /** Folder for CPU profiles of API and forwarder, which then run from source. Default: none. */
   readonly profileDir?: string
 }
 
-/** As one would give a Postgres of this load, in place of dev's small memory; the bare server has the same. */
+/** Postgres settings suited to this load, in place of dev's small memory; the bare server uses the same Postgres. */
 const postgresSettings = { shared_buffers: '1GB', max_wal_size: '4GB' }
 const observerName = 'bench_observer'
 
-/** Starts everything but the forwarder; `stop` ends all and removes the data. */
+/** Starts all processes except the forwarder; `stop` ends them and removes the data. */
 export async function startStack({ profileDir }: StackOptions = {}): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
   const kept = { dataDir: join(dir, 'stores'), durable: true }
@@ -57,7 +57,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
     LATCHKEY_CALLBACK_PORTS: 'any',
   }
-  // Compiled, as people install it.
+  // The compiled program, as installed.
   const latchkey = profileDir
     ? sourceProgram(['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`])
     : [compiledProgram()]
@@ -100,7 +100,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   }
 }
 
-/** A role of its own, since `pg_stat_statements` tells statements apart by role. */
+/** Creates a separate role, since `pg_stat_statements` counts statements by role. */
 async function openObserver(databaseUrl: string): Promise<Pool> {
   const password = randomToken()
   const bounds = { connectionsMax: 3, queryTimeoutMs: 600_000, connectTimeoutMs: 5000 }

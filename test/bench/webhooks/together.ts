@@ -2,32 +2,32 @@ import { measureBare, type Numbers } from './intake.ts'
 import { type RateFigures, type RunOptions, runAtRate } from './run-at-rate.ts'
 import type { Stack } from './stack.ts'
 
-/** How long each part of the search takes. */
+/** Durations of the search. */
 export interface TogetherOptions {
   readonly warmMs: number
   readonly measureMs: number
-  /** Steps of the search at most. */
+  /** Maximum steps of the search. */
   readonly stepsMax: number
 }
 
-/** What intake and delivery together showed. */
+/** Results of intake and delivery together. */
 export interface TogetherFigures {
   readonly barePerSecond: number
-  /** Undefined when no rate that was tried stayed flat. */
+  /** Undefined if the queue stayed flat at no tried rate. */
   readonly flat: RateFigures | undefined
   readonly half: RateFigures | undefined
   readonly steps: readonly RateFigures[]
 }
 
-/** The share of the bare rate that the search begins with: its bound. */
+/** Share of the bare rate at which the search starts, which is its bound. */
 export const flatShareMin = 0.22
 const stepFactor = 1.2
 const startWarmMs = 30_000
 const bareRounds = { rounds: 3, warmRounds: 2, roundMs: 3000 }
 
 /**
- * Finds the highest rate at which the queue stays flat, by steps of a fifth upward from the bound, or downward while it does not;
- * then runs at half of it. The bare rate is measured before and after, since a machine's speed changes.
+ * Finds the highest rate at which the queue stays flat, in steps of a fifth upward from the bound, or downward while it is not flat;
+ * then runs at half of it. Measures the bare rate before and after, since the machine's speed varies.
  */
 export async function measureTogether(
   stack: Stack,
@@ -42,7 +42,7 @@ export async function measureTogether(
   const flat = steps.findLast(({ isFlat }) => isFlat)
   let half: RateFigures | undefined
   if (flat) {
-    // Anew, since a step that was too fast leaves the memory that it took.
+    // Restarts, since an overloaded step leaves its memory allocated.
     const rate = Math.round(flat.rate / 2)
     await startWarm(stack, numbers, { rate })
     half = await runAtRate(stack, numbers, { ...options, rate })
@@ -53,7 +53,7 @@ export async function measureTogether(
   return { barePerSecond: (before + after) / 2, flat, half, steps }
 }
 
-/** Starts a forwarder anew and lets it and the API run until the compiler has seen their hot paths. */
+/** Starts a new forwarder and runs it and the API until their hot paths are compiled. */
 export async function startWarm(
   stack: Stack,
   numbers: Numbers,
@@ -63,9 +63,9 @@ export async function startWarm(
   await runAtRate(stack, numbers, { rate, slugsLeftOut, warmMs: 1000, measureMs: startWarmMs })
 }
 
-/** A rate to begin with. */
+/** Warm-up rate. */
 export interface WarmOptions extends Pick<RunOptions, 'rate' | 'slugsLeftOut'> {
-  /** What happens between the old forwarder and the new one. */
+  /** Runs between the end of the old forwarder and the start of the new one. */
   readonly prepare?: (() => Promise<void>) | undefined
 }
 
@@ -81,21 +81,21 @@ async function search(
     console.log(stepLine(step))
     const [last] = steps.slice(-1)
     steps.push(step)
-    // Where flat and not flat meet.
+    // The boundary between flat and not flat is found.
     if ((last && last.isFlat !== step.isFlat) || steps.length === options.stepsMax) return steps
     rate = Math.round(step.isFlat ? rate * stepFactor : rate / stepFactor)
     if (step.missing > 0) await startWarm(stack, numbers, { rate })
   }
 }
 
-/** A run in one line. */
+/** Formats a run as one line. */
 export function stepLine(step: RateFigures): string {
   const { accept, delivered, whole, cpuParts: cpu } = step
   const pair = ({ p50, p99 }: { p50: number; p99: number }) => `${p50.toFixed(1)}/${p99.toFixed(1)}`
   return [
     `${step.rate}/s ${step.isFlat ? 'flat' : `not flat (${step.why})`}`,
-    `ms p50/p99: accept ${pair(accept)}, accept to delivered ${pair(delivered)}, both ${pair(whole)}`,
-    `${step.statementsPerEvent.toFixed(3)} statements an event`,
+    `ms p50/p99: accept ${pair(accept)}, accept to delivered ${pair(delivered)}, total ${pair(whole)}`,
+    `${step.statementsPerEvent.toFixed(3)} statements per event`,
     `CPU s per 1 000: ${step.cpuPerThousand.toFixed(2)} (api ${cpu.api.toFixed(2)}, forwarder ${cpu.forwarder.toFixed(2)}, Postgres ${cpu.postgres.toFixed(2)}, Redis ${cpu.redis.toFixed(2)})`,
     `forwarder ${step.forwarderMb.toFixed(0)} MB; due ${step.due.join(' ')}; ${step.repeated} repeated`,
   ].join('; ')

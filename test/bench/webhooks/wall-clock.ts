@@ -1,4 +1,4 @@
-/** Milliseconds since the epoch with a fraction, alike in all processes of a machine, unlike `Date.now()`, which is whole. */
+/** Returns fractional milliseconds since the epoch, comparable between processes of a machine; `Date.now()` is integral. */
 export function wallMs(): number {
   return performance.timeOrigin + performance.now()
 }
