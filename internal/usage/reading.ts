@@ -19,14 +19,14 @@ export interface MeterParts {
 /** Name of a meter in `usage_hourly`. */
 export type MeterName = 'locks' | 'events'
 
-/** A minute or a month and what was counted in it. */
+/** Count of a minute or month. */
 export interface WindowCount {
   readonly startMs: number
   readonly endMs: number
   readonly count: number
 }
 
-/** The counts of one meter. The last minute and month are those in which something was counted last, and may be over. */
+/** Counts of one meter: the last minute and month with counts, which may be over, and the closed ones before them. */
 export interface MeterReading {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]
@@ -38,14 +38,14 @@ export interface MeterReading {
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number
-  /** One life of the tenant's data in Redis; undefined without meters of locks. */
+  /** Lifetime of the tenant's data in Redis; undefined without a meter of locks. */
   readonly epoch: string | undefined
   readonly recordBytes: number
   readonly locks: MeterReading | undefined
   readonly events: MeterReading | undefined
 }
 
-/** The script that reads a tenant's meters. @param clockSource Lua that defines `clock()` */
+/** Defines the script that reads a tenant's meters. @param clockSource Lua that defines `clock()` */
 export function defineUsageScript(clockSource: string = clockLua): RedisScript {
   return defineScript('usage', 'no-writes', [clockSource, meterLua, eventsLua, usage])
 }
@@ -55,15 +55,14 @@ export function defineSeedScript(clockSource: string = clockLua): RedisScript {
   return defineScript('seed', '', [clockSource, meterLua, eventsLua, seed])
 }
 
-/** Result of seeding: the epoch of locks in Redis ('' for events), and the one that Postgres remembered before. */
+/** Result of seeding. `epoch`: of locks in Redis, '' for events. `known`: epoch in Postgres before. */
 export type Seeding =
   | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
   | { readonly kind: 'deleted' }
 
 /**
- * Creates a tenant's meter in Redis from the counts of the running hour and month in Postgres. Of several processes that try, one
- * wins; repeating it changes nothing. A deleted tenant gets none, because nothing would remove it again.
- * @throws RedisUnavailable, and what Postgres throws
+ * Creates a tenant's meter in Redis from the counts of the running hour and month in Postgres. Of several processes one wins; repeating
+ * it changes nothing. A deleted tenant gets none, because its purge may be over. @throws RedisUnavailable, and errors of Postgres
  */
 export async function seedMeter(
   { redis, pool, clock }: MeterParts,
@@ -76,18 +75,14 @@ export async function seedMeter(
   if (stored.deleted) return { kind: 'deleted' }
   const keys = meterKeys(tenantId)
   const [key, newEpoch] = meter === 'locks' ? [keys.meta, randomToken()] : [keys.events, '']
-  const counts = [
-    Math.floor(nowMs / 3_600_000),
-    stored.hourAmount,
-    monthEndMs(nowMs) / 1000,
-    stored.monthAmount,
-  ]
+  const ends = [Math.floor(nowMs / 3_600_000), monthEndMs(nowMs) / 1000] as const
+  const counts = [ends[0], stored.hourAmount, ends[1], stored.monthAmount]
   const reply = await redis.evaluate(script, [key], [newEpoch, ...counts.map(String)])
   const [, epoch] = reply as [string, string]
   return { kind: 'seeded', epoch, known: stored.epoch }
 }
 
-/** Reads a tenant's meters: one round trip, and it changes nothing. @throws RedisUnavailable */
+/** Reads a tenant's meters in one round trip. @throws RedisUnavailable */
 export async function readMeters(
   redis: RedisConnection,
   script: RedisScript,
@@ -106,12 +101,12 @@ export async function readMeters(
   }
 }
 
-/** The count of the window that holds a moment; 0 when nothing was counted in it. */
+/** Returns the count of the window that contains a time, else 0. */
 export function countAt(windows: readonly WindowCount[], nowMs: number): number {
   return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
 }
 
-/** Returns the end of the UTC month that holds a moment, ms since the epoch. */
+/** Returns the end of the UTC month that contains a time, ms since the epoch. */
 export function monthEndMs(nowMs: number): number {
   const now = new Date(nowMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
@@ -123,17 +118,13 @@ type RawPart = readonly (number | string)[]
 
 function toReading(part: RawPart): MeterReading | undefined {
   if (part.length === 0) return undefined
-  const [minute, minuteCount, monthEnd, monthCount] = part.map(Number) as [number, number, number, number]
-  const [closedMinute, closedMonth] = part.slice(4, 6).map(String)
-  const counts = part.slice(6).map(Number)
-  const hours: { hour: number; amount: number }[] = []
-  for (let at = 0; at + 1 < counts.length; at += 2) {
-    hours.push({ hour: counts[at] ?? 0, amount: counts[at + 1] ?? 0 })
-  }
+  const numbers = part.join(' ').split(' ').map(Number)
+  const at = (index: number) => numbers[index] ?? 0
+  const hours = numbers.slice(8)
   return {
-    minutes: [minuteOf(minute, minuteCount), ...closed(closedMinute, minuteOf)],
-    months: [monthOf(monthEnd, monthCount), ...closed(closedMonth, monthOf)],
-    hours,
+    minutes: [minuteOf(at(0), at(1)), minuteOf(at(4), at(5))],
+    months: [monthOf(at(2), at(3)), monthOf(at(6), at(7))],
+    hours: hours.flatMap((hour, nth) => (nth % 2 === 0 ? [{ hour, amount: hours[nth + 1] ?? 0 }] : [])),
   }
 }
 
@@ -145,14 +136,6 @@ function monthOf(endSec: number, count: number): WindowCount {
   const endMs = endSec * 1000
   const last = new Date(endMs - 1)
   return { startMs: Date.UTC(last.getUTCFullYear(), last.getUTCMonth(), 1), endMs, count }
-}
-
-function closed(
-  text: string | undefined,
-  toWindow: (window: number, count: number) => WindowCount,
-): WindowCount[] {
-  const [window, count] = text ? text.split(' ').map(Number) : []
-  return window === undefined || count === undefined ? [] : [toWindow(window, count)]
 }
 
 /** Item for which the work failed. */

@@ -1,8 +1,8 @@
 -- Reads all meters of a tenant. Changes nothing. KEYS: meta, side, events. Returns the second, the epoch ('' for none), record bytes,
 -- then locks and events: empty without a meter, else minute, count, end of month, count, the closed minute and month
--- ("<window> <count>", '' for none), then hours and counts, the running hour first.
+-- ("<window> <count>", zeros for none), then hours and counts, the running hour first.
 local function part(m, fields)
-  local hash, closed = {}, {M = '', O = ''}
+  local hash, closed = {}, {M = '0 0', O = '0 0'}
   for at = 1, #fields, 2 do
     local name = fields[at]
     if closed[name] then closed[name] = fields[at + 1] end
