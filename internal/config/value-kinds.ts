@@ -80,17 +80,23 @@ export function line(name: string): ValueKind<string> {
   }
 }
 
+/** Parses entries separated by commas. A problem names the first bad entry by its position. */
+function entriesOf(
+  value: string,
+  expected: string,
+  isEntry: (entry: string) => boolean,
+  countMax = Number.POSITIVE_INFINITY,
+): ParsedValue<readonly string[]> {
+  const entries = value.split(',').map((entry) => entry.trim())
+  if (entries.length > countMax) return invalid(`at most ${countMax} entries`)
+  const bad = entries.findIndex((entry) => !isEntry(entry))
+  return bad < 0 ? ok([...new Set(entries)]) : invalid(`${expected}; entry ${bad + 1} is none`)
+}
+
 /** Networks as `address/prefix` or a bare address, separated by commas. */
 export const cidrs: ValueKind<readonly string[]> = {
   name: 'CIDRs, comma separated',
-  parse(value) {
-    const entries = value.split(',').map((entry) => entry.trim())
-    if (entries.length > 256) return invalid('at most 256 networks')
-    const bad = entries.findIndex((entry) => !isNetwork(entry))
-    return bad < 0
-      ? ok(entries)
-      : invalid(`addresses or address/prefix, separated by commas; entry ${bad + 1} is none`)
-  },
+  parse: (value) => entriesOf(value, 'addresses or address/prefix, separated by commas', isNetwork, 256),
 }
 
 /** TCP ports, separated by commas, or `any`. */
@@ -98,12 +104,9 @@ export const ports: ValueKind<readonly number[] | 'any'> = {
   name: 'ports, comma separated, or any',
   parse(value) {
     if (value.trim() === 'any') return ok('any')
-    const entries = value.split(',').map((entry) => entry.trim())
-    if (entries.length > 64) return invalid('at most 64 ports')
-    const bad = entries.findIndex((entry) => !/^[1-9]\d{0,4}$/.test(entry) || Number(entry) > 65_535)
-    return bad < 0
-      ? ok([...new Set(entries.map(Number))])
-      : invalid(`ports from 1 to 65535, separated by commas, or any; entry ${bad + 1} is none`)
+    const isPort = (entry: string) => /^[1-9]\d{0,4}$/.test(entry) && Number(entry) <= 65_535
+    const read = entriesOf(value, 'ports from 1 to 65535, separated by commas, or any', isPort, 64)
+    return read.kind === 'ok' ? ok(read.value.map(Number)) : read
   },
 }
 
@@ -112,12 +115,8 @@ export const namespaces: ValueKind<readonly string[] | undefined> = {
   name: 'namespaces, comma separated',
   parse(value) {
     if (value.trim() === '*') return ok(undefined)
-    const entries = value.split(',').map((entry) => entry.trim())
-    if (entries.length > 1_000) return invalid('at most 1000 namespaces')
-    const bad = entries.findIndex((entry) => !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(entry))
-    return bad < 0
-      ? ok([...new Set(entries)])
-      : invalid(`names of namespaces, or * for all; entry ${bad + 1} is none`)
+    const isName = (entry: string) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(entry)
+    return entriesOf(value, 'names of namespaces, or * for all', isName, 1_000)
   },
 }
 
@@ -135,15 +134,10 @@ function isNetwork(entry: string): boolean {
 export const keyRing: ValueKind<string> = {
   name: 'id:base64 of 32 bytes, comma separated',
   parse(value) {
-    const entries = value.split(',').map((entry) => entry.trim())
-    const bad = entries.findIndex(
-      (entry) => !/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}:[A-Za-z0-9+/]{43}=$/.test(entry),
-    )
-    return bad < 0
-      ? ok(value)
-      : invalid(
-          `id:base64key entries with keys of 32 bytes; entry ${bad + 1} is none (openssl rand -base64 32)`,
-        )
+    const isKey = (entry: string) => /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}:[A-Za-z0-9+/]{43}=$/.test(entry)
+    const expected = 'id:base64key entries with keys of 32 bytes (openssl rand -base64 32)'
+    const read = entriesOf(value, expected, isKey)
+    return read.kind === 'ok' ? ok(value) : read
   },
 }
 
@@ -274,26 +268,17 @@ export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
 }
 
-/** Reads a file. Its content never appears in a problem, since it may be a key. */
+/** Reads and checks a file. Its content never appears in a problem, since it may be a key. */
 function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
-  const read = readBounded(path)
-  const fault = read.kind === 'unreadable' ? read.fault : faultOf(read.text)
-  return fault === undefined ? ok(path) : invalid(`the path of a readable PEM file: ${fault}`)
-}
-
-type Read =
-  | { readonly kind: 'read'; readonly text: string }
-  | { readonly kind: 'unreadable'; readonly fault: string }
-
-function readBounded(path: string): Read {
+  let fault: string | undefined
   try {
-    if (statSync(path).size > fileBytesMax)
-      return { kind: 'unreadable', fault: `it is larger than ${fileBytesMax} bytes` }
-    return { kind: 'read', text: readFileSync(path, 'utf8') }
+    const isLarge = statSync(path).size > fileBytesMax
+    fault = isLarge ? `it is larger than ${fileBytesMax} bytes` : faultOf(readFileSync(path, 'utf8'))
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-    return { kind: 'unreadable', fault: `it cannot be read (${code})` }
+    fault = `it cannot be read (${code})`
   }
+  return fault === undefined ? ok(path) : invalid(`the path of a readable PEM file: ${fault}`)
 }
 
 function parses(parse: () => unknown): boolean {

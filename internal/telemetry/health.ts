@@ -35,24 +35,6 @@ export interface HeartbeatState {
   readonly silentMsMax: number
 }
 
-/** Readiness and liveness of one process. */
-export interface Health {
-  /** Adds a readiness check. @throws Error for a repeated name */
-  addCheck(name: string, check: Check): void
-  /** Watches a loop: liveness fails without a beat for `silentMsMax`. @throws Error for a repeated name */
-  addHeartbeat(name: string, silentMsMax: number): Heartbeat
-  /** Makes the process not ready for good, so that load balancers stop sending work. */
-  startDraining(): void
-  /** True after `startDraining`. */
-  isDraining(): boolean
-  /** Runs the readiness checks, at most once a second; otherwise returns the last result. Never rejects. */
-  readiness(): Promise<HealthSnapshot>
-  /** Returns all watched loops in the order they were added. */
-  heartbeats(): readonly HeartbeatState[]
-  /** Returns whether the watched loops still turn. Ignores readiness checks, since a restart does not repair an unavailable store. */
-  liveness(): HealthSnapshot
-}
-
 /** Time sources of health. */
 export interface HealthOptions {
   /** Default: monotonic, so that a corrected wall clock cannot fail liveness. */
@@ -66,8 +48,11 @@ const cacheMs = 1000
 const cacheFailedMs = 50
 const reasonCharsMax = 200
 
+/** Readiness and liveness of one process. */
+export type Health = ReturnType<typeof createHealth>
+
 /** Creates the health of a process, without any check. */
-export function createHealth(options: HealthOptions = {}): Health {
+export function createHealth(options: HealthOptions = {}) {
   const { clock = { now: () => performance.now() }, checkMsMax = 800 } = options
   const checks = new Map<string, Check>()
   const beats = new Map<string, { lastMs: number; readonly silentMsMax: number }>()
@@ -75,7 +60,8 @@ export function createHealth(options: HealthOptions = {}): Health {
     | { readonly atMs: number; forMs: number; readonly results: Promise<readonly NamedCheck[]> }
     | undefined
   let draining = false
-  const heartbeats = () => {
+  /** Returns all watched loops in the order they were added. */
+  const heartbeats = (): readonly HeartbeatState[] => {
     const nowMs = clock.now()
     return [...beats].map(([name, { lastMs, silentMsMax }]) => ({
       name,
@@ -85,12 +71,14 @@ export function createHealth(options: HealthOptions = {}): Health {
   }
 
   return {
-    addCheck(name, check) {
+    /** Adds a readiness check. @throws Error for a repeated name */
+    addCheck(name: string, check: Check): void {
       if (checks.has(name)) throw new Error(`duplicate check ${name}`)
       checks.set(name, check)
       cached = undefined
     },
-    addHeartbeat(name, silentMsMax) {
+    /** Watches a loop: liveness fails without a beat for `silentMsMax`. @throws Error for a repeated name */
+    addHeartbeat(name: string, silentMsMax: number): Heartbeat {
       if (beats.has(name)) throw new Error(`duplicate heartbeat ${name}`)
       const beat = { lastMs: clock.now(), silentMsMax }
       beats.set(name, beat)
@@ -104,11 +92,13 @@ export function createHealth(options: HealthOptions = {}): Health {
         },
       }
     },
-    startDraining() {
+    /** Makes the process not ready for good, so that load balancers stop sending work. */
+    startDraining(): void {
       draining = true
     },
-    isDraining: () => draining,
-    async readiness() {
+    isDraining: (): boolean => draining,
+    /** Runs the readiness checks, at most once a second; otherwise returns the last result. Never rejects. */
+    async readiness(): Promise<HealthSnapshot> {
       const nowMs = clock.now()
       if (!cached || nowMs - cached.atMs >= cached.forMs || nowMs < cached.atMs) {
         const asked = Promise.all([...checks].map((each) => runCheck(each, checkMsMax)))
@@ -123,7 +113,8 @@ export function createHealth(options: HealthOptions = {}): Health {
       return { ok: all.every((each) => each.ok), checks: all }
     },
     heartbeats,
-    liveness() {
+    /** Returns whether the watched loops still turn. Ignores readiness checks, since a restart does not repair an unavailable store. */
+    liveness(): HealthSnapshot {
       const results = heartbeats().map(({ name, silentMs, silentMsMax }) => {
         const ok = silentMs <= silentMsMax
         return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
