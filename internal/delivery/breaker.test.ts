@@ -21,11 +21,11 @@ test.each([
   ['a success, whatever came before', '----------+', false],
   ['many successes and then ten failures', '+'.repeat(100) + '-'.repeat(10), false],
   ['many successes and then as many failures as it takes', '+'.repeat(100) + '-'.repeat(234), true],
-])('%s', (_what, attempts, opened) => {
+])('circuit breaker: %s, opens as specified', (_what, attempts, opened) => {
   expect(opens(attempts)).toBe(opened)
 })
 
-test('failures are forgotten where another process found the callback well, after our own opening has run out', () => {
+test('circuit breaker: closed by another process after our opening ended, forgets its failures', () => {
   const health = new CallbackHealth()
   const fail = (atMs: number) => health.record('a', false, atMs)
   for (let each = 0; each < 10; each += 1) fail(startMs)
@@ -38,7 +38,7 @@ test('failures are forgotten where another process found the callback well, afte
   expect(fail(startMs + minute + 30_000)).toBe(false)
 })
 
-test('only the last five minutes count', () => {
+test('circuit breaker: counts the last five minutes only', () => {
   expect(opens('-'.repeat(10), minute / 2)).toBe(true)
   expect(opens('-'.repeat(10), minute)).toBe(false)
   expect(opens('+'.repeat(20) + '-'.repeat(10), 1)).toBe(false)
@@ -48,7 +48,7 @@ test('only the last five minutes count', () => {
   expect(health.record('a', false, startMs + 5 * minute)).toBe(true)
 })
 
-test('each callback counts for itself, and starts anew once it is well', () => {
+test('circuit breaker: counts each callback separately, and anew after a recovery', () => {
   const health = new CallbackHealth()
   for (let each = 0; each < 10; each += 1) health.record('a', false, startMs)
   expect(health.record('b', false, startMs)).toBe(false)
@@ -57,7 +57,7 @@ test('each callback counts for itself, and starts anew once it is well', () => {
   expect(health.record('a', false, startMs)).toBe(false)
 })
 
-test('it holds ten thousand, and forgets the one known longest', () => {
+test('circuit breaker: over 10 000 callbacks, forgets the oldest', () => {
   const health = new CallbackHealth()
   for (let each = 0; each < 9; each += 1) health.record('first', false, startMs)
   for (let each = 0; each < 10_000; each += 1) health.record(`t${each}`, true, startMs)

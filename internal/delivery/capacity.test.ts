@@ -3,7 +3,7 @@ import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 
 const mb = 1024 * 1024
 
-test('a tenant has room for its share and no more, whatever the others hold', () => {
+test('capacity: a tenant, has room for 64 deliveries whatever others hold', () => {
   const capacity = new Capacity()
   for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take('a')
   capacity.take('b')
@@ -17,7 +17,7 @@ test('a tenant has room for its share and no more, whatever the others hold', ()
   expect(capacity.room).toBe(1_024 - tenantDeliveriesMax - 1)
 })
 
-test('giving says whether a full tenant has room again, and leaves nothing of one that has none left', () => {
+test('capacity: give, returns whether the tenant was full, and forgets a tenant without deliveries', () => {
   const capacity = new Capacity()
   const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take('a'))
   expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
@@ -25,7 +25,7 @@ test('giving says whether a full tenant has room again, and leaves nothing of on
   expect([...capacity.tenantRooms().keys()]).toEqual(['a'])
 })
 
-test('callbacks that answer in time have room beyond the rest, until they hang themselves', () => {
+test('capacity: responsive callbacks, have reserved places until they hang', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   capacity.give(capacity.take('quick'), true)
@@ -62,7 +62,7 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   expect([capacity.count, capacity.responsivenessOf('quick')]).toEqual([1_024, 'unresponsive'])
 })
 
-test('of what was quick and hangs 2 048 are held in all', () => {
+test('capacity: formerly responsive callbacks that hang, hold 2 048 deliveries at most', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
@@ -75,7 +75,7 @@ test('of what was quick and hangs 2 048 are held in all', () => {
   expect([capacity.room, capacity.reservedRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
-test('a tenant whose breaker has just opened has no room, also when it holds nothing', () => {
+test('capacity: a tenant whose breaker has just opened, has no room', () => {
   const capacity = new Capacity()
   capacity.take('a')
   capacity.holdBack('a')
@@ -88,7 +88,7 @@ test('a tenant whose breaker has just opened has no room, also when it holds not
   )
 })
 
-test('texts take 64 MiB at most, those of one tenant a quarter of it', () => {
+test('capacity: payload memory, is 64 MiB, of which a tenant gets a quarter', () => {
   const capacity = new Capacity()
   expect(capacity.takeBytes(16 * mb, 'a')).toBe(true)
   expect(capacity.takeBytes(1, 'a')).toBe(false)

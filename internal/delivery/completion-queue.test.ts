@@ -68,8 +68,8 @@ const narrowPool = () =>
 
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
-describe('the queue of completions', () => {
-  test('writes all that it was given, in few statements', async () => {
+describe('completion queue', () => {
+  test('completion queue: 60 deliveries, are written in two statements', async () => {
     let statements = 0
     const counting = new Proxy(lab.pool, {
       get(pool, name) {
@@ -88,7 +88,7 @@ describe('the queue of completions', () => {
     expect(observed).toEqual({ lost: 0, unwritable: [], failed: 0, opened: 0, suspended: 0 })
   })
 
-  test('tries again until Postgres takes it', async () => {
+  test('completion queue: Postgres unavailable, retries until it succeeds', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     // Its only connection is held, so that there is none to be had in time.
@@ -103,7 +103,7 @@ describe('the queue of completions', () => {
     await pool.end()
   })
 
-  test('gives up what cannot be written in the time that is left, and says so', async () => {
+  test('completion queue: time to stop is up, gives up the rest and reports it', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const client = await pool.connect()
@@ -116,7 +116,7 @@ describe('the queue of completions', () => {
     await pool.end()
   })
 
-  test('changes a queue once for all that ask for it, and counts what others have taken over', async () => {
+  test('completion queue: several suspensions of a tenant, write one change, and count lost leases', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const deliveries = await answered(4)
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [deliveries[0]?.id])
@@ -160,7 +160,7 @@ describe('the queue of completions', () => {
     ['between others', ['open_breaker', 'suspend', 'close_breaker']],
     ['last', ['close_breaker', 'open_breaker', 'suspend']],
   ] as const)(
-    'keeps a suspension that comes %s in its batch, and tells of it until it is written',
+    'completion queue: a suspension that comes %s in its batch, wins, and is reported until it is written',
     async (_what, kinds) => {
       const pool = narrowPool()
       const { queue, observed } = queueOn(pool)
@@ -184,7 +184,7 @@ describe('the queue of completions', () => {
     },
   )
 
-  test('writes the end of a row that was claimed anew meanwhile under its new claim', async () => {
+  test('completion queue: a row claimed again before its statement, is written under the new claim', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const [delivery] = await answered(1)
@@ -205,7 +205,7 @@ describe('the queue of completions', () => {
     await pool.end()
   })
 
-  test('writes it once more where the row was claimed anew while it was being written', async () => {
+  test('completion queue: a row claimed again during its statement, is written once more', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')

@@ -22,15 +22,15 @@ const rowsMax = 500
 /** One statement commits while the next one is gathered; a second one begins only for many rows. */
 const statementsMax = 2
 const secondStatementRows = 256
-/** Bounds how many sent deliveries a killed forwarder leaves to be sent again. */
+/** Bounds the answered deliveries that a killed forwarder leaves to be repeated. */
 const gather = { leastMs: 100, mostMs: 100, share: 0 }
-/** About a minute, while leases are renewed; afterwards they end, and the events are sent again. */
+/** About a minute, while leases are renewed; then they end, and the deliveries are repeated. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
 /**
- * Writes the ends of deliveries in few statements, retrying while Postgres is unavailable. Bounded by its producer, which claims
- * nothing while much waits or writing fails. A row that Postgres rejects is given up and delays no other.
+ * Writes the ends of deliveries in few statements, retrying while Postgres is unavailable. Bounded by its producer, which claims nothing
+ * while much waits or writing fails. A row that Postgres rejects is given up and does not delay others.
  */
 export class CompletionQueue {
   readonly #options: CompletionQueueOptions
@@ -53,17 +53,17 @@ export class CompletionQueue {
     return this.#writer.size
   }
 
-  /** Whether a statement failed and is being retried: further deliveries could end the same way. */
+  /** Whether a failed statement is being retried; ends of further deliveries would fail, too. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
 
-  /** Tenants whose callback asked for suspension, while that is not written yet. */
+  /** Tenants whose suspension is not written yet. */
   get suspending(): ReadonlySet<TenantId> {
     return this.#suspending
   }
 
-  /** Adds a delivery whose end is decided; its lease is to be renewed until `onEnded`. */
+  /** Adds a concluded delivery. Renew its lease until `onEnded`. */
   add(delivery: Delivery, conclusion: Conclusion): void {
     delivery.to('concluded')
     delivery.conclusion = conclusion
@@ -115,7 +115,7 @@ export class CompletionQueue {
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  /** Changes tenant queues first: once an event has ended nothing repeats the change that its callback asked for. */
+  /** Changes tenant queues first: after an event has ended nothing would repeat a change that failed. */
   async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
     const { pool, leaseToken } = this.#options
     await this.#changeQueues(part)

@@ -24,8 +24,8 @@ const noContent = () => new Response(null, { status: 204 })
 const stateOf = 'SELECT state FROM events WHERE id = $1'
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
-describe('a delivery', () => {
-  test('arrives once, whole, signed as Standard Webhooks says', async () => {
+describe('Forwarder: deliveries', () => {
+  test('delivery: 300 events, arrive once, complete and signed by Standard Webhooks', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await lab.accept(tenant.id, 300)
     const { observed, attempts, stop } = lab.forwarder()
@@ -64,7 +64,7 @@ describe('a delivery', () => {
     })
   })
 
-  test('is made within 50 ms of the news, at rest', async () => {
+  test('delivery: at rest, is made within 50 ms of its notification', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { forwarder, stop } = lab.forwarder()
     await lab.accept(tenant.id)
@@ -83,7 +83,7 @@ describe('a delivery', () => {
     expect(waits.toSorted((a, b) => a - b)[5]).toBeLessThan(50)
   })
 
-  test('is made again after a failure, on the schedule, under the same id', async () => {
+  test('delivery: after a failure, is repeated on schedule under the same id', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '200ms', '1h'] })
     receiver.answer(() => new Response('no', { status: receiver.calls.length === 1 ? 500 : 200 }))
     const [id] = await lab.accept(tenant.id)
@@ -102,7 +102,7 @@ describe('a delivery', () => {
     ])
   })
 
-  test('ends as delivery_failed after the last attempt, and a new cycle begins when it comes again', async () => {
+  test('delivery: last attempt failed, ends as delivery_failed, and a redelivery begins one new cycle', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     receiver.answer(() => new Response(null, { status: receiver.calls.length <= 2 ? 503 : 204 }))
     const [id] = await lab.accept(tenant.id)
@@ -129,7 +129,7 @@ describe('a delivery', () => {
     ])
   })
 
-  test('waits as long as a 429 asks for', async () => {
+  test('delivery: 429 with Retry-After, waits that long', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 429, headers: { 'retry-after': '3600' } }))
     await lab.accept(tenant.id)
@@ -142,7 +142,7 @@ describe('a delivery', () => {
     expect(Number(waitS)).toBeLessThanOrEqual(3_600)
   })
 
-  test('to a callback that is gone ends, and the others wait until it is resumed', async () => {
+  test('delivery: 410, ends the event, and others wait until the callback is resumed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 410 }))
     const [id] = await lab.accept(tenant.id)
@@ -167,7 +167,7 @@ describe('a delivery', () => {
     expect(observed.suspended).toBe(1)
   })
 
-  test('that is answered with abort-message ends alone', async () => {
+  test('delivery: abort-message, ends that event only', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(
       () => new Response(null, { status: 422, headers: { 'webhook-delivery': 'abort-message' } }),
@@ -180,7 +180,7 @@ describe('a delivery', () => {
     expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
   })
 
-  test('whose first wait is not 0 waits it out', async () => {
+  test('delivery: first wait of its schedule not 0, waits first', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['300ms'] })
     const acceptedMs = Date.now()
     await lab.accept(tenant.id)
@@ -191,7 +191,7 @@ describe('a delivery', () => {
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(1)
   })
 
-  test('is never sent unsigned, and counts as an attempt', async () => {
+  test('delivery: no usable signing secret, fails an attempt unsent', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, secrets: ['no secret at all'], schedule: ['0s'] })
     const [id] = await lab.accept(tenant.id)
     const { stop } = lab.forwarder()
@@ -201,7 +201,7 @@ describe('a delivery', () => {
     expect(receiver.calls.length).toBe(0)
   })
 
-  test('that no worker came back from counts as an attempt, so that it cannot take workers for ever', async () => {
+  test('delivery: five claims without completion, fail an attempt', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     const [id] = await lab.accept(tenant.id)
     await lab.pool.query('UPDATE deliveries_due SET claims = 5')
@@ -215,7 +215,7 @@ describe('a delivery', () => {
     ])
   })
 
-  test('whose payload retention took away ends, and begins anew with the payload of a redelivery', async () => {
+  test('delivery: payload expired, fails, and a redelivery with payload begins a new cycle', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     if (id === undefined) throw new Error('no event')
@@ -233,7 +233,7 @@ describe('a delivery', () => {
     expect(call?.body).toContain(`"payload":${payload}`)
   })
 
-  test('of an event that retention took away is forgotten', async () => {
+  test('delivery: event removed by retention, is dropped', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.pool.query('DELETE FROM events')
@@ -244,7 +244,7 @@ describe('a delivery', () => {
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(0)
   })
 
-  test('of a payload that does not come along with the claim arrives all the same', async () => {
+  test('delivery: payloads of 1 MB, arrive', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const payload = JSON.stringify({ big: 'x'.repeat(1_000_000) })
     const ids = await lab.accept(tenant.id, 24, { payload, payloadBytes: payload.length })
@@ -257,19 +257,19 @@ describe('a delivery', () => {
   })
 })
 
-describe('a delivery that is to try a callback again', () => {
+describe('Forwarder: probes', () => {
   const openedBefore = "UPDATE tenant_queues SET breaker_until = now() - interval '1 s'"
 
   test.each([
-    ['is put off', async () => undefined],
-    ['has no payload any more', () => lab.pool.query('DELETE FROM event_payloads')],
-    ['is of no event any more', () => lab.pool.query('DELETE FROM events')],
-  ])('and %s makes way for another', async (what, change) => {
+    ['snoozed', async () => undefined],
+    ['without payload', () => lab.pool.query('DELETE FROM event_payloads')],
+    ['without event', () => lab.pool.query('DELETE FROM events')],
+  ])('probe: %s, lets another one be sent soon', async (what, change) => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await change()
     await lab.pool.query(openedBefore)
-    const knows = what !== 'is put off'
+    const knows = what !== 'snoozed'
     const { stop } = lab.forwarder({
       directory: { findTenantById: () => (knows ? tenant : undefined), hasSnapshot: () => true },
     })
@@ -284,8 +284,8 @@ describe('a delivery that is to try a callback again', () => {
   })
 })
 
-describe('a callback that fails', () => {
-  test('is left alone for a while, which costs no attempt; then one delivery tries it and its success lets the others go', async () => {
+describe('Forwarder: failing callbacks', () => {
+  test('circuit breaker: open, nothing is sent or counted; a successful probe closes it', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
@@ -310,7 +310,7 @@ describe('a callback that fails', () => {
     expect(receiver.calls.length - callsBefore).toBe(ids.length)
   })
 
-  test('opens its breaker once: 32 deliveries in flight that fail one after the other are one opening, and so is a failed probe', async () => {
+  test('circuit breaker: 32 failing deliveries in flight and a failed probe, count one opening', async () => {
     const gates = Array.from({ length: 32 }, () => Promise.withResolvers<void>())
     let calls = 0
     receiver.answer(async () => {
@@ -339,7 +339,7 @@ describe('a callback that fails', () => {
     expect(await lab.value('SELECT breaker_until > now() FROM tenant_queues')).toBe(true)
   })
 
-  test('opens its breaker for several processes at once: one of them notices', async () => {
+  test('circuit breaker: opened by several processes at once, one of them reports it', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     const open = () =>
@@ -350,7 +350,7 @@ describe('a callback that fails', () => {
     expect((await open()).filter(Boolean)).toHaveLength(1)
   })
 
-  test('by hanging holds up nobody else, and its calls end with their time', async () => {
+  test('hanging callback: does not delay other tenants, and its calls time out', async () => {
     const hanging = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     hanging.answer(() => released.then(noContent))
@@ -375,11 +375,11 @@ describe('a callback that fails', () => {
   })
 })
 
-describe('payloads that wait for memory', () => {
+describe('Forwarder: payload memory', () => {
   const mib = 1024 * 1024
   const claimedCount = 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL'
 
-  test('get it before small ones that come later', async () => {
+  test('payload memory: a large payload, gets it before small ones that came later', async () => {
     const held = startReceiver()
     const freed = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -414,7 +414,7 @@ describe('payloads that wait for memory', () => {
     await Promise.all([held.stop(), freed.stop()])
   })
 
-  test('are given back where the process ends while they are read', async () => {
+  test('payload memory: stop while a payload is read, releases its delivery', async () => {
     const { promise: asked, resolve: reads } = Promise.withResolvers<void>()
     const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
     const slow = new Proxy(lab.pool, {
@@ -444,8 +444,8 @@ describe('payloads that wait for memory', () => {
   })
 })
 
-describe('a forwarder', () => {
-  test('shares the queue with others: each event arrives once', async () => {
+describe('Forwarder', () => {
+  test('Forwarder: several processes, deliver each event once', async () => {
     const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant({ url: receiver.url })))
     const forwarders = Array.from({ length: 3 }, () => lab.forwarder())
     for (let turn = 0; turn < 20; turn += 1) {
@@ -460,7 +460,7 @@ describe('a forwarder', () => {
     expect(forwarders.map(({ observed }) => observed.lost + observed.swept)).toEqual([0, 0, 0])
   })
 
-  test('that is stopped lets calls end, and gives back what hangs', async () => {
+  test('Forwarder: stop, lets calls end and releases those that hang', async () => {
     const hanging = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     hanging.answer(() => released.then(noContent))
@@ -490,7 +490,7 @@ describe('a forwarder', () => {
     await hanging.stop()
   })
 
-  test('keeps its leases while a callback takes longer than they hold', async () => {
+  test('Forwarder: a call longer than the lease, keeps its lease', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -511,7 +511,7 @@ describe('a forwarder', () => {
     expect(first.observed.lost + second.observed.lost).toBe(0)
   })
 
-  test('sends nothing twice that comes back to it while its call goes on', async () => {
+  test('Forwarder: a row claimed again during its call, is not sent twice', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -532,7 +532,7 @@ describe('a forwarder', () => {
     expect(observed.lost).toBe(0)
   })
 
-  test('keeps what was answered and cannot be written, and claims nothing until it can', async () => {
+  test('Forwarder: completions fail, keeps answered deliveries and claims nothing until they succeed', async () => {
     const [tenant, other] = [
       await lab.addTenant({ url: receiver.url }),
       await lab.addTenant({ url: receiver.url }),
@@ -577,7 +577,7 @@ describe('a forwarder', () => {
     expect([first.observed.lost, first.observed.unwritable]).toEqual([0, 0])
   })
 
-  test('goes on where tenants are suspended, unknown to it, or known again', async () => {
+  test('Forwarder: a tenant is suspended and resumed, its deliveries continue', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.pool.query('UPDATE tenants SET suspended = true WHERE id = $1', [tenant.id])

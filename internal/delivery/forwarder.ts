@@ -40,7 +40,7 @@ export interface ForwarderOptions {
   readonly onReleased?: (tenantIds: readonly string[]) => void
 }
 
-/** Deliveries that a forwarder holds now, for metrics. */
+/** Numbers of deliveries in progress, for metrics. */
 export interface ForwarderStats {
   /** Claimed and not answered. */
   readonly inFlight: number
@@ -48,7 +48,7 @@ export interface ForwarderStats {
   readonly uncompleted: number
 }
 
-/** Time until others claim what a killed process held. Renewed each sixth of it, so that five renewals in a row may fail. */
+/** Time after which others claim the deliveries of a killed process. Renewed each sixth of it, so that five renewals may fail. */
 const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
@@ -70,7 +70,7 @@ const tightRowsMin = 8
 /** Answered deliveries whose end is not written: while Postgres is slow or unavailable nothing more is claimed. */
 const uncompletedMax = 2_048
 const wokenMax = 500
-/** Kept of the time to stop for the last statements. */
+/** Share of the stop time reserved for the last statements. */
 const lastStatementsMs = 2_000
 
 /**
@@ -83,7 +83,7 @@ export class Forwarder {
   readonly #capacity = new Capacity()
   readonly #deliverer: Deliverer
   #woken = new Set<string>()
-  /** The last claim left rows behind, for lack of room or because a tenant queue got its whole share. */
+  /** The last claim left due rows, for lack of room or because a tenant queue got its whole share. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
@@ -186,7 +186,7 @@ export class Forwarder {
     if (woken.length === 0) return
     // Of up to a thousand tenants with deliveries here only those that are claimed for go into the statement.
     const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
-    // A tenant queue that got its whole share may have more, and no publish would say so.
+    // A tenant queue that got its whole share may have more, and no notification would follow.
     if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 

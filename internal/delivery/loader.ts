@@ -10,7 +10,7 @@ export interface LoaderOptions {
   readonly pool: Pool
   readonly capacity: Capacity
   readonly observer: Pick<ForwarderObserver, 'failed'>
-  /** Called with the event of a delivery, which holds payload memory; undefined: the event is gone. */
+  /** Called with the event of a delivery, which holds payload memory; undefined if the event was removed. */
   onLoaded(delivery: Delivery, event: LoadedEvent | undefined): void
   /** Called when the event could not be read. */
   onFailed(delivery: Delivery): void
@@ -19,9 +19,9 @@ export interface LoaderOptions {
 }
 
 const rowsMax = 100
-/** Payloads of one statement; a larger one is read alone. */
+/** Payload bytes per statement; a larger payload is read alone. */
 const bytesMax = 4 * 1024 * 1024
-/** A second statement, so that a large payload does not delay those behind it. */
+/** Two, so that a large payload does not delay those behind it. */
 const statementsMax = 2
 
 /** Reads the events of claimed deliveries as payload memory allows. Bounded by `Capacity`. */
@@ -40,14 +40,14 @@ export class Loader {
     this.#waiting.push(delivery)
   }
 
-  /** Removes a delivery that waits for memory; false when it does not. */
+  /** Removes a delivery that waits for memory; returns false if it does not wait. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)
     return at >= 0
   }
 
-  /** Reads the events for which there is memory. Call it whenever some was given back. */
+  /** Reads events while memory is free. Call it whenever memory was given back. */
   load(): void {
     while (!this.#stopped && this.#waiting.length > 0 && this.#loads.size < statementsMax) {
       const batch = this.#takeLoadable()

@@ -24,7 +24,7 @@ export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | '
 export interface ForwarderObserver {
   claimed(rows: number): void
   attempted(report: AttemptReport): void
-  /** Deliveries whose lease ended before they were completed: they are made once more. */
+  /** Deliveries whose lease ended before they were completed; they are repeated. */
   leasesLost(count: number): void
   /** An ending that Postgres rejects; it is given up. @param cause an SQLSTATE or an error's name */
   unwritable(delivery: ClaimedDelivery, cause: string): void

@@ -20,8 +20,8 @@ afterEach(() => receiver.stop())
 
 const stateOf = (id: EventId | undefined) => lab.value<string>('SELECT state FROM events WHERE id = $1', [id])
 
-describe('a delivery that a worker cannot end', () => {
-  test('because others claimed it and died is a failed attempt each fifth time, until its schedule ends', async () => {
+describe('poison messages', () => {
+  test('poison message: each five claims of crashed processes, fail an attempt until the schedule ends', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const [id] = await lab.accept(tenant.id)
     const die = () =>
@@ -45,7 +45,7 @@ describe('a delivery that a worker cannot end', () => {
   })
 
   test.each(['events', 'event_payloads', 'attempts'] as const)(
-    'because the day’s table of %s is gone is done with, and others are delivered',
+    'poison message: partition of %s dropped, is completed, and others are delivered',
     async (table) => {
       const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
       const otherDays = { expiresOn: dayAfter(Date.now(), 90), payloadExpiresOn: dayAfter(Date.now(), 7) }
@@ -63,7 +63,7 @@ describe('a delivery that a worker cannot end', () => {
     },
   )
 
-  test('because its texts are no JSON reaches its callback, which judges it', async () => {
+  test('poison message: stored texts that are not JSON, reach the callback', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
     await lab.accept(tenant.id, 1, { headers: 'no JSON "latchkey-hops":"', payload: '\\' })
     const { stop } = lab.forwarder()
@@ -75,12 +75,12 @@ describe('a delivery that a worker cannot end', () => {
 
   test.each([
     [
-      'says more than fits',
+      'answers with too much',
       () => new Response('x'.repeat(1_000_000), { headers: { 'x-a': 'b'.repeat(4_000) } }),
     ],
     ['answers in bytes that are no text', () => new Response(new Uint8Array([0, 255, 254, 0, 128]))],
     [
-      'asks to be left alone in odd words',
+      'sends a malformed webhook-delivery header',
       () => new Response('', { status: 200, headers: { 'webhook-delivery': 'disable;; x=%00' } }),
     ],
     [
@@ -88,7 +88,7 @@ describe('a delivery that a worker cannot end', () => {
       () => new Response('', { status: 503, headers: { 'retry-after': '9'.repeat(400) } }),
     ],
     ['redirects to itself', () => new Response('', { status: 302, headers: { location: receiver.url } })],
-  ])('because its callback %s holds up no other', async (_what, answer) => {
+  ])('poison message: its callback %s, does not delay others', async (_what, answer) => {
     const odd = startReceiver()
     odd.answer(answer)
     const tenant = await lab.addTenant({ url: odd.url, schedule: ['0s', '1h'] })
@@ -105,7 +105,7 @@ describe('a delivery that a worker cannot end', () => {
     expect([observed.failed, observed.unwritable]).toEqual([[], 0])
   })
 
-  test('because its sending throws is a failed attempt and delays no other', async () => {
+  test('poison message: sending throws, fails an attempt and does not delay others', async () => {
     const tenant = await lab.addTenant({ url: 'http://127.0.0.1:9/', schedule: ['0s'] })
     const other = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)

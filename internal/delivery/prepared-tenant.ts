@@ -13,16 +13,16 @@ export interface PreparedTenant {
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
   readonly schedule: RetrySchedule
-  /** Every live secret signs. */
+  /** Keys of all live secrets; each signs. */
   readonly keys: readonly SigningKey[]
-  /** Some of the signing secrets cannot be opened with the key ring: nothing is sent until they can. */
+  /** The key ring cannot open some of the signing secrets: nothing is sent until it can. */
   readonly isUnreadable: boolean
 }
 
 /** Opens a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
-/** Tenants ready for deliveries. Bounded by the directory: what it lets go of goes from here too. */
+/** Caches prepared tenants as long as the directory holds them. */
 export class PreparedTenants {
   readonly #secrets: OpensSecrets
   readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
@@ -31,7 +31,7 @@ export class PreparedTenants {
     this.#secrets = secrets
   }
 
-  /** The same object for the same state of a tenant. */
+  /** Returns the same object for the same state of a tenant. */
   of(tenant: DirectoryTenant): PreparedTenant {
     let prepared = this.#prepared.get(tenant)
     if (prepared === undefined) {
@@ -42,7 +42,7 @@ export class PreparedTenants {
   }
 }
 
-/** Works out what a delivery to a tenant needs: opens its secrets, so keep what it gives. */
+/** Computes the parameters of deliveries to a tenant. Opens its secrets, so keep the result. */
 export function prepareTenant(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTenant {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)

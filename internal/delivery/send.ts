@@ -92,10 +92,7 @@ export interface CarriedHeaders {
   readonly traceparent: string | undefined
 }
 
-/**
- * Finds them in the stored JSON text. A quotation mark inside a JSON string has a backslash before it, so that no value passes
- * for a member.
- */
+/** Finds them in the stored JSON text. Quotation marks inside a JSON string are escaped, so that no value passes for a member. */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
     hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
@@ -103,12 +100,12 @@ export function carriedHeaders(headers: string): CarriedHeaders {
   }
 }
 
-/** A signing key ready for use; shows nothing of itself in logs. */
+/** A signing key; does not show itself in logs. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
 /** Message to sign. */
 export interface SignedMessage {
-  /** Value of `webhook-id`; without a dot, which would be taken for its end. */
+  /** Value of `webhook-id`; must not contain a dot, which separates the parts of the signed text. */
   readonly id: string
   /** Value of `webhook-timestamp`: seconds since 1970, whole. */
   readonly timestampSeconds: number
@@ -120,7 +117,7 @@ export interface SignedMessage {
 const keyBytesMin = 24
 const keyBytesMax = 64
 
-/** Reads a secret `whsec_<base64 of 24–64 bytes>`; undefined when it is none. Prepare keys once, not per message. */
+/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for anything else. Prepare keys once, not per message. */
 export function prepareSigningKey(secret: string): SigningKey | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
   if (encoded === undefined) return undefined
@@ -130,8 +127,8 @@ export function prepareSigningKey(secret: string): SigningKey | undefined {
 }
 
 /**
- * The value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>`, once for each key,
- * separated by spaces, so that a receiver that knows any one of them accepts.
+ * Returns the value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>` for each key,
+ * separated by spaces, so that a receiver that knows any of them accepts it.
  */
 export function signStandardWebhook(message: SignedMessage, keys: readonly SigningKey[]): string {
   const start = `${message.id}.${message.timestampSeconds}.`

@@ -13,8 +13,8 @@ function keyOf(secret: string): SigningKey {
   return key
 }
 
-describe('a signature', () => {
-  test('is the one that the standard’s own libraries are tested against', () => {
+describe('signStandardWebhook', () => {
+  test('signature: equals the test vector of Standard Webhooks', () => {
     const signature = signStandardWebhook(
       {
         id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -31,7 +31,7 @@ describe('a signature', () => {
     ['empty', ''],
     ['beyond ASCII', '{"name":"Žluťoučký 😀 \\u0000"}'],
     ['a megabyte', `"${'x'.repeat(1_048_576)}"`],
-  ])('of a body that is %s is the same as the standard’s library makes', (_case, body) => {
+  ])('signature: a body that is %s, equals that of the standard’s library', (_case, body) => {
     const secret = secretOf(randomBytes(32))
     const message = { id: 'evt_1', timestampSeconds: nowSeconds() }
     const theirs = new Webhook(secret).sign('evt_1', new Date(message.timestampSeconds * 1000), body)
@@ -39,7 +39,7 @@ describe('a signature', () => {
     expect(signStandardWebhook({ ...message, body: Buffer.from(body) }, [keyOf(secret)])).toBe(theirs)
   })
 
-  test('passes at a receiver that knows any one of the live secrets, and at no other', () => {
+  test('signature: several live secrets, verifies with each of them and with no other', () => {
     const secrets = [24, 32, 64].map((length) => secretOf(randomBytes(length)))
     const body = '{"id":"evt_2"}'
     const timestampSeconds = nowSeconds()
@@ -57,7 +57,7 @@ describe('a signature', () => {
   })
 })
 
-describe('a secret', () => {
+describe('prepareSigningKey', () => {
   test.each([
     ['no prefix', randomBytes(32).toString('base64')],
     ['another prefix', `sk_${randomBytes(32).toString('base64')}`],
@@ -67,11 +67,11 @@ describe('a secret', () => {
     ['a newline at its end', `${secretOf(randomBytes(32))}\n`],
     ['nothing but the prefix', 'whsec_'],
     ['no text at all', ''],
-  ])('with %s is none', (_case, secret) => {
+  ])('signing key: %s, is undefined', (_case, secret) => {
     expect(prepareSigningKey(secret)).toBeUndefined()
   })
 
-  test('does not show itself when its key is printed', () => {
+  test('signing key: printed, does not contain the secret', () => {
     const bytes = randomBytes(32)
     const shown = `${inspect(keyOf(secretOf(bytes)), { depth: 5, showHidden: true })}${JSON.stringify(keyOf(secretOf(bytes)))}`
     expect(shown).not.toContain(bytes.toString('base64'))

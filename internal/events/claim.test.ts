@@ -26,8 +26,8 @@ const countBy = (ids: readonly TenantId[]) =>
       .map(([id, all]) => [id, all.length]),
   )
 
-describe('a claim', () => {
-  test('takes what is due, with all that is to be sent, under its lease', async () => {
+describe('claimDue', () => {
+  test('claim: a due delivery, is taken under the lease, once', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [id] = await lab.accept(tenant.id)
@@ -50,7 +50,7 @@ describe('a claim', () => {
     expect((await lab.claim()).claimed).toEqual([])
   })
 
-  test('loadEvents: reads a claimed event whole, of whatever days', async () => {
+  test('loadEvents: events of several days, are read with content and payload', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [first] = await lab.accept(tenant.id)
@@ -65,7 +65,7 @@ describe('a claim', () => {
     expect(second && loaded.get(second)).toMatchObject({ kind: 'whole', content: { payload: '{"a":1}' } })
   })
 
-  test('loadEvents: an event of another tenant than the delivery’s is never read', async () => {
+  test('loadEvents: an event of another tenant than the delivery’s, is not read', async () => {
     const [owner, stranger] = await tenants(2)
     if (!owner || !stranger) throw new Error('no tenant')
     await lab.accept(owner.id)
@@ -75,7 +75,7 @@ describe('a claim', () => {
     expect((await loadEvents(lab.pool, forged)).size).toBe(0)
   })
 
-  test('loadEvents: tells an expired payload from an event that is gone', async () => {
+  test('loadEvents: an expired payload and a removed event, have different results', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [expired, gone] = await lab.accept(tenant.id, 2)
@@ -85,7 +85,7 @@ describe('a claim', () => {
     expect([...loaded]).toEqual([[expired as never, { kind: 'payload_expired' }]])
   })
 
-  test('is fair: each tenant gets the same share, and whoever waited longest comes first', async () => {
+  test('claim: several tenants, get equal shares, longest wait first', async () => {
     const [many, ...few] = await tenants(5)
     if (!many) throw new Error('no tenant')
     await lab.accept(many.id, 400)
@@ -101,7 +101,7 @@ describe('a claim', () => {
     expect(new Set(served).size).toBe(5)
   })
 
-  test('asks for no more than a tenant has room for', async () => {
+  test('claim: a tenant with less room, gets no more rows than its room', async () => {
     const [full, half, free] = await tenants(3)
     if (!full || !half || !free) throw new Error('no tenant')
     for (const { id } of [full, half, free]) await lab.accept(id, 100)
@@ -114,12 +114,16 @@ describe('a claim', () => {
   })
 
   test.each([
-    ['a quarter for retries', { fresh: 100, retries: 100 }, { fresh: 30, retries: 10 }],
-    ['retries take what nothing else needs', { fresh: 5, retries: 100 }, { fresh: 5, retries: 35 }],
-    ['first attempts take what retries leave', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
-    ['no retries', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
-    ['retries alone', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
-  ])('keeps %s', async (_what, due, taken) => {
+    [
+      'many first attempts and many retries, a quarter are retries',
+      { fresh: 100, retries: 100 },
+      { fresh: 30, retries: 10 },
+    ],
+    ['few first attempts, retries take the rest', { fresh: 5, retries: 100 }, { fresh: 5, retries: 35 }],
+    ['few retries, first attempts take the rest', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
+    ['no retries, first attempts take all', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
+    ['only retries, retries take all', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
+  ])('claim: shares its rows between first attempts and retries: %s', async (_what, due, taken) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, due.fresh + due.retries)
@@ -132,7 +136,7 @@ describe('a claim', () => {
     expect({ fresh: claimed.length - retries, retries }).toEqual(taken)
   })
 
-  test('waits for nobody: rows and queues that others hold are passed over', async () => {
+  test('claim: rows and tenant queues locked by others, are skipped without waiting', async () => {
     const [held, free] = await tenants(2)
     if (!held || !free) throw new Error('no tenant')
     const heldIds = await lab.accept(held.id, 3)
@@ -153,7 +157,7 @@ describe('a claim', () => {
     expect((await lab.claim({ woken: [held.id, free.id] })).claimed).toHaveLength(2)
   })
 
-  test('writes no index, however many rows of one page it takes', async () => {
+  test('claim: many rows of one page, are updated without index writes', async () => {
     const all = await tenants(8)
     for (const { id } of all) await lab.accept(id, 50)
     const client = await lab.pool.connect()
@@ -173,7 +177,7 @@ describe('a claim', () => {
     }
   })
 
-  test('looks again at once where a retry that it counted on is held by another', async () => {
+  test('claim: a counted retry is locked by another process, its tenant queue is due again at once', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [retry] = await lab.accept(tenant.id, 30)
@@ -190,7 +194,7 @@ describe('a claim', () => {
     }
   })
 
-  test('by many at once takes each row once', async () => {
+  test('claim: concurrent claims, take each row once', async () => {
     const all = await tenants(8)
     for (const { id } of all) await lab.accept(id, 50)
     const ids: string[] = []
@@ -208,7 +212,7 @@ describe('a claim', () => {
     ['suspended', 'UPDATE tenants SET suspended = true WHERE id = $1'],
     ['deleted', 'UPDATE tenants SET deleted_at = now() WHERE id = $1'],
     ['gone altogether', 'DELETE FROM tenants WHERE id = $1'],
-  ])('leaves alone what belongs to a tenant that is %s', async (_what, change) => {
+  ])('claim: a tenant that is %s, gets none', async (_what, change) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -225,20 +229,23 @@ describe('a claim', () => {
     ['open', "breaker_until = now() + interval '1 min'", 0],
     ['half open', "breaker_until = now() - interval '1 s'", 1],
     ['closed', "breaker_until = '-infinity'", 10],
-  ])('of a queue that is %s', async (_what, set, taken) => {
-    const [tenant] = await tenants(1)
-    if (!tenant) throw new Error('no tenant')
-    await lab.accept(tenant.id, 10)
-    await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
-    const { claimed } = await lab.claim({ woken: [tenant.id] })
-    expect(claimed).toHaveLength(taken)
-    expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
-    // While one tries a half-open tenant queue, nobody else does.
-    expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
-  })
+  ])(
+    'claim: a tenant queue whose breaker or callback is %s, gets its number of rows',
+    async (_what, set, taken) => {
+      const [tenant] = await tenants(1)
+      if (!tenant) throw new Error('no tenant')
+      await lab.accept(tenant.id, 10)
+      await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
+      const { claimed } = await lab.claim({ woken: [tenant.id] })
+      expect(claimed).toHaveLength(taken)
+      expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
+      // While one tries a half-open tenant queue, nobody else does.
+      expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
+    },
+  )
 })
 
-describe('beside 1 000 tenants whose work waits while they are suspended', () => {
+describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
   const suspendedCount = 1_000
 
   beforeEach(async () => {
@@ -262,7 +269,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
     }
   }
 
-  test('a live one is served, again and again', async () => {
+  test('claim: 1 000 suspended tenants with due deliveries, a live tenant is served repeatedly', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     for (let turn = 0; turn < 3; turn += 1) {
@@ -274,7 +281,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
     }
   })
 
-  test('a live one that is woken is served by the next claim', async () => {
+  test('claim: 1 000 suspended tenants with due deliveries, a notified tenant is served by the next claim', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -284,7 +291,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
     expect((await lab.claim({ woken: [tenant.id] })).claimed).toHaveLength(1)
   })
 
-  test('those that were not woken get half of the turns', async () => {
+  test('claim: more notified tenants than turns, half of the turns go to others', async () => {
     const all = await tenants(40)
     for (const { id } of all) await lab.accept(id, 1)
     const { claimed } = await lab.claim({ woken: all.map(({ id }) => id) })
@@ -292,8 +299,8 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
   })
 })
 
-describe('a lease', () => {
-  test('that ends lets others take the row; its renewal keeps it', async () => {
+describe('leases', () => {
+  test('lease: an ended one lets others claim the row, a renewed one does not', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -316,7 +323,7 @@ describe('a lease', () => {
     })
   })
 
-  test('holds up nobody behind it, and its queue sleeps until it ends', async () => {
+  test('lease: one of a crashed process, does not block later rows, and its tenant queue sleeps until it ends', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 3)
@@ -331,7 +338,7 @@ describe('a lease', () => {
     expect(await lab.value<Date>('SELECT next_due_at FROM tenant_queues')).toEqual(leasedUntil)
   })
 
-  test('is found when it ends, without anybody’s news', async () => {
+  test('lease: one of a crashed process, is found after its end without a notification', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -343,8 +350,8 @@ describe('a lease', () => {
   })
 })
 
-describe('a queue', () => {
-  test('is looked at twice after its last row, and then sleeps until something is due', async () => {
+describe('tenant queues', () => {
+  test('tenant queue: without rows, is checked twice and then sleeps until an event comes', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -365,7 +372,7 @@ describe('a queue', () => {
     expect((await lab.claim()).claimed).toHaveLength(1)
   })
 
-  test('sleeps until its soonest retry', async () => {
+  test('tenant queue: with future retries only, sleeps until the soonest one', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -378,7 +385,7 @@ describe('a queue', () => {
     ).toBe(true)
   })
 
-  test('never oversleeps: of what is stored while claims go on, all is claimed without news', async () => {
+  test('tenant queue: events stored during claims, are all claimed without notification or sweep', async () => {
     const all = await tenants(3)
     const insert = async (tenantId: TenantId) => {
       for (let turn = 0; turn < 60; turn += 1) await lab.accept(tenantId, 1)
@@ -400,7 +407,7 @@ describe('a queue', () => {
     expect(await sweepTenantQueues(lab.pool)).toBe(0)
   })
 
-  test('that overslept is woken by the sweep, once, and one that is missing is made', async () => {
+  test('sweep: stalled and missing tenant queues, are woken and created once', async () => {
     const [asleep, missing, well, later] = await tenants(4)
     if (!asleep || !missing || !well || !later) throw new Error('no tenant')
     for (const { id } of [asleep, missing, well, later]) await lab.accept(id, 3)
@@ -423,7 +430,7 @@ describe('a queue', () => {
     ['deleted', 'UPDATE tenants SET deleted_at = now()'],
     ['gone altogether', 'DELETE FROM tenants'],
     ['whose callback is suspended', 'UPDATE tenant_queues SET suspended_at = now()'],
-  ])('has not overslept where it is of a tenant that is %s', async (_what, change) => {
+  ])('sweep: a tenant that is %s, its tenant queue does not count as stalled', async (_what, change) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 3)

@@ -44,13 +44,13 @@ export interface ClaimRequest {
   readonly woken: readonly string[]
   /** Claims for these tenants alone; default false. */
   readonly wokenAlone?: boolean
-  /** Rows that a tenant may get, where fewer than `queueRowsMax` because it has deliveries in progress here; 0 for none. */
+  /** Rows that a tenant may get, if fewer than `queueRowsMax` because of its deliveries in progress; 0 for none. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
 }
 
-/** Claimed deliveries. `hasMore`: a tenant queue got its whole share, or there may be tenant queues that were not looked at. */
+/** Claimed deliveries. `hasMore`: a tenant queue got its whole share, or tenant queues may be left unchecked. */
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
@@ -58,13 +58,13 @@ export interface ClaimResult {
 
 /** Tenant queues of one claim. */
 const queuesMax = 50
-/** More than those, since other processes may have locked the first ones. */
+/** More than `queuesMax`, since other processes may have locked the first ones. */
 const candidatesMax = 200
 /** Time for which a probe blocks further ones; its completion ends it sooner. */
 const probeMs = 30_000
-/** Longer than an insert may take, so that a second look sees rows that were not committed at the first. */
-const lookAgainMs = 5_000
-/** Interval of looks at queues of suspended or deleted tenants. */
+/** Longer than an insert may take, so that a second check sees rows that were not committed at the first. */
+const checkAgainMs = 5_000
+/** Interval of checks of queues of suspended or deleted tenants. */
 const standStillMs = 10_000
 
 // Hot: `npm run bench -- webhooks`. One statement, since a claim holds locks on tenant queues, which intake may wait for: between
@@ -74,12 +74,12 @@ const standStillMs = 10_000
 //   shares      rows that each may get: an equal share, 1 for a half-open breaker, 0 for a tenant that is not live
 //   picked      the rows due longest. Retries keep a quarter of each share; either kind may use what the other leaves
 //   claimed     the rows under the lease. They keep their place in the index and are stepped over
-//   looked      when to look at a queue again: at once where it may have more (it got its share, or another process took a retry that
+//   checked     the time of a queue's next check: at once if it may have more (it got its share, or another process took a retry that
 //               was counted), else when its soonest row is due
-//   left_behind every queue that was looked at goes to the end of the line, whatever was found, so that queues that cannot be served
-//               do not block others. Looked at again after 5 s at the latest, and once more after a look that found nothing: a row
-//               that was not committed yet is then found, since intake leaves only queues alone that are due with idle_checks = 0
-// Rows of a lost answer come back when their lease ends, hence no wait for the disk at commit.
+//   left_behind every checked queue goes to the end of the line, whatever was found, so that queues that cannot be served do not block
+//               others. It is checked again after 5 s at the latest, and once more after a check that found nothing: a row that was not
+//               committed yet is then found, since intake skips only queues that are due with idle_checks = 0
+// A claim whose answer is lost is repeated after its lease, hence no wait for the disk at commit.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -135,7 +135,7 @@ WITH relaxed AS MATERIALIZED (
   RETURNING event_id, tenant_id, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked GROUP BY tenant_id
-), looked AS MATERIALIZED (
+), checked AS MATERIALIZED (
   SELECT s.*, n.taken, CASE
     WHEN n.taken = s.share OR n.has_missed THEN now()
     WHEN n.taken > 0 THEN (
@@ -161,20 +161,20 @@ WITH relaxed AS MATERIALIZED (
     next_due_at = CASE
       WHEN NOT k.is_live THEN now() + interval '${standStillMs} ms'
       WHEN k.taken > 0 OR l.idle_checks = 0
-        THEN least(k.soonest, now() + interval '${lookAgainMs} ms', now() + $7::integer * interval '1 ms')
+        THEN least(k.soonest, now() + interval '${checkAgainMs} ms', now() + $7::integer * interval '1 ms')
       ELSE coalesce(k.soonest, 'infinity') END
-  FROM looked k WHERE l.tenant_id = k.tenant_id
+  FROM checked k WHERE l.tenant_id = k.tenant_id
 )
 SELECT n.queues, n.has_full_share, c.event_id, c.tenant_id, to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle,
   c.attempts, c.claims, c.is_retry, c.tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open))
 FROM (SELECT count(*)::integer AS queues,
-  coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
+  coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
 
-/** Each row repeats the facts of the look; a single row without an event stands for a claim that took nothing. */
-type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...null[]]
+/** Each row repeats the facts of the check; a claim that took nothing is a single row without an event. */
+type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
-type LookedAt = [queues: number, hasFullShare: boolean]
+type Checked = [queues: number, hasFullShare: boolean]
 
 type TakenRow = [
   eventId: EventId,
@@ -235,7 +235,7 @@ export const queueSessionSettings = {
   enable_bitmapscan: 'off',
 } as const
 
-function claimedOf(row: [...LookedAt, ...TakenRow]): ClaimedDelivery {
+function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
   const [, , eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
     row
   return { eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe }

@@ -45,25 +45,28 @@ const states = () => rowsOf('SELECT state, completed_at IS NOT NULL AS completed
 const tried = () =>
   rowsOf('SELECT cycle, attempt, outcome, status, cause, answer, duration_ms, started_at FROM attempts')
 
-describe('a completed delivery', () => {
+describe('complete', () => {
   test.each([
     ['processed', 'processed'],
     ['failed', 'delivery_failed'],
-  ] as const)('that is %s leaves the queue, and its event says so', async (kind, state) => {
-    const deliveries = await claimed(3)
-    const completed = await completeAll(deliveries, { kind, attempt })
-    expect(completed.size).toBe(3)
-    expect(await queue()).toEqual([])
-    expect(await states()).toEqual(Array.from({ length: 3 }, () => ({ state, completed: true })))
-    const [one, ...others] = await tried()
-    expect(others).toHaveLength(2)
-    expect(one).toEqual({
-      ...{ cycle: 1, attempt: 1, outcome: 'refused', status: 500, cause: null, answer: 'no' },
-      ...{ duration_ms: 12, started_at: new Date(startedAtMs) },
-    })
-  })
+  ] as const)(
+    'complete: a delivery that is %s, leaves the queue and sets the state of its event',
+    async (kind, state) => {
+      const deliveries = await claimed(3)
+      const completed = await completeAll(deliveries, { kind, attempt })
+      expect(completed.size).toBe(3)
+      expect(await queue()).toEqual([])
+      expect(await states()).toEqual(Array.from({ length: 3 }, () => ({ state, completed: true })))
+      const [one, ...others] = await tried()
+      expect(others).toHaveLength(2)
+      expect(one).toEqual({
+        ...{ cycle: 1, attempt: 1, outcome: 'refused', status: 500, cause: null, answer: 'no' },
+        ...{ duration_ms: 12, started_at: new Date(startedAtMs) },
+      })
+    },
+  )
 
-  test('that is due again waits as a retry, with its attempt counted', async () => {
+  test('complete: a delivery due again later, waits as a retry with its attempt counted', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })
     expect(await queue()).toEqual([
@@ -73,7 +76,7 @@ describe('a completed delivery', () => {
     expect(await tried()).toHaveLength(1)
   })
 
-  test('that is put off waits without an attempt', async () => {
+  test('complete: a snoozed delivery, waits without an attempt', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'snoozed', dueAtMs })
     expect(await queue()).toEqual([
@@ -82,7 +85,7 @@ describe('a completed delivery', () => {
     expect(await tried()).toEqual([])
   })
 
-  test('that is put off does not forget the workers that were lost before', async () => {
+  test('complete: a snoozed delivery, keeps the count of earlier lost claims', async () => {
     const [delivery] = await claimed()
     if (!delivery) throw new Error('nothing was claimed')
     await lab.pool.query('UPDATE deliveries_due SET claims = 4')
@@ -90,21 +93,21 @@ describe('a completed delivery', () => {
     expect(await queue()).toMatchObject([{ claims: 3, lease: null }])
   })
 
-  test('whose event is gone leaves nothing behind', async () => {
+  test('complete: a delivery whose event was removed, leaves no row', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'expired' })
     expect([await queue(), await tried()]).toEqual([[], []])
     expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
-  test('keeps an answer that is no text in Postgres’ eyes', async () => {
+  test('complete: an answer with a NUL character, is stored with a replacement character', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'processed', attempt: { ...attempt, answer: 'a\u0000b' } })
     expect(await tried()).toMatchObject([{ answer: 'a\ufffdb' }])
   })
 })
 
-describe('a row that is no longer ours', () => {
+describe('complete without the lease', () => {
   const processed = { kind: 'processed', attempt } as const
 
   test.each([
@@ -114,7 +117,7 @@ describe('a row that is no longer ours', () => {
     ['its attempt was completed before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
     ['its cycle is another', 'UPDATE deliveries_due SET cycle = cycle + 1'],
     ['it is gone', 'DELETE FROM deliveries_due'],
-  ])('is left as it is: %s', async (_what, change) => {
+  ])('complete: lease lost (%s), writes nothing', async (_what, change) => {
     const deliveries = await claimed()
     await lab.pool.query(change)
     const before = await queue()
@@ -125,7 +128,7 @@ describe('a row that is no longer ours', () => {
     expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
-  test('does not keep the others of its batch from being completed', async () => {
+  test('complete: one lease of a batch lost, completes the others', async () => {
     const deliveries = await claimed(3)
     const [lost] = deliveries
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [lost?.eventId])
@@ -135,7 +138,7 @@ describe('a row that is no longer ours', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
   })
 
-  test('settling twice writes once', async () => {
+  test('complete: repeated, writes once', async () => {
     const deliveries = await claimed()
     expect((await completeAll(deliveries, processed)).size).toBe(1)
     expect((await completeAll(deliveries, processed)).size).toBe(0)
@@ -143,8 +146,8 @@ describe('a row that is no longer ours', () => {
   })
 })
 
-describe('around a completed delivery', () => {
-  test('the days’ tables are made where they are missing', async () => {
+describe('complete: effects elsewhere', () => {
+  test('complete: missing partitions, are created', async () => {
     const deliveries = await claimed()
     const tables = await rowsOf(
       "SELECT relname FROM pg_class WHERE relname LIKE 'attempts_2%' AND relkind = 'r'",
@@ -155,15 +158,15 @@ describe('around a completed delivery', () => {
   })
 
   test.each([
-    ['that sleeps is woken for the retry', "next_due_at = 'infinity'", true],
-    ['that would look later is brought forward', "next_due_at = '2028-01-01'", true],
-    ['that looks sooner is left alone', "next_due_at = '2026-12-01'", false],
+    ['that sleeps is woken for it', "next_due_at = 'infinity'", true],
+    ['that is due later is brought forward', "next_due_at = '2028-01-01'", true],
+    ['that is due sooner is not changed', "next_due_at = '2026-12-01'", false],
     [
-      'at its last look is woken, since that look may not see the retry',
+      'at its last check is woken, since that check may not see it',
       "next_due_at = '2026-12-01', idle_checks = 1",
       false,
     ],
-  ])('a queue %s', async (_what, set, moved) => {
+  ])('complete: a retry, its tenant queue %s', async (_what, set, moved) => {
     const deliveries = await claimed()
     await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
     await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })

@@ -44,11 +44,11 @@ export interface Completion {
 //   ours        rows that are still ours by lease, cycle, claims and attempts: a late worker's end writes nothing. Only their owner
 //               locks them, so batches of several processes do not wait for each other
 //   closed      events, each found as the first one from its id on, which only the primary key serves
-//   failures    list entries of failed events; they go with the next delivery cycle, or at its end where the statement that began it
-//               did not see the entry yet (mended)
-//   queues_left tenant queues that would look too late, locked in the order of their ids
-// A plan may be made on empty tables and used with a backlog. So rows are found by keys, one look each, in forms that cannot be planned
-// as a scan: LATERAL with a lock, an array of keys, a conflict. Repeating it finds rows that are gone, and writes nothing.
+//   failures    list entries of failed events; removed by the statement that begins the next delivery cycle, or at its end if that
+//               statement did not see the entry yet (unlisted)
+//   queues_left tenant queues that would be checked too late, locked in the order of their ids
+// A plan may be made on empty tables and used with a backlog. So rows are found by their keys, in forms that cannot be planned as a
+// scan: LATERAL with a lock, an array of keys, a conflict. Repeating it finds rows that are gone, and writes nothing.
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
@@ -93,7 +93,7 @@ WITH input AS MATERIALIZED (
   FROM closed WHERE state = 'delivery_failed'
   ON CONFLICT (tenant_id, id) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at,
     payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
-), mended AS (
+), unlisted AS (
   DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND cycle > 1))
 ), queues_left AS (
   UPDATE tenant_queues l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0

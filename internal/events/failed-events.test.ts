@@ -51,19 +51,22 @@ const replay = async (id: EventId | undefined) =>
     kind: 'queued',
   })
 
-describe('what failed', () => {
-  test('is listed as it is, in the statement that ends its cycle', async () => {
+describe('failed_events', () => {
+  test('failed events: a failed event, is listed by the statement that completes it', async () => {
     await accepted(3)
     await end('failed')
     expect(await listed()).toEqual(await failed())
     expect(await listed()).toHaveLength(3)
   })
 
-  test.each(['processed', 'expired'] as const)('is not what was %s', async (kind) => {
-    await accepted(2)
-    await end(kind)
-    expect(await listed()).toEqual([])
-  })
+  test.each(['processed', 'expired'] as const)(
+    'failed events: an event that was %s, is not listed',
+    async (kind) => {
+      await accepted(2)
+      await end(kind)
+      expect(await listed()).toEqual([])
+    },
+  )
 
   test.each([
     ['replayed', replay],
@@ -71,22 +74,25 @@ describe('what failed', () => {
       'sent again by its provider',
       async (id?: EventId) => id && (await requeueFailed(lab.pool, [{ eventId: id }], Date.now())),
     ],
-  ] as const)('and is %s is not listed until it fails again', async (_how, again) => {
-    const [id, other] = await accepted(2)
-    await end('failed')
-    await again(id)
-    expect(await listed()).toMatchObject([{ id: other }])
-    await end('failed')
-    expect(await listed()).toEqual(await failed())
-    expect(new Map((await listed()).map((each) => [each.id, each.cycle]))).toEqual(
-      new Map([
-        [id, 2],
-        [other, 1],
-      ]),
-    )
-  })
+  ] as const)(
+    'failed events: an event that is %s, is not listed until it fails again',
+    async (_how, again) => {
+      const [id, other] = await accepted(2)
+      await end('failed')
+      await again(id)
+      expect(await listed()).toMatchObject([{ id: other }])
+      await end('failed')
+      expect(await listed()).toEqual(await failed())
+      expect(new Map((await listed()).map((each) => [each.id, each.cycle]))).toEqual(
+        new Map([
+          [id, 2],
+          [other, 1],
+        ]),
+      )
+    },
+  )
 
-  test('and was delivered by a replay is not listed, whatever was left behind', async () => {
+  test('failed events: an entry that the replay did not see, is removed when the replay is delivered', async () => {
     const [id] = await accepted()
     await end('failed')
     await lab.pool.query('CREATE TABLE left_behind AS SELECT * FROM failed_events')
@@ -97,7 +103,7 @@ describe('what failed', () => {
   })
 })
 
-test('an entry has room for the longest texts of an event', async () => {
+test('failed events: the longest texts of an event, fit into an entry', async () => {
   const tenant = await lab.addTenant()
   const long = '€'.repeat(255)
   const type = `${'a'.repeat(200)}.${'b'.repeat(54)}`
@@ -106,7 +112,7 @@ test('an entry has room for the longest texts of an event', async () => {
   expect(await listed()).toMatchObject([{ source_event_id: long, raw_type: long, type }])
 })
 
-test('how far a page has looked is told of what it looked at, whatever goes meanwhile', async () => {
+test('scanEvents: entries removed meanwhile, searchedTo is the last examined entry', async () => {
   const ids = (await accepted(6)).toSorted()
   await end('failed')
   const forgetful = {
@@ -127,7 +133,7 @@ test('how far a page has looked is told of what it looked at, whatever goes mean
   expect(await scanEvents(forgetful, scan)).toEqual({ events: [], searchedTo: ids[3] })
 })
 
-test('entries go with the day of their event, and not a day early', async () => {
+test('failed events: an entry, is removed on the day its event expires and not earlier', async () => {
   const [id] = await accepted(2)
   if (id === undefined) throw new Error('no event')
   await end('failed')

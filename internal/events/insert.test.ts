@@ -62,8 +62,8 @@ async function rowsOf<T extends object>(text: string, values: unknown[] = []): P
 const many = (count: number, fields: Partial<ReceivedEvent> = {}) =>
   Array.from({ length: count }, () => receivedEvent(fields))
 
-describe('a batch', () => {
-  test('of two tenants is one commit, makes their queues and wakes them', async () => {
+describe('storeBatch', () => {
+  test('storeBatch: events of two tenants, are one commit that creates and notifies their tenant queues', async () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
     expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
@@ -75,7 +75,7 @@ describe('a batch', () => {
     )
   })
 
-  test('sent again changes nothing', async () => {
+  test('storeBatch: events received again, change nothing', async () => {
     const events = many(4)
     await store(events)
     const again = events.map((event) => ({ ...event, id: receivedEvent().id, payload: '{"changed":true}' }))
@@ -84,13 +84,13 @@ describe('a batch', () => {
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
 
-  test('whose answer was lost after its commit is stored, and no duplicate of itself', async () => {
+  test('storeBatch: a repeat after a lost answer, is stored and no duplicate', async () => {
     const events = many(3)
     await store(events)
     expect(await fatesOf(events)).toEqual(['stored', 'stored', 'stored'])
   })
 
-  test('tells of new events before it looks after duplicates', async () => {
+  test('storeBatch: new events, are reported before duplicates are looked up', async () => {
     const [fresh, known] = [receivedEvent(), receivedEvent()]
     await store([known])
     const told: string[] = []
@@ -102,14 +102,14 @@ describe('a batch', () => {
     expect(told).toEqual([`${fresh.id} stored`])
   })
 
-  test('that is only to be verified makes neither delivery nor queue', async () => {
+  test('storeBatch: verified events, create neither delivery nor tenant queue', async () => {
     expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
     expect(await rowsOf('SELECT 1 FROM tenant_queues')).toEqual([])
     expect(woken).toEqual([[]])
   })
 
-  test('wakes a queue that sleeps and leaves one alone that is due', async () => {
+  test('storeBatch: a sleeping tenant queue is woken, a due one is not written', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
       `INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
@@ -126,7 +126,7 @@ describe('a batch', () => {
     ).toEqual([{ due: true, idle_checks: 0 }])
   })
 
-  test('that shares a key with one under way waits for its end', async () => {
+  test('storeBatch: a key that another transaction is inserting, waits for its end', async () => {
     const event = receivedEvent()
     await ensurePartitions(pool, partitionsOf([event]))
     const client = await pool.connect()
@@ -171,8 +171,8 @@ describe('storeBatch: an event that Postgres rejects', () => {
   })
 })
 
-describe('Postgres away', () => {
-  test('is told, and nothing else', async () => {
+describe('storeBatch without Postgres', () => {
+  test('storeBatch: Postgres unavailable, is the only result', async () => {
     const gone = poolOf('postgres://nobody@127.0.0.1:1/nothing')
     expect(await fatesOf(many(2), { pool: gone })).toEqual(['away'])
     expect(errors).toEqual(['unavailable'])
@@ -180,8 +180,8 @@ describe('Postgres away', () => {
   })
 })
 
-describe('random batches by several callers at once', () => {
-  test('store each key once, with one delivery, and never fail', async () => {
+describe('storeBatch: random concurrent batches', () => {
+  test('storeBatch: random concurrent batches, store each key once with one delivery', async () => {
     const tenants = [someTenantId(), someTenantId(), someTenantId()]
     const keys = Array.from({ length: 60 }, (_, index) => {
       return receivedEvent({ tenantId: tenants[index % 3] ?? someTenantId() })

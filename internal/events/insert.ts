@@ -11,15 +11,15 @@ import { requeueFailed } from './cycles.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
- * `accepted`: a delivery cycle of attempts is under way or waits. `verified`: stored and not to be delivered, as long as the provider is
- * only tried out.
+ * State of a stored event. `accepted`: to be delivered. `verified`: stored and not delivered while the tenant only verifies the
+ * provider's events.
  */
 export type EventStateAtReceipt = 'accepted' | 'verified'
 
-/** An event that was verified and read, whole, as it is stored, queued or spooled. */
+/** A verified and parsed event, as it is stored, queued or spooled. */
 export interface ReceivedEvent {
   readonly id: EventId
-  /** Identity of the event for deduplication: 16 bytes in hex. */
+  /** Deduplication key: 16 bytes in hex. */
   readonly dedupeKey: string
   readonly tenantId: TenantId
   readonly provider: ProviderName
@@ -38,16 +38,15 @@ export interface ReceivedEvent {
   readonly payloadExpiresOn: Day
   readonly dedupeExpiresOn: Day
   readonly state: EventStateAtReceipt
-  /** It came in over its tenant's limit of a month, and was accepted. */
+  /** It was accepted over its tenant's monthly limit. */
   readonly overLimit?: true
-  /** Its tenant wants a new delivery cycle for an event that had failed when this is a duplicate of it; never set for simulations. */
+  /** As a duplicate of a failed event it begins a new delivery cycle, at its tenant's choice; never set for simulations. */
   readonly retriesOnRedelivery?: true
 }
 
-// One statement, so one commit: dedupe key, event, payload, first delivery. The unique key decides between any number of callers;
-// a row that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows come
-// sorted by key, so that two batches wait for each other in one direction only; so are tenant queues. Repeating it is safe: what is there
-// is left alone, and a batch of duplicates wakes no tenant queue.
+// One statement and commit for dedupe key, event, payload and first delivery. The unique key decides between concurrent callers; a row
+// that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows and tenant queues are
+// sorted against deadlocks. Repeating it is safe: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -81,7 +80,7 @@ WITH input AS MATERIALIZED (
 SELECT event_id FROM fresh`
 
 /**
- * Stores events with their first deliveries in one commit. Gives the ids of those that are new; the others' keys were there.
+ * Stores events with their first deliveries in one commit. Returns the ids of new events; the keys of the others existed.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
@@ -116,14 +115,14 @@ export async function insertEvents(
   return new Set(rows.map(([id]) => id))
 }
 
-/** The tenants whose tenant queues have new work, sorted. */
+/** Returns the tenants of accepted events, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
   for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)
   return [...ids].sort()
 }
 
-/** The partitions that rows of these events need, their attempts' included. */
+/** Returns the partitions that these events and their attempts need. */
 export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[] {
   const wanted = new Map<string, WantedPartition>()
   const add = (one: WantedPartition) => wanted.set(`${one.table} ${one.day}`, one)
@@ -135,7 +134,7 @@ export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[
   return [...wanted.values()]
 }
 
-/** The events that hold these dedupe keys, by key. A key that is missing ended since it was met. A read, no locks. */
+/** Finds the events of dedupe keys, by key; without keys that retention removed. A read, no locks. */
 export async function findEventsByKey(
   pool: Pool,
   dedupeKeys: readonly string[],
@@ -151,7 +150,7 @@ export async function findEventsByKey(
 
 /**
  * Result of accepting an event. `stored`: committed. `duplicate`: the original is committed. `queued`: in the spool. `unavailable`:
- * nowhere, the provider must send it again. `refused`: Postgres can never take it.
+ * not kept, the provider must send it again. `refused`: Postgres rejects it.
  */
 export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
 
@@ -160,7 +159,7 @@ export type BatchOutcome =
   | { readonly kind: 'completed'; readonly acceptances: readonly Acceptance[] }
   | { readonly kind: 'unavailable' }
 
-/** Hears of an event's fate as soon as it is known. */
+/** Called with an event's result as soon as it is known. */
 export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 
 /** Dependencies of storing. */

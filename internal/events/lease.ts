@@ -3,9 +3,8 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './claim.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
-// Rows that are still ours, by lease and claims, found by their keys. SKIP LOCKED passes over rows that are being completed or
-// claimed, which lock in another order; the next renewal takes them. Tenant queues stay as they are: they look too early and find
-// nothing due.
+// Finds our rows by their keys, lease and claims. SKIP LOCKED skips rows that are being completed or claimed, which lock in another
+// order; the next renewal finds them. Tenant queues are not changed: they are checked too early and nothing is due.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -43,7 +42,7 @@ WITH ours AS MATERIALIZED (
 )
 SELECT event_id FROM released`
 
-/** Releases deliveries that were not made, for other processes to claim at once. Returns their ids. Safe to repeat. */
+/** Releases deliveries that were not made, so that other processes claim them at once. Returns their ids. Safe to repeat. */
 export async function releaseLeases(
   pool: Pool,
   leaseToken: string,

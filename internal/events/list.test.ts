@@ -24,8 +24,8 @@ const list = (request: Partial<EventListRequest> = {}) =>
   listEvents(lab.pool, { tenantId, limit: 10, ...request }, Date.now())
 const idsOf = (page: Awaited<ReturnType<typeof list>>) => page.events.map(({ id }) => id)
 
-describe('a list of events', () => {
-  test('is paged, newest first, and what comes meanwhile is on no later page', async () => {
+describe('listEvents', () => {
+  test('listEvents: pages, are newest first and without events received meanwhile', async () => {
     const ids = (await lab.accept(tenantId, 25)).toSorted().toReversed()
     const first = await list()
     await lab.accept(tenantId, 5, {})
@@ -35,7 +35,7 @@ describe('a list of events', () => {
     expect(pages.flatMap(idsOf)).toEqual(ids)
   })
 
-  test('tells of each event what is known without its texts', async () => {
+  test('listEvents: an event, is listed without headers and payload', async () => {
     const [id] = await lab.accept(tenantId, 1, { sourceEventId: 'src_1' })
     const { events } = await list()
     expect(events).toEqual([
@@ -48,7 +48,7 @@ describe('a list of events', () => {
     ])
   })
 
-  test('by an id or by the provider’s own has that one, and nothing of another tenant', async () => {
+  test('listEvents: an id or a provider’s id, finds that event within the tenant', async () => {
     const sourceEventId = 'evt "ü" 1'
     const dedupeKey = createHash('sha256')
       .update(`${tenantId}\ngeneric\n${sourceEventId}`)
@@ -67,22 +67,22 @@ describe('a list of events', () => {
     expect(idsOf(await list({ sourceEventId, tenantId: stranger }))).toEqual([])
   })
 
-  test.each([0, 101, 1.5, Number.NaN])('of %d events is refused', async (limit) => {
+  test.each([0, 101, 1.5, Number.NaN])('listEvents: a limit of %d, throws RangeError', async (limit) => {
     await expect(list({ limit })).rejects.toThrow(RangeError)
   })
 
-  test('by the provider’s own id needs a tenant', async () => {
+  test('listEvents: a provider’s id without a tenant, throws RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
       'within a tenant',
     )
   })
 })
 
-describe('one event', () => {
+describe('readEvent', () => {
   const read = (id: EventId, owner?: TenantId, nowMs = Date.now()) =>
     readEvent(lab.pool, { id, ...(owner && { tenantId: owner }) }, nowMs)
 
-  test('is told with its place in the queue, its attempts of all cycles, and whether its payload is there', async () => {
+  test('readEvent: an event, has its queue entry, the attempts of all cycles and the presence of its payload', async () => {
     const receiver = startReceiver()
     receiver.answer(() => new Response('no', { status: 500 }))
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
@@ -119,7 +119,7 @@ describe('one event', () => {
     expect(idsOf(failedOnes)).toEqual([id])
   })
 
-  test('with many attempts tells the latest', async () => {
+  test('readEvent: more than 200 attempts, returns the latest', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
@@ -133,7 +133,7 @@ describe('one event', () => {
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
-  test('is not there for another tenant, nor once its day has come', async () => {
+  test('readEvent: another tenant’s or an expired event, is undefined', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     const stranger = (await lab.addTenant()).id

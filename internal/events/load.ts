@@ -2,7 +2,7 @@ import { type Day, type EventId, expiryDayOf, receivedAtMsOf } from '#internal/b
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
 
-/** An event whose row is there. The payload has a shorter retention. */
+/** A stored event. Its payload may have expired before. */
 export type LoadedEvent =
   | { readonly kind: 'whole'; readonly content: EventContent }
   | { readonly kind: 'payload_expired' }
@@ -43,7 +43,7 @@ export async function loadEvents(
     const [first] = group
     if (first === undefined) continue
     const { rows } = await pool.query<LoadRow>({
-      // A session forgets the plans of past days with its connection, which the forwarder's pool replaces each hour.
+      // The forwarder's pool replaces connections each hour, and with them the plans of past days.
       name: `load_events_${days}`,
       text: loadText(checkedDay(expiryDayOf(first.eventId)), checkedDay(first.payloadExpiresOn)),
       rowMode: 'array',

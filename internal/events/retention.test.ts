@@ -40,7 +40,7 @@ async function queuedIds(): Promise<string[]> {
   return rows.map(({ event_id }) => event_id)
 }
 
-test('what waits goes with the day of its event, however long it could have waited on, and nothing goes before', async () => {
+test('queue expiry: a waiting delivery, is removed on the day its event expires and not earlier', async () => {
   const kept = [await queue(90, 90), await queue(2, 2), await queue(1, 1), await queue(0, 1)]
   for (const [agoDays, eventDays] of [
     [91, 90],
@@ -54,14 +54,14 @@ test('what waits goes with the day of its event, however long it could have wait
   expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 0, hasMore: false })
 })
 
-test('what is being sent is left alone until its lease has ended', async () => {
+test('queue expiry: a delivery under a lease, is kept until the lease ends', async () => {
   await queue(3, 1, { lease: 'ended', leasedUntil: '-infinity' })
   const sent = await queue(3, 1, { lease: 'live', leasedUntil: 'infinity' })
   expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: false })
   expect(await queuedIds()).toEqual([sent])
 })
 
-test('a row that somebody holds is passed by', async () => {
+test('queue expiry: a locked row, is skipped', async () => {
   const held = await queue(3, 1)
   await queue(3, 1)
   const client = await lab.pool.connect()
@@ -76,7 +76,7 @@ test('a row that somebody holds is passed by', async () => {
   expect(await queuedIds()).toEqual([held])
 })
 
-test('a long queue is walked in bounded steps, and its end is reached behind what stays', async () => {
+test('queue expiry: a long queue, is examined to its end in bounded steps', async () => {
   await pile(tenantId, 7_000, nowMs - 80 * dayMs, dayAfter(nowMs, 10))
   await pile(tenantId, 5_500, nowMs - 70 * dayMs, '2031-05-06')
   const expiry = createQueueExpiry()

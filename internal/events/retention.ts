@@ -11,8 +11,8 @@ export interface QueueExpiry {
 const examinedMax = 5_000
 const dayMs = 86_400_000
 
-// Ids are in the order of receipt, which is not that of expiry: so it walks the old part of the queue by its key. Deliveries in progress
-// and locked rows are left to the next walk. Safe to repeat.
+// Ids sort by receipt and not by expiry, so it scans the old part of the queue by its key. Deliveries in progress and locked rows are
+// left to the next scan. Safe to repeat.
 const expireText = `
 WITH seen AS MATERIALIZED (
   SELECT event_id, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
@@ -26,8 +26,8 @@ WITH seen AS MATERIALIZED (
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
 /**
- * Makes a walk over the queue that starts again once it has examined all. Deliveries of suspended callbacks and tenants wait as long as
- * their events are kept, and no longer.
+ * Creates a scan of the queue that begins again after its end. Deliveries of suspended callbacks and tenants wait as long as their
+ * events are kept.
  */
 export function createQueueExpiry(): QueueExpiry {
   let after = ''
@@ -37,7 +37,7 @@ export function createQueueExpiry(): QueueExpiry {
         name: 'expire_queued',
         text: expireText,
         rowMode: 'array',
-        // Whatever expires today came in before today.
+        // Events that expire today were received before today.
         values: [after, lowestIdOf(nowMs - dayMs), lastExpiredDay(nowMs)],
       })
       const [removed = 0, seen = 0, last = null] = rows[0] ?? []

@@ -12,7 +12,7 @@ export interface PausedForwarding {
   readonly tenants: ReadonlySet<string>
 }
 
-/** Shortest time between two probes that were not sent. */
+/** Time between two probes of which the first was not sent. */
 const probeAgainMs = 1_000
 const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
 const closed = sql`'-infinity'`
@@ -20,7 +20,7 @@ const closed = sql`'-infinity'`
 // The statements below change one row by its key, which a claim locks for moments at most.
 
 /**
- * Stops the deliveries of a tenant, whose events are still accepted and wait. Safe to repeat: the first cause stands.
+ * Suspends the deliveries of a tenant; its events are still accepted and wait. Safe to repeat: the first cause stands.
  * @returns whether this call suspended it
  */
 export async function suspendCallback(
@@ -117,8 +117,7 @@ export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void
 
 /**
  * SQL that wakes tenant queues, for a WITH after the rows that are due. Rows are locked in the order of their ids against deadlocks.
- * A tenant queue that is due already, and was not found empty at its last look, is neither locked nor written: busy tenants have no
- * hot row.
+ * A tenant queue that is already due, and was not empty at its last check, is neither locked nor written: busy tenants have no hot row.
  * @param condition what follows `tenant_id`, such as `= ANY($1::text[])`; never a value from outside
  */
 export function wakeTenantQueuesText(condition: string): string {
@@ -127,12 +126,12 @@ export function wakeTenantQueuesText(condition: string): string {
     ORDER BY tenant_id FOR UPDATE))`
 }
 
-/** A look that may have missed rows is followed by another within 5 s; rows due for longer were missed by all looks. */
+/** A check that may have missed rows is followed by another within 5 s; a row due for longer was missed by all checks. */
 const graceMs = 8_000
 const sweptMax = 100_000
 
 // Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and one for each row whose lease
-// ended recently. Queues of suspended tenants and callbacks are looked at seldom on purpose.
+// ended recently. Queues of suspended tenants and callbacks are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
@@ -182,7 +181,7 @@ export async function hasDueRetries(
   return (rows[0]?.[0] ?? 0) >= count
 }
 
-/** Deliveries that wait and could be made: without suspended callbacks, open breakers and paused tenants. */
+/** Depth of the queue, without suspended callbacks, open breakers and paused tenants. */
 export interface QueueDepth {
   /** Due deliveries: counted up to 10 000, estimated beyond. */
   readonly dueCount: number

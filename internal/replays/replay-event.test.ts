@@ -45,8 +45,8 @@ const enable = (tenantId: string, stage: string) =>
     [tenantId, stage],
   )
 
-describe('replaying one event', () => {
-  test('of the cycle that was seen: forty such at once, and any later, begin one cycle', async () => {
+describe('replayEvent', () => {
+  test('replay of an event: 40 concurrent calls for one cycle, and later ones, begin one cycle', async () => {
     const { tenant, id } = await ended('processed')
     const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', cycle: 1 }, Date.now())
     const results = await Promise.all(Array.from({ length: 40 }, seen))
@@ -73,7 +73,7 @@ describe('replaying one event', () => {
     },
   )
 
-  test('is found without news, by the poll', async () => {
+  test('replay of an event: without a notification, is found by polling', async () => {
     const { id } = await ended('processed')
     await lab.pool.query(
       "INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
@@ -84,7 +84,7 @@ describe('replaying one event', () => {
     await stop()
   })
 
-  test('forty at once queue it once', async () => {
+  test('replay of an event: 40 concurrent calls, queue it once', async () => {
     const { tenant, id } = await ended('processed')
     const results = await Promise.all(Array.from({ length: 40 }, () => replay(id)))
     expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
@@ -97,7 +97,7 @@ describe('replaying one event', () => {
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 
-  test('waits among the retries, so that it takes no turn of what is new', async () => {
+  test('replay of an event: waits among the retries', async () => {
     const { id } = await ended('processed')
     await replay(id)
     expect(await lab.value('SELECT is_retry AND due_at <= now() AND attempts = 0 FROM deliveries_due')).toBe(
@@ -105,7 +105,7 @@ describe('replaying one event', () => {
     )
   })
 
-  test('that is only verified waits for its provider to be enabled', async () => {
+  test('replay of an event: verified, is refused until its provider is enabled', async () => {
     const { tenant, id } = await ended('verified')
     expect(await replay(id)).toEqual({ kind: 'not_enabled' })
     await enable(tenant.id, 'verify')
@@ -115,7 +115,7 @@ describe('replaying one event', () => {
     expect(await replay(id)).toMatchObject({ kind: 'queued' })
   })
 
-  test('is refused where nothing is left to send, or nothing to be found', async () => {
+  test('replay of an event: payload expired or event unknown, is refused', async () => {
     const { tenant, id } = await ended('processed')
     const stranger = await lab.addTenant()
     expect(await replay(id, { tenantId: stranger.id })).toEqual({ kind: 'not_found' })
@@ -135,13 +135,13 @@ describe('replaying one event', () => {
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(0)
   })
 
-  test('of a day that has no partitions any more is not found', async () => {
+  test('replay of an event: day without partitions, is not found', async () => {
     const longAgo = createEventId(Date.now() - 80 * dayMs, 90)
     expect(dayAfter(Date.now(), 0) < dayAfter(Date.now() - 80 * dayMs, 90)).toBe(true)
     expect(await replay(longAgo)).toEqual({ kind: 'not_found' })
   })
 
-  test('that is under way, also while a worker holds it, is left alone', async () => {
+  test('replay of an event: delivery in progress, is already queued', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     if (id === undefined) throw new Error('no event')

@@ -81,8 +81,8 @@ const queuedIds = async () =>
     ({ id }) => id,
   )
 
-describe('a replay of a filter', () => {
-  test('queues what is meant once, oldest first, and says what it did', async () => {
+describe('replay jobs', () => {
+  test('replay job: matching events, are queued once, oldest first, with counts', async () => {
     const ids = await failed(1_100)
     await lab.accept(tenantId, 3, { type: 'order.paid' })
     const others = await failed(5, (await lab.addTenant()).id)
@@ -109,7 +109,7 @@ describe('a replay of a filter', () => {
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
   })
 
-  test('of all states skips what is on its way and what is left of nothing, by cause', async () => {
+  test('replay job: all states, skips accepted events and expired payloads, counted by cause', async () => {
     const ids = await failed(10)
     await lab.accept(tenantId, 4)
     await lab.pool.query('DELETE FROM event_payloads WHERE event_id = ANY($1)', [ids.slice(0, 3)])
@@ -123,7 +123,7 @@ describe('a replay of a filter', () => {
     })
   })
 
-  test('of given ids leaves out those that are another tenant’s', async () => {
+  test('replay job: ids, skips those of other tenants', async () => {
     const ids = await failed(6)
     const others = await failed(2, (await lab.addTenant()).id)
     await started({ filter: { tenantId, fromMs: 0, ids: [...ids.slice(0, 4), ...others] } })
@@ -131,7 +131,7 @@ describe('a replay of a filter', () => {
     expect(await queuedIds()).toEqual(ids.slice(0, 4))
   })
 
-  test('covers what was received before its start only', async () => {
+  test('replay job: covers events received before its start only', async () => {
     const ids = await failed(3)
     await started({ filter: { tenantId, fromMs: 0, toMs: Date.now() + hourMs } })
     for (let nth = 0; nth < 3; nth += 1)
@@ -141,7 +141,7 @@ describe('a replay of a filter', () => {
     expect(await queuedIds()).toEqual(ids)
   })
 
-  test('by several workers at once queues each event once', async () => {
+  test('replay job: concurrent workers, queue each event once', async () => {
     const ids = await failed(1_200)
     const first = await started()
     const second = await started({ idempotencyKey: 'another' })
@@ -157,7 +157,7 @@ describe('a replay of a filter', () => {
     expect(await lab.value('SELECT max(cycle) FROM events')).toBe(2)
   })
 
-  test('that is cut short in a step goes on as if that had never been', async () => {
+  test('replay job: an aborted step, is repeated without effect', async () => {
     const ids = await failed(700)
     const job = await started()
     await lab.pool.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -178,7 +178,7 @@ describe('a replay of a filter', () => {
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'completed', queuedCount: 700 })
   })
 
-  test('that fails ten times in a row has failed, and holds up no other', async () => {
+  test('replay job: ten failed steps in a row, fails without blocking others', async () => {
     await failed(5)
     const bad = await started()
     const good = await started({ idempotencyKey: 'another', filter: { ...anHour(), fromMs: 5 } })
@@ -196,7 +196,7 @@ describe('a replay of a filter', () => {
     expect(await readReplay(pool, { id: good.id })).toMatchObject({ queuedCount: 5 })
   })
 
-  test('keeps to its rate', async () => {
+  test('replay job: keeps to its rate', async () => {
     await failed(30)
     await started({ ratePerSecond: 4 })
     await stepReplay(pool, Date.now())
@@ -214,7 +214,7 @@ describe('a replay of a filter', () => {
     expect(steps).toBeLessThanOrEqual(3)
   })
 
-  test('stands still while its tenant has enough to deliver', async () => {
+  test('replay job: its tenant has 1 000 due retries, waits', async () => {
     await failed(5)
     const job = await started()
     const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, is_retry)
@@ -227,7 +227,7 @@ describe('a replay of a filter', () => {
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ isWaiting: false, queuedCount: 5 })
   })
 
-  test('ends when it is cancelled, and leaves an audit row for it', async () => {
+  test('replay job: cancelled, ends with an audit row', async () => {
     await failed(700)
     const job = await started()
     await stepReplay(pool, Date.now())
@@ -246,14 +246,14 @@ describe('a replay of a filter', () => {
     ])
   })
 
-  test('that has not ended after a week has failed', async () => {
+  test('replay job: not ended after a week, fails', async () => {
     const job = await started()
     await lab.pool.query("UPDATE replays SET created_at = now() - interval '8 days'")
     await stepReplay(pool, Date.now())
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'failed', failedCause: 'too_old' })
   })
 
-  test('is worked off by a process beside what is new, which does not wait for it', async () => {
+  test('replay job: new events meanwhile, do not wait for it', async () => {
     const receiver = startReceiver()
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await failed(400, tenant.id)
@@ -281,8 +281,8 @@ describe('a replay of a filter', () => {
   })
 })
 
-describe('starting a replay', () => {
-  test('again gives the same one, and another one under its key is refused', async () => {
+describe('startReplay', () => {
+  test('start of a replay: same key, returns the same job; other contents are refused', async () => {
     const filter = anHour()
     const job = await started({ filter })
     const repeats = await Promise.all(Array.from({ length: 10 }, () => start({ filter })))
@@ -296,7 +296,7 @@ describe('starting a replay', () => {
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(2)
   })
 
-  test('is bounded for a tenant and in all', async () => {
+  test('start of a replay: bounds per tenant and in all, are enforced', async () => {
     const many = await Promise.all(
       Array.from({ length: 6 }, (_none, nth) => start({ idempotencyKey: `k${nth}` })),
     )
@@ -310,7 +310,7 @@ describe('starting a replay', () => {
     expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
   })
 
-  test('is not held up by those that wait for their tenant, and leaves the platform some places', async () => {
+  test('start of a replay: waiting jobs do not count, and some places are kept for the platform', async () => {
     const ofAnother = async (isByTenant: boolean) =>
       start({ filter: { ...anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
     const refused = { kind: 'too_many', whose: 'all', max: 15 } as const
@@ -331,19 +331,19 @@ describe('starting a replay', () => {
     ['a long name', { by: 'x'.repeat(201) }],
     ['an end before its beginning', { filter: { fromMs: 2, toMs: 1 } }],
     ['no ids', { filter: { fromMs: 0, ids: [] } }],
-  ])('with %s is refused', async (_what, fields) => {
+  ])('start of a replay: %s, is refused', async (_what, fields) => {
     expect(await start(fields)).toMatchObject({ kind: 'invalid' })
     expect(await lab.value('SELECT count(*) FROM replays')).toBe(0)
   })
 
-  test('of a tenant that is not there is refused', async () => {
+  test('start of a replay: unknown tenant, is refused', async () => {
     await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenantId])
     expect(await start()).toEqual({ kind: 'unknown_tenant' })
   })
 })
 
-describe('what is shown of replays', () => {
-  test('a preview counts, and shows the first and the last', async () => {
+describe('previewReplay and listReplays', () => {
+  test('replay preview: counts, and returns the first events and the newest', async () => {
     const ids = await failed(60)
     await lab.accept(tenantId, 2)
     const preview = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
@@ -354,7 +354,7 @@ describe('what is shown of replays', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(2)
   })
 
-  test('a preview of more than ten thousand says that there are more', async () => {
+  test('replay preview: over 10 000 events, is a lower bound', async () => {
     const [one] = await failed(1)
     await lab.pool.query(
       `INSERT INTO events SELECT substr(id, 1, 21) || lpad(to_hex(n), 9, '0'), expires_on, tenant_id, provider, source_event_id || n, raw_type,
@@ -366,7 +366,7 @@ describe('what is shown of replays', () => {
     expect(count).toEqual({ count: 10_000, isExact: false })
   })
 
-  test('a list is paged, newest first, and a tenant sees its own', async () => {
+  test('list of replays: is paged, newest first, within the tenant', async () => {
     const mine = [await started(), await started({ idempotencyKey: 'b', filter: { ...anHour(), fromMs: 1 } })]
     const other = (await lab.addTenant()).id
     const others = await started({ filter: { ...anHour(), tenantId: other } })
