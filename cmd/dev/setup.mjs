@@ -163,12 +163,12 @@ function chooseTests(folder, args, isAllowed = () => true) {
   return { flags, files: files.map((path) => `./${path}`) }
 }
 
-/** Measures records, or what the first argument names: `webhooks`, or `events`, lists and retention with many of them. */
+/** Measures records, or what the first argument names (CONTRIBUTING.md). */
 async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
   const [first, ...others] = args
-  return first === 'webhooks' || first === 'events'
+  return ['webhooks', 'events', 'queue'].includes(first)
     ? run(bun, [`test/bench/${first}.main.ts`, ...others])
     : run(bun, ['test/bench/main.ts', ...args])
 }

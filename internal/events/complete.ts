@@ -40,7 +40,8 @@ export interface Completion {
   readonly ending: Ending
 }
 
-// Hot: `npm run bench -- webhooks`. One statement and commit for queue row, attempt and event, so that a crash leaves no half of them.
+// Hot: `npm run bench -- webhooks`. One commit for queue row, attempt and event. One statement: as short ones, pipelined in one
+// transaction, a completion took 3 % more processor time per event at 200 rows and 33 % at 20 (`npm run bench -- queue`, 2026-11).
 //   ours        rows that are still ours by lease, cycle, claims and attempts: a late worker's end writes nothing. Only their owner
 //               locks them, so batches of several processes do not wait for each other
 //   closed      events, each found as the first one from its id on, which only the primary key serves
