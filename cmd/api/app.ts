@@ -1,5 +1,5 @@
 import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
+import { type CommonConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { startStats } from '#cmd/serving/stats.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -31,7 +31,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
-import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts'
+import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
@@ -40,13 +40,9 @@ import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts
 import { startUsage, type Usage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
-export type ApiConfig = Pick<
-  Config<'api'>,
-  'apiPort' | 'opsPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
-> &
+export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'> &
   IntakeConfig &
-  BindConfig & {
-    readonly keyRing: KeyRing
+  CommonConfig & {
     /** Time for which new calls are accepted after shutdown began; default 0. */
     readonly shutdownDelaySeconds?: number
   }

@@ -2,10 +2,11 @@ import { withRecordEvents } from '#cmd/api/telemetry.ts'
 import { startUsage } from '#cmd/api/usage.ts'
 import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
+import { type CommonConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
+import type { ServingPorts } from '#cmd/serving/run.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { startQueueStats, startStats } from '#cmd/serving/stats.ts'
-import { type DatabaseSettings, openStores, type RedisSettings } from '#cmd/serving/stores.ts'
+import { openStores } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -13,25 +14,15 @@ import type { Config } from '#internal/config/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
-import type { KeyRing } from '#internal/tenants/index.ts'
 import { openBackofficePort } from './port.ts'
 
 /** Configuration of the back office. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
-  'backofficePort' | 'opsPort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
+  'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
 > &
-  DatabaseSettings &
-  RedisSettings &
   ClusterConfig &
-  BindConfig & { readonly keyRing: KeyRing }
-
-/** A running back office. */
-export interface RunningBackoffice {
-  /** Actual ports, also where the configured ones are 0. */
-  readonly port: number
-  readonly opsPort: number
-}
+  CommonConfig
 
 const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, queryTimeoutMs: 5_000 }
 const drainMs = 2_000
@@ -40,7 +31,7 @@ const drainMs = 2_000
  * Starts the back office in order: ops port, stores, queue statistics, tenants, API server, port. Queue statistics are served here and
  * not by forwarders because forwarders are scaled by them, down to none.
  */
-export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<RunningBackoffice> {
+export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host
   const ops = await openOpsPort(host, { ...config, check: 'backoffice', reason: 'not started yet' })
   await watchOutgoingCalls(host, ops.ownUrl)

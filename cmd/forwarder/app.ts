@@ -1,39 +1,28 @@
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
+import { type CommonConfig, openOpsPort } from '#cmd/serving/ops.ts'
+import type { ServingPorts } from '#cmd/serving/run.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { startStats } from '#cmd/serving/stats.ts'
-import { openStores, type RedisSettings } from '#cmd/serving/stores.ts'
+import { openStores } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
-import type { Config } from '#internal/config/index.ts'
-import type { KeyRing } from '#internal/tenants/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
 import { startReplays } from './replays.ts'
 import { startPartitionsAhead, startRetention } from './retention.ts'
 
 /** Settings of the forwarder. */
-export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort'> &
-  RedisSettings &
-  DeliveriesConfig &
-  BindConfig & { readonly keyRing: KeyRing }
-
-/** A running forwarder. */
-export interface RunningForwarder {
-  /** Actual ops port, also if the configured one is 0. */
-  readonly opsPort: number
-}
+export type ForwarderConfig = DeliveriesConfig & CommonConfig
 
 /** Pool of directory and settings. Deliveries have their own. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
 /** Starts the forwarder: ops port, stores, tenants, retention, deliveries, replays. It has no public port. */
-export async function startForwarder(host: Host, config: ForwarderConfig): Promise<RunningForwarder> {
+export async function startForwarder(host: Host, config: ForwarderConfig): Promise<ServingPorts> {
   const ops = await openOpsPort(host, { ...config, check: 'deliveries', reason: 'not started yet' })
   const { pool, redis } = await openStores(host, config, stores)
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })
   const ring = await openKeyRing(host, { pool, directory, keyRing: config.keyRing })
-  // Deliveries continue by polling without Redis, so readiness does not depend on it.
   await startPartitionsAhead(host, pool)
   await startRetention(host, config)
   const stats = await startStats(host, pool)

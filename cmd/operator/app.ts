@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
+import { type CommonConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
+import type { ServingPorts } from '#cmd/serving/run.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
-import { type DatabaseSettings, openStores, type RedisSettings, type Stores } from '#cmd/serving/stores.ts'
+import { openStores, type Stores } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -21,7 +22,6 @@ import type { Metrics } from '#internal/telemetry/index.ts'
 import {
   fenceName,
   findWriterFence,
-  type KeyRing,
   leadTenants,
   startClusterSource,
   type TenantParts,
@@ -32,7 +32,6 @@ import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
 /** Settings of the operator. */
 export type OperatorConfig = Pick<
   Config<'operator'>,
-  | 'opsPort'
   | 'callbackCidrsMax'
   | 'callbackPorts'
   | 'publicUrl'
@@ -40,16 +39,8 @@ export type OperatorConfig = Pick<
   | 'operatorSecretsClusterWide'
   | 'keyRingReplacesLost'
 > &
-  DatabaseSettings &
-  RedisSettings &
   ClusterConfig &
-  BindConfig & { readonly keyRing: KeyRing }
-
-/** A running operator. */
-export interface RunningOperator {
-  /** Actual port, also if 0 was configured. */
-  readonly opsPort: number
-}
+  CommonConfig
 
 /** Name of the Lease, in the operator's own namespace. */
 const leaseName = 'latchkey-operator'
@@ -59,7 +50,7 @@ const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryT
 const stopMsMax = 15_000
 
 /** Starts the operator: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
-export async function startOperator(host: Host, config: OperatorConfig): Promise<RunningOperator> {
+export async function startOperator(host: Host, config: OperatorConfig): Promise<ServingPorts> {
   const { log, metrics, health } = host
   const ops = await openOpsPort(host, { ...config, check: 'operator', reason: 'not started yet' })
   await watchOutgoingCalls(host, ops.ownUrl)

@@ -1,10 +1,17 @@
 import type { Config } from '#internal/config/index.ts'
 import { createOpsServer, listen } from '#internal/http/index.ts'
+import type { KeyRing } from '#internal/tenants/index.ts'
 import { openLoop } from './loop.ts'
+import type { DatabaseSettings, RedisSettings } from './stores.ts'
 import type { Host } from './telemetry.ts'
 
 /** Listen addresses. Default: all interfaces. */
 export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
+
+/** Settings of every process: stores, key ring, listen addresses. */
+export type CommonConfig = DatabaseSettings &
+  RedisSettings &
+  BindConfig & { readonly opsPort: number; readonly keyRing: KeyRing }
 
 /** Options of `openOpsPort`. */
 export interface OpsPortOptions extends BindConfig {

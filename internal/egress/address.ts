@@ -71,22 +71,25 @@ function groupsOf(text: string): number[] {
   return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
 }
 
+/** Purposes of address blocks, as refusals name them. */
+export const blockNames = {
+  public: 'a public address',
+  unspecified: 'no particular address',
+  loopback: 'a loopback address',
+  private: 'a private address',
+  shared: "an address of a carrier's shared space",
+  link_local: 'a link-local address',
+  metadata: "an address of a cloud's metadata service",
+  multicast: 'a multicast address',
+  documentation: 'an address kept for documentation',
+  benchmarking: 'an address kept for benchmarks',
+  site_local: 'a site-local address',
+  embedded_ipv4: 'an IPv6 address that holds an IPv4 address',
+  reserved: 'a reserved address',
+  not_an_address: 'something that is no address',
+}
 /** Purpose of an address block; a closed set. Every block except `public` is refused unless listed. */
-export type AddressBlock =
-  | 'public'
-  | 'unspecified'
-  | 'loopback'
-  | 'private'
-  | 'shared'
-  | 'link_local'
-  | 'metadata'
-  | 'multicast'
-  | 'documentation'
-  | 'benchmarking'
-  | 'site_local'
-  | 'embedded_ipv4'
-  | 'reserved'
-  | 'not_an_address'
+export type AddressBlock = keyof typeof blockNames
 
 /** Result of an address check. `listed`: in the tenant's list and in the platform's. `isPublic`: allowed without being listed. */
 export type AddressVerdict =
@@ -137,7 +140,9 @@ const tunnel6to4 = cidrsOf(['2002::/16'])
 const teredo = cidrsOf(['2001::/32'])
 
 /** Blocks refused even if listed: no callback lives there, and metadata services would leak platform credentials. */
-const never: ReadonlySet<AddressBlock> = new Set(['unspecified', 'link_local', 'metadata', 'multicast'])
+export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set([
+  ...(['unspecified', 'link_local', 'metadata', 'multicast', 'not_an_address'] as const),
+])
 
 /** Classifies an address, ignoring any IPv4 address embedded in it. */
 export function blockOf(address: Address): AddressBlock {
@@ -168,7 +173,7 @@ export function isNeverPublic(text: string): boolean {
 
 function validate(address: Address, lists: AddressLists): AddressVerdict {
   const block = blockOf(address)
-  if (never.has(block)) return { kind: 'refused', block }
+  if (blocksNeverCalled.has(block)) return { kind: 'refused', block }
   const listed = isIn(cidrsOf(lists.allowedCIDRs), address) && isIn(cidrsOf(lists.cidrsMax), address)
   if (block !== 'public' && !listed) return { kind: 'refused', block }
   const allowed = { kind: 'allowed', listed, isPublic: block === 'public' } as const

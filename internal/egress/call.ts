@@ -2,9 +2,10 @@ import { within } from '#internal/base/index.ts'
 import { type CallbackBounds, checkCallbackUrl, validateAddresses } from './callback-url.ts'
 import { Connections, parseEgressProxy } from './connections.ts'
 import {
-  type AnswerHeaders,
+  type Answered,
   type CallContent,
   type CallFailureCause,
+  callFailures,
   type ExchangeFailed,
   exchange,
 } from './exchange.ts'
@@ -16,15 +17,8 @@ export interface OutboundCall extends CallContent {
   readonly allowedCIDRs: readonly string[]
 }
 
-/** The callback answered, with any status. A redirect is an answer too and is never followed. */
-export interface CallAnswered {
-  readonly kind: 'answered'
-  readonly status: number
-  readonly headers: AnswerHeaders
-  /** First `answerBytesMax` bytes of the body; invalid UTF-8 becomes U+FFFD. */
-  readonly answer: string
-  /** Whether the body went on after `answer`. */
-  readonly answerCut: boolean
+/** The callback answered. */
+export interface CallAnswered extends Answered {
   readonly durationMs: number
 }
 
@@ -82,7 +76,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const failed = (cause: CallFailureCause, detail: string): CallResult => ({
       ...{ kind: 'failed', cause, detail, durationMs: performance.now() - startedAtMs },
     })
-    if (call.signal?.aborted) return failed('aborted', details.aborted)
+    if (call.signal?.aborted) return failed('aborted', callFailures.aborted)
     const checked = check(call.url)
     if (checked.kind === 'refused') return failed('url_refused', `The callback’s URL ${checked.message}.`)
     const { url } = checked
@@ -200,21 +194,7 @@ async function lookedUp(lookup: Resolve, name: string): Promise<Resolved> {
 
 function detailOf({ cause, code, status }: ExchangeFailed): string {
   const began = status === undefined ? '' : ` An answer with status ${status} had begun.`
-  return `${details[cause]}${code === undefined ? '' : ` (${code})`}${began}`
-}
-
-const details: Readonly<Record<CallFailureCause, string>> = {
-  url_refused: 'The form of the callback’s URL is not accepted.',
-  dns_failed: 'The callback’s name could not be resolved.',
-  address_refused: 'The callback’s address must not be called.',
-  connect_failed: 'The callback did not accept the connection.',
-  connect_timeout: 'The callback did not accept the connection in time.',
-  tls_failed: 'The callback’s certificate is invalid, or the TLS handshake failed.',
-  timeout: 'The callback did not answer in time.',
-  reset: 'The connection ended before the answer did.',
-  protocol_error: 'The answer was not HTTP/1.1, or its head was over 16 KiB.',
-  proxy_failed: 'The platform’s egress proxy did not open the connection.',
-  aborted: 'The platform ended the call.',
+  return `${callFailures[cause]}${code === undefined ? '' : ` (${code})`}${began}`
 }
 
 const dnsDetails: Readonly<Record<(Resolved & { kind: 'failed' })['cause'], string>> = {

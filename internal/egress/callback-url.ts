@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { type AddressBlock, checkAddress, isNeverPublic } from './address.ts'
+import { type AddressBlock, blockNames, blocksNeverCalled, checkAddress, isNeverPublic } from './address.ts'
 
 /** Parsed callback URL. */
 export interface CallbackUrl {
@@ -107,7 +107,7 @@ export function validateAddresses(
 ): RefusedCallback | undefined {
   for (const address of addresses) {
     const verdict = checkAddress(address, rules)
-    if (verdict.kind === 'refused') return refused('address', messages[verdict.block])
+    if (verdict.kind === 'refused') return refusedAddress(verdict.block)
     if (scheme === 'http' && !verdict.listed) return httpNotListed
     if (!verdict.isPublic && !isListedPort(port, rules)) return portNotListed(port)
   }
@@ -160,24 +160,10 @@ const httpNotListed = refused(
   'must be https, unless allowedCIDRs, within what the platform permits, lists every address that it has',
 )
 
-const unlisted = (what: string) =>
-  `leads to ${what}: list its network in allowedCIDRs, within what the platform permits, or use a public address`
-const neverCalled = (what: string) => `leads to ${what}, which is never called: use another address`
-
-/** Messages for tenants. They name the kind of address, never the address: tenants must not resolve internal names through us. */
-const messages: Readonly<Record<AddressBlock, string>> = {
-  public: 'leads to a public address',
-  unspecified: neverCalled('no particular address'),
-  loopback: unlisted('a loopback address'),
-  private: unlisted('a private address'),
-  shared: unlisted("an address of a carrier's shared space"),
-  link_local: neverCalled('a link-local address'),
-  metadata: neverCalled("an address of a cloud's metadata service"),
-  multicast: neverCalled('a multicast address'),
-  documentation: unlisted('an address kept for documentation'),
-  benchmarking: unlisted('an address kept for benchmarks'),
-  site_local: unlisted('a site-local address'),
-  embedded_ipv4: unlisted('an IPv6 address that holds an IPv4 address'),
-  reserved: unlisted('a reserved address'),
-  not_an_address: neverCalled('something that is no address'),
+/** Names the kind of address, never the address: tenants must not resolve internal names through us. */
+function refusedAddress(block: AddressBlock): RefusedCallback {
+  const advice = blocksNeverCalled.has(block)
+    ? ', which is never called: use another address'
+    : ': list its network in allowedCIDRs, within what the platform permits, or use a public address'
+  return refused('address', `leads to ${blockNames[block]}${advice}`)
 }

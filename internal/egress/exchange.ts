@@ -10,30 +10,24 @@ import {
 import { AnswerReader, encodeRequest, type RequestContent } from './http1.ts'
 
 /**
- * Reason why a call brought no answer; a closed set, used as a metric label.
- * - `url_refused`: the form of the URL is not accepted (scheme, credentials, port, length).
- * - `dns_failed`: the name has no address, or the resolver did not answer in time.
- * - `address_refused`: the URL leads to an address that this tenant may not call.
- * - `connect_failed`, `connect_timeout`: no TCP connection; no byte of the request was sent.
- * - `tls_failed`: certificate invalid for the name, or handshake failed; no byte of the request was sent.
- * - `timeout`: `timeoutMs` ended before the answer was whole, or before its first 16 KiB had arrived.
- * - `reset`: the connection ended before the answer did.
- * - `protocol_error`: the answer is not HTTP/1.1, or its head is over 16 KiB.
- * - `proxy_failed`: the egress proxy was unreachable or refused to connect.
- * - `aborted`: ended by the caller's signal.
+ * Reasons why a call brought no answer, with a sentence for the tenant. After `connect_failed`, `connect_timeout` and `tls_failed` no
+ * byte of the request was sent. `timeout` ends before the answer was whole, or before its first 16 KiB had arrived.
  */
-export type CallFailureCause =
-  | 'url_refused'
-  | 'dns_failed'
-  | 'address_refused'
-  | 'connect_failed'
-  | 'connect_timeout'
-  | 'tls_failed'
-  | 'timeout'
-  | 'reset'
-  | 'protocol_error'
-  | 'proxy_failed'
-  | 'aborted'
+export const callFailures = {
+  url_refused: 'The form of the callback’s URL is not accepted.',
+  dns_failed: 'The callback’s name could not be resolved.',
+  address_refused: 'The callback’s address must not be called.',
+  connect_failed: 'The callback did not accept the connection.',
+  connect_timeout: 'The callback did not accept the connection in time.',
+  tls_failed: 'The callback’s certificate is invalid, or the TLS handshake failed.',
+  timeout: 'The callback did not answer in time.',
+  reset: 'The connection ended before the answer did.',
+  protocol_error: 'The answer was not HTTP/1.1, or its head was over 16 KiB.',
+  proxy_failed: 'The platform’s egress proxy did not open the connection.',
+  aborted: 'The platform ended the call.',
+}
+/** Reason why a call brought no answer; a closed set, used as a metric label. */
+export type CallFailureCause = keyof typeof callFailures
 
 /** Answer headers that delivery interprets, as received; all others are dropped. */
 export interface AnswerHeaders {
@@ -65,16 +59,19 @@ export interface ValidatedCall {
   readonly connectMs: number
 }
 
+/** The callback answered, with any status. A redirect is an answer too and is never followed. */
+export interface Answered {
+  readonly kind: 'answered'
+  readonly status: number
+  readonly headers: AnswerHeaders
+  /** First `answerBytesMax` bytes of the body; invalid UTF-8 becomes U+FFFD. */
+  readonly answer: string
+  /** Whether the body went on after `answer`. */
+  readonly answerCut: boolean
+}
+
 /** Result of an exchange. */
-export type Exchanged =
-  | {
-      readonly kind: 'answered'
-      readonly status: number
-      readonly headers: AnswerHeaders
-      readonly answer: string
-      readonly answerCut: boolean
-    }
-  | ExchangeFailed
+export type Exchanged = Answered | ExchangeFailed
 
 /** No whole answer arrived. */
 export interface ExchangeFailed {
