@@ -86,9 +86,9 @@ export async function startDevTenants(host: Host, options: DevTenantsOptions): P
   passedAtMs = Date.now()
   directory.notify()
   await poll(() => isInForce() || undefined, { deadlineMs: inForceMsMax })
-  const live = await listLiveTenants(pool, source.uidPrefix, tenantsMax)
+  const live = await listLiveTenants(pool, tenantsMax)
   return {
-    inForce: live.filter(({ slug }) => slug !== null),
+    inForce: live.filter((each) => each.slug !== null && source.owns(each)),
     complaints: [
       ...source.problems().map(describeProblem),
       ...[...controller.conditions()].flatMap(describeNotReady),

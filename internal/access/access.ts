@@ -44,20 +44,8 @@ export type Visibility =
   | { readonly kind: 'tooMany'; readonly namespacesMax: number }
   | Unavailable
 
-/** Authentication and authorization of the back office. Methods do not throw. */
-export interface Access {
-  /** Accepts a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
-  authenticate(token: string): Promise<Authenticated>
-  /**
-   * Authorizes an action on a tenant, or on all tenants and data without one (`'all'`). With `named`, the object by which the tenant
-   * was found, the answer is cached for that object alone, so that response times do not reveal an object's owner.
-   */
-  may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission>
-  /** Authorizes lists: one review for the cluster, then one for each requested namespace (at most 50). */
-  visibleTenants(actor: Actor, namespaces?: readonly string[]): Promise<Visibility>
-  /** Returns whether the credential of a session is still valid: a key may have expired or lost its scope. From memory alone. */
-  stillCounts(actor: Actor): 'yes' | 'no' | 'unknown'
-}
+/** See `createAccess`. */
+export type Access = ReturnType<typeof createAccess>
 
 /** Observer of reviews, for metrics and the log. */
 export interface AccessObserver {
@@ -94,8 +82,8 @@ const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
 const retryAfterMs = 1_000
 
-/** Creates the access of a process. Caches reviews for at most 10 s. */
-export function createAccess(options: AccessOptions): Access {
+/** Creates authentication and authorization of the back office. Caches reviews for at most 10 s. Methods do not throw. */
+export function createAccess(options: AccessOptions) {
   const { clock } = options
   const tokens = new VerdictCache<TokenVerdict>({
     ...{ clock, msMax: rememberedMsMax, entriesMax: tokensRememberedMax, pendingMax },
@@ -107,20 +95,26 @@ export function createAccess(options: AccessOptions): Access {
   const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
     askAccess(options, verdicts, { user, action, place, named })
   return {
-    async authenticate(token) {
+    /** Accepts a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
+    async authenticate(token: string): Promise<Authenticated> {
       if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
       if (options.devToken !== undefined && isSame(token, options.devToken))
         return { kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null }
       if (token.startsWith('lk_')) return authenticateKey(options.directory, token)
       return authenticateToken(options, { tokens, proven }, token)
     },
-    may(actor, action, tenant, named) {
+    /**
+     * Authorizes an action on a tenant, or on all tenants and data without one (`'all'`). With `named`, the object by which the tenant
+     * was found, the answer is cached for that object alone, so that response times do not reveal an object's owner.
+     */
+    may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission> {
       if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
       if (actor.kind === 'tenantKey') return Promise.resolve(mayKey(options.directory, actor, action, tenant))
       if (tenant === 'all') return ask(actor, action, {})
       return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
     },
-    async visibleTenants(actor, namespaces = []) {
+    /** Authorizes lists: one review for the cluster, then one for each requested namespace (at most 50). */
+    async visibleTenants(actor: Actor, namespaces: readonly string[] = []): Promise<Visibility> {
       const named = [...new Set(namespaces)]
       if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
       if (actor.kind === 'devAdmin') return { kind: 'all' }
@@ -130,7 +124,8 @@ export function createAccess(options: AccessOptions): Access {
       if (everywhere.kind === 'unavailable') return everywhere
       return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
-    stillCounts(actor) {
+    /** Returns whether the credential of a session is still valid: a key may have expired or lost its scope. From memory alone. */
+    stillCounts(actor: Actor): 'yes' | 'no' | 'unknown' {
       if (actor.kind === 'user') return 'yes'
       if (actor.kind === 'devAdmin') return options.devToken === undefined ? 'no' : 'yes'
       if (!options.directory.hasSnapshot()) return 'unknown'

@@ -69,6 +69,11 @@ interface Held {
   renewedMs: number
 }
 
+const defaults = {
+  ...{ leaseMs: 15_000, renewMs: 10_000, retryMs: 2_000 },
+  ...{ timing: systemTiming, clock: systemClock },
+}
+
 type Renewal = 'renewed' | 'failed' | 'taken'
 
 /**
@@ -79,12 +84,7 @@ type Renewal = 'renewed' | 'failed' | 'taken'
 export class Election {
   /** The Lease's `holderIdentity`. */
   readonly identity: string
-  readonly #options: ElectionOptions
-  readonly #timing: Timing
-  readonly #clock: Clock
-  readonly #leaseMs: number
-  readonly #renewMs: number
-  readonly #retryMs: number
+  readonly #options: ElectionOptions & typeof defaults
   readonly #heartbeat: Heartbeat | undefined
   readonly #stopping = new AbortController()
   readonly #ended: Promise<void>
@@ -92,22 +92,19 @@ export class Election {
   #held: Held | undefined
 
   constructor(options: ElectionOptions) {
-    const { leaseMs = 15_000, renewMs = 10_000, retryMs = 2000 } = options
+    this.#options = { ...defaults, ...options }
+    const { leaseMs, renewMs, retryMs } = this.#options
     if (!(retryMs * 2 <= renewMs && renewMs < leaseMs))
       throw new RangeError('an election needs 2 × retryMs ≤ renewMs < leaseMs')
-    this.#options = options
     this.identity = `${options.host}_${randomToken(9)}`
-    this.#timing = options.timing ?? systemTiming
-    this.#clock = options.clock ?? systemClock
-    this.#leaseMs = leaseMs
-    this.#renewMs = renewMs
-    this.#retryMs = retryMs
     this.#heartbeat = options.health?.addHeartbeat(`election ${options.name}`, leaseMs + 2 * renewMs)
     this.#ended = this.#campaign()
   }
 
   isLeading(): boolean {
-    return this.#held !== undefined && this.#timing.now() < this.#held.renewedMs + this.#renewMs
+    return (
+      this.#held !== undefined && this.#options.timing.now() < this.#held.renewedMs + this.#options.renewMs
+    )
   }
 
   /** Stops the work, waits for it, then releases the lease. Idempotent; never rejects. */
@@ -123,14 +120,14 @@ export class Election {
       try {
         const stoppable = (cut: AbortSignal) =>
           this.#tryAcquire(AbortSignal.any([cut, this.#stopping.signal]))
-        this.#held = await this.#within(this.#renewMs / 2, stoppable, undefined)
+        this.#held = await this.#within(this.#options.renewMs / 2, stoppable, undefined)
       } catch (error) {
         this.#options.onEvent({ kind: 'trouble', error })
       }
       if (this.#held && this.#stopping.signal.aborted) await this.#release(this.#held)
       else if (this.#held) await this.#lead(this.#held)
       this.#held = undefined
-      await this.#timing.sleep(this.#pauseMs(), this.#stopping.signal)
+      await this.#options.timing.sleep(this.#pauseMs(), this.#stopping.signal)
     }
   }
 
@@ -139,13 +136,17 @@ export class Election {
     const { client, namespace, name, fenceFloor } = this.#options
     const found = await client.get(leases, { namespace, name }, signal)
     if (found.kind !== 'ok' && found.kind !== 'notFound') throw new KubeError('reading the lease', found)
-    const renewedMs = this.#timing.now()
-    const holding = { holder: this.identity, leaseMs: this.#leaseMs, wallMs: this.#clock.now() }
+    const renewedMs = this.#options.timing.now()
+    const holding = {
+      holder: this.identity,
+      leaseMs: this.#options.leaseMs,
+      wallMs: this.#options.clock.now(),
+    }
     if (found.kind === 'ok') {
       this.#seen = observe(this.#seen, found.value, renewedMs)
       // Still held from the last term, whose work has ended.
       const ours = found.value.spec?.holderIdentity === this.identity
-      if (!ours && freeInMs(this.#seen, renewedMs, this.#leaseMs) > 0) return undefined
+      if (!ours && freeInMs(this.#seen, renewedMs, this.#options.leaseMs) > 0) return undefined
     }
     const floor = (await fenceFloor?.()) ?? 0
     const before: Lease = found.kind === 'ok' ? found.value : { metadata: { namespace, name } }
@@ -193,11 +194,11 @@ export class Election {
   async #keep(held: Held, signal: AbortSignal): Promise<'deadline' | 'taken' | undefined> {
     while (!signal.aborted) {
       this.#heartbeat?.beat()
-      await this.#timing.sleep(Math.min(this.#retryMs, this.#leftMs(held)), signal)
+      await this.#options.timing.sleep(Math.min(this.#options.retryMs, this.#leftMs(held)), signal)
       if (signal.aborted) return undefined
       if (this.#leftMs(held) <= 0) return 'deadline'
       // Half of the time, so that after a dead connection there is time for another attempt.
-      const msMax = Math.min(this.#leftMs(held), this.#renewMs / 2)
+      const msMax = Math.min(this.#leftMs(held), this.#options.renewMs / 2)
       const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut), 'failed')
       if (renewal === 'taken') return 'taken'
     }
@@ -205,14 +206,14 @@ export class Election {
   }
 
   #leftMs(held: Held): number {
-    return held.renewedMs + this.#renewMs - this.#timing.now()
+    return held.renewedMs + this.#options.renewMs - this.#options.timing.now()
   }
 
   /** Aborts calls after `msMax` and resolves with `late`: a hanging call must not hide that the lease has expired. */
   async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>, late: T): Promise<T> {
     const over = new AbortController()
     const settled = new AbortController()
-    const cut = this.#timing.sleep(msMax, settled.signal).then(() => {
+    const cut = this.#options.timing.sleep(msMax, settled.signal).then(() => {
       over.abort()
       return late
     })
@@ -225,8 +226,8 @@ export class Election {
 
   async #renew(held: Held, signal: AbortSignal): Promise<Renewal> {
     const { client, namespace, name, onEvent } = this.#options
-    const startedMs = this.#timing.now()
-    const written = await client.replace(leases, renewed(held.lease, this.#clock.now()), signal)
+    const startedMs = this.#options.timing.now()
+    const written = await client.replace(leases, renewed(held.lease, this.#options.clock.now()), signal)
     if (written.kind === 'ok') {
       held.lease = written.value
       held.renewedMs = startedMs
@@ -253,7 +254,7 @@ export class Election {
   async #release(held: Held): Promise<void> {
     const leftMs = this.#leftMs(held)
     if (leftMs <= 0) return
-    const lease = released(held.lease, this.#clock.now())
+    const lease = released(held.lease, this.#options.clock.now())
     const { client } = this.#options
     const written = await this.#within(leftMs, (cut) => client.replace(leases, lease, cut), undefined)
     // Otherwise the next leader waits until the lease expires.
@@ -263,8 +264,8 @@ export class Election {
 
   /** Pause until the next attempt, or until the lease is free if that is sooner; with jitter, so that candidates do not collide. */
   #pauseMs(): number {
-    const freeMs = this.#seen ? freeInMs(this.#seen, this.#timing.now(), this.#leaseMs) : 0
-    const ms = freeMs > 0 ? Math.min(freeMs, this.#retryMs) : this.#retryMs
-    return ms + 0.1 * this.#retryMs * this.#timing.random()
+    const freeMs = this.#seen ? freeInMs(this.#seen, this.#options.timing.now(), this.#options.leaseMs) : 0
+    const ms = freeMs > 0 ? Math.min(freeMs, this.#options.retryMs) : this.#options.retryMs
+    return ms + 0.1 * this.#options.retryMs * this.#options.timing.random()
   }
 }

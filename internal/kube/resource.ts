@@ -7,7 +7,6 @@ export interface OwnerReference {
   readonly name: string
   readonly uid: string
   readonly controller?: boolean
-  readonly blockOwnerDeletion?: boolean
 }
 
 /** Metadata of an object. */

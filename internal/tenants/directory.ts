@@ -32,15 +32,13 @@ export interface DirectoryOptions {
 /** Backoff after failed reads, which bounds the delay once Postgres is available again. */
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
 const jitter = 0.1
+const bounds = { pollMs: 1_000, tenantsMax: 100_000, pageRows: 1_000 }
 /** Bound of a read, including the first one of 100 000 tenants. */
 const readMsMax = 60_000
 
 /** All tenants, slugs and key hashes in memory, so that no request has to query Postgres. Reads nothing before `start`. */
 export class Directory {
-  readonly #options: DirectoryOptions
-  readonly #pollMs: number
-  readonly #tenantsMax: number
-  readonly #pageRows: number
+  readonly #options: DirectoryOptions & typeof bounds
   #index: DirectoryIndex | undefined
   #version = 0
   #readAtMs = Number.NEGATIVE_INFINITY
@@ -51,10 +49,7 @@ export class Directory {
   readonly #firstRead = Promise.withResolvers<void>()
 
   constructor(options: DirectoryOptions) {
-    this.#options = options
-    this.#pollMs = options.pollMs ?? 1_000
-    this.#tenantsMax = options.tenantsMax ?? 100_000
-    this.#pageRows = options.pageRows ?? 1_000
+    this.#options = { ...bounds, ...options }
   }
 
   /** False until a complete snapshot was read: until then answer 503, never 403. */
@@ -114,7 +109,7 @@ export class Directory {
     return superviseLoop({
       name: 'tenant directory',
       // With its jitter at most pollMs.
-      intervalMs: this.#pollMs / (1 + jitter),
+      intervalMs: this.#options.pollMs / (1 + jitter),
       jitter,
       turnMsMax: readMsMax,
       backoff: failureWaits,
@@ -151,19 +146,19 @@ export class Directory {
   }
 
   #hasRoom(index: DirectoryIndex): boolean {
-    return index.tenantCount < this.#tenantsMax
+    return index.tenantCount < this.#options.tenantsMax
   }
 
   /** Pages are no consistent snapshot, so changes since `version` are applied before the new index is used. */
   async #readSnapshot(version: number, signal: AbortSignal): Promise<void> {
-    const index = new DirectoryIndex(this.#tenantsMax)
+    const index = new DirectoryIndex(this.#options.tenantsMax)
     let afterId = ''
     while (!index.overfull) {
       signal.throwIfAborted()
-      const rows = await listDirectoryPage(this.#options.pool, afterId, this.#pageRows)
+      const rows = await listDirectoryPage(this.#options.pool, afterId, this.#options.pageRows)
       for (const row of rows) index.put(row)
       afterId = rows.at(-1)?.id ?? afterId
-      if (rows.length < this.#pageRows) break
+      if (rows.length < this.#options.pageRows) break
     }
     await this.#readChanges(index, version, signal)
     this.#index = index
@@ -174,14 +169,14 @@ export class Directory {
     let cursor = { version: since + 1, id: '' }
     for (;;) {
       signal.throwIfAborted()
-      const rows = await listDirectoryChanges(this.#options.pool, cursor, this.#pageRows)
+      const rows = await listDirectoryChanges(this.#options.pool, cursor, this.#options.pageRows)
       for (const row of rows) index.put(row)
       const last = rows.at(-1)
       if (last !== undefined) {
         version = last.version
         cursor = { version, id: last.id }
       }
-      if (rows.length < this.#pageRows) break
+      if (rows.length < this.#options.pageRows) break
     }
     this.#version = version
     this.#reportOverflow(index)
@@ -190,7 +185,7 @@ export class Directory {
   #reportOverflow(index: DirectoryIndex): void {
     if (index.overfull && !this.#overfullLogged) {
       this.#options.log.error(
-        { tenantsMax: this.#tenantsMax },
+        { tenantsMax: this.#options.tenantsMax },
         'more tenants than tenantsMax: further ones are not served',
       )
     }

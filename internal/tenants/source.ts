@@ -64,13 +64,11 @@ export interface TenantSecrets {
  * and writes go to the resource.
  */
 export interface TenantSource {
-  /** Prefix of the uids that this source owns, so that two sources never remove each other's tenants. */
-  readonly uidPrefix: string
   /** Data of a tenant whose resource vanished without a deletion that this source could see. */
   readonly vanishedData: 'keep' | 'asPolicySays'
   /** Resumes a suspended callback when its URL changes; a cluster has an annotation for it. */
   readonly resumesMovedCallback: boolean
-  /** Whether a live row belongs to this source. */
+  /** Whether a live row belongs to this source, so that two sources never remove each other's tenants. */
   owns(live: { readonly uid: string }): boolean
   /** Resolves once everything readable has been read, or when the signal fires. */
   settled(signal: AbortSignal): Promise<void>

@@ -1,18 +1,4 @@
-import {
-  and,
-  asc,
-  eq,
-  getTableColumns,
-  inArray,
-  isNotNull,
-  isNull,
-  like,
-  lt,
-  lte,
-  ne,
-  or,
-  sql,
-} from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, isNotNull, isNull, lt, lte, ne, or, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
 import type { KeyRing, Sealed } from './key-ring.ts'
@@ -154,13 +140,12 @@ const liveColumns = { id, uid, namespace, name, slug }
 /** A tenant that is not deleted. */
 export type LiveTenant = Pick<typeof tenants.$inferSelect, keyof typeof liveColumns>
 
-/** Lists live tenants whose uid has this prefix, by uid. */
-export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: number): Promise<LiveTenant[]> {
-  const prefix = `${uidPrefix.replaceAll(/[\\%_]/g, '\\$&')}%`
+/** Lists live tenants by uid. */
+export async function listLiveTenants(pool: Pool, rowsMax: number): Promise<LiveTenant[]> {
   return await orm(pool)
     .select(liveColumns)
     .from(tenants)
-    .where(and(like(uid, prefix), isNull(deletedAtMs)))
+    .where(isNull(deletedAtMs))
     .orderBy(asc(uid))
     .limit(rowsMax)
 }

@@ -30,7 +30,6 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
   const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
   const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
   return {
-    uidPrefix: '',
     vanishedData: 'keep',
     resumesMovedCallback: false,
     owns: ({ uid }) => !uid.startsWith('folder:'),

@@ -59,7 +59,6 @@ interface FileState {
  * until it is fixed; while a file may hide unknown tenants, no absence counts as a deletion.
  */
 export class FolderSource implements TenantSource {
-  readonly uidPrefix = folderUidPrefix
   readonly vanishedData = 'asPolicySays'
   readonly resumesMovedCallback = true
   readonly #options: FolderSourceOptions

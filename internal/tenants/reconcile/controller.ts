@@ -213,7 +213,7 @@ export class TenantController {
   /** Queues live rows without a resource, such as after a finalizer was removed by force while no operator ran. */
   async #findVanished(queue: WorkQueue): Promise<void> {
     const { pool, source } = this.#options
-    for (const live of await listLiveTenants(pool, source.uidPrefix, rowsMax)) {
+    for (const live of await listLiveTenants(pool, rowsMax)) {
       if (!source.owns(live) || !source.isComplete(live.namespace)) continue
       if (source.tenant(live) === undefined) queue.add(objectKey(live))
     }

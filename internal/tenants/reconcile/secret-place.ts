@@ -76,10 +76,16 @@ function nameTaken(shown: string): PlaceRead {
   )
 }
 
-/** A requested rotation replaces the Secret, whether or not it was edited. */
+/** A requested rotation replaces the Secret, whether or not it was edited. A Secret without the hash counts as unedited. */
 function readGenerated(secret: SecretManifest): PlaceRead {
-  if (isRotationAsked(secret)) return { kind: 'generate', cause: 'rotation', secret }
-  return isEdited(secret) ? { kind: 'generate', cause: 'edited', secret } : { kind: 'found', secret }
+  const { annotations, values } = secret
+  const asked = annotations[rotateAnnotation]
+  if (asked !== undefined && asked !== annotations[rotatedAnnotation])
+    return { kind: 'generate', cause: 'rotation', secret }
+  const written = annotations[contentAnnotation]
+  if (written !== undefined && written !== contentHash(values))
+    return { kind: 'generate', cause: 'edited', secret }
+  return { kind: 'found', secret }
 }
 
 /** Removes one trailing newline, which editors and `echo` add. */
@@ -134,18 +140,6 @@ export function generatedSecret(
     cause,
     replaces: before?.version,
   }
-}
-
-/** Whether a rotation was requested and not done yet. */
-export function isRotationAsked({ annotations }: SecretManifest): boolean {
-  const asked = annotations[rotateAnnotation]
-  return asked !== undefined && asked !== annotations[rotatedAnnotation]
-}
-
-/** Whether Latchkey's entries were changed since they were written. A Secret without the hash counts as unedited. */
-export function isEdited({ annotations, values }: SecretManifest): boolean {
-  const written = annotations[contentAnnotation]
-  return written !== undefined && written !== contentHash(values)
 }
 
 /** Returns the end of the previous signing secret, if annotated. */
