@@ -85,7 +85,7 @@ test('runProcess: a signal during start-up closes what is open', async () => {
   expect(lines.some((line) => line.msg === 'process is up')).toBe(false)
 })
 
-describe('what is broken is logged, everything is closed, and the code is 1:', () => {
+describe('failures', () => {
   test.each([
     ['a start that fails', `await scope.open(part('a')); throw new Error('no')`, 'process could not start'],
     [
@@ -103,15 +103,18 @@ describe('what is broken is logged, everything is closed, and the code is 1:', (
       `await scope.open(part('a')); scope.stop(new Error('no'))`,
       'a part cannot go on',
     ],
-  ])('%s', async (_case, body, message) => {
-    const { code, lines } = await run(body).end()
-    expect(code).toBe(1)
-    expect(lines.find((line) => line.level === 'error')).toMatchObject({
-      msg: message,
-      cause: { message: 'no' },
-    })
-    expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['a', 'held'])
-  })
+  ])(
+    'runProcess: %s, is logged, all parts are closed and the exit code is 1',
+    async (_case, body, message) => {
+      const { code, lines } = await run(body).end()
+      expect(code).toBe(1)
+      expect(lines.find((line) => line.level === 'error')).toMatchObject({
+        msg: message,
+        cause: { message: 'no' },
+      })
+      expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['a', 'held'])
+    },
+  )
 })
 
 test('runProcess: prints only the message of an explained start-up failure', async () => {

@@ -87,16 +87,16 @@ describe.each(helms)('%s', (helm) => {
       Object.fromEntries(pods.map((pod) => [pod.owner, what(pod)]))
     const all = (value: unknown) => each(() => value)
 
-    test('pods have enableServiceLinks off', () => {
+    test('chart pods: have enableServiceLinks off', () => {
       expect(pods.length).toBeGreaterThan(5)
       expect(each(({ spec }) => spec.enableServiceLinks)).toEqual(all(false))
     })
 
-    test('pods meet the restricted Pod Security Standard', () => {
+    test('chart pods: meet the restricted Pod Security Standard', () => {
       expect(each(restrictedProblems)).toEqual(all([]))
     })
 
-    test('containers of Latchkey have a read-only root file system', () => {
+    test('chart pods: containers of Latchkey have a read-only root file system', () => {
       const ours = (pod: RenderedPod) =>
         pod.spec.containers
           .filter(({ name }) => name === 'latchkey')
@@ -105,7 +105,7 @@ describe.each(helms)('%s', (helm) => {
         expect(contexts).toEqual([expect.objectContaining({ readOnlyRootFilesystem: true })])
     })
 
-    test('only pods that call the API server have a service account token', () => {
+    test('chart pods: only those that call the API server have a service account token', () => {
       const tokens = pods.filter(({ spec }) => spec.automountServiceAccountToken !== false)
       const expected = [
         'Deployment latchkey-backoffice',
@@ -115,7 +115,7 @@ describe.each(helms)('%s', (helm) => {
       expect(tokens.map(({ owner }) => owner).toSorted()).toEqual(expected)
     })
 
-    test('containers have requests and a memory limit', () => {
+    test('chart pods: containers have requests and a memory limit', () => {
       for (const { spec } of pods) {
         for (const { resources } of spec.containers) {
           expect(Object.keys(resources?.requests ?? {})).toEqual(expect.arrayContaining(['cpu', 'memory']))
@@ -124,7 +124,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('long-running processes have startup, liveness and readiness probes', () => {
+    test('chart pods: long-running processes have startup, liveness and readiness probes', () => {
       const served = podsOf(objects.filter(({ kind }) => kind === 'Deployment'))
       expect(served.length).toBe(4)
       for (const { spec } of served) {
@@ -138,7 +138,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('long-running processes adapt garbage collection to their memory limit', () => {
+    test('chart pods: long-running processes adapt garbage collection to their memory limit', () => {
       const told = (kind: string) =>
         podsOf(objects.filter((object) => object.kind === kind)).map(
           ({ spec }) =>
@@ -149,7 +149,7 @@ describe.each(helms)('%s', (helm) => {
       expect(new Set(told('Job'))).toEqual(new Set([undefined]))
     })
 
-    test('the termination grace period covers the shutdown of the process', () => {
+    test('chart pods: termination grace period covers the shutdown of the process', () => {
       for (const { spec } of podsOf(objects.filter(({ kind }) => kind === 'Deployment'))) {
         const [container] = spec.containers
         const value = (name: string) => Number(container?.env?.find((each) => each.name === name)?.value ?? 0)
@@ -161,7 +161,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('Deployments with an autoscaler have no replicas field', () => {
+    test('chart pods: Deployments with an autoscaler have no replicas field', () => {
       const targets = objects.flatMap(
         ({ spec }) => (spec?.['scaleTargetRef'] as { name: string } | undefined) ?? [],
       )
@@ -173,7 +173,7 @@ describe.each(helms)('%s', (helm) => {
       for (const name of others) expect(deployments[name]?.spec).toHaveProperty('replicas')
     })
 
-    test('secrets are referenced, and appear in no argument', () => {
+    test('chart pods: secrets are referenced, and appear in no argument', () => {
       for (const { owner, spec } of pods.filter(({ spec }) => spec.containers[0]?.name === 'latchkey')) {
         for (const { args = [], env = [] } of spec.containers) {
           expect([owner, args.filter((arg) => /:\/\/.*@|^k1:/.test(arg))]).toEqual([owner, []])
@@ -185,7 +185,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('each process gets the settings that it uses, and no others', () => {
+    test('chart pods: each process gets the settings that it uses, and no others', () => {
       for (const { owner, spec } of pods) {
         const [container] = spec.containers
         const name = container?.args?.[0] as ProcessName
@@ -203,12 +203,12 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('every referenced service account exists', () => {
+    test('chart pods: every referenced service account exists', () => {
       const accounts = [...Object.keys(named(objects, 'ServiceAccount')), 'default', undefined]
       for (const { spec } of pods) expect(accounts).toContain(spec.serviceAccountName)
     })
 
-    test('selectors match the pods of their process, and no others', () => {
+    test('chart pods: selectors match the pods of their process, and no others', () => {
       for (const { kind, metadata, spec } of objects.filter((each) => selects(each) !== undefined)) {
         const selector = Object.entries(selects({ kind, metadata, spec } as Rendered) ?? {})
         const found = pods.filter(({ labels }) => selector.every(([name, value]) => labels[name] === value))
@@ -221,7 +221,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('every object has a namespace, and the labels of the release', () => {
+    test('chart objects: all have a namespace and the labels of the release', () => {
       for (const { kind, metadata } of objects.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])) {
         const isClusterWide = kind.startsWith('Cluster')
         expect([kind, metadata.namespace !== undefined]).toEqual([kind, !isClusterWide])

@@ -37,7 +37,7 @@ describe('chart', () => {
     ])
   })
 
-  test('only the operator, the cleanup Job and the backoffice have roles', async () => {
+  test('chart roles: only the operator, the cleanup Job and the back office have any', async () => {
     const objects = await render({ preset: 'production' })
     const subjects = objects.flatMap((each) => each.subjects ?? []).map(({ name }) => name)
     expect([...new Set(subjects)].toSorted()).toEqual([

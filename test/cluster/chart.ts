@@ -6,7 +6,7 @@ import { run, runProgram } from './program.ts'
 export const chartFolder: string = resolve(import.meta.dir, '../../charts/latchkey')
 /** Folder of the presets. */
 export const presetFolder: string = resolve(import.meta.dir, '../../config/presets')
-/** The presets. */
+/** Names of the presets. */
 export const presets = ['kind', 'small', 'production', 'namespaced'] as const
 /** Programs of Helm 4 and Helm 3. */
 export const helms = ['helm', 'helm3'] as const

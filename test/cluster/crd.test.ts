@@ -34,7 +34,7 @@ afterAll(async () => {
 const create = (part: SpecPart, query: Record<string, string> = dryRun) =>
   admin({ method: 'POST', path: tenants, query, body: tenantWith(part) })
 
-/** Really there, under a name of its own. */
+/** Creates a stored tenant, without dry run, whose slug is its name. */
 async function createNamed(name: string, part: SpecPart = {}): Promise<Answer> {
   const tenant = tenantWith({ slug: name, ...part })
   const created = await admin({ method: 'POST', path: tenants, body: { ...tenant, metadata: { name } } })

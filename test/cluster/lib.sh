@@ -55,7 +55,7 @@ has_ended() { # name pid
   ! running "$1" && [ "$(find "/proc/$2/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -le 1 ]
 }
 
-# The prefix that runs a command in the named namespaces of the node; empty for a control plane alone.
+# Prints the prefix that runs a command in these namespaces of the node; empty for a control plane without a node.
 in_node() { # nsenter's options
   local pid holder
   [ -e "$state/pid/node" ] || return 0

@@ -134,7 +134,7 @@ test('waiting deliveries: are recorded once per namespace however many processes
 })
 
 test.each(alertCases.map((each) => [each.alert, each.when, each] as const))(
-  '%s fires with its texts when %s, and not in the quiet cases',
+  'alert %s: fires with its texts when %s, and not in the quiet cases',
   async (_alert, _when, of) => {
     const folder = scratchFolder()
     const path = join(folder, 'test.yaml')

@@ -42,7 +42,7 @@ afterAll(async () => {
   await receiver.stop()
 }, startsMs)
 
-/** Opens a signed-in browser context that loads every file anew. */
+/** Opens a signed-in browser context with an empty cache. */
 async function open(token: string): Promise<Visitor> {
   const visitor = await browser.visitor(backoffice.url)
   await signIn(visitor.page, token, '/tenants')

@@ -28,7 +28,7 @@ export interface TestBrowser {
   close(): Promise<void>
 }
 
-/** The browser makes no requests of its own. */
+/** Disables the browser's own background requests. */
 const flags = [
   '--no-sandbox',
   '--disable-gpu',

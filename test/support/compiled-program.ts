@@ -49,7 +49,7 @@ function removeOld(): void {
   }
 }
 
-/** The arguments of `bun build` in the Dockerfile, without those that name a platform or a place. */
+/** Returns the arguments of `bun build` in the Dockerfile, without target platform and output path. */
 function dockerfileOptions(): readonly string[] {
   const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8')
   const [, command] = /^ *bun build ((?:.*\\\n)*.*)$/m.exec(dockerfile) ?? []

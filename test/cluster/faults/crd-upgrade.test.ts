@@ -110,7 +110,7 @@ test('CRD upgrade: Tenants that only the earlier definition allows keep working,
   await poll(async () => ((await row())?.['name'] === null ? undefined : true), { deadlineMs: inForceMs })
   expect(await row()).toEqual({ name: 'Plain', seconds: 7 })
 
-  // A Tenant that today's rule refuses may change other fields, be corrected and be deleted, but not violate the rule anew.
+  // A Tenant that today's rule refuses may change other fields, be corrected and be deleted, but not add a violation.
   await stage.lab.patch(stage.shops, 'lax', { spec: { displayName: 'Lax', suspended: true } })
   expect(await stage.lab.reason(stage.shops, 'lax', 'Ready', 'SpecInvalid')).toContain('spec.callback.url')
   const told = ({ metadata, status: its }: TenantObject) => its?.observedGeneration === metadata.generation
