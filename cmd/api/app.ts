@@ -39,7 +39,7 @@ import { startSimulations } from './simulations.ts'
 import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
-/** The settings that the API needs: those of its own process, or dev's with its stores. */
+/** Settings of the API. `npm run dev` sets them itself. */
 export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'> &
   IntakeConfig &
   CommonConfig & {
@@ -49,10 +49,10 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
 
 /** A running API. */
 export interface Api extends KeyRingParts {
-  /** The port that is listened on, also where the configured one was 0. */
+  /** Actual port, also if the configured one is 0. */
   readonly port: number
   readonly opsPort: number
-  /** Base URLs by which this machine reaches the two ports, without / at the end. */
+  /** Base URLs of the two ports for callers on this machine, without a trailing slash. */
   readonly url: string
   readonly opsUrl: string
   readonly directory: Directory
@@ -64,28 +64,22 @@ export interface Api extends KeyRingParts {
   observe(event: RequestEvent, cause: unknown): void
 }
 
-/**
- * Memory for bodies. Any caller that knows a slug can send webhooks, of up to 25 MiB; callers with a key are known and send 1 MiB
- * at most.
- */
+/** Memory for bodies: any caller that knows a slug can send webhooks of up to 25 MiB; callers with a key send at most 1 MiB. */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
-/** A session keeps the plans that it made first: none may read a table whole that was small then. */
+/** A session caches its first plans, so sequential scans are off: a table that was small then may have grown. */
 const stores = {
   applicationName: 'latchkey-api',
   connectionsMax: 10,
   queryTimeoutMs: 2000,
   sessionSettings: { jit: 'off', enable_seqscan: 'off' },
 }
-/** Divisor of the shutdown time for the delay; the rest is for calls in flight and the stores. */
+/** Divisor of the remaining shutdown time: maximum delay. The rest is for calls in flight and for the stores. */
 const delayShare = 4
-/**
- * Longer than a short body and the store's answer after it may take; callers that wait are answered at once. A long body
- * that needs more is cut off and not acknowledged.
- */
+/** Exceeds the time of a short body and the store's answer. Waiting checks are answered at once; a longer upload is aborted. */
 const drainMsMax = 12_000
 
-/** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
+/** Starts the API: ops port, stores, settings, tenants, records, intake, simulations, then the public port. */
 export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const host = withRecordEvents(process)
   const { metrics, health } = host
@@ -135,7 +129,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
       listen(publicServer(host, { directory, routes, observe }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
-      // Load balancers go on sending until they have seen that the process is not ready; connections that are kept end meanwhile.
+      // Load balancers keep sending until they see that the process is not ready.
       await Bun.sleep(Math.min(delayMs, leftMs / delayShare))
       await opened.stop()
     },

@@ -26,22 +26,22 @@ async function shown(): Promise<string[]> {
 describe('requests by tenant', () => {
   test.each<[string, Partial<RequestEvent>, string]>([
     ['a new event', {}, 'area="webhooks",result="accepted"'],
-    ['one that was there', { outcome: 'duplicate' }, 'area="webhooks",result="duplicate"'],
+    ['a duplicate event', { outcome: 'duplicate' }, 'area="webhooks",result="duplicate"'],
     [
       'a wrong signature',
       { route: '/v1/t/:tenantSlug/webhooks/:provider', status: 400, outcome: 'invalid_signature' },
       'area="webhooks",result="refused"',
     ],
-    ['a limit', { status: 429, outcome: 'limit_exceeded' }, 'area="webhooks",result="limited"'],
-    ['a store away', { route: '/v1/record', status: 503 }, 'area="records",result="unavailable"'],
-    ['a batch', { route: '/v1/record/batch' }, 'area="records",result="accepted"'],
+    ['a limited call', { status: 429, outcome: 'limit_exceeded' }, 'area="webhooks",result="limited"'],
+    ['an unavailable store', { route: '/v1/record', status: 503 }, 'area="records",result="unavailable"'],
+    ['a batch of checks', { route: '/v1/record/batch' }, 'area="records",result="accepted"'],
     [
       'a simulation',
       { route: '/v1/simulate/chargeback', status: 202 },
       'area="simulations",result="accepted"',
     ],
-    ['anything else', { route: '/v1/openapi.json' }, 'area="other",result="accepted"'],
-  ])('tell %s', async (_what, change, labels) => {
+    ['another route', { route: '/v1/openapi.json' }, 'area="other",result="accepted"'],
+  ])('requests by tenant: labels of %s', async (_what, change, labels) => {
     countRequestsByTenant(metrics, all)(event(change))
     expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
   })

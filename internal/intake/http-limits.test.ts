@@ -137,11 +137,11 @@ describe('event limits', () => {
     const text = `SELECT detail->>'limit' AS "limit" FROM audit JOIN tenant ON tenant.id = tenant_id
       WHERE action = 'usage.soft_limit_crossed'`
     expect(await untilRows(1, text, 'minute')).toEqual([{ limit: 'eventsPerMinute' }])
-    const told = api
+    const lines = api
       .logs()
       .split('\n')
       .filter((line) => line.includes('crossed a soft limit'))
-    expect(told).toHaveLength(1)
+    expect(lines).toHaveLength(1)
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toContain('latchkey_usage_soft_crossings_total{limit="eventsPerMinute"} 1')
   })

@@ -221,7 +221,7 @@ describe('redelivery of a failed event', () => {
   })
 })
 
-/** The row of a refused call; what earlier tests left to be written may come in between. */
+/** Returns the recorded row of a refused call. Rows of earlier tests may be written in between. */
 function refusedCall(cause: string, source = '%') {
   const text = 'SELECT * FROM refused_calls WHERE cause = $1 AND source_address LIKE $2'
   return poll(async () => (await pool.query(text, [cause, source])).rows[0], { deadlineMs: 5_000 })
@@ -412,7 +412,7 @@ describe('refused call', () => {
       'body_too_large',
     ],
     [
-      'an event that has been round',
+      'an event forwarded five times',
       () => bySlug(signGeneric(genericBody()), 'acme', { 'Latchkey-Hops': '5' }),
       508,
       'loop_detected',

@@ -71,7 +71,7 @@ test('ingestEvent: a known event is returned unchanged, even if its delivery fai
 
 test('ingestEvent: an error of beforeStored leaves no event', async () => {
   const tenant = tenantWith()
-  const beforeStored = () => Promise.reject(new Error('the audit log is away'))
+  const beforeStored = () => Promise.reject(new Error('the audit log is unavailable'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
   const parts = { storing, beforeStored }
   const request: IngestRequest = {

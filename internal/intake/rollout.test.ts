@@ -37,7 +37,7 @@ function walletTenant(name: string, stage: string): string {
 }
 const keyOf = (name: string) => `lk_${name}_0123456789abcdef0123456789abcdef`
 
-/** Whatever its wallet's stage, it says that the gateway is to be let in. */
+/** Configures `gateway` at every stage of the wallet rollout. */
 const gatewayTenant = `${tenantYaml(
   'gated',
   keyOf('gated'),
@@ -172,8 +172,8 @@ describe('wallet rollout verify', () => {
   test('wallet stage verify: concurrent duplicates are one event', async () => {
     const body = walletBody('WH-1')
     const answers = await Promise.all(Array.from({ length: 20 }, () => send('trying', body)))
-    const told = answers.map((answer) => JSON.stringify(answer.body)).sort()
-    expect(told).toEqual(['{"ok":true}', ...Array(19).fill('{"ok":true,"cached":true}')].sort())
+    const bodies = answers.map((answer) => JSON.stringify(answer.body)).sort()
+    expect(bodies).toEqual(['{"ok":true}', ...Array(19).fill('{"ok":true,"cached":true}')].sort())
     expect(await stored('trying')).toHaveLength(1)
   })
 
@@ -242,7 +242,7 @@ async function countOf(cause: string): Promise<number> {
   return Number(line.exec(metrics)?.[1] ?? 0)
 }
 
-/** The row in which a tenant sees it; written once a second. */
+/** Returns the recorded row of a refused call; rows are written once a second. */
 function refusedFor(cause: string) {
   const text = 'SELECT cause, sample FROM refused_calls WHERE cause = $1'
   return poll(async () => (await pool.query(text, [cause])).rows[0], { deadlineMs: 5_000 })

@@ -54,11 +54,11 @@ const count = async (table: string) =>
 test.each([
   [256, 'is not a field of this call'],
   [257, 'must not be nested deeper than 256 levels'],
-])('POST simulate/chargeback: a body of %d levels is refused: %s', async (levels, told) => {
+])('POST simulate/chargeback: a body of %d levels is refused: %s', async (levels, problem) => {
   const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
   const answer = await post(`{"amount":1,"currency":"EUR","deep":${deep}}`)
   expect(answer.json).toMatchObject({ statusCode: 400, code: 'invalid_request', error: 'Bad Request' })
-  expect(answer.json['message']).toContain(told)
+  expect(answer.json['message']).toContain(problem)
 })
 
 describe('starting', () => {

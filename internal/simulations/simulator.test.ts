@@ -147,7 +147,7 @@ describe('crashed process', () => {
 describe('retried steps', () => {
   test.each<[string, () => void, string]>([
     ['a paused provider', () => void (lab.intake.paused = true), 'provider_paused'],
-    ['a store that is away', () => void (lab.intake.isStoreAway = true), 'store_unavailable'],
+    ['an unavailable store', () => void (lab.intake.isStoreAway = true), 'store_unavailable'],
     [
       'a limit of the minute',
       () =>
