@@ -11,7 +11,7 @@ import { createRanking, statsCases } from './stats.ts'
 import { tenantCases } from './tenants.ts'
 import { usageCases } from './usage.ts'
 
-type UseCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
+type AnyCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
 
 /** Use cases of one subject, called with the actor and the request. */
 type Desk<Cases> = {
@@ -53,7 +53,7 @@ export function createBackoffice(given: BackofficeParts): Backoffice {
   return Object.fromEntries(desks) as Backoffice
 }
 
-function openDesk(parts: DeskParts, desk: Readonly<Record<string, UseCase>>) {
+function openDesk(parts: DeskParts, desk: Readonly<Record<string, AnyCase>>) {
   const bound = Object.entries(desk).map(([name, useCase]) => [
     name,
     (actor: Actor, ...request: never[]) => attempt(parts.onTrouble, () => useCase(parts, actor, ...request)),

@@ -6,7 +6,7 @@ import { notifyForwarders, resumeCallback } from '#internal/events/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { conflict, type Done, invalid, type Outcome, ok, secretsUnreadable } from './outcome.ts'
-import type { DeskParts } from './parts.ts'
+import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
 /** Result of a test event. */
@@ -17,17 +17,22 @@ export interface TestEventSent {
   readonly result: CallResult
 }
 
+interface TestEvent {
+  readonly tenantId: TenantId
+  readonly idempotencyKey?: string | undefined
+}
+
 const keyCharsMax = 255
 
 /**
  * Calls the callback once, now, with a signed event of type `latchkey.test`, under the address rules of deliveries. Works while the
  * callback is suspended. A repeat is another call; with the same key it carries the same `webhook-id`.
  */
-async function sendTestEvent(
-  parts: DeskParts,
-  actor: Actor,
-  { tenantId, idempotencyKey }: { readonly tenantId: TenantId; readonly idempotencyKey?: string | undefined },
-): Promise<Outcome<TestEventSent>> {
+const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
+  parts,
+  actor,
+  { tenantId, idempotencyKey },
+) => {
   if (idempotencyKey !== undefined && (idempotencyKey === '' || idempotencyKey.length > keyCharsMax))
     return invalid(`The idempotency key has to be 1 to ${keyCharsMax} characters`)
   const reached = await reachTenant(parts, actor, tenantId, 'replay')

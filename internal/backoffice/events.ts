@@ -2,7 +2,6 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
   type AttemptView,
-  type EventState,
   type EventSummary,
   type EventView,
   listEvents,
@@ -10,38 +9,27 @@ import {
   type QueuedView,
   readEvent,
   readPayload as readStoredPayload,
+  type EventListRequest as StoredRequest,
 } from '#internal/events/index.ts'
 import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent } from '#internal/replays/index.ts'
 import { neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
-import { conflict, defined, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
+import { conflict, type Done, defined, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
-import { type DeskParts, redactHeaders } from './parts.ts'
+import { type DeskParts, redactHeaders, type UseCase } from './parts.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Filters of the event list, combined with AND. Times in milliseconds since the epoch. */
-export interface EventListRequest extends PageRequest, TenantSelection {
-  /** A neutral name or a vendor's. */
-  readonly provider?: string | undefined
-  /** A normalized type; exact match. */
-  readonly type?: string | undefined
-  readonly state?: EventState | undefined
-  /** Received at or after. */
-  readonly fromMs?: number | undefined
-  /** Received before. */
-  readonly toMs?: number | undefined
-  readonly id?: EventId | undefined
-  /** The provider's own id; requires a tenant. */
-  readonly sourceEventId?: string | undefined
-}
+/** Filters of the event list, combined with AND; `provider` is a neutral name or a vendor's. */
+export type EventListRequest = PageRequest &
+  TenantSelection & {
+    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'after' | 'limit'>]?:
+      | StoredRequest[Name]
+      | undefined
+  }
 
 /** Lists events, newest first. */
-async function list(
-  parts: DeskParts,
-  actor: Actor,
-  request: EventListRequest,
-): Promise<Outcome<Page<EventSummary>>> {
+const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor, request) => {
   const provider = providerOf(request.provider)
   if (provider.kind !== 'ok') return provider
   const { type, state, fromMs, toMs, id, sourceEventId } = request
@@ -156,11 +144,7 @@ export interface AppendedEvent {
 }
 
 /** Ingests an event of another service. The audit entry is written before the event; a repeat writes none. */
-async function append(
-  parts: DeskParts,
-  actor: Actor,
-  given: AppendedEvent,
-): Promise<Outcome<{ readonly id: EventId; readonly isNew: boolean }>> {
+const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock, onAppended, onTrouble, retentionDefaults } = parts
@@ -210,11 +194,7 @@ export interface EventReplayed {
 }
 
 /** Begins another delivery cycle of one event. */
-async function replay(
-  parts: DeskParts,
-  actor: Actor,
-  { id, round }: EventReplay,
-): Promise<Outcome<EventReplayed>> {
+const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, round }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock } = parts

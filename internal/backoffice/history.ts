@@ -1,17 +1,11 @@
-import {
-  type Actor,
-  type AuditFilter,
-  type AuditRecord,
-  auditExaminedMax,
-  listAudit,
-} from '#internal/access/index.ts'
+import { type AuditFilter, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
 import { idPattern, type TenantId } from '#internal/base/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/intake/index.ts'
 import { type LockHistoryEntry, type LockState, listLockHistory } from '#internal/records/index.ts'
 import { providerOf } from './events.ts'
-import { defined, invalid, type Outcome } from './outcome.ts'
+import { defined, invalid } from './outcome.ts'
 import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
-import { type DeskParts, redactHeaders } from './parts.ts'
+import { redactHeaders, type UseCase } from './parts.ts'
 import { reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of the lock history of a tenant. Times in milliseconds since the epoch. */
@@ -28,11 +22,7 @@ export interface LockListRequest extends PageRequest {
 }
 
 /** Lists the locks of a tenant, the latest acquired first. */
-async function listLocks(
-  parts: DeskParts,
-  actor: Actor,
-  request: LockListRequest,
-): Promise<Outcome<Page<LockHistoryEntry>>> {
+const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts, actor, request) => {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
   if (page.kind !== 'ok') return page
@@ -64,11 +54,7 @@ interface RefusedListRequest extends PageRequest {
 const refusedIdForm = new RegExp(idPattern('ref'))
 
 /** Lists calls of providers that were refused to a tenant, newest first. */
-async function listRefused(
-  parts: DeskParts,
-  actor: Actor,
-  request: RefusedListRequest,
-): Promise<Outcome<Page<RefusedCall>>> {
+const listRefused: UseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
   const page = readPage(request, (text) => (refusedIdForm.test(text) ? text : undefined))
   if (page.kind !== 'ok') return page
   const provider = providerOf(request.provider)
@@ -102,11 +88,7 @@ type AuditListRequest = PageRequest &
 const searchCharsMax = 200
 
 /** Lists audit entries, newest first. Entries without a tenant are shown only to actors that see all tenants. */
-async function listEntries(
-  parts: DeskParts,
-  actor: Actor,
-  request: AuditListRequest,
-): Promise<Outcome<Page<AuditRecord>>> {
+const listEntries: UseCase<AuditListRequest, Page<AuditRecord>> = async (parts, actor, request) => {
   const { actor: by, action, fromMs, toMs } = request
   if ([by, action].some((text) => text !== undefined && text.length > searchCharsMax))
     return invalid(`A search has at most ${searchCharsMax} characters`)

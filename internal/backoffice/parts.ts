@@ -1,4 +1,4 @@
-import type { Access } from '#internal/access/index.ts'
+import type { Access, Actor } from '#internal/access/index.ts'
 import { type Clock } from '#internal/base/index.ts'
 import type { Outbound } from '#internal/egress/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
@@ -7,6 +7,7 @@ import { createRedactor, type Redactor } from '#internal/redaction/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
 import type { LimitsInForce } from '#internal/usage/index.ts'
+import type { Outcome } from './outcome.ts'
 import type { Ranking } from './stats.ts'
 
 /** Dependencies of the backoffice. Their owner closes them. */
@@ -37,6 +38,13 @@ export interface DeskParts extends BackofficeParts {
   readonly redactorOf: RedactorOf
   readonly rankAll: Ranking
 }
+
+/** A use case: a request of an actor. @throws bugs, and errors of stores, which `attempt` turns into a refusal */
+export type UseCase<Request, Value> = (
+  parts: DeskParts,
+  actor: Actor,
+  request: Request,
+) => Promise<Outcome<Value>>
 
 /** Returns the redactor of a tenant: the built-in rules and the tenant's own fields. */
 export type RedactorOf = (tenant: Pick<DirectoryTenant, 'redactedFields'>) => Redactor

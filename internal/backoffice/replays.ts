@@ -14,15 +14,11 @@ import {
 } from '#internal/replays/index.ts'
 import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
-import type { DeskParts } from './parts.ts'
+import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
 /** Counts the events that a replay would deliver, exactly up to 10 000, and lists the first 20. */
-async function preview(
-  parts: DeskParts,
-  actor: Actor,
-  filter: ReplayFilter,
-): Promise<Outcome<ReplayPreview>> {
+const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filter) => {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs)
@@ -46,11 +42,8 @@ interface ReplayChanged extends Done {
 const rateDefault = 50
 
 /** Starts a replay of many events, a job that forwarders work on. */
-async function start(
-  parts: DeskParts,
-  actor: Actor,
-  { filter, ratePerSecond = rateDefault, idempotencyKey }: ReplayStart,
-): Promise<Outcome<ReplayChanged>> {
+const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
+  const { filter, ratePerSecond = rateDefault, idempotencyKey } = asked
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const isByTenant = actor.kind === 'tenantKey'
@@ -82,16 +75,12 @@ function tooManyText(
     : `${max} replays are running: wait until one of them ends`
 }
 
-/** Reads a replay. */
-function read(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>> {
-  return reachReplay(parts, actor, id, 'see')
-}
-
-async function reachReplay(
+/** Reads a replay, for an action that needs another right than to see it. */
+async function read(
   parts: DeskParts,
   actor: Actor,
   id: ReplayId,
-  action: Action,
+  action: Action = 'see',
 ): Promise<Outcome<ReplayJob>> {
   const job = await readReplay(parts.pool, { id, ...ownTenant(actor) })
   const tenantId = job?.filter.tenantId
@@ -107,11 +96,7 @@ async function reachReplay(
 }
 
 /** Lists replays, newest first. */
-function list(
-  parts: DeskParts,
-  actor: Actor,
-  request: PageRequest & TenantSelection,
-): Promise<Outcome<Page<ReplayJob>>> {
+const list: UseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, actor, request) => {
   return listPage<ReplayJob, ReplayId>(parts, actor, request, {
     parse: parseReplayId,
     positionOf: ({ id }) => id,
@@ -124,7 +109,7 @@ function list(
 
 /** Ends a replay after the current step. `isNew` is false if it had ended before. */
 async function cancel(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
-  const reached = await reachReplay(parts, actor, id, 'replay')
+  const reached = await read(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })
   return result.kind === 'not_found' ? notFound : ok({ job: result.job, isNew: result.kind === 'cancelled' })

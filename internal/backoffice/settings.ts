@@ -10,15 +10,11 @@ import {
   writeSetting,
 } from '#internal/settings/index.ts'
 import { conflict, type Done, defined, invalid, type Outcome, ok } from './outcome.ts'
-import type { DeskParts } from './parts.ts'
+import type { DeskParts, UseCase } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
 /** Lists the runtime settings of the installation (null) or of a tenant. */
-async function list(
-  parts: DeskParts,
-  actor: Actor,
-  tenantId: TenantId | null,
-): Promise<Outcome<readonly ListedSetting[]>> {
+const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
   return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
 }
@@ -42,11 +38,11 @@ interface SettingChanged extends Done {
 }
 
 /** Writes a setting; clears it if the value is undefined. A value that is already stored is not written again. */
-async function write(
-  parts: DeskParts,
-  actor: Actor,
-  { name, tenantId, value, expectedVersion }: SettingWrite,
-): Promise<Outcome<SettingChanged>> {
+const write: UseCase<SettingWrite, SettingChanged> = async (
+  parts,
+  actor,
+  { name, tenantId, value, expectedVersion },
+) => {
   const reached = await reachOwner(parts, actor, tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
   const present = (await listSettings(parts.pool, tenantId)).find((each) => each.name === name)

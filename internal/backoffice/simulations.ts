@@ -18,7 +18,7 @@ import {
 import { retentionOf } from '#internal/tenants/index.ts'
 import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
-import type { DeskParts } from './parts.ts'
+import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachTenant, type TenantSelection } from './reach.ts'
 
 interface SimulationListRequest extends PageRequest, TenantSelection {
@@ -26,11 +26,7 @@ interface SimulationListRequest extends PageRequest, TenantSelection {
 }
 
 /** Lists simulated disputes, newest first. */
-function list(
-  parts: DeskParts,
-  actor: Actor,
-  request: SimulationListRequest,
-): Promise<Outcome<Page<Simulation>>> {
+const list: UseCase<SimulationListRequest, Page<Simulation>> = (parts, actor, request) => {
   const { state } = request
   return listPage<Simulation, SimulationId>(parts, actor, request, {
     parse: parseSimulationId,
@@ -43,12 +39,8 @@ function list(
   })
 }
 
-/** Reads a simulation. */
-function read(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<Simulation>> {
-  return reachSimulation(parts, actor, id)
-}
-
-async function reachSimulation(
+/** Reads a simulation, for an action that needs another right than to see it. */
+async function read(
   parts: DeskParts,
   actor: Actor,
   id: SimulationId,
@@ -74,11 +66,8 @@ interface SimulationChanged extends Done {
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
 /** Starts a simulated dispute. */
-async function start(
-  parts: DeskParts,
-  actor: Actor,
-  { tenantId, chargeback: asked, idempotencyKey }: SimulationStart,
-): Promise<Outcome<SimulationChanged>> {
+const start: UseCase<SimulationStart, SimulationChanged> = async (parts, actor, request) => {
+  const { tenantId, chargeback: asked, idempotencyKey } = request
   const reached = await reachTenant(parts, actor, tenantId, 'simulate')
   if (reached.kind !== 'ok') return reached
   if (!idempotencyKeyForm.test(idempotencyKey))
@@ -87,8 +76,8 @@ async function start(
   const readiness = readinessFor(parts.callers, reached.value, chargeback)
   const days = retentionOf(reached.value.retention, parts.retentionDefaults()).eventDays
   const isReady = readiness.kind === 'ready'
-  const request = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days, isReady }
-  const result = await startSimulation(parts.pool, request, parts.clock.now())
+  const simulation = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days, isReady }
+  const result = await startSimulation(parts.pool, simulation, parts.clock.now())
   switch (result.kind) {
     case 'started':
     case 'already_started':
@@ -114,7 +103,7 @@ async function advance(
   id: SimulationId,
   eventId: string,
 ): Promise<Outcome<SimulationChanged>> {
-  const reached = await reachSimulation(parts, actor, id, 'simulate')
+  const reached = await read(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const simulation = reached.value
   const sentCount = simulation.events.findIndex((event) => event.id === eventId)
@@ -134,7 +123,7 @@ async function advance(
 
 /** Cancels a simulation. */
 async function cancel(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>> {
-  const reached = await reachSimulation(parts, actor, id, 'simulate')
+  const reached = await read(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) }, parts.clock.now())
   return result.kind === 'not_found'

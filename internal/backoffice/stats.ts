@@ -8,7 +8,7 @@ import {
   type TenantStats,
 } from '#internal/usage/index.ts'
 import { invalid, type Outcome, ok } from './outcome.ts'
-import type { BackofficeParts, DeskParts } from './parts.ts'
+import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 
 /** Stats to read: of which tenants and of which time, at most 35 days. Times in milliseconds since the epoch. */
@@ -30,11 +30,7 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
 }
 
 /** Lists the ten tenants that accepted the most events, of more than 24 h in the last 24; for all tenants at most 15 s old. */
-async function rank(
-  parts: DeskParts,
-  actor: Actor,
-  request: StatsRequest,
-): Promise<Outcome<readonly TenantStats[]>> {
+const rank: UseCase<StatsRequest, readonly TenantStats[]> = async (parts, actor, request) => {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
   const { fromMs, toMs } = request

@@ -14,7 +14,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { conflict, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import { type Page, type PageRequest, pageFrom, readPage } from './page.ts'
-import type { BackofficeParts, DeskParts } from './parts.ts'
+import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
 /** A tenant in a list: by its condition `Ready`, `reason` is null while it is ready. */
@@ -33,11 +33,7 @@ const searchCharsMax = 100
 const examinedMax = 5_000
 
 /** Lists tenants by namespace and name. */
-async function list(
-  parts: DeskParts,
-  actor: Actor,
-  request: TenantListRequest,
-): Promise<Outcome<Page<TenantSummary>>> {
+const list: UseCase<TenantListRequest, Page<TenantSummary>> = async (parts, actor, request) => {
   const page = readPage(request, parsePosition)
   if (page.kind !== 'ok') return page
   const { search = '', namespaces } = request
@@ -148,11 +144,11 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
 }
 
 /** Returns the actor's rights on a tenant, or on all of them, so that pages offer only what is allowed. */
-async function permissions(
-  parts: DeskParts,
-  actor: Actor,
-  tenant: TenantId | 'all',
-): Promise<Outcome<Readonly<Record<Action, boolean>>>> {
+const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> = async (
+  parts,
+  actor,
+  tenant,
+) => {
   const reached = tenant === 'all' ? ok('all' as const) : await reachTenant(parts, actor, tenant)
   if (reached.kind !== 'ok') return reached
   const asked = await Promise.all(

@@ -12,7 +12,7 @@ import {
   type UsageReport,
 } from '#internal/usage/index.ts'
 import { conflict, type Done, invalid, type Outcome, ok } from './outcome.ts'
-import type { DeskParts } from './parts.ts'
+import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
 /** Hours to read: at most 62 days, of longer spans the last ones. Default: the last 24 hours. */
@@ -69,11 +69,7 @@ interface LimitOverrideRequest {
 }
 
 /** Overrides a hard limit until a time. `isNew` is false if the same override is already set. */
-async function override(
-  parts: DeskParts,
-  actor: Actor,
-  request: LimitOverrideRequest,
-): Promise<Outcome<Done>> {
+const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, request) => {
   const reached = await reachTenant(parts, actor, request.tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
   const by = actorName(actor)
@@ -94,11 +90,11 @@ async function override(
 }
 
 /** Ends an override before its time. `isNew` is false if there was none. */
-async function clearOverride(
-  parts: DeskParts,
-  actor: Actor,
-  { tenantId, limit }: Pick<LimitOverrideRequest, 'tenantId' | 'limit'>,
-): Promise<Outcome<Done>> {
+const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Done> = async (
+  parts,
+  actor,
+  { tenantId, limit },
+) => {
   const reached = await reachTenant(parts, actor, tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
   const existed = await clearLimitOverride(parts, { tenantId, limit, by: actorName(actor) })

@@ -1,9 +1,5 @@
 // Files that `with { type: 'text' }` imports as text.
-declare module 'htmx.org/dist/htmx.min.js' {
-  const text: string
-  export default text
-}
-declare module 'htmx.org/dist/ext/hx-sse.min.js' {
+declare module 'htmx.org/dist/*' {
   const text: string
   export default text
 }
