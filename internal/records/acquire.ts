@@ -6,7 +6,7 @@ import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
 import type { Waiters } from './wait.ts'
 
-/** Outcome of a check that is no error. */
+/** Successful outcome of a check. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
 /** Part of a tenant that records use. */
@@ -16,21 +16,21 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
 export interface Records {
   readonly store: RecordStore
   readonly waiters: Waiters
-  /** The platform's caps; a tenant's own may only be lower. */
+  /** The platform's caps; those of a tenant can only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
-  /** The hard limits of a tenant's locks that are in force now; asked for each check. */
+  /** Returns the hard limits of a tenant's locks now; called for each check. */
   limitsOf(tenant: RecordTenant): LockLimits
-  /** Hears of every check that was answered, of those in a batch each; must not throw. */
+  /** Called for every answered check, also in a batch. Must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
-  /** Fires when the process begins to end: callers that wait for busy keys are then answered busy. */
+  /** Aborts when the process begins to stop; waiting callers then get their busy answer. */
   readonly ending?: AbortSignal
 }
 
 /**
- * Looks for the record of a scope and key, or takes its lock, waiting `waitMs` for a busy key. What it gives is for
- * `toAcquired`: one promise more between the two would be felt by every check.
- * @param signal fires when the caller has hung up: nobody may win a lock for a caller that is gone
+ * Returns the record of a scope and key, or takes its lock, waiting `waitMs` for a busy key. Callers pass the outcome to `toAcquired`;
+ * another promise in between would slow every check.
+ * @param signal aborts when the caller hung up, which must not win a lock then
  */
 export function acquireRecord(
   records: Records,
@@ -59,20 +59,17 @@ async function acquireOrWait(
     })
   }
   if (outcome.kind === 'locked' && signal?.aborted === true)
-    return giveBack(records, input, outcome.lockToken)
+    return releaseOrphan(records, input, outcome.lockToken)
   return outcome
 }
 
-/**
- * Releases a lock that was granted while its caller hung up. One that has an `attemptId` is kept: the same attempt may come
- * back for it, and may have got it again already.
- */
-async function giveBack(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
+/** Releases a lock granted to a caller that hung up. A lock with an `attemptId` is kept, because its attempt may repeat the call. */
+async function releaseOrphan(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.store.remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
 }
 
-/** Checks a request against the tenant's caps and makes what the store needs of it. */
+/** Checks a request against the tenant's caps and returns the store's input. */
 export function acquireInput(
   records: Pick<Records, 'ttlSecondsMax' | 'limitsOf'>,
   tenant: RecordTenant,
@@ -96,13 +93,13 @@ export function acquireInput(
   }
 }
 
-/** The error for a ttl over the cap, if it is. */
+/** Returns the error for a ttl over the cap, or undefined. */
 export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number): ApiError | undefined {
   if (ttlSeconds === undefined || ttlSeconds <= ttlSecondsMax) return undefined
   return apiError('invalid_request', `"ttlSeconds" must be at most ${ttlSecondsMax}`)
 }
 
-/** Tells a check's errors from the outcomes that are none. */
+/** Maps refusals to errors. */
 export function toAcquired(
   records: Pick<Records, 'limitsOf'>,
   outcome: AcquireOutcome | ApiError,
@@ -122,7 +119,7 @@ export function toAcquired(
   }
 }
 
-/** The error for a record that there is no room for. */
+/** Returns the error for a long record without room. */
 export function noRoom(): ApiError {
   const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
   return apiError('overloaded', text, { 'Retry-After': '1' })

@@ -11,23 +11,22 @@ export interface Batch {
   readonly tenant: RecordTenant
   readonly requestId: string
   readonly size: number
-  /** Reads one of its checks, when its turn comes. */
+  /** Parses one check. */
   check(index: number): Parsed<BatchCheck>
 }
 
-/** Bytes that the records of one answer may have together; those that no longer fit get an error in their place. */
+/** Maximum bytes of all records in one answer; further records are replaced by an error. */
 const batchRecordBytesMax = 4 * 1024 * 1024
-/** Checks that are sent at a time: between them the connection, and this process, serve others. */
+/** Concurrent checks; between slices connection and process serve other calls. */
 const sliceChecks = 20
-/** The same for long records, in bytes; a longer one comes alone. */
+/** Concurrently read bytes of long records; a longer one is read alone. */
 const sliceBytes = 256 * 1024
-/** Deadline of a batch; checks without an answer by then are refused like single checks. */
+/** Deadline of a batch; checks without an outcome by then are refused like single checks. */
 const batchMsMax = 900
 
 /**
- * Runs the checks of a batch in order, a slice at a time, and answers each on its own. Long records come last, as far as
- * they fit; a check whose record does not has changed nothing.
- * @throws what is no failure of the store
+ * Runs the checks of a batch in order, a slice at a time, each with its own result. Long records are read last, as far as they fit; a
+ * check whose record does not fit changes nothing. @throws errors other than those of the store
  */
 export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
   const run = new BatchRun(records.store, batch)
@@ -46,9 +45,9 @@ export async function checkBatch(records: Records, batch: Batch): Promise<Answer
 
 type Outcome = AcquireOutcome | ApiError
 
-/** The checks of one batch, and the room that their records take. */
+/** State of one batch. */
 class BatchRun {
-  /** One of each check; a hole where there is none yet. */
+  /** Outcome per check; undefined before it has one. */
   readonly outcomes: (Outcome | undefined)[]
   readonly #store: RecordStore
   readonly #tenantId: TenantId
@@ -72,12 +71,12 @@ class BatchRun {
     for (const slice of slicesOf(this.outcomes)) await this.#inTime(slice, (long) => this.#read(long))
   }
 
-  /** Gives back the room. */
+  /** Returns the room of its records. */
   end(): void {
     this.#store.answers.give(this.#bytesTaken, this.#tenantId)
   }
 
-  /** Begins nothing once the time is over; what is late by then goes on by itself, and nobody waits for it. */
+  /** Starts nothing after the deadline, and does not wait for late checks. */
   async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
     const leftMs = this.#overAtMs - performance.now()
     if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)
@@ -108,7 +107,7 @@ class BatchRun {
     return true
   }
 
-  /** One check's want of an answer must not take the others' answers away. */
+  /** Returns store errors as outcomes, so that they do not affect other checks. */
   async #acquire(input: AcquireInput): Promise<Outcome> {
     try {
       return await this.#store.acquire(input)
@@ -125,7 +124,7 @@ interface LongCheck {
   readonly bytes: number
 }
 
-/** The long records among the outcomes, as many at a time as may be on their way together. */
+/** Groups the long records by `sliceBytes`. */
 function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   const slices: LongCheck[][] = []
   let left = 0
@@ -140,7 +139,7 @@ function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   return slices
 }
 
-/** One check's place in the answer. */
+/** Result of one check in the answer. */
 interface Result {
   readonly text: string
   readonly outcome: CheckOutcome
@@ -174,7 +173,7 @@ function errorText(error: ApiError, requestId: string, retryAfterMs: number | un
   })
 }
 
-/** The answer is 200 whatever its results are; when one of them may be another the soonest is in its header. */
+/** Returns 200 with the results, and the smallest `retryAfterMs` as header. */
 function answerOf(results: readonly Result[]): Answer {
   const retryAfterMs = Math.min(...results.map((result) => result.retryAfterMs ?? Number.POSITIVE_INFINITY))
   return {
@@ -189,7 +188,7 @@ function answerOf(results: readonly Result[]): Answer {
   }
 }
 
-/** Such as `hit 98, busy 2`. */
+/** Returns counts by outcome, such as `hit 98, busy 2`. */
 function tallyOf(results: readonly Result[]): string {
   const counts = new Map<CheckOutcome, number>()
   for (const { outcome } of results) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)

@@ -104,7 +104,7 @@ async function check(
   records: Records,
 ): Promise<Answer | ApiError> {
   try {
-    // Reading `signal` is not free, and only a caller that waits can hang up in between.
+    // Reading `signal` costs time, and only a waiting caller can hang up meanwhile.
     const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
     const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))
@@ -145,7 +145,7 @@ const saveRoute = route({
       const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
       return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
     }
-    // Headers are kept as received, and JSON parsers disagree which of two counts.
+    // Headers are kept as received, and JSON parsers disagree on repeated names.
     if (findMembers(received.headers).kind === 'repeated')
       return apiError('invalid_request', 'A name stands twice in "headers"')
     const saved = await saveRecord(records, tenant, body, received)

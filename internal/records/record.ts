@@ -10,7 +10,7 @@ export interface RecordAddress {
 
 /**
  * Outcome of a check: the saved response, the lock, or the reason for neither. `record` is JSON text
- * `{"status":…,"headers":{…},"body":…}` whose parts are as they were received.
+ * `{"status":…,"headers":{…},"body":…}` with its parts as received.
  */
 export type AcquireOutcome =
   | { readonly kind: 'hit'; readonly record: string }
@@ -26,7 +26,7 @@ export type AcquireOutcome =
   | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
 
-/** There is a record of `bytes`, and no room for it. */
+/** A record of `bytes` exists, without room for it. */
 export interface LongOutcome {
   readonly kind: 'long'
   readonly bytes: number
@@ -58,7 +58,7 @@ export interface Lifetimes {
 const defaultTtlSeconds = 86_400
 const defaultLockSeconds = 60
 
-/** The lifetimes of a check: what it asks for or the defaults; a tenant's cap and the record's end bound both. */
+/** Decides the lifetimes of a check, bounded by the tenant's cap; a lock ends no later than its record would. */
 export function decideLifetimes(
   asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
   ttlSecondsMax: number,
@@ -82,12 +82,12 @@ export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: num
   return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
 }
 
-/** Puts a record's JSON together from spans of the request, so that each is kept as it was received. */
+/** Joins a record's JSON from spans of the request, so that each stays as received. */
 export function joinRecord(status: number, headers: string, body: string): string {
   return `{"status":${status},"headers":${headers},"body":${body}}`
 }
 
-/** The status in the JSON text that `joinRecord` made. */
+/** Returns the status in the JSON text of `joinRecord`. */
 export function statusOf(record: string): number {
   return Number(record.slice(statusAt, statusAt + 3))
 }

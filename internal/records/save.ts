@@ -3,7 +3,7 @@ import { checkTtl, type Records, type RecordTenant } from './acquire.ts'
 import { decideLifetimes, joinRecord, type SaveOutcome } from './record.ts'
 import type { SaveRequest } from './requests.ts'
 
-/** A record's parts as they were received. */
+/** Parts of a record as received. */
 export interface ReceivedRecord {
   /** JSON text of an object of strings. */
   readonly headers: string
@@ -11,10 +11,7 @@ export interface ReceivedRecord {
   readonly body: string
 }
 
-/**
- * Saves the response of an operation. The first completed record wins; the same save again is well, so a caller may repeat
- * it after a lost reply. Whatever is refused leaves lock and record as they were.
- */
+/** Saves a response. The first record wins; repeating the same save succeeds. A refusal changes neither lock nor record. */
 export async function saveRecord(
   records: Records,
   tenant: RecordTenant,

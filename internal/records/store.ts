@@ -23,10 +23,7 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   /** The caller waits for a busy key, so the end of its lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
-  /**
-   * Answer for a long record. By default with the record, where there is room for it; `sized`: with its bytes; `whole`:
-   * with the record, for which the caller has taken room in `answers`.
-   */
+  /** Answer for a long record: its bytes (`sized`), or the record (`whole`) with the caller's room in `answers`. Default: with own room. */
   readonly long?: 'sized' | 'whole'
 }
 
@@ -34,30 +31,27 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
 export interface SaveInput extends RecordAddress {
   /** Empty for none. */
   readonly lockToken: string
-  /** `null`: as long as the lock's holder asked for. */
+  /** Null: as the lock's holder requested. */
   readonly ttlMs: number | null
-  /** For a save without a lock before it. */
+  /** For a save without a lock. */
   readonly defaultTtlMs: number
-  /** As `joinRecord` made it. */
+  /** Made by `joinRecord`. */
   readonly record: string
 }
 
 /** Options of `RecordStore`. */
 export interface RecordStoreOptions {
-  /** Other scripts than the product's, for tests. */
+  /** Replaced in tests only. */
   readonly scripts?: RecordScripts
-  /** Takes note of what happens to locks; default nobody does. */
+  /** Default: no notes. */
   readonly note?: NoteLock
 }
 
-/** Deadline of a call: its script, seeding of the tenant's meters, the script again. */
+/** Deadline of a call with seeding and the second run of its script. */
 const callMsMax = 900
-/**
- * Calls under way in one process; a tenant gets a quarter. Fewer than the connection bears, so that room is left there for
- * what is no tenant's call.
- */
+/** Maximum concurrent calls per process, a quarter per tenant; fewer than the connection's, to leave room for other callers. */
 const callsMax = 8000
-/** Bytes of long records on their way from Redis, or in a batch's answer that is being made; a tenant gets a quarter. */
+/** Maximum bytes of long records in replies of Redis and in answers of batches, a quarter per tenant. */
 const longBytesMax = 64 * 1024 * 1024
 
 type Reply = readonly unknown[]
@@ -66,25 +60,23 @@ type Reply = readonly unknown[]
 interface Step {
   readonly script: RedisScript
   readonly address: RecordAddress
-  /** The address' entry key. */
   readonly entry: string
   readonly args: readonly string[]
-  /** The place of the argument that asks for a long record whole; undefined where its bytes are answer enough. */
+  /** Index of the argument that requests a long record; undefined if its bytes suffice. */
   readonly wholeAt?: number | undefined
 }
 
-/** Keys that are remembered as saved, about 200 bytes each. */
+/** Remembered keys of saved records, about 200 bytes each. */
 const savedKeysMax = 10_000
-/** Records are read unasked up to here: in UTF-8 these have `longRecordBytes` at most. */
+/** At most `longRecordBytes` in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
-/** The place of that argument among those of the two scripts that read. */
 const acquireWholeAt = 4
 const fetchWholeAt = 0
 
 /**
- * Records and locks in Redis: one script and one round trip a call, but for missing meters and long records. Every call
- * throws RedisUnavailable within a second for want of an answer, and `overloaded` at once when too many are under way.
+ * Records and locks in Redis: one script and one round trip per call, except for missing meters and long records. Every call throws
+ * RedisUnavailable within a second without a reply, and `overloaded` at once above the maximum of concurrent calls.
  */
 export class RecordStore {
   /** Room for long records in bytes, shared by tenants. */
@@ -103,15 +95,15 @@ export class RecordStore {
     this.#note = options.note ?? (() => undefined)
   }
 
-  /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
+  /** Returns the record or takes the lock. Repeating it with the same `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
     return this.#saved.has(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
   }
 
   /**
-   * A key whose short record was seen here is most likely still saved: reading it costs a fraction of the script. What is read is
-   * the truth of that moment, as the script's answer is; anything but such a record is left to the script.
+   * Reads the entry of a key whose short record was seen before, at a fraction of the script's cost and as consistently. Anything but
+   * a short record is left to the script.
    */
   #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
@@ -156,9 +148,9 @@ export class RecordStore {
     })
   }
 
-  /** Saves a result. Repeating the same call gives `saved` again. */
+  /** Saves a record. Repeating the same call returns `saved` again. */
   save(input: SaveInput): Promise<SaveOutcome> {
-    const script = this.#scripts.save
+    const { save: script } = this.#scripts
     const args = [
       input.lockToken,
       input.ttlMs === null ? '' : String(input.ttlMs),
@@ -170,7 +162,7 @@ export class RecordStore {
       this.#meter.markUsed(input.tenantId)
       if (kind === 'saved') noteSaved(this.#note, input, input.record, reply)
       if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
-      throw unknownReply(script)
+      throw new Error('the save script returned an unknown reply')
     })
   }
 
@@ -184,7 +176,7 @@ export class RecordStore {
     })
   }
 
-  /** Removes the record, or releases the lock that `lockToken` owns; tells whether there was one. */
+  /** Removes the record, or releases the lock of `lockToken`; false if there was none. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
     const entry = entryKey(address)
     const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
@@ -194,7 +186,7 @@ export class RecordStore {
     })
   }
 
-  /** Extends a lock from now on by `lockMs`, or by its first length. */
+  /** Holds a lock for `lockMs` from now, or for its first duration. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
     const args = [lockToken, lockMs === null ? '' : String(lockMs)]
     return this.#run({ script: this.#scripts.extend, address, entry: entryKey(address), args }, (reply) => {
@@ -205,7 +197,7 @@ export class RecordStore {
     })
   }
 
-  /** Not an async function, and one promise only: this is the path of every request. */
+  /** Not async and with one promise: on the path of every request. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
     const { tenantId } = step.address
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
@@ -236,13 +228,13 @@ export class RecordStore {
     return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
   }
 
-  /** The exceptions to one round trip: meters that Redis has not got are seeded, a long record is asked for when it fits. */
+  /** Further round trips: seeds missing meters, and reads a long record once there is room. */
   async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
     const { tenantId } = step.address
     let reply = first
     if (reply[0] === 'seed') {
       await this.#seed(tenantId)
-      // The caller has been refused by now: nobody may win a lock for it.
+      // The caller has its 503 by now and must not win a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
@@ -263,7 +255,7 @@ export class RecordStore {
     try {
       await this.#meter.seed(tenantId)
     } catch (error) {
-      // Without the counts of Postgres no lock may be given: to the caller the store is away, whichever part of it is.
+      // Without the counts of Postgres no lock may be granted, so the store is unavailable to the caller.
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
     }
   }
@@ -281,7 +273,7 @@ function timedOut(): never {
   throw new RedisUnavailable('timeout')
 }
 
-/** Few arguments, since both ends pay for each; what is empty at the end is left out. */
+/** Omits trailing empty arguments: each costs time at both ends. */
 function acquireArgs({
   lockToken,
   ttlMs,
@@ -297,12 +289,12 @@ function acquireArgs({
   return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
 }
 
-/** The entry's key. Scope and key hold no control character, so the newline parts them without doubt. */
+/** Returns the Redis key of an entry. Scope and key contain no control characters, so the newline separates them. */
 export function entryKey(address: RecordAddress): string {
   return `{${address.tenantId}}:r:${address.scope}\n${address.key}`
 }
 
-/** The channel on which the end of a waited-for lock is published; the message is the entry's key. */
+/** Returns the channel for ends of locks that callers wait for; the message is the entry's key. */
 export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
 }
@@ -329,27 +321,23 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
     case 'limited':
       return { kind, limit: first as LockLimitName, retryAfterMs: Number(second) }
     default:
-      throw new Error('the acquire script gave an unknown reply')
+      throw new Error('the acquire script returned an unknown reply')
   }
 }
 
-/** Returns the fingerprint of an entry's record: its fourth line, '' for none. */
+/** Returns the fingerprint in a record's entry: its fourth line, '' for none. */
 function fingerprintOf(entry: string): string {
   return entry.split('\n', 4)[3] ?? ''
 }
 
-/** The record's JSON within an entry: what follows the sixth newline. */
+/** Returns the JSON in a record's entry, behind the sixth newline. */
 function recordOf(entry: string): string {
   let at = -1
   for (let line = 0; line < 6; line += 1) at = entry.indexOf('\n', at + 1)
   return entry.slice(at + 1)
 }
 
-function unknownReply(script: RedisScript): Error {
-  return new Error(`the ${script.name} script gave an unknown reply`)
-}
-
-/** Remembers the keys that were added last: at least half of `keysMax`, never more than that. */
+/** Set of the keys added last: at least half of `keysMax`, at most `keysMax`. */
 export class RecentKeys {
   readonly #keysMax: number
   #young = new Set<string>()

@@ -14,7 +14,7 @@ import {
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
 
-/** The name of a setting, as people type it. */
+/** Name of a setting, as typed. */
 export type SettingName =
   | 'forwarding.paused'
   | `providers.${ProviderName}.paused`
@@ -27,9 +27,9 @@ export type SettingName =
 /** Value of a setting. */
 export type SettingValue = boolean | number | string
 
-/** Everything that is known about a setting but its name. */
+/** Definition of a setting. */
 export interface SettingDefinition {
-  /** `any`: for the installation, and for one tenant beside it. */
+  /** `any`: for the installation or for one tenant. */
   readonly scope: 'any' | 'installation'
   readonly schema: TSchema
   /** Description of valid values, for messages. */
@@ -55,7 +55,7 @@ const limitDefaults: Partial<Record<SettingName, number>> = {
   'limits.recordBytes.hard': 1024 ** 3,
 }
 
-/** All settings by name, in the order in which they are listed. */
+/** All settings by name, in the order of lists. */
 export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>> = {
   'forwarding.paused': {
     ...flag,
@@ -87,7 +87,7 @@ export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>
   'retention.eventDays': days(90, 'Days that events and attempts are kept'),
 }
 
-/** All names, in the order in which settings are listed. */
+/** All names, in the order of lists. */
 export const settingNames = Object.keys(settingDefinitions) as readonly SettingName[]
 
 /** Returns whether a text is the name of a setting. */
@@ -132,25 +132,25 @@ function days(standard: number, doc: string): SettingDefinition {
 
 /** Settings in force in this process. Immutable: a change creates a new object. */
 export interface RuntimeSettings {
-  /** Grows with every write of any setting; 0 while none was read. */
+  /** Grows with every write of any setting; 0 before the first read. */
   readonly version: number
-  /** Nothing is sent to anybody's callback. */
+  /** Forwarding is paused for all tenants. */
   readonly isForwardingPaused: boolean
-  /** Nothing is sent to the callbacks of these. */
+  /** Tenants with paused forwarding. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Returns whether intake of this provider is paused for this tenant. Two look-ups in memory. */
+  /** Returns whether intake of a provider is paused for a tenant. Two look-ups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
-  /** Settings that pause something, for the installation and for tenants. */
+  /** Number of active pause settings. */
   readonly pauses: number
-  /** Share of log lines about what went well that are written, 0 to 1. */
+  /** Share of log lines about successes that are written, 0 to 1. */
   readonly logShare: number
-  /** Limits that were set, for tenants that leave them open; an absent one is built in. */
+  /** Limits for specs that leave them open; the built-in ones apply for absent ones. */
   readonly limits: Limits
-  /** For tenants that leave them open. */
+  /** Retention for specs that leave it open. */
   readonly retention: RetentionDays
 }
 
-/** Makes what is in force of what is set. Pure; without an argument everything has its default. */
+/** Computes the settings in force; without an argument all have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: SettingName) => values.get(keyOf(name, null)) ?? settingDefinitions[name].default
@@ -208,23 +208,19 @@ function limitsOf(values: ReadonlyMap<string, SettingValue>): Limits {
   return limits
 }
 
-/** A setting that somebody wants to write or read: nothing of it is checked yet. */
-export interface SettingInput {
+/** Unchecked setting. `ofTenant`: it is set for one tenant. */
+interface SettingInput {
   readonly name: string
-  /** True for a setting of one tenant. */
   readonly ofTenant: boolean
-  /** Left out where a setting is only named. */
-  readonly value?: unknown
 }
 
-/** Result of a check; a problem is a sentence for the caller with the next step. */
-export type CheckedSetting<Checked> = Checked | { readonly kind: 'refused'; readonly problem: string }
+type Refused = { readonly kind: 'refused'; readonly problem: string }
 
-/** Checks that there is a setting of this name, and that it can be one tenant's where it is to be. Pure. */
+/** Checks the name, and whether a tenant may have this setting. A problem tells the caller the next step. */
 export function checkSettingName({
   name,
   ofTenant,
-}: SettingInput): CheckedSetting<{ readonly kind: 'ok'; readonly name: SettingName }> {
+}: SettingInput): { readonly kind: 'ok'; readonly name: SettingName } | Refused {
   if (!isSettingName(name)) {
     const meant = meantName(name)
     const hint = meant === undefined ? '`latchkey settings list` shows all' : `did you mean ${meant}?`
@@ -235,31 +231,26 @@ export function checkSettingName({
   return { kind: 'ok', name }
 }
 
-/** Checks a setting with its value. Pure. */
-export function checkSetting(
-  input: SettingInput,
-): CheckedSetting<{ readonly kind: 'ok'; readonly name: SettingName; readonly value: SettingValue }> {
+/** Checks a setting with its value. */
+export function checkSetting(input: SettingInput & { readonly value: unknown }) {
   const named = checkSettingName(input)
   if (named.kind === 'refused') return named
-  const { name } = named
-  if (!isValueOf(name, input.value))
-    return { kind: 'refused', problem: `${name} has to be ${settingDefinitions[name].expected}` }
-  return { kind: 'ok', name, value: input.value }
+  const { value } = input
+  if (isValueOf(named.name, value)) return { ...named, value }
+  const problem = `${named.name} has to be ${settingDefinitions[named.name].expected}`
+  return { kind: 'refused' as const, problem }
 }
 
-/** Validates a value of a setting. Pure. */
+/** Validates a value of a setting. */
 export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
   return Value.Check(settingDefinitions[name].schema, value)
 }
 
-/** Parses typed text into a value: `true`, `false` and numbers, else text for `checkSetting` to validate. Pure. */
+/** Parses typed text into a value: `true`, `false` and numbers, else text for `checkSetting` to validate. */
 export function parseSettingText(text: string): SettingValue {
   if (text === 'true' || text === 'false') return text === 'true'
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
 }
-
-/** Values as far as they are set. */
-export type SetValues = Readonly<Partial<Record<SettingName, SettingValue>>>
 
 /** Pairs of settings whose first value may not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
@@ -269,8 +260,10 @@ const ordered: readonly (readonly [SettingName, SettingName])[] = [
     .map((soft) => [soft, soft.replace(/soft$/, 'hard') as SettingName] as const),
 ]
 
-/** Says what is wrong between the installation's settings as they would be, or undefined. Pure. */
-export function conflictBetween(values: SetValues): string | undefined {
+/** Returns the contradiction between the installation's settings, or undefined. */
+export function conflictBetween(
+  values: Readonly<Partial<Record<SettingName, SettingValue | undefined>>>,
+): string | undefined {
   const valueOf = (name: SettingName) => values[name] ?? settingDefinitions[name].default
   for (const [less, more] of ordered) {
     const [low, high] = [valueOf(less), valueOf(more)]
@@ -280,7 +273,7 @@ export function conflictBetween(values: SetValues): string | undefined {
   return undefined
 }
 
-/** A vendor's name stands where a provider's neutral one has to. */
+/** Suggests a name, also for a vendor's name instead of a provider's. */
 function meantName(name: string): string | undefined {
   const neutral = name.replace(/^providers\.([^.]{1,64})\./, (whole, provider: string) =>
     whole.replace(provider, neutralProviderName(provider) ?? provider),

@@ -2,7 +2,7 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LimitName, limitNames } from '#internal/tenants/index.ts'
 import type { LimitedTenant, LimitsInForce } from './limits.ts'
-import { findOverrides } from './overrides.ts'
+import { findOverrides, type StoredOverride } from './overrides.ts'
 import { countAt, defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
 import { findUsage, type HourAmount, listHours } from './store.ts'
 
@@ -17,20 +17,12 @@ export interface ReadUsageParts {
 /** One limit and how much of it is used. Times in milliseconds since the epoch. */
 export interface LimitUsage {
   readonly limit: LimitName
-  /** In the running window; null while Redis, which alone knows it, does not answer. */
+  /** In the running window; null if only Redis knows it and does not reply. */
   readonly used: number | null
   readonly soft: number | null
-  /** In force now, an override included. */
+  /** In force now, including an override. */
   readonly hard: number | null
-  readonly override:
-    | {
-        readonly hard: number | null
-        readonly untilMs: number
-        readonly by: string
-        readonly reason: string
-        readonly setAtMs: number
-      }
-    | undefined
+  readonly override: Omit<StoredOverride, 'tenantId' | 'limit'> | undefined
   /** End of the window; undefined for record bytes, which have none. */
   readonly resetsAtMs: number | undefined
 }
@@ -39,14 +31,8 @@ export interface LimitUsage {
 export interface UsageReport {
   readonly limits: readonly LimitUsage[]
   readonly over: 'accept' | 'refuse'
-  /** By hour and meter, in this order; hours in which nothing was counted are left out. At most one flush behind. */
+  /** By hour and meter, without hours of 0; at most one flush behind. */
   readonly hours: readonly HourAmount[]
-}
-
-/** Span of hours, ms since the epoch; only its last 62 days are returned. */
-export interface UsageSpan {
-  readonly fromMs: number
-  readonly toMs: number
 }
 
 const spanMsMax = 62 * 24 * 3_600_000
@@ -54,13 +40,13 @@ const minuteMs = 60_000
 const script = defineUsageScript()
 
 /**
- * Reads a tenant's usage: of now from Redis, by the hour from Postgres. While Redis is away months are Postgres', at most one flush
- * behind, and what only Redis knows is null. Changes nothing. @throws what Postgres throws
+ * Reads a tenant's usage: now from Redis, by the hour from Postgres. While Redis is unavailable months come from Postgres, at most one
+ * flush behind, and other counts are null. Returns at most the last 62 days of the span. @throws errors of Postgres
  */
 export async function readUsage(
   parts: ReadUsageParts,
   tenant: LimitedTenant,
-  { fromMs, toMs }: UsageSpan,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<UsageReport> {
   const nowMs = parts.clock.now()
   const [used, overrides, hours] = await Promise.all([
@@ -76,17 +62,15 @@ export async function readUsage(
       used: used[limit],
       soft: all[limit].soft,
       hard: all[limit].hard,
-      override: override && {
-        hard: override.hard,
-        untilMs: override.untilMs,
-        by: override.by,
-        reason: override.reason,
-        setAtMs: override.setAtMs,
-      },
+      override: override && withoutAddress(override),
       resetsAtMs: resetsAt(limit, nowMs),
     }
   })
   return { limits, over: all.eventsPerMonth.over, hours }
+}
+
+function withoutAddress({ tenantId: _tenantId, limit: _limit, ...rest }: StoredOverride) {
+  return rest
 }
 
 function resetsAt(limit: LimitName, nowMs: number): number | undefined {
@@ -101,7 +85,7 @@ async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number
     if (error instanceof RedisUnavailable) return undefined
     throw error
   })
-  // A meter that Redis has not got is seeded by the next count: until then Postgres knows the month.
+  // The next count seeds a missing meter; until then Postgres has the month.
   const month = async (meter: 'locks' | 'events') => {
     const read = reading?.[meter]
     return read
