@@ -67,7 +67,7 @@ const rules: Record<string, Rule> = {
     return known ? [] : [`${path}: belongs to no room; see internal/README.md`]
   },
 
-  'names are kebab-case and say what is inside': ({ path }) => {
+  'names are kebab-case and specific': ({ path }) => {
     const names = path
       .split('/')
       .filter(
@@ -180,10 +180,10 @@ const rules: Record<string, Rule> = {
         )
       : [],
 
-  'nothing is left for later': ({ path, text }) =>
+  'no TODO or FIXME is left': ({ path, text }) =>
     linesLike(path, text, /\b(TODO|FIXME|XXX|HACK)\b/, 'do it, or write an issue'),
 
-  'no path of somebody’s machine': ({ path, text }) =>
+  'no path of a developer’s machine': ({ path, text }) =>
     path === 'bun.lock'
       ? []
       : linesLike(
@@ -263,16 +263,16 @@ function readRepository(): SourceFile[] {
     .map((path) => ({ path, text: readFileSync(posix.join(root, path), 'utf8') }))
 }
 
-describe('in this repository', () => {
+describe('repository', () => {
   const files = readRepository()
 
-  test('there is something to read', () => {
+  test('tidy: the rules find files, imports and functions', () => {
     expect(files.filter(({ path }) => isCode(path)).length).toBeGreaterThan(50)
     expect(files.flatMap(({ text }) => importsOf(text)).length).toBeGreaterThan(100)
     expect(files.flatMap(({ text }) => functionsOf(text)).length).toBeGreaterThan(200)
   })
 
-  test.each(Object.entries(rules))('%s', (_name, rule) => {
+  test.each(Object.entries(rules))('tidy: repository obeys the rule "%s"', (_name, rule) => {
     // This file holds the forbidden words as examples.
     const problems = files.filter(({ path }) => path !== 'test/tidy.test.ts').flatMap(rule)
     expect(problems).toEqual([])
@@ -289,17 +289,11 @@ const refused: [rule: string, what: string, path: string, text: string, problems
   ['every file is in a known place', 'a file in the root', 'notes.txt', '', 1],
   ['every file is in a known place', 'an unknown process', 'cmd/worker/main.ts', '', 1],
   ['every file is in a known place', 'a test outside its folders', 'test/a.test.ts', '', 1],
-  ['names are kebab-case and say what is inside', 'camel case', 'internal/base/jsonSpan.ts', '', 1],
-  ['names are kebab-case and say what is inside', 'snake case', 'internal/base/json_span.ts', '', 1],
-  ['names are kebab-case and say what is inside', 'utils', 'internal/base/utils.ts', '', 1],
-  [
-    'names are kebab-case and say what is inside',
-    'a folder of helpers',
-    'internal/base/test-helpers/a.ts',
-    '',
-    1,
-  ],
-  ['names are kebab-case and say what is inside', 'a manager', 'internal/base/lock-manager.ts', '', 1],
+  ['names are kebab-case and specific', 'camel case', 'internal/base/jsonSpan.ts', '', 1],
+  ['names are kebab-case and specific', 'snake case', 'internal/base/json_span.ts', '', 1],
+  ['names are kebab-case and specific', 'utils', 'internal/base/utils.ts', '', 1],
+  ['names are kebab-case and specific', 'a folder of helpers', 'internal/base/test-helpers/a.ts', '', 1],
+  ['names are kebab-case and specific', 'a manager', 'internal/base/lock-manager.ts', '', 1],
   [
     'arrows between rooms run downward, through index.ts',
     'upward, also for a type',
@@ -431,19 +425,19 @@ const refused: [rule: string, what: string, path: string, text: string, problems
     'f(Bun.env)\nf(import.meta.env)\n',
     2,
   ],
-  ['nothing is left for later', 'a remark', 'README.md', 'TODO: write this\n', 1],
-  ['no path of somebody’s machine', 'a home', 'README.md', 'cd /home/ada/latchkey\n', 1],
-  ['no path of somebody’s machine', 'a Mac’s and root’s', '.ci/run', "'/Users/ada'\n(/root/x)\n", 2],
+  ['no TODO or FIXME is left', 'a remark', 'README.md', 'TODO: write this\n', 1],
+  ['no path of a developer’s machine', 'a home', 'README.md', 'cd /home/ada/latchkey\n', 1],
+  ['no path of a developer’s machine', 'a Mac’s and root’s', '.ci/run', "'/Users/ada'\n(/root/x)\n", 2],
 ]
 
-describe.each(Object.keys(rules))('the rule "%s" refuses', (name) => {
+describe.each(Object.keys(rules))('tidy: rule "%s"', (name) => {
   const cases = refused.filter(([rule]) => rule === name).map(([, ...rest]) => rest)
 
-  test('at least one example', () => {
+  test(`tidy: rule "${name}" refuses at least one example`, () => {
     expect(cases.length).toBeGreaterThan(0)
   })
 
-  test.each(cases)('%s', (_what, path, text, problems) => {
+  test.each(cases)(`tidy: rule "${name}" refuses %s`, (_what, path, text, problems) => {
     expect(rules[name]?.({ path, text })).toHaveLength(problems)
   })
 })
@@ -479,6 +473,6 @@ const accepted: [what: string, path: string, text: string][] = [
   ['the environment in a process', 'cmd/api/main.ts', 'readConfig(process.env)\n'],
 ]
 
-test.each(accepted)('no rule refuses %s', (_what, path, text) => {
+test.each(accepted)('tidy: no rule refuses %s', (_what, path, text) => {
   expect(Object.values(rules).flatMap((rule) => rule({ path, text }))).toEqual([])
 })

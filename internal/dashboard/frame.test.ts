@@ -110,7 +110,7 @@ test.each<[string, string, Readonly<Record<string, string>>, boolean]>([
   ['a page', '/events', {}, true],
   ['a live update of a page', '/events', { 'HX-Request': 'true' }, false],
   ['the live stream', '/live', {}, false],
-])('a request for %s extends the session only if it is a page', async (_what, path, headers, isUse) => {
+])('session: a request for %s extends it only if it is a page', async (_what, path, headers, isUse) => {
   const cookie = await signIn(dashboardKey('acme'))
   const latest = 'created_at = (SELECT max(created_at) FROM sessions)'
   await backoffice.pool.query(`UPDATE sessions SET seen_at = now() - interval '30 minutes' WHERE ${latest}`)
@@ -136,22 +136,25 @@ test.each([
   ['/executions', '?state=completed&after=x'],
   ['/refused', '?cause=signature_mismatch'],
   ['/simulations/new', ''],
-])('%s without a tenant offers 20 of them and keeps the rest of its address', async (path, query) => {
-  backoffice.allow(() => true)
-  const session = await openDashboardSession(backoffice.url, someUser())
-  const { status, html } = await session.get(`${path}${query}`)
-  expect(status).toBe(200)
-  for (const text of ['Tenants to choose from', 'These are the first 20']) expect(html).toContain(text)
-  const choices = choicesIn(html)
-  expect(choices).toHaveLength(20)
-  const [first = ''] = choices
-  const { pathname, searchParams } = new URL(first, backoffice.url)
-  const { after: _after, ...kept } = Object.fromEntries(new URLSearchParams(query))
-  const expected = { ...kept, tenant: backoffice.tenantId('depot') }
-  expect([pathname, Object.fromEntries(searchParams)]).toEqual([path, expected])
-  const led = await session.get(first)
-  expect([led.status, led.html.includes('Tenants to choose from')]).toEqual([200, false])
-})
+])(
+  'choice of a tenant: %s without a tenant offers 20 and keeps the rest of its address',
+  async (path, query) => {
+    backoffice.allow(() => true)
+    const session = await openDashboardSession(backoffice.url, someUser())
+    const { status, html } = await session.get(`${path}${query}`)
+    expect(status).toBe(200)
+    for (const text of ['Tenants to choose from', 'These are the first 20']) expect(html).toContain(text)
+    const choices = choicesIn(html)
+    expect(choices).toHaveLength(20)
+    const [first = ''] = choices
+    const { pathname, searchParams } = new URL(first, backoffice.url)
+    const { after: _after, ...kept } = Object.fromEntries(new URLSearchParams(query))
+    const expected = { ...kept, tenant: backoffice.tenantId('depot') }
+    expect([pathname, Object.fromEntries(searchParams)]).toEqual([path, expected])
+    const led = await session.get(first)
+    expect([led.status, led.html.includes('Tenants to choose from')]).toEqual([200, false])
+  },
+)
 
 test('choice of a tenant: offers only tenants in namespaces that the user sees and names', async () => {
   backoffice.allow(({ namespace }) => namespace === 'depots')
@@ -225,27 +228,30 @@ describe('way back', () => {
     ...{ limit: 'eventsPerMonth', name: 'forwarding.paused', version: '99' },
   })
 
-  test.each(actions.map(({ path }) => path))('every link in the response to %s can be read', async (path) => {
-    const { status, html, location } = await admin.post(filled(path), fields(path))
-    if (location !== null) {
-      expect((await admin.get(location)).status).toBe(200)
-      return
-    }
-    expect(status).not.toBe(500)
-    expect(html).toContain('name="next"')
-    for (const way of waysIn(html)) {
-      const led = await admin.get(way)
-      expect([way, [200, 303].includes(led.status)]).toEqual([way, true])
-    }
-  })
+  test.each(actions.map(({ path }) => path))(
+    'way back: every link in the response to %s opens a page',
+    async (path) => {
+      const { status, html, location } = await admin.post(filled(path), fields(path))
+      if (location !== null) {
+        expect((await admin.get(location)).status).toBe(200)
+        return
+      }
+      expect(status).not.toBe(500)
+      expect(html).toContain('name="next"')
+      for (const way of waysIn(html)) {
+        const led = await admin.get(way)
+        expect([way, [200, 303].includes(led.status)]).toEqual([way, true])
+      }
+    },
+  )
 
-  test('a malformed form leads back to its page', async () => {
+  test('way back: a malformed form links to its page', async () => {
     const { status, html } = await admin.post(`/events/${acme.failedId}/payload`, { more: '\u{FFFD}' })
     expect(status).toBe(400)
     expect(html).toContain(`href="/events/${acme.failedId}"`)
   })
 
-  test('a form that fails with 500 leads back to its page', async () => {
+  test('way back: a form that fails with 500 links to its page', async () => {
     await backoffice.pool.query('ALTER TABLE sessions RENAME TO sessions_away')
     try {
       const { status, html } = await admin.post(`/simulations/${acme.simulationId}/advance`)
@@ -256,7 +262,7 @@ describe('way back', () => {
     }
   })
 
-  test('choosing another tenant keeps the rest of the address', async () => {
+  test('choice of a tenant: another tenant keeps the rest of the address', async () => {
     const { html } = await admin.get('/settings/change?name=forwarding.paused&tenant=acme')
     expect(html).toContain('href="/settings/change?name=forwarding.paused"')
     const to = encodeURIComponent('/settings/change?name=forwarding.paused')

@@ -23,7 +23,7 @@ test.each<[string, Headers, boolean, boolean]>([
   ['an https Origin', { Host: 'latchkey.corp', Origin: 'https://latchkey.corp' }, true, true],
   ['a proxy with https', { Host: 'localhost:8081', 'X-Forwarded-Proto': 'https' }, true, true],
   ['a host that begins with localhost', { Host: 'localhost.evil.example' }, true, true],
-])('transport of a request by %s: isSafe and isHttps', (_case, headers, isSafe, isHttps) => {
+])('request transport: isSafe and isHttps for %s', (_case, headers, isSafe, isHttps) => {
   expect(factsOf(request(headers))).toEqual({ isSafe, isHttps })
 })
 
@@ -42,7 +42,7 @@ test.each<[string, Headers, boolean]>([
   ['an Origin with another port', { Host: 'a.example:1', Origin: 'http://a.example:2' }, false],
   ['Origin null', { Host: 'a.example', Origin: 'null' }, false],
   ['neither header', { Host: 'a.example' }, false],
-])('a form with %s is from an own page as expected', (_case, headers, expected) => {
+])('form origin: is own or foreign for %s', (_case, headers, expected) => {
   expect(isFromOwnPage(request(headers))).toBe(expected)
 })
 
@@ -50,7 +50,7 @@ test.each([
   ['cross-site', 'navigate', true],
   ['same-origin', 'navigate', false],
   ['cross-site', 'cors', false],
-])('a request with Sec-Fetch-Site %s and mode %s is a link from another site: %p', (site, mode, expected) => {
+])('request: Sec-Fetch-Site %s and mode %s, is a link from another site: %p', (site, mode, expected) => {
   const headers = { 'Sec-Fetch-Site': site, 'Sec-Fetch-Mode': mode }
   expect(isLinkFromElsewhere(request(headers))).toBe(expected)
 })
@@ -105,7 +105,7 @@ const sessionOf = (fill: number): Session => ({
   csrfToken: Buffer.alloc(32, fill).toString('base64url'),
 })
 
-test('masked CSRF tokens differ in every character, reveal nothing of the token, and are valid', () => {
+test('CSRF tokens: masked ones differ in every character, reveal nothing of the token, and are valid', () => {
   const session = sessionOf(7)
   const masked = Array.from({ length: 50 }, () => maskedToken(session))
   for (const token of masked) {
