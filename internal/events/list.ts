@@ -135,25 +135,13 @@ export const eventReadSettings = {
 } as const
 
 /** Columns of an event `e` for `summaryOf`. */
-export const selectedColumns = `e.id, e.tenant_id, e.provider, e.source_event_id, e.raw_type, e.type,
-  floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.payload_bytes, to_char(e.payload_expires_on, 'YYYY-MM-DD'), e.state,
-  e.cycle, floor(extract(epoch FROM e.completed_at) * 1000)::bigint`
+export const selectedColumns = `e.id, e.tenant_id AS "tenantId", e.provider, e.source_event_id AS "sourceEventId",
+  e.raw_type AS "rawType", e.type, floor(extract(epoch FROM e.occurred_at) * 1000)::bigint AS "occurredAtMs",
+  e.payload_bytes AS "payloadBytes", to_char(e.payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", e.state, e.cycle AS round,
+  floor(extract(epoch FROM e.completed_at) * 1000)::bigint AS "settledAtMs"`
 
 /** A row of `selectedColumns`. */
-export type EventRow = [
-  id: EventId,
-  tenantId: TenantId,
-  provider: string,
-  sourceEventId: string,
-  rawType: string,
-  type: string,
-  occurredAtMs: number,
-  payloadBytes: number,
-  payloadExpiresOn: Day,
-  state: EventState,
-  round: number,
-  settledAtMs: number | null,
-]
+export type EventRow = Omit<EventSummary, 'receivedAtMs'>
 
 /**
  * Reads events in the order of receipt with bounded work: conditions beyond the index are checked on at most `examinedMax` events, so
@@ -191,12 +179,12 @@ async function walkEvents(
   const events = rows.slice(0, rowsMax).map(summaryOf)
   if (rows.length > rowsMax) return { events, searchedTo: events.at(-1)?.id }
   if (conditions.length === 0 && rowsMax < examinedMax) return { events, searchedTo: undefined }
-  const last = await read<[EventId]>(
+  const [last] = await read<{ id: EventId }>(
     connection,
     `SELECT e.id FROM (${candidates}) e ${order} LIMIT 1 OFFSET $${candidateValuesCount + 1}::bigint`,
     [...values.slice(0, candidateValuesCount), examinedMax - 1],
   )
-  return { events, searchedTo: last[0]?.[0] }
+  return { events, searchedTo: last?.id }
 }
 
 // One statement, since rows of the queue and entries of failed events come and go: the candidates, and of them the first that match; ids
@@ -213,7 +201,7 @@ async function walkFound(
     kind === 'entries'
       ? 'SELECT c.*'
       : `SELECT ${eventColumns} FROM events WHERE id = c.id AND expires_on = c.expires_on OFFSET 0`
-  const rows = await read<[last: EventId | null, ...EventRow]>(
+  const rows = await read<{ last: EventId | null } & (EventRow | { id: null })>(
     connection,
     `WITH c AS MATERIALIZED (${candidates})
     SELECT b.last, f.* FROM (SELECT (SELECT c.id FROM c ${order} LIMIT 1 OFFSET $${offset}::bigint) AS last) b
@@ -222,28 +210,23 @@ async function walkFound(
       ${where} ${order} LIMIT $${limit}::bigint) f ON true`,
     [...values, rowsMax + 1, examinedMax - 1],
   )
-  const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [summaryOf(row)]))
+  const found = rows.flatMap(({ last: _last, ...row }) => (row.id === null ? [] : [summaryOf(row)]))
   const events = found.slice(0, rowsMax)
   if (found.length > rowsMax) return { events, searchedTo: events.at(-1)?.id }
-  return { events, searchedTo: rows[0]?.[0] ?? undefined }
+  return { events, searchedTo: rows[0]?.last ?? undefined }
 }
 
 /** Runs a statement prepared under the hash of its text, so that it is planned once a session. There are some dozens of texts. */
-async function read<Row extends unknown[]>(
+async function read<Row extends object>(
   connection: Queryable,
   text: string,
   values: readonly unknown[],
 ): Promise<Row[]> {
   const name = `events_${Bun.hash(text).toString(36)}`
-  return (await connection.query<Row>({ name, text, rowMode: 'array', values: [...values] })).rows
+  return (await connection.query<Row>({ name, text, values: [...values] })).rows
 }
 
 /** Makes an event of its row. Pure. */
 export function summaryOf(row: EventRow): EventSummary {
-  const [id, tenantId, provider, sourceEventId, rawType, type, occurredAtMs, payloadBytes] = row
-  const [, , , , , , , , payloadExpiresOn, state, round, settledAtMs] = row
-  return {
-    ...{ id, tenantId, provider, sourceEventId, rawType, type, occurredAtMs, payloadBytes },
-    ...{ payloadExpiresOn, state, round, settledAtMs, receivedAtMs: receivedAtMsOf(id) },
-  }
+  return { ...row, receivedAtMs: receivedAtMsOf(row.id) }
 }

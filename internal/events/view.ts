@@ -45,17 +45,17 @@ export type PayloadRead =
 
 const attemptsMax = 200
 
-type ViewRow = [
-  headers: string,
-  dueAtMs: number | null,
-  isClaimed: boolean,
-  attempts: number | null,
-  ...event: EventRow,
-]
+interface ViewRow extends EventRow {
+  readonly headers: string
+  readonly dueAtMs: number | null
+  readonly isClaimed: boolean
+  readonly attempts: number | null
+}
 
 // Rows by their keys, in the partition of the id's day. A read, no locks.
 const viewText = (day: Day) => `
-SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint, d.lease IS NOT NULL, d.attempts,
+SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint AS "dueAtMs",
+  d.lease IS NOT NULL AS "isClaimed", d.attempts,
   ${selectedColumns}
 FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
@@ -71,17 +71,14 @@ export async function readEvent(
 ): Promise<EventView | undefined> {
   const row = await readRow(pool, place, nowMs)
   if (row === undefined) return undefined
-  const [headers, dueAtMs, isClaimed, attemptsInRound, ...ofEvent] = row
-  const event = summaryOf(ofEvent)
   const [attempts, payload] = await Promise.all([
     readAttempts(pool, place.id),
-    readPayloadOf(pool, event, nowMs, 'event_id'),
+    readPayloadOf(pool, row.event, nowMs, 'event_id'),
   ])
   return {
-    ...{ event, headers, hasPayload: payload !== undefined },
+    ...{ ...row, hasPayload: payload !== undefined },
     attempts: attempts.slice(0, attemptsMax).toReversed(),
     hasEarlierAttempts: attempts.length > attemptsMax,
-    queued: dueAtMs === null ? undefined : { dueAtMs, isClaimed, attempts: attemptsInRound ?? 0 },
   }
 }
 
@@ -97,8 +94,7 @@ export async function readPayload(
 ): Promise<PayloadRead> {
   const row = await readRow(pool, place, nowMs)
   if (row === undefined) return { kind: 'unknown' }
-  const [, , , , ...ofEvent] = row
-  const event = summaryOf(ofEvent)
+  const { event } = row
   const column = charsMax === undefined ? 'payload' : (`left(payload, ${Math.floor(charsMax)})` as const)
   const payload = await readPayloadOf(pool, event, nowMs, column)
   return payload === undefined ? { kind: 'expired' } : { kind: 'payload', payload, event }
@@ -108,15 +104,14 @@ async function readRow(
   pool: Pool,
   { id, tenantId }: EventPlace,
   nowMs: number,
-): Promise<ViewRow | undefined> {
+): Promise<Pick<EventView, 'event' | 'headers' | 'queued'> | undefined> {
   const day = expiryDayOf(id)
   if (hasCome(day, nowMs)) return undefined
-  const { rows } = await pool.query<ViewRow>({
-    text: viewText(day),
-    rowMode: 'array',
-    values: [id, tenantId ?? null],
-  })
-  return rows[0]
+  const { rows } = await pool.query<ViewRow>(viewText(day), [id, tenantId ?? null])
+  if (rows[0] === undefined) return undefined
+  const { headers, dueAtMs, isClaimed, attempts, ...event } = rows[0]
+  const queued = dueAtMs === null ? undefined : { dueAtMs, isClaimed, attempts: attempts ?? 0 }
+  return { event: summaryOf(event), headers, queued }
 }
 
 // By the key, in one partition, latest first. A read, no locks.
