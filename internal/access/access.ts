@@ -77,7 +77,7 @@ const pendingMax = 200
 /** Maximum pending access reviews of a user; more than a page needs at once. */
 const pendingPerUserMax = 20
 /** Maximum pending reviews of tokens that were never accepted: any caller can invent tokens. */
-const pendingStrangersMax = 50
+const pendingUnprovenMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
 const retryAfterMs = 1_000
@@ -174,8 +174,8 @@ async function authenticateToken(
   if (transport === undefined) return refused
   const digest = Bun.SHA256.hash(token, 'base64')
   const share = proven.has(digest)
-    ? { name: 'proven', pendingMax: pendingMax - pendingStrangersMax }
-    : { name: 'strangers', pendingMax: pendingStrangersMax }
+    ? { name: 'proven', pendingMax: pendingMax - pendingUnprovenMax }
+    : { name: 'unproven', pendingMax: pendingUnprovenMax }
   const verdict = await tokens.get(digest, share, async () => {
     const value = await reviewToken(transport, token)
     if (value.kind !== 'unavailable') proven.note(digest, value.kind === 'user')

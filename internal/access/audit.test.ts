@@ -55,7 +55,7 @@ test('listAudit: pages have no gap', async () => {
   expect(seen).toEqual([10, 8, 6, 4, 2, 0])
 })
 
-test('listAudit: examines at most examinedMax entries, and goes on from there', async () => {
+test('listAudit: examines at most examinedMax entries; the next page continues from there', async () => {
   const share = { action: 'payloads.read', tenantId, limit: 1, examinedMax: 2 }
   expect(await listAudit(pool, share)).toMatchObject({ entries: [{ detail: { nth: 5 } }] })
   const seen: unknown[] = []
@@ -71,7 +71,7 @@ test('listAudit: examines at most examinedMax entries, and goes on from there', 
   expect(pages).toBeGreaterThan(2)
 })
 
-test('listAudit: goes on after a page without matches, and ends at fromMs', async () => {
+test('listAudit: continues after a page without matches, and ends at fromMs', async () => {
   await pool.query(
     `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,
     [new Date(startMs + 86_400_000)],

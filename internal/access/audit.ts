@@ -42,7 +42,7 @@ export interface AuditFilter {
 /** A page of the audit log. */
 export interface AuditPage {
   readonly entries: readonly AuditRecord[]
-  /** Start of the next page; undefined at the end. A page that is not full may have it: then the search goes on. */
+  /** Start of the next page; undefined at the end. A page that is not full may have it: then the search is not complete. */
   readonly next: number | undefined
 }
 

@@ -80,7 +80,7 @@ export interface KubeconfigOptions {
  */
 export async function fromKubeconfig({ path, context }: KubeconfigOptions): Promise<Endpoint> {
   const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
-  if (!cluster) throw new Error(`${path}: no cluster goes with the context ${name}`)
+  if (!cluster) throw new Error(`${path}: no cluster belongs to the context ${name}`)
   if (cluster.skipTLSVerify)
     throw new Error(`${path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
   if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)

@@ -13,11 +13,11 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-/** One lease, kept as the API server keeps it, on a server that can be away or hang. */
+/** One lease, kept as the API server keeps it, on a server that can be unavailable or hang. */
 function serveLease() {
   const timing = createMovedClock()
   const kept: { lease: Lease | undefined; version: number } = { lease: undefined, version: 0 }
-  const server = { mode: 'up' as 'up' | 'away' | 'hung', inFlight: 0 }
+  const server = { mode: 'up' as 'up' | 'unavailable' | 'hung', inFlight: 0 }
   const refuse = (status: number, reason: string) => Response.json({ kind: 'Status', reason }, { status })
   const keep = (lease: Lease) => {
     kept.version += 1
@@ -26,7 +26,7 @@ function serveLease() {
     return Response.json(kept.lease)
   }
   const answer = ({ method, body }: SeenRequest): Response => {
-    if (server.mode === 'away') return refuse(503, 'ServiceUnavailable')
+    if (server.mode === 'unavailable') return refuse(503, 'ServiceUnavailable')
     if (method === 'POST') return kept.lease ? refuse(409, 'AlreadyExists') : keep(body as Lease)
     if (!kept.lease) return refuse(404, 'NotFound')
     if (method === 'GET') return Response.json(kept.lease)
@@ -146,7 +146,7 @@ test('election: after a release another candidate leads at its next attempt', as
   expect(second.terms.map(({ fence }) => fence)).toEqual([2])
 })
 
-test.each(['away', 'hung'] as const)(
+test.each(['unavailable', 'hung'] as const)(
   'election: with the API server %s the work ends within renewMs, before another candidate may lead',
   async (mode) => {
     const served = serveLease()
@@ -215,7 +215,7 @@ test('election: a deposed leader waits for its work before it is a candidate aga
   const { terms, hold } = stand(served, { health })
   await until(() => terms.length === 1)
   hold.slow = true
-  served.server.mode = 'away'
+  served.server.mode = 'unavailable'
   await served.pass(12_500)
   served.server.mode = 'up'
   await served.pass(20_000)

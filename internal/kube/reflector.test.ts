@@ -113,7 +113,7 @@ test('reflector: after the server ends a watch, the next starts at the last book
   expect(watchesSeen()[1]?.query['resourceVersion']).toBe('99')
   second.send({ type: 'ADDED', object: tenant('a', 1) }, { type: 'MODIFIED', object: tenant('a', 100) })
   await until(() => changes.length === 2)
-  // What was known already is told to nobody.
+  // Known objects are not reported again.
   expect(changes).toEqual(['added shop/a', 'updated shop/a'])
   expect(server.seen.filter(({ query }) => query['watch'] !== 'true')).toHaveLength(1)
 })

@@ -351,11 +351,11 @@ function ownPool(): Pool {
   return one
 }
 
-/** Lets Postgres refuse this database and drop its connections but those of `pool`, as if it were away for others. */
+/** Lets Postgres refuse this database and drop its connections but those of `pool`, as if it were unavailable to others. */
 async function postgresBack(back: boolean): Promise<void> {
   const url = new URL(database.url)
   const name = url.pathname.slice(1)
-  // A connection of `pool` that is open goes on, so that the tests can change rows meanwhile.
+  // A connection of `pool` that is open stays usable, so that the tests can change rows meanwhile.
   const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   url.pathname = '/postgres'
   const admin = openPool(url.href)

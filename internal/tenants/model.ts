@@ -88,7 +88,7 @@ const callback = strict(
     retryOnRedelivery: t.Boolean({
       default: false,
       description:
-        'true: when a provider sends an event again whose delivery has failed, one new delivery cycle begins, except while Postgres is away (the redelivery is answered 202). false: such a duplicate changes nothing.',
+        'true: when a provider sends an event again whose delivery has failed, one new delivery cycle begins, except while Postgres is unavailable (the redelivery is answered 202). false: such a duplicate changes nothing.',
     }),
     retry: strict(
       {

@@ -175,9 +175,9 @@ describe('a broken document', () => {
       ['two', undefined, true],
     ])
     write('a.yaml', tenant('one', '  displayName: after'))
-    const mended = await read()
-    expect(mended.problems).toEqual([])
-    expect(mended.tenants.map(({ spec }) => spec?.displayName)).toEqual(['after'])
+    const fixed = await read()
+    expect(fixed.problems).toEqual([])
+    expect(fixed.tenants.map(({ spec }) => spec?.displayName)).toEqual(['after'])
   })
 
   test.each([

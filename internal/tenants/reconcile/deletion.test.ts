@@ -143,7 +143,7 @@ describe('a tenant deleted with its data', () => {
     await lab.meter.flush()
     await remove()
     nowMs += 60_000
-    const failing = controller(() => Promise.reject(new Error('Redis is away')))
+    const failing = controller(() => Promise.reject(new Error('Redis is unavailable')))
     expect(await failing.runOnce()).toMatchObject({ failed: 0 })
     expect(failing.inForce()).toBe(true)
     const rows = () => lab.pool.query('SELECT 1 FROM usage_hourly WHERE tenant_id = $1', [id])
