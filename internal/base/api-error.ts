@@ -8,7 +8,7 @@ const catalogue = {
     401,
     'Send a token as "Authorization: Bearer …": of kubectl create token NAME --audience latchkey, or an API key of scope dashboard or dashboard:read',
   ],
-  forbidden: [403, 'You may not do this: ask whoever grants rights on Tenants for it'],
+  forbidden: [403, 'You lack the right to do this: ask an administrator of Tenants for it'],
   api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],
   api_key_scope: [403, 'This API key lacks the scope for this call: ask for a key with it'],
   tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],

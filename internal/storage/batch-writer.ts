@@ -279,8 +279,8 @@ export interface BufferedWriterOptions<Batch> {
 }
 
 /**
- * Writes what a buffer holds when its owner's polling loop says so. A batch whose write failed, or whose outcome is unknown, is
- * written again unchanged before any other.
+ * Writes a buffer when its owner's polling loop flushes it. Repeats a batch whose write failed, or whose result is unknown,
+ * unchanged before any other.
  */
 export class BufferedWriter<Batch> {
   readonly #options: BufferedWriterOptions<Batch>
@@ -290,7 +290,7 @@ export class BufferedWriter<Batch> {
     this.#options = options
   }
 
-  /** Batch that was taken out of the buffer and is not known to be written. */
+  /** Batch that was taken from the buffer and may be unwritten. */
   get pending(): Batch | undefined {
     return this.#pending
   }

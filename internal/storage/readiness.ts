@@ -9,8 +9,8 @@ import { TlsFailure } from './tls.ts'
 const redisMajorMin = 7
 
 /**
- * Ready once the database has the schema this build needs. Then it stays so: with Postgres away records still answer, and a
- * pod taken out of the Service would answer nothing.
+ * Ready once the database has the schema that this build needs, then for good: without Postgres, records still answer, and a
+ * pod outside the Service would answer nothing.
  */
 export function schemaCheck(pool: Pool): Check {
   let reached = false
@@ -30,22 +30,22 @@ export function schemaCheck(pool: Pool): Check {
   }
 }
 
-/** Longest wait of one check for Redis; below the bound of a health check, so that a hung Redis is not a late check. */
+/** Maximum wait for Redis, below the bound of a health check, so that a hung Redis is not a failed check. */
 const lookMsMax = 400
 
 /**
- * Ready while Redis, as it was last seen, is one that keeps what it is given. A Redis that does not answer after that leaves the
- * process ready: calls get a 503 that names what is missing, which a Service without pods could not.
+ * Ready while Redis, as last seen, has a supported version and evicts nothing. If it stops answering later, the process stays
+ * ready: calls get a specific 503, which a Service without pods could not give.
  */
 export function redisCheck(redis: RedisConnection): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not answered yet' }
   const look = async () => {
     try {
-      last = judgeRedis(await redis.serverFacts())
+      last = validateRedis(await redis.serverFacts())
     } catch (error) {
       const tls = redis.tlsFailure()
       if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
-      // Its absence is counted and logged where it is met.
+      // Callers count and log an unavailable Redis.
       if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
         last = {
           ok: false,
@@ -57,7 +57,7 @@ export function redisCheck(redis: RedisConnection): Check {
   return () => within(lookMsMax, look(), () => last)
 }
 
-function judgeRedis(servers: readonly RedisServerFacts[]): CheckResult {
+function validateRedis(servers: readonly RedisServerFacts[]): CheckResult {
   for (const server of servers) {
     if (Number.parseInt(server.version, 10) < redisMajorMin) {
       return { ok: false, reason: `Redis is ${server.version}, ${redisMajorMin}.0 or newer is needed` }

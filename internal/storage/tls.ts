@@ -26,9 +26,9 @@ export interface TlsMaterial {
 }
 
 /**
- * Makes a reader that is called for each new connection, so that files which were replaced since count from the next one on. A
- * file that cannot be read at that moment stays what it was.
- * @throws when a file cannot be read the first time
+ * Creates a reader to call for each new connection, so that replaced files take effect with the next one. A file that cannot be
+ * read keeps its last content.
+ * @throws if a file cannot be read the first time
  */
 export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
   const read = { ca: fileReader(tls.caFile), cert: fileReader(tls.certFile), key: fileReader(tls.keyFile) }
@@ -38,7 +38,7 @@ export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
-      // Stated, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch it off.
+      // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable it.
       rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(tls.serverName ?? host(), certificate),
     }
@@ -52,13 +52,13 @@ function fileReader(path: string | undefined): () => string | undefined {
     try {
       last = readFileSync(path, 'utf8')
     } catch {
-      // A mounted Secret is exchanged by a rename; another moment reads the new one.
+      // A mounted Secret is replaced by a rename; the next connection reads it.
     }
     return last
   }
 }
 
-/** A connection that failed for its TLS. The message begins with `TLS:` and holds no secret. */
+/** TLS failure of a connection. The message begins with `TLS:` and contains no secret. */
 export class TlsFailure extends Error {
   override readonly name = 'TlsFailure'
   /** OpenSSL's or Node's code, such as CERT_HAS_EXPIRED. */
@@ -88,7 +88,7 @@ const untrusted: ReadonlySet<string> = new Set([
 ])
 const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-/** The error as a TLS failure where it is one, else the error itself. Its text is the library's: it may name the host and the certificate's names. */
+/** Converts a TLS error; returns any other unchanged. The text is the library's and may name the host and the certificate's names. */
 export function asTlsFailure<T>(error: T): T | TlsFailure {
   if (!(error instanceof Error) || error instanceof TlsFailure) return error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

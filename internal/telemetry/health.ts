@@ -114,14 +114,16 @@ export function createHealth(options: HealthOptions = {}) {
     },
     heartbeats,
     /** Returns whether the watched loops still turn. Ignores readiness checks, since a restart does not repair an unavailable store. */
-    liveness(): HealthSnapshot {
-      const results = heartbeats().map(({ name, silentMs, silentMsMax }) => {
-        const ok = silentMs <= silentMsMax
-        return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
-      })
-      return { ok: results.every((each) => each.ok), checks: results }
-    },
+    liveness: (): HealthSnapshot => livenessOf(heartbeats()),
   }
+}
+
+function livenessOf(loops: readonly HeartbeatState[]): HealthSnapshot {
+  const results = loops.map(({ name, silentMs, silentMsMax }) => {
+    const ok = silentMs <= silentMsMax
+    return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
+  })
+  return { ok: results.every((each) => each.ok), checks: results }
 }
 
 async function runCheck([name, check]: [string, Check], boundMs: number): Promise<NamedCheck> {

@@ -12,16 +12,16 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[]
 }
 
-/** The version that this build's statements need; a process is ready only once `schemaVersion` has reached it. */
+/** Schema version that this build needs; processes are not ready below it. */
 export const schemaVersionNeeded: number = ownMigrations.length
 
-/** Any constant serves, as long as nothing else in this database locks the same number. */
+/** Any number that nothing else in this database locks. */
 const advisoryLock = 7_205_759_403_792_793
 
 /**
- * Brings the database forward, each step in its own transaction, under a session's advisory lock: of several processes one
- * works and the others then find nothing to do. Fails without changes if the lock is not free in time, or if an applied
- * step's text differs from ours. A database that is ahead of this build is left alone, with a warning. Safe to repeat.
+ * Migrates the database, each step in its own transaction, under an advisory lock that admits one process at a time. Fails
+ * without changes if the lock is not free in time or an applied step has another text. Leaves a newer database unchanged, with
+ * a warning. Idempotent.
  */
 export async function migrate(pool: Pool, options: MigrateOptions) {
   const steps = options.migrations ?? ownMigrations
@@ -39,12 +39,12 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
     }
     return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
   } finally {
-    // The session carries our lock and time-outs, and maybe an open transaction: its end gives all of them back.
+    // Ending the session releases its lock, time-outs and open transaction.
     client.release(broken ?? true)
   }
 }
 
-/** The version of the database's schema, 0 before the first migration. Fails when Postgres is away. */
+/** Returns the schema version of the database, 0 before the first migration. @throws whatever Postgres throws */
 export async function schemaVersion(pool: Pool): Promise<number> {
   const known = await pool.query<{ known: boolean }>(
     `SELECT to_regclass('schema_migrations') IS NOT NULL AS known`,

@@ -2,7 +2,7 @@ import { type Day, dayAfter } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, withTx } from './pool.ts'
 import { sqlErrorOf } from './sql-failure.ts'
 
-/** The tables that are partitioned by the day on which a row may go. */
+/** Tables partitioned by the day on which a row expires. */
 export const partitionedTables = [
   'events',
   'event_payloads',
@@ -10,29 +10,28 @@ export const partitionedTables = [
   'refused_calls',
   'executions',
 ] as const
-/** One of the partitioned tables. */
+/** Partitioned table. */
 export type PartitionedTable = (typeof partitionedTables)[number]
 
-/** A day that a table must have a partition for. */
+/** Day for which a table needs a partition. */
 export interface WantedPartition {
   readonly table: PartitionedTable
   readonly day: Day
 }
 
-/** Any constant serves, as long as nothing else in this database locks the same number. */
+/** Any number that nothing else in this database locks. */
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
- * Events change once or twice, soon after they came and many in one statement, which cannot use the room of the versions that it
- * replaces: with half a page to spare each finds its place there, and none of the indexes is written.
+ * Events are updated once or twice soon after insertion, many per statement. With half a page free, these are HOT updates, which
+ * write no index.
  */
 const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50 }
 
 /**
- * Makes the partitions that are missing. A table is made beside its parent and then attached, which blocks neither readers nor
- * writers of the parent; one transaction a partition, each under an advisory lock, so that any number of processes may call
- * this at once. Gives how many were missing and are there now; a signal ends it between two of them. Repeating it is safe and
- * costs one query when all are there.
+ * Creates missing partitions and returns their number. A table is created beside its parent and then attached, which blocks
+ * neither readers nor writers; one transaction per partition under an advisory lock, so any number of processes may call this
+ * at once. A signal ends it between two partitions. Idempotent; costs one query if all exist.
  */
 export async function ensurePartitions(
   pool: Pool,
@@ -50,7 +49,7 @@ export async function ensurePartitions(
   return made
 }
 
-/** The partition's own name, such as `events_20270219`. */
+/** Returns the partition's name, such as `events_20270219`. */
 export function partitionName({ table, day }: WantedPartition): string {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return `${table}_${day.replaceAll('-', '')}`
@@ -90,17 +89,17 @@ interface RetentionPair {
   readonly eventDays: number
 }
 
-/** Receipt days that partitions are there for: today and the two after it, so that a day without any of us does no harm. */
+/** Receipt days with partitions: today and the next two, so that a day without any process does no harm. */
 const receiptDays = 3
 const dayMs = 86_400_000
-/** As the schema of the resource has it: so there are at most 90 × 90 pairs, and with three receipt days 460 partitions. */
+/** Maximum of the resource's schema: at most 90 × 90 pairs, and with three receipt days 460 partitions. */
 const daysMax = 90
 
 /**
- * Makes the partitions that whatever is received from now until the end of the day after tomorrow (UTC) will need, so that no
- * call at midnight has to make its own. A tenant that comes later than this is served all the same: intake makes what it misses.
- * Gives how many it made; a signal ends it early. Any number of processes may call this at once; again, it costs two queries.
- * @throws whatever Postgres throws; then the partitions made so far are there
+ * Creates the partitions needed until the end of the day after tomorrow (UTC), so that no call at midnight creates its own, and
+ * returns their number. For a later tenant, intake creates what is missing. A signal ends it early. Any number of processes may
+ * call this at once; costs two queries if all exist.
+ * @throws whatever Postgres throws; partitions created so far remain
  */
 export async function ensurePartitionsAhead(
   pool: Pool,
@@ -113,7 +112,7 @@ export async function ensurePartitionsAhead(
 function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): WantedPartition[] {
   const wanted = new Map<string, WantedPartition>()
   const add = (table: PartitionedTable, day: Day) => wanted.set(partitionName({ table, day }), { table, day })
-  // Day by day, since today's are the ones that somebody may be waiting for.
+  // Day by day, since calls may already wait for today's.
   for (let days = 0; days < receiptDays; days += 1) {
     for (const { payloadDays, eventDays } of pairs) {
       const receivedAtMs = nowMs + days * dayMs
@@ -127,9 +126,8 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
   return [...wanted.values()]
 }
 
-// One look at all live tenants, without locks: a hundred thousand are read in a moment. What a tenant leaves open is as intake
-// fills it: by the runtime settings, and its own word counts before them. A row whose days are none that the schema allows keeps
-// the others from nothing.
+// Reads all live tenants without locks. Like intake, uses the runtime settings for what a tenant leaves open. Ignores rows with
+// days that the schema does not allow.
 async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   const { rows } = await pool.query<RetentionPair>(
     `WITH defaults AS (
@@ -149,7 +147,7 @@ async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   return rows
 }
 
-/** A table of rows whose day has come. `detaching`: cut short before its parent had let go; `detached`: before it was dropped. */
+/** Expired partition. `detaching`: its detach was interrupted; `detached`: its drop was. */
 export interface ExpiredPartition {
   readonly table: PartitionedTable
   readonly day: Day
@@ -159,15 +157,15 @@ export interface ExpiredPartition {
 /** Result of dropping expired partitions. */
 export interface DroppedPartitions {
   readonly dropped: readonly ExpiredPartition[]
-  /** Those that somebody used for longer than is waited for; the next turn tries them again. */
+  /** Partitions in use beyond the lock time-out; the next turn retries them. */
   readonly blocked: readonly ExpiredPartition[]
-  /** Whether the signal ended it before all were tried. */
+  /** True if the signal ended it before all were tried. */
   readonly hasMore: boolean
 }
 
 /** Options of dropping expired partitions. */
 export interface DropOptions {
-  /** A session that nobody else uses, outside of a transaction, and that alone in this database drops partitions. */
+  /** Exclusive session outside a transaction, the only one in this database that drops partitions. */
   readonly session: PoolClient
   readonly nowMs: number
   readonly signal: AbortSignal
@@ -175,17 +173,17 @@ export interface DropOptions {
   readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
 }
 
-/** Clocks differ, calls and leases last for minutes: whoever began before midnight has ended by then. */
+/** Margin after midnight for clock skew and for calls and leases that last minutes. */
 const marginMs = 3_600_000
-/** Longer than autovacuum takes to make way (deadlock_timeout, 1 s), and shorter than intake waits for a partition that it makes. */
+/** Longer than autovacuum takes to yield (deadlock_timeout, 1 s), shorter than intake waits for its own partition. */
 const lockWaitMs = 1_500
-/** Events after all that is found through them. */
+/** Events last, since the others are found through them. */
 const dropOrder: readonly PartitionedTable[] = [
   ...partitionedTables.filter((table) => table !== 'events'),
   'events',
 ]
 
-/** The latest day whose rows may go: its midnight (UTC) was an hour ago or more. Pure. */
+/** Returns the last expired day: its midnight (UTC) was at least an hour ago. Pure. */
 export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }
@@ -197,8 +195,8 @@ export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: num
 }
 
 /**
- * The partitions whose day has come, those first whose dropping was begun, then the oldest; of a day events come last. A table
- * that has a partition's name and no parent counts as one that was detached: rename what is to be kept. A read, no locks.
+ * Lists expired partitions: interrupted ones first, then the oldest, events last within a day. A table with a partition's name
+ * and no parent counts as detached: rename what is to be kept. Takes no locks.
  */
 export async function listExpiredPartitions(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -221,10 +219,10 @@ export async function listExpiredPartitions(
 }
 
 /**
- * Drops the partitions whose day has come, one after the other, without keeping anybody from their tables: a partition is detached
- * while others go on, and dropped once nobody knows it any more. It waits a second and a half for those who use one, then leaves
- * it for the next turn, its table too, and events with any. What was cut short is found by its state and ended. Repeating it is safe.
- * @throws whatever else Postgres throws; then what was dropped before stays so
+ * Drops expired partitions one by one without blocking readers and writers of their tables: detaches concurrently, then drops.
+ * Waits 1.5 s for a partition in use, then leaves it and the rest of its table, and events with any, to the next turn. Continues
+ * what was interrupted. Idempotent.
+ * @throws whatever else Postgres throws; what was dropped before stays dropped
  */
 export async function dropExpiredPartitions(options: DropOptions): Promise<DroppedPartitions> {
   const { session, nowMs, signal, onDropped } = options
@@ -244,9 +242,8 @@ export async function dropExpiredPartitions(options: DropOptions): Promise<Dropp
   return { dropped, blocked, hasMore: false }
 }
 
-// DETACH CONCURRENTLY locks its parent against other changes of its partitions alone (SHARE UPDATE EXCLUSIVE), not against readers
-// and writers. It says that the partition goes, waits until all have ended that may not have heard, and lets go of it; cut short
-// between the two it is ended by FINALIZE. What is dropped has no parent any more, so DROP locks nothing else.
+// DETACH CONCURRENTLY takes SHARE UPDATE EXCLUSIVE on the parent, which does not block readers and writers, and waits for earlier
+// transactions; FINALIZE completes an interrupted one. A detached table has no parent, so DROP locks nothing else.
 // https://www.postgresql.org/docs/15/sql-altertable.html (read 2026-11)
 async function dropPartition(session: PoolClient, partition: ExpiredPartition): Promise<boolean> {
   const { table, state } = partition
@@ -275,7 +272,7 @@ function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefi
   return { table, day }
 }
 
-/** A table lets go of one partition at a time, so what was begun is ended first. */
+/** Interrupted ones first: Postgres detaches one partition of a table at a time. */
 function compareTurns(one: ExpiredPartition, other: ExpiredPartition): number {
   const begun = Number(one.state === 'attached') - Number(other.state === 'attached')
   if (begun !== 0) return begun

@@ -4,16 +4,16 @@ import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader }
 
 /** Options of a connection pool. Every wait is bounded. */
 export interface PoolOptions extends StoreAddress {
-  /** A `postgres://` URL; `?host=/dir` connects through a socket. With `tls` it says nothing of TLS that counts. */
+  /** A `postgres://` URL; `?host=/dir` connects through a socket. With `tls`, its own TLS options are ignored. */
   readonly url: string
   /** Shown in `pg_stat_activity`, so that a connection can be traced to its process. */
   readonly applicationName: string
   readonly connectionsMax: number
-  /** Bound of one statement: the server ends it, and `clientGraceMs` later we stop waiting for the server. */
+  /** Time limit of a statement: the server ends it, and `clientGraceMs` later the client stops waiting. */
   readonly queryTimeoutMs: number
-  /** Bound of waiting for a free connection and of making one. */
+  /** Time limit of waiting for a free connection and of connecting. */
   readonly connectTimeoutMs: number
-  /** A connection that is older is replaced when it is next idle, and with it the plans that its session remembers. Default never. */
+  /** Age at which an idle connection is replaced, with its cached plans. Default never. */
   readonly lifetimeMsMax?: number
   /** Server settings of its sessions, such as `jit: 'off'`. Plain words only. */
   readonly sessionSettings?: Readonly<Record<string, string>>
@@ -28,8 +28,8 @@ const clientGraceMs = 250
 const int8Oid = 20
 
 /**
- * Makes a pool; connects nothing yet, so it does not fail when Postgres is away. `bigint` columns arrive as numbers, and a
- * value beyond 2^53 fails its query instead of being rounded. The caller ends the pool.
+ * Creates a pool without connecting, so it does not fail while Postgres is unavailable. `bigint` columns are numbers; a value
+ * beyond 2^53 fails its query. The caller ends the pool.
  */
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -56,8 +56,8 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * The class of a pool's clients, of which each is one connection: it reads the TLS files when it is made, and names a TLS failure
- * as such. `pg` sends the URL's host as server name (SNI); what is verified is `tls.serverName`, or that host.
+ * Creates the class of a pool's connections, which reads the TLS files per connection and converts TLS failures. `pg` sends the
+ * URL's host as server name (SNI); verified is `tls.serverName`, or that host.
  */
 function clientClass(tls: StoreTls | undefined): typeof pg.Client {
   const read = tls && tlsReader(tls)
@@ -92,7 +92,7 @@ function namedTls(error: Error): Error {
   return asTlsFailure(error)
 }
 
-/** Removes what would count in place of `tls`: `pg` prefers what the URL says. */
+/** Removes TLS options that `pg` would prefer to `tls`. */
 function withoutTlsOptions(url: string): string {
   const start = url.indexOf('?')
   if (start < 0) return url
@@ -101,14 +101,14 @@ function withoutTlsOptions(url: string): string {
   return query.size === 0 ? url.slice(0, start) : `${url.slice(0, start)}?${query}`
 }
 
-/** The startup parameter `options`: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNECT-OPTIONS (read 2026-11). */
+/** Formats the startup parameter `options`: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNECT-OPTIONS (read 2026-11). */
 function commandLine(settings: Readonly<Record<string, string>>): string {
   return Object.entries(settings)
     .map(([name, value]) => `-c ${name}=${value}`)
     .join(' ')
 }
 
-/** The signature `pg` asks for is overloaded per type id and format; only text `bigint` differs from its own parsers. */
+/** Parses text `bigint` as number; all else by the parsers of `pg`. */
 const typeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') => {
   if (oid === int8Oid && format !== 'binary') return safeInteger
   return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
@@ -121,14 +121,13 @@ function safeInteger(text: string): number {
 }
 
 /**
- * Runs `fn` in one READ COMMITTED transaction and commits; when `fn` throws, rolls back and throws the same error. The
- * connection always goes back: also when BEGIN fails, which drizzle's own `transaction()` does not manage. A connection whose
- * state is unknown (BEGIN, COMMIT or ROLLBACK failed) is destroyed instead of reused. An error from COMMIT itself means that
- * the outcome is unknown, so `fn` must be safe to repeat.
+ * Runs `fn` in one READ COMMITTED transaction and commits; if `fn` throws, rolls back and throws the same error. The connection
+ * always returns to the pool, also if BEGIN fails, unlike with Drizzle's `transaction()`; it is destroyed if BEGIN, COMMIT or
+ * ROLLBACK failed. After an error of COMMIT the outcome is unknown, so `fn` must be safe to repeat.
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // A checked-out connection has no listener of the pool's; its breaking also rejects the query under way.
+  // A checked-out connection has no listener of the pool; a broken one also rejects its query.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error
@@ -152,7 +151,7 @@ export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<
   }
 }
 
-/** Carries the error of `fn` past the handling of BEGIN and COMMIT, with what became of the connection. */
+/** Carries the error of `fn` past the handling of BEGIN and COMMIT. */
 class RolledBack extends Error {
   readonly connectionError: Error | undefined
   constructor(cause: unknown, connectionError: Error | undefined) {
@@ -179,9 +178,8 @@ const float8Oid = 701
 const headerBytes = 20
 
 /**
- * A `text[]` parameter in Postgres' binary form. `pg` would write a JavaScript array as one quoted literal, which costs both
- * sides several passes over each JSON text; lengths before raw bytes cost one. Give it a cast: `$1::text[]`. A string with
- * U+0000 fails in the server (22021), like any text. Format: array_recv in
+ * Encodes a `text[]` parameter in Postgres' binary format. `pg` would write one quoted literal, which costs both sides several
+ * passes over each JSON text. Add a cast: `$1::text[]`. A string with U+0000 fails in the server (22021). Format: array_recv in
  * https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c
  */
 export function textArrayParam(values: readonly (string | null)[]): Buffer {
@@ -208,8 +206,7 @@ export function textArrayParam(values: readonly (string | null)[]): Buffer {
 }
 
 /**
- * A `float8[]` parameter in Postgres' binary form, exact for whole numbers to 2^53: the cheapest way for numbers and times in
- * milliseconds, since neither side makes text of them. Give it a cast: `$1::float8[]`.
+ * Encodes a `float8[]` parameter in Postgres' binary format, exact for whole numbers to 2^53. Add a cast: `$1::float8[]`.
  */
 export function numberArrayParam(values: readonly number[]): Buffer {
   const buffer = Buffer.allocUnsafe(headerBytes + 12 * values.length)

@@ -11,25 +11,25 @@ import type { Pool, PoolClient } from './pool.ts'
 /** Rows deleted by one statement. */
 export interface RemovedRows {
   readonly removed: number
-  /** Whether there may be more of them. */
+  /** True if more may remain. */
   readonly hasMore: boolean
 }
 
-/** Rows of one table that go by time, a batch at a time. */
+/** Time-based removal of one table's rows, in batches. */
 export interface RetentionStep {
   readonly table: string
-  /** Removes at most some thousand rows. Repeating it is safe, also while another process does the same. */
+  /** Removes at most some thousand rows. Safe to repeat and to run concurrently. */
   readonly removeBatch: (nowMs: number) => Promise<RemovedRows>
 }
 
-/** Hears what retention does; must not throw. */
+/** Callbacks of retention. Must not throw. */
 export interface RetentionObserver {
   partitionDropped(partition: ExpiredPartition, durationMs: number): void
   partitionBlocked(partition: ExpiredPartition): void
   rowsRemoved(table: string, count: number): void
   /** A step failed; the others went on. */
   failed(table: string, error: unknown): void
-  /** Called with the age since expiry of the oldest remaining expired partition in milliseconds; 0 for none. Called in every process. */
+  /** Milliseconds since the oldest remaining partition expired; 0 for none. Called in every process. */
   expiredAgeSeen(ageMs: number): void
 }
 
@@ -48,19 +48,19 @@ export interface RetentionTurn {
   readonly pause?: Sleep
 }
 
-/** `elsewhere`: another process is at it. `more`: the signal, or a step's bound, ended the turn before all was gone. */
+/** `elsewhere`: another process runs retention. `more`: the signal or a step's bound ended the turn early. */
 export type RetentionResult = 'done' | 'more' | 'elsewhere'
 
-/** Any constant serves, as long as nothing else in this database locks the same number. */
+/** Any number that nothing else in this database locks. */
 const advisoryLock = 7_205_759_403_792_795
-/** Batches of one step in one turn, so that no step keeps the others waiting for long. */
+/** Maximum batches per step and turn, so that no step delays the others for long. */
 const batchesMax = 100
 
 /**
- * One turn of retention: drops what has expired, then removes rows of the other tables in batches. After each batch it pauses for as
- * long as that took, so that it never has more than half of one connection. One process at a time does it, by an advisory lock
- * that ends with its session. A step that fails keeps none of the others from theirs.
- * @throws the first failure, after the other steps; whatever Postgres throws where there is no session
+ * Runs one turn of retention: drops expired partitions, then removes rows of the other tables in batches. Pauses after each batch
+ * for its duration, so that it uses at most half of one connection. An advisory lock of its session admits one process at a
+ * time. A failed step does not stop the others.
+ * @throws the first failure, after the other steps; whatever Postgres throws without a session
  */
 export async function runRetention(turn: RetentionTurn): Promise<RetentionResult> {
   const failures: unknown[] = []
@@ -98,7 +98,7 @@ async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise
   return hasMore
 }
 
-/** Whether the bound was reached before all were gone. */
+/** Returns true if rows may remain beyond the bound. */
 async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boolean> {
   const { nowMs, signal, observer, pause = sleep } = turn
   for (let batch = 0; batch < batchesMax; batch += 1) {
@@ -112,10 +112,10 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
   return true
 }
 
-/** Gives undefined where another session has the lock. The session is closed afterwards, and with it the lock goes in any case. */
+/** Returns undefined if another session has the lock. Closes the session afterwards, which ends the lock in any case. */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
   const session = await pool.connect()
-  // A checked-out connection has no listener of the pool's; its breaking also rejects the query under way.
+  // A checked-out connection has no listener of the pool; a broken one also rejects its query.
   const ignore = () => undefined
   session.on('error', ignore)
   try {
@@ -132,9 +132,9 @@ async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>
   }
 }
 
-/** By which day the rows of each table go. Each of these columns has an index, as below. */
+/** Expiry day of each table's rows. Indexed, like the columns below. */
 const dayColumns = { dedupe_keys: 'expires_on', failed_events: 'expires_on' } as const
-/** By which time. */
+/** Time of each table's rows. */
 const timeColumns = {
   stats_hourly: 'at',
   stats_minutely: 'at',
@@ -144,7 +144,7 @@ const timeColumns = {
   usage_hourly: 'hour',
 } as const
 
-/** Bound of the rows to delete: up to and including a day, or before a moment. */
+/** Rows to delete: up to and including a day, or before a time. */
 export type OldestRows =
   | { readonly table: keyof typeof dayColumns; readonly lastDay: Day; readonly rowsMax?: number }
   | { readonly table: keyof typeof timeColumns; readonly before: Date; readonly rowsMax?: number }
@@ -152,8 +152,8 @@ export type OldestRows =
 const rowsMaxDefault = 5_000
 
 /**
- * Removes the oldest rows of a table, at most `rowsMax`, default 5 000, by the index over their time. Repeating it is safe, also
- * while another process does the same. @throws whatever Postgres throws
+ * Removes the oldest rows of a table, at most `rowsMax`, default 5 000, by the index over their time. Safe to repeat and to run
+ * concurrently. @throws whatever Postgres throws
  */
 export async function removeOldest(pool: Pool, rows: OldestRows): Promise<RemovedRows> {
   const { table, rowsMax = rowsMaxDefault } = rows
@@ -161,8 +161,8 @@ export async function removeOldest(pool: Pool, rows: OldestRows): Promise<Remove
     'lastDay' in rows
       ? [dayColumns[rows.table], '<= $1::date', rows.lastDay]
       : [timeColumns[rows.table], '< $1', rows.before]
-  // Rows that another process removes or changes at this moment are passed by, so that nobody waits and none is counted twice.
-  // A locked row stays where it is, so that it is found by its place, without a key. One text for a name, so rowsMax is a parameter.
+  // SKIP LOCKED neither waits for other processes nor counts a row twice. A locked row cannot move, so ctid identifies it. One
+  // text per name, so rowsMax is a parameter.
   const { rowCount } = await pool.query({
     name: `remove_oldest_${table}`,
     text: `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(

@@ -10,8 +10,7 @@ export interface RedisScript {
 
 /**
  * Joins the parts of a script and computes the digest that EVALSHA needs.
- * @param flags of Redis 7's shebang, such as `no-writes`: what the server checks before it runs the
- *   script; empty for none
+ * @param flags of Redis 7's shebang, such as `no-writes`; empty for none
  */
 export function defineScript(name: string, flags: string, parts: readonly string[]): RedisScript {
   const source = [flags === '' ? '#!lua' : `#!lua flags=${flags}`, ...parts].join('\n')
