@@ -239,7 +239,7 @@ describe('claimDue', () => {
       const { claimed } = await lab.claim({ woken: [tenant.id] })
       expect(claimed).toHaveLength(taken)
       expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
-      // While one tries a half-open tenant queue, nobody else does.
+      // One probe at a time for a half-open breaker.
       expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
     },
   )
@@ -396,11 +396,11 @@ describe('tenant queues', () => {
       isStored = true
     })
     // What a tenant queue's five seconds are for is made to happen at once.
-    const wakeLanes =
+    const wakeQueues =
       "UPDATE tenant_queues SET next_due_at = now() WHERE next_due_at < now() + interval '6 s'"
     for (let turn = 0; claimed < 180 && turn < 5_000; turn += 1) {
       claimed += (await lab.claim({ rowsMax: 20 })).claimed.length
-      if (isStored) await lab.pool.query(wakeLanes)
+      if (isStored) await lab.pool.query(wakeQueues)
     }
     await inserting
     expect(claimed).toBe(180)

@@ -93,13 +93,13 @@ describe('storeBatch', () => {
   test('storeBatch: new events, are reported before duplicates are looked up', async () => {
     const [fresh, known] = [receivedEvent(), receivedEvent()]
     await store([known])
-    const told: string[] = []
+    const reported: string[] = []
     const events = [fresh, { ...known, id: receivedEvent().id }].toSorted((a, b) =>
       a.dedupeKey < b.dedupeKey ? -1 : 1,
     )
     const options = { pool, wake: () => undefined, onError: () => undefined }
-    await storeBatch(options, events, ({ id }, acceptance) => told.push(`${id} ${acceptance}`))
-    expect(told).toEqual([`${fresh.id} stored`])
+    await storeBatch(options, events, ({ id }, acceptance) => reported.push(`${id} ${acceptance}`))
+    expect(reported).toEqual([`${fresh.id} stored`])
   })
 
   test('storeBatch: verified events, create neither delivery nor tenant queue', async () => {

@@ -77,7 +77,7 @@ JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
   $1::text || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid`
 
 async function idsOfSource(pool: Pool, sourceEventId: string, tenantId?: TenantId): Promise<EventId[]> {
-  if (tenantId === undefined) throw new RangeError('a provider’s id is looked for within a tenant')
+  if (tenantId === undefined) throw new RangeError('sourceEventId needs a tenantId')
   const { rows } = await pool.query<[EventId]>({
     text: sourceText,
     rowMode: 'array',

@@ -160,7 +160,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
       suspendedCount: 0,
       openBreakerCount: 0,
     })
-    // What is held does not wait; whose worker died has waited since it was due, whoever stands behind it.
+    // A delivery under a lease does not wait; that of a dead worker has waited since it was due.
     await lab.pool.query(`UPDATE deliveries_due SET due_at = now() - n * interval '100 s', leased_until = CASE n
       WHEN 7 THEN now() + interval '1 min' WHEN 6 THEN now() - interval '1 s' ELSE '-infinity' END
       FROM (SELECT event_id, row_number() OVER () AS n FROM deliveries_due) q WHERE q.event_id = deliveries_due.event_id`)

@@ -207,7 +207,7 @@ describe('replay jobs', () => {
     )
     expect(waitS).toBeGreaterThan(-0.5)
     expect(waitS).toBeLessThanOrEqual(0.5)
-    // A process that was away for an hour owes nobody a burst.
+    // A step that is an hour late makes no burst.
     await lab.pool.query("UPDATE replays SET next_step_at = now() - interval '1 h'")
     let steps = 0
     while ((await stepReplay(pool, Date.now())).kind !== 'idle') steps += 1

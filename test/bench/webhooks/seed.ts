@@ -31,7 +31,7 @@ export async function seedWaiting(
          'accepted', 1 FROM new
      ), payloads AS (
        INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, $5::date, $6 FROM new
-     ), lane AS (
+     ), queue AS (
        INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($3, now())
        ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()
      )
