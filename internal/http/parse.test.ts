@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
-import { createParser, parseJson, parseQuery, refuseQuery } from './parse.ts'
+import { createParser, parseJsonObject, parseQuery, refuseQuery } from './parse.ts'
 
 const valuesOf = (url: string) => {
   const query = parseQuery(url)
@@ -87,10 +87,10 @@ describe('refuseQuery', () => {
   })
 })
 
-describe('parseJson', () => {
-  test('parseJson: returns the text beside its value', () => {
+describe('parseJsonObject', () => {
+  test('parseJsonObject: returns the text beside its value', () => {
     const text = '{"a": 1.10, "😀":820982911946154508}'
-    expect(parseJson(Buffer.from(text))).toEqual({ kind: 'json', text, value: JSON.parse(text) })
+    expect(parseJsonObject(Buffer.from(text))).toEqual({ kind: 'object', text, value: JSON.parse(text) })
   })
 
   test.each([
@@ -103,8 +103,9 @@ describe('parseJson', () => {
     ['two values', Buffer.from('{}{}'), 'JSON'],
     ['a trailing comma', Buffer.from('{"a":1,}'), 'JSON'],
     ['NaN', Buffer.from('NaN'), 'JSON'],
-  ])('parseJson: answers 400 to %s', (_case, bytes, text) => {
-    expect(parseJson(bytes)).toEqual({
+    ['a list', Buffer.from('[]'), 'a JSON object'],
+  ])('parseJsonObject: answers 400 to %s', (_case, bytes, text) => {
+    expect(parseJsonObject(bytes)).toEqual({
       kind: 'error',
       code: 'invalid_request',
       message: expect.stringMatching(new RegExp(`^The body must be .*${text}`)),

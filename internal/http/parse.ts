@@ -63,35 +63,27 @@ function decodeComponent(text: string): string | undefined {
 const byteOrderMark = '\ufeff'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A JSON text with its value, or the error to answer. */
-export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly value: unknown } | ApiError
-
-/** Parses a body as JSON in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep; anything else is 400. */
-export function parseJson(body: Uint8Array): JsonBody {
-  const text = decodeUtf8(body)
-  if (text === undefined || text.startsWith(byteOrderMark))
-    return apiError('invalid_request', 'The body must be UTF-8 without byte order mark')
-  if (isNestedTooDeep(text)) {
-    return apiError('invalid_request', `The body must not be nested deeper than ${jsonDepthMax} levels`)
-  }
-  try {
-    return { kind: 'json', text, value: JSON.parse(text) as unknown }
-  } catch {
-    return apiError('invalid_request', 'The body must be JSON')
-  }
-}
-
 /** A JSON object as text and as value, or the error to answer. */
 export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
 
-/** Parses a body as a JSON object without repeated fields, since JSON parsers disagree which of two counts. */
+/**
+ * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep, without repeated fields, since JSON parsers
+ * disagree which of two counts; anything else is 400.
+ */
 export function parseJsonObject(body: Uint8Array): JsonObject {
-  const json = parseJson(body)
-  if (json.kind === 'error') return json
-  const { text, value } = json
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return apiError('invalid_request', 'The body must be a JSON object')
+  const text = decodeUtf8(body)
+  if (text === undefined || text.startsWith(byteOrderMark))
+    return apiError('invalid_request', 'The body must be UTF-8 without byte order mark')
+  if (isNestedTooDeep(text))
+    return apiError('invalid_request', `The body must not be nested deeper than ${jsonDepthMax} levels`)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return apiError('invalid_request', 'The body must be JSON')
   }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return apiError('invalid_request', 'The body must be a JSON object')
   if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
   return { kind: 'object', text, value }
 }

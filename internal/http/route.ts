@@ -150,43 +150,20 @@ export interface BodyBudgets {
 export function createEntry<Principal, Scope extends string>(
   route: Route<Principal, Scope>,
   authority: Authority<Principal, Scope>,
-  budgets: BodyBudgets,
+  { keyed, anonymous }: BodyBudgets,
 ): Entry {
-  if (isPublic(route)) return publicEntry(route, budgets.anonymous)
-  return 'scope' in route.access
-    ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority, budgets.keyed)
-    : admittingEntry(route as AdmittingRoute<unknown>, budgets.anonymous)
-}
-
-function isPublic(route: Route<unknown, string>): route is PublicRoute {
-  return route.access === 'public'
-}
-
-function publicEntry(route: PublicRoute, budget: BodyBudget): Entry {
-  const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
-  return {
-    ...route,
-    budget,
-    unverified: 'all',
-    admitsMalformedParams: false,
-    refusesQuery: route.bodyBytesMax > 0,
-    admit: () => admission,
+  if (isPublic(route)) {
+    const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
+    return { ...sized(route), budget: anonymous, unverified: 'all', admit: () => admission }
   }
-}
-
-function guardedEntry<Principal, Scope extends string>(
-  route: GuardedRoute<Principal, Scope>,
-  authority: Authority<Principal, Scope>,
-  budget: BodyBudget,
-): Entry {
-  const { scope } = route.access
-  const bounds = boundsOf(route)
+  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, anonymous)
+  const guarded = route as GuardedRoute<Principal, Scope>
+  const { scope } = guarded.access
+  const bounds = boundsOf(guarded)
   return {
-    ...route,
-    budget,
+    ...sized(guarded),
+    budget: keyed,
     unverified: 'until admitted',
-    admitsMalformedParams: false,
-    refusesQuery: route.bodyBytesMax > 0,
     admit({ request }) {
       const principal = authority.authorize(request.headers.get('authorization'), scope)
       if (isApiError(principal)) return principal
@@ -195,7 +172,15 @@ function guardedEntry<Principal, Scope extends string>(
   }
 }
 
-function boundsOf({ bodyBytesMax }: PublicRoute | GuardedRoute<never, string>): BodyBounds {
+function isPublic(route: Route<unknown, string>): route is PublicRoute {
+  return route.access === 'public'
+}
+
+function sized<Sized extends SizedRouteShape>(route: Sized) {
+  return { ...route, admitsMalformedParams: false, refusesQuery: route.bodyBytesMax > 0 }
+}
+
+function boundsOf({ bodyBytesMax }: SizedRouteShape): BodyBounds {
   return { bytesMax: bodyBytesMax, tooLong: 'invalid_request' }
 }
 
