@@ -285,7 +285,7 @@ describe('counts of events', () => {
         const counted = Object.values(await hoursOf(tenantId)).reduce((sum, amount) => sum + amount, 0)
         expect(counted).toBe(total - lost)
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   }, 60_000)
 })

@@ -1,8 +1,7 @@
--- Check or lock: the record, or the lock, or who is in the way. One atomic step; may be repeated with the same token.
--- KEYS: meta, side, entry. ARGV: token; "ttlMs lockMs waits locksPerMinute locksPerMonth recordBytes", waits being 1 or 0 and
--- a limit that there is not being "-"; fingerprint and attemptId, where there are any; a fifth one asks for a record of any
--- length, where a long one is else answered by its bytes. Limits are hard ones, for new locks.
--- This part answers a replay before the parts are defined that only a lock needs: Redis runs the whole text at each call.
+-- Returns the record, takes the lock, or reports the holder. One atomic step; may be repeated with the same token.
+-- KEYS: meta, side, entry. ARGV: token; "ttlMs lockMs waits locksPerMinute locksPerMonth recordBytes" with waits 1 or 0, hard limits
+-- and "-" for none; fingerprint and attemptId, if any; a fifth one requests a long record itself instead of its bytes.
+-- This part answers replays before the functions of locks are defined, because Redis runs the whole text at each call.
 local entry = redis.call('GET', KEYS[3])
 if entry and string.byte(entry) == 82 then
   if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end

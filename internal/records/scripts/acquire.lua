@@ -1,5 +1,5 @@
--- The rest of acquire: there is no record, so the lock is asked for. After the five parts of an answer to a caller come, for the
--- history: when a lock that its own attempt entered again began anew, or 0; and the fence that was taken over.
+-- Second part of acquire, without a record: takes the lock. The reply has five fields for the caller, then for the lock history: the
+-- time of a re-entry by the same attempt, or 0; and the fence that was taken over.
 local token, fingerprint, attempt = ARGV[1], ARGV[3] or '', ARGV[4] or ''
 local ttl_ms, lock_ms, waits, per_minute, per_month, bytes_max =
   string.match(ARGV[2], '^(%d+) (%d+) (%d) (%S+) (%S+) (%S+)$')
@@ -23,7 +23,7 @@ if entry then
   if before.token == token or (attempt ~= '' and attempt == before.attempt and before.token ~= '') then
     lock.token, lock.fence, lock.taken_over = before.token, before.fence, before.taken_over
     place_lock(meter, KEYS[3], lock, now_ms)
-    -- A re-entry is never refused, so it must not be a way past the limit either: it keeps the earlier fingerprint and attempt id.
+    -- A re-entry is never refused, so it must not exceed the limit: it keeps the earlier fingerprint and attempt id.
     if lock.bytes > before.bytes and exceeds(bytes_max, meter.by + lock.bytes - before.bytes) then
       lock.fingerprint, lock.attempt = before.fingerprint, before.attempt
       place_lock(meter, KEYS[3], lock, now_ms)

@@ -1,4 +1,4 @@
--- An entry is one string, its fields parted by newlines, which no field but a record's last can hold.
+-- An entry is one string of fields separated by newlines, which only the last field of a record can contain.
 --   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint  bucket
 --   R  fence  token  fingerprint  bucket  bytes  the record's JSON
 -- A lock without a token marks a released one whose key was taken over before: the next acquisition still returns `takenOver`.
@@ -6,15 +6,15 @@
 local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)\n(h%d+)$'
 -- The last capture is where the record's JSON begins.
 local RECORD_PATTERN = '^R\n(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(%d+)\n()'
--- Bounds of the tombstone's time (ms), which is ttlMs after the lock's end.
+-- Bounds of the tombstone's lifetime after the lock's end (ms), otherwise ttlMs.
 local TOMBSTONE_MS_MIN, TOMBSTONE_MS_MAX = 86400000, 604800000
 
 local function is_record(entry)
   return string.byte(entry) == 82
 end
 
--- Reads a lock. An entry of an unknown format, which another version wrote, reads as a lock that is over and that no token owns:
--- the next acquisition takes it over, and says so.
+-- Reads a lock. An unknown format, written by another version, reads as an expired lock without owner: the next acquisition takes it
+-- over and reports that.
 local function read_lock(key, entry)
   local lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint, bucket =
     string.match(entry, LOCK_PATTERN)
@@ -27,7 +27,7 @@ local function read_lock(key, entry)
     bytes = entry_bytes(key, #entry)}
 end
 
--- Milliseconds have 13 digits, which Lua's own conversion keeps; a fence comes formatted.
+-- Milliseconds have 13 digits, which Lua's conversion keeps; a fence is formatted already.
 local function lock_text(lock)
   return 'L\n' .. lock.lock_until .. '\n' .. lock.token .. '\n' .. lock.fence .. '\n' .. lock.ttl_ms .. '\n' .. lock.lock_ms .. '\n' ..
     lock.taken_over .. '\n' .. lock.waited .. '\n' .. lock.attempt .. '\n' .. lock.fingerprint .. '\n' .. lock.bucket
@@ -42,7 +42,7 @@ local function place_lock(meter, key, lock, now_ms)
   lock.bytes = entry_bytes(key, #lock.text)
 end
 
--- Writes a placed lock over `before`, the one that was there (nil for none), and counts its bytes; they hold after write_meter.
+-- Writes a placed lock in place of `before` (nil for none) and counts its bytes. Takes effect with write_meter.
 local function write_lock(meter, side_key, key, lock, before)
   redis.call('SET', key, lock.text, 'PX', lock.keep_ms)
   move_bytes(meter, side_key, before, lock)
@@ -52,7 +52,7 @@ local function differs(fingerprint, asked)
   return fingerprint ~= '' and asked ~= '' and fingerprint ~= asked
 end
 
--- Wakes who waits for this key. The channel carries the tenant's hash tag, as in KEYS[1] "{tenant}:meta".
+-- Wakes callers that wait for this key. The channel has the tenant's hash tag, as in KEYS[1] "{tenant}:meta".
 local function wake(meta_key, entry_key)
   redis.call('SPUBLISH', string.match(meta_key, '^({[^}]+})') .. ':wake', entry_key)
 end

@@ -1,5 +1,5 @@
--- Lets a lock live for lockMs from now, also one whose time is over while nobody took it.
--- KEYS: meta, side, entry. ARGV: token, lockMs (empty: as long as it was first taken for). May be repeated.
+-- Holds a lock for lockMs from now, also an expired one that was not taken over.
+-- KEYS: meta, side, entry. ARGV: token, lockMs (empty: its first duration). May be repeated.
 -- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)

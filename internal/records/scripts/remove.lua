@@ -1,5 +1,5 @@
--- Without a token removes the record and leaves a lock alone; with one releases that lock and nothing else.
--- KEYS: meta, side, entry. ARGV: token (empty for none). One atomic step; again it finds nothing and changes nothing.
+-- Without a token removes the record and keeps a lock; with one releases that lock only.
+-- KEYS: meta, side, entry. ARGV: token (empty for none). One atomic step; a repeat changes nothing.
 -- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
@@ -21,7 +21,7 @@ if token == '' or token ~= lock.token then return {'removed', 0} end
 local now_ms = math.floor(micros / 1000)
 if lock.taken_over == '1' then
   local mark = read_lock(KEYS[3], entry)
-  -- Over at 0, so that a clock that goes back does not make a free key busy.
+  -- Expired at 0, so that a clock that goes back does not make a free key busy.
   mark.lock_until, mark.token, mark.waited, mark.attempt = 0, '', '0', ''
   place_lock(meter, KEYS[3], mark, now_ms)
   write_lock(meter, KEYS[2], KEYS[3], mark, lock)

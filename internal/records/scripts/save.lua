@@ -1,13 +1,13 @@
--- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
--- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
--- record's JSON. Returns fence and time for the lock history.
+-- Saves the record: the first one wins. One atomic step; a repeat changes nothing.
+-- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs without a lock, the record's JSON. Returns
+-- fence and time for the lock history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
 if entry and is_record(entry) then
   if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
   local own_fence, owner, _, _, _, json_at = string.match(entry, RECORD_PATTERN)
   if token ~= owner and token ~= '' then return {'lost'} end
-  -- A save without a token may have completed another's lock: the same again is known by its text alone.
+  -- A save without a token may have completed another caller's lock, so only the text identifies a repeat.
   if string.sub(entry, json_at) == record then
     local _, micros = clock()
     return {'saved', tonumber(own_fence), math.floor(micros / 1000)}
