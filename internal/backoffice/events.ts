@@ -80,7 +80,7 @@ async function read(
   const nowMs = parts.clock.now()
   const [view, payload] = await Promise.all([
     readEvent(parts.readPool, place, nowMs),
-    // One character more than is shown tells whether the payload was cut.
+    // Reads one character more than is shown, to detect a cut payload.
     withoutPayload ? undefined : readStoredPayload(parts.readPool, place, nowMs, shownCharsMax + 1),
   ])
   if (view === undefined) return notFound

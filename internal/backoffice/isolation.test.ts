@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => backoffice.close())
 
 const token = dashboardKey('acme')
-const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
+const bodies: Readonly<Record<string, (owner: SeededTenant) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
     ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
   }),
@@ -57,8 +57,8 @@ const naming = internalRoutes.filter(
     (`${method} ${path}` in bodies && !path.startsWith('/internal/v1/settings')),
 )
 
-function pathOf(path: string, whose: SeededTenant): string {
-  const { tenantId, failedId, replayId, simulationId } = whose
+function pathOf(path: string, owner: SeededTenant): string {
+  const { tenantId, failedId, replayId, simulationId } = owner
   const values: Record<string, string> = { tenantId, eventId: failedId, replayId, simulationId }
   const rest: Record<string, string> = {
     emissionId: 'e-1',
@@ -68,8 +68,8 @@ function pathOf(path: string, whose: SeededTenant): string {
   return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? rest[name] ?? '')
 }
 
-function optionsOf(method: string, path: string, whose: SeededTenant): CallOptions {
-  const body = bodies[`${method} ${path}`]?.(whose)
+function optionsOf(method: string, path: string, owner: SeededTenant): CallOptions {
+  const body = bodies[`${method} ${path}`]?.(owner)
   return { token, headers: { 'Idempotency-Key': 'planted' }, ...(body && { body }) }
 }
 

@@ -64,7 +64,7 @@ export async function attempt<Value>(
   }
 }
 
-/** Tells an unavailable store from a bug. */
+/** Distinguishes an unavailable store from a bug. */
 export function isStoreAway(cause: unknown): boolean {
   return cause instanceof RedisUnavailable || !isMistake(cause)
 }

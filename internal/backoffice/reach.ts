@@ -39,7 +39,7 @@ const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
 
 /**
  * Returns the tenant if the actor sees it and has the right. A missing and an invisible tenant take the same checks, so that neither
- * timing nor failures tell them apart.
+ * timing nor failures distinguish them.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,

@@ -79,7 +79,7 @@ const writes: Readonly<Record<string, Repeated>> = {
       const [id] = await acceptEvents(backoffice.pool, [
         receivedEvent({ tenantId: backoffice.tenantId('acme') }),
       ])
-      if (id === undefined) throw new Error('an event was stored and not told')
+      if (id === undefined) throw new Error('an event was stored without a notification')
       failedId = id
       await failEvent(backoffice, id)
     },

@@ -46,23 +46,23 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
 
 /** Makes the `Set-Cookie` that keeps a theme for a year. */
 export function themeCookie(theme: Theme, options: CookieOptions): string {
-  return `${names.theme}=${theme}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
+  return cookieOf(names.theme, theme, yearSeconds, options)
 }
 
 /** Makes the `Set-Cookie` that keeps namespaces for a year. */
 export function namespacesCookie(namespaces: readonly string[], options: CookieOptions): string {
-  return `${names.namespaces}=${namespaces.join('.')}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
+  return cookieOf(names.namespaces, namespaces.join('.'), yearSeconds, options)
 }
 
 /** Makes the `Set-Cookie` that has a page within the next minute show a message. */
 export function flashCookie({ tone, text }: Flash, options: CookieOptions): string {
   const value = Buffer.from(JSON.stringify([tone, text.slice(0, flashCharsMax)])).toString('base64url')
-  return `${names.flash}=${value}; Max-Age=${flashSeconds}; ${attributesOf(options)}`
+  return cookieOf(names.flash, value, flashSeconds, options)
 }
 
 /** Makes the `Set-Cookie` that removes a message after it was shown. */
 export function clearedFlashCookie(options: CookieOptions): string {
-  return `${names.flash}=; Max-Age=0; ${attributesOf(options)}`
+  return cookieOf(names.flash, '', 0, options)
 }
 
 function readFlash(value: string): Flash | undefined {
@@ -80,6 +80,6 @@ function readFlash(value: string): Flash | undefined {
   }
 }
 
-function attributesOf({ isHttps }: CookieOptions): string {
-  return `Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
+function cookieOf(name: string, value: string, seconds: number, { isHttps }: CookieOptions): string {
+  return `${name}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
 }

@@ -1,6 +1,6 @@
 import { isCsrfToken, readSessionCookie, type Session } from '#internal/access/index.ts'
 
-/** Transport of a request, as its headers tell. */
+/** Transport of a request, derived from its headers. */
 export interface RequestFacts {
   /** The browser came over https or from the same machine. */
   readonly isSafe: boolean

@@ -105,7 +105,7 @@ describe('frame', () => {
 })
 
 describe('forms', () => {
-  test('forms: a form with the session’s CSRF token is accepted', async () => {
+  test('forms: a form with a missing, invalid or foreign CSRF token is refused', async () => {
     const { cookie } = await session()
     const other = await session()
     for (const csrf of ['', 'x', other.csrf]) {

@@ -38,7 +38,7 @@ interface Question {
   readonly text: ComponentChildren
   readonly button: string
   readonly tone?: 'danger'
-  /** Fields that tell a repeat of the form from another request. */
+  /** Fields that distinguish a repeat of the form from another request. */
   readonly hidden?: Readonly<Record<string, string | undefined>>
   readonly back: string
 }

@@ -297,7 +297,7 @@ test('replay of many: visible, but neither offered, started nor cancelled for a 
 })
 
 describe('refused calls', () => {
-  test('need a tenant, and show cause and advice', async () => {
+  test('refused calls: need a tenant, and show cause and advice', async () => {
     expect((await admin.get('/refused')).html).toContain('Choose a tenant')
     const { status, html } = await admin.get('/refused?tenant=acme')
     expect(status).toBe(200)
@@ -311,13 +311,13 @@ describe('refused calls', () => {
     ['cause=loop_detected', 200, () => 'No calls match'],
     ['cause=no_such', 400, () => 'Choose one of these'],
     ['provider=nobody', 400, () => 'There is no such provider'],
-  ])('filtered by %s are answered %d', async (filter, status, text) => {
+  ])('refused calls: filtered by %s are answered %d', async (filter, status, text) => {
     const answer = await admin.get(`/refused?tenant=acme&${filter}`)
     expect(answer.status).toBe(status)
     expect(answer.html).toContain(text())
   })
 
-  test('have secrets redacted in headers and bodies, at the end of a cut body, too', async () => {
+  test('refused calls: secrets are redacted in headers and bodies, at the end of a cut body, too', async () => {
     const { id } = await refuseCall(backoffice, 'acme', {
       headers: { 'x-api-key': secret, 'user-agent': 'curl/8' },
       sample: `{"password":"${secret}","note":"kept"}`,
@@ -332,7 +332,7 @@ describe('refused calls', () => {
   })
 })
 
-test('live updates of an event do not read its payload from the database', async () => {
+test('event: live updates do not read its payload from the database', async () => {
   const path = `/events/${acme.eventId}`
   expect((await admin.get(path)).html).toContain('payload, redacted')
   // Reading a payload now fails.

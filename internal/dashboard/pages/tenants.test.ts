@@ -66,9 +66,9 @@ describe('tenant list', () => {
   test('tenant list: asks a user without rights on the cluster for namespaces', async () => {
     backoffice.allow(({ namespace, name }) => namespace === 'depots' && name === '')
     const clerk = await openDashboardSession(backoffice.url, someUser())
-    const nobody = await clerk.get('/tenants')
-    expect(nobody.status).toBe(403)
-    expect(nobody.html).toContain('Which namespaces are yours?')
+    const refused = await clerk.get('/tenants')
+    expect(refused.status).toBe(403)
+    expect(refused.html).toContain('Which namespaces are yours?')
     backoffice.allow(() => true)
   })
 })
