@@ -239,7 +239,7 @@ describe('many waiters', () => {
     expect((await again).kind).toBe('hit')
   })
 
-  test('coming and going do not lose a wake-up', async () => {
+  test('waiters: resubscribing loses no wake-up', async () => {
     const tenantId = await lab.createTenant()
     for (let round = 0; round < 30; round += 1) {
       await lab.store.acquire(lockInput(tenantId, 'A'))
@@ -253,7 +253,7 @@ describe('many waiters', () => {
     }
   })
 
-  test('share one subscription, which ends with the last of them', async () => {
+  test('waiters: share one subscription, which ends with the last waiter', async () => {
     const tenantId = await lockedTenant()
     const waiting = [check(tenantId, 20_000), check(tenantId, 20_000)]
     await untilWaited(tenantId)

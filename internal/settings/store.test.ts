@@ -55,7 +55,7 @@ async function auditRows(): Promise<unknown[]> {
 }
 
 describe('a write', () => {
-  test('is read back with who and when, and leaves an audit row with what was there before', async () => {
+  test('settings: a write is stored with actor and time, and audited with the old value', async () => {
     const first = await set('retention.payloadDays', 10)
     const second = await set('retention.payloadDays', 20, { by: 'bob@example' })
     if (first.kind !== 'written' || second.kind !== 'written') throw new Error('not written')
@@ -78,7 +78,7 @@ describe('a write', () => {
     ])
   })
 
-  test('for a tenant stands beside that of the installation, and is listed for it alone', async () => {
+  test('settings: a tenant’s setting is listed apart from the installation’s', async () => {
     const tenantId = await addTenant()
     await set('forwarding.paused', false)
     await set('forwarding.paused', true, { tenantId })
@@ -91,7 +91,7 @@ describe('a write', () => {
     expect(await auditRows()).toMatchObject([{ tenant: null }, { tenant: tenantId }])
   })
 
-  test('with the version that was seen is taken, with another one it is not, and nothing is written', async () => {
+  test('settings: a write with another expected version is a conflict and changes nothing', async () => {
     const first = await set('log.sampling', 0.5, { expectedVersion: 0 })
     if (first.kind !== 'written') throw new Error('not written')
     const before = await readSettings(pool)
@@ -109,7 +109,7 @@ describe('a write', () => {
     expect(await auditRows()).toHaveLength(2)
   })
 
-  test('of many that saw the same version is one’s', async () => {
+  test('settings: of concurrent writes with the same expected version one wins', async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, (_none, nth) => set('log.sampling', nth / 10, { expectedVersion: 0 })),
     )
@@ -155,12 +155,12 @@ describe('a write', () => {
     expect(await auditRows()).toEqual([])
   })
 
-  test('for a deleted tenant is refused', async () => {
+  test('settings: a write for a deleted tenant is refused', async () => {
     const tenantId = await addTenant(true)
     expect(await set('forwarding.paused', true, { tenantId })).toMatchObject({ kind: 'refused' })
   })
 
-  test('for one tenant more than there may be is refused; for one of them it is not', async () => {
+  test('settings: a write beyond the maximum of tenants is refused', async () => {
     const tenantId = await addTenant()
     const another = await addTenant()
     await pool.query(
@@ -175,7 +175,7 @@ describe('a write', () => {
 })
 
 describe('clearing', () => {
-  test('brings the default back, is seen by version, and leaves an audit row; again, it changes nothing', async () => {
+  test('settings: clearing restores the default and is audited; a repeat changes nothing', async () => {
     await set('retention.payloadDays', 10)
     const before = await readSettings(pool)
     expect(await clear('retention.payloadDays')).toEqual({
@@ -192,7 +192,7 @@ describe('clearing', () => {
     expect(await auditRows()).toMatchObject([{ new: 10 }, { action: 'settings.cleared', old: 10, new: null }])
   })
 
-  test('of what another setting stands on is refused', async () => {
+  test('settings: clearing that contradicts another setting is refused', async () => {
     await set('limits.eventsPerMinute.hard', 10)
     await set('retention.payloadDays', 3)
     await set('retention.eventDays', 5)
@@ -201,7 +201,7 @@ describe('clearing', () => {
   })
 })
 
-test('a row that this version does not know is left out, and keeps no other from being read', async () => {
+test('settings: unknown rows are skipped', async () => {
   await set('log.sampling', 0.5)
   await pool.query(
     `INSERT INTO settings VALUES ('', 'log.colour', '"red"', 1, now(), 'x'), ('', 'forwarding.paused', '"maybe"', 1, now(), 'x')`,

@@ -107,7 +107,7 @@ const limits = (perMinute: number | undefined, perMonth?: number): EffectiveLimi
   })
 
 describe('counts of events', () => {
-  test('of several processes are one, and are rolled up once whoever does it', async () => {
+  test('event counts: several processes add to one count, rolled up once', async () => {
     const tenantId = await lab.createTenant()
     const [one, other] = [openProcess(), openProcess()]
     await Promise.all([count(one, tenantId, 3), count(other, tenantId, 4)])
@@ -119,7 +119,7 @@ describe('counts of events', () => {
     }
   })
 
-  test('go by the minute, the hour and the month of UTC', async () => {
+  test('event counts: windows are UTC minutes, hours and months', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
@@ -139,7 +139,7 @@ describe('counts of events', () => {
     expect(await hoursOf(tenantId)).toMatchObject({ '11-30T23': 8, '12-01T00': 16 })
   })
 
-  test('of a call whose answer was lost are counted once', async () => {
+  test('event counts: a call with a lost reply counts once', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
@@ -150,7 +150,7 @@ describe('counts of events', () => {
     expect(await readNow(tenantId)).toEqual({ minute: 8, month: 8 })
   })
 
-  test('taken in while Redis was away count in the hour they came in, when it is back', async () => {
+  test('event counts: events during a Redis outage count in the hour of their receipt', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
@@ -166,7 +166,7 @@ describe('counts of events', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 11, '11-21T12': 100, '11-21T13': 1000 })
   })
 
-  test('that come late for a month gone by do not count in this one', async () => {
+  test('event counts: late events of a closed month do not count in the running one', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await moveTo(tenantId, Date.UTC(2026, 11, 1) - minuteMs, one)
@@ -179,7 +179,7 @@ describe('counts of events', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-30T23': 6, '12-01T00': 2 })
   })
 
-  test('that come late for an hour whose count Redis has not got go to the running one', async () => {
+  test('event counts: late events of an hour unknown to Redis count in the running one', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 7)
@@ -192,7 +192,7 @@ describe('counts of events', () => {
     expect(await readNow(tenantId)).toEqual({ minute: 0, month: 10 })
   })
 
-  test('that cannot be counted for one tenant keep no other’s from being counted, nor asked for', async () => {
+  test('event counts: a failing tenant delays no other', async () => {
     const [broken, asked] = [await lab.createTenant(), await lab.createTenant()]
     const others = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
     await lab.raw.set(meterKeys(broken).events, 'no hash')
@@ -208,7 +208,7 @@ describe('counts of events', () => {
     expect(await readNow(broken)).toEqual({ minute: 2, month: 2 })
   })
 
-  test('of a deleted tenant are nobody’s: it gets no meters again', async () => {
+  test('event counts: a deleted tenant gets no meter', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
@@ -218,7 +218,7 @@ describe('counts of events', () => {
     expect(await lab.raw.keys(`{${tenantId}}:*`)).toEqual([`{${tenantId}}:clock`])
   })
 
-  test('leave no closed hours and no processes behind beyond their time', async () => {
+  test('event counts: closed hours and ended processes are removed', async () => {
     const tenantId = await lab.createTenant()
     for (let visit = 0; visit < 60; visit += 1) {
       const one = openProcess()
@@ -230,7 +230,7 @@ describe('counts of events', () => {
     expect(fields.filter((field) => field.startsWith('p')).length).toBeLessThanOrEqual(2)
   })
 
-  test('survive that Redis loses everything, at most one flush behind, in whatever order who does what', async () => {
+  test('event counts: any order of losses, flushes and lost replies loses at most unflushed counts', async () => {
     const step = fc.oneof(
       {
         weight: 6,
@@ -291,7 +291,7 @@ describe('counts of events', () => {
 })
 
 describe('limits of events', () => {
-  test('hold from what this process has committed, before any answer', async () => {
+  test('event limits: own commits count before Redis replies', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     expect(one.meter.check(tenantId, limits(2))).toEqual({ kind: 'free' })
@@ -304,7 +304,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(2))).toEqual({ kind: 'free' })
   })
 
-  test('hold from what another process has counted, once it was asked for', async () => {
+  test('event limits: counts of other processes apply after a read', async () => {
     const tenantId = await lab.createTenant()
     const [one, other] = [openProcess(), openProcess()]
     one.meter.check(tenantId, limits(undefined, 5))
@@ -317,7 +317,7 @@ describe('limits of events', () => {
     })
   })
 
-  test('of the month hold from what Postgres knows, where Redis has no counts', async () => {
+  test('event limits: the month continues from Postgres without counts in Redis', async () => {
     const tenantId = await lab.createTenant()
     await lab.pool.query(
       `INSERT INTO usage_hourly VALUES ($1, 'events', '2026-10-31T23:00Z', 50), ($1, 'events', '2026-11-01T00:00Z', 5)`,
@@ -330,7 +330,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 6))).toMatchObject({ kind: 'limited', quota: 6 })
   })
 
-  test('refuse nothing once Redis has been away for over a second, and hold again when it is back', async () => {
+  test('event limits: nothing is refused after a second without Redis', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     one.meter.check(tenantId, limits(1))
@@ -346,7 +346,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(1)).kind).toBe('limited')
   })
 
-  test('still hold for a tenant that was silent for hours, while Redis is there', async () => {
+  test('event limits: apply to a tenant without events for hours', async () => {
     const [tenantId, other] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(tenantId, limits(undefined, 1))
@@ -357,7 +357,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })
 
-  test('hold where the tenant that Redis’ health is asked by is deleted', async () => {
+  test('event limits: apply if the tenant read for Redis’ health is deleted', async () => {
     const [gone, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(gone, limits(undefined, 1))
@@ -372,7 +372,7 @@ describe('limits of events', () => {
     }
   })
 
-  test('hold from the next turn on where the tenant that Redis’ health is asked by cannot be read', async () => {
+  test('event limits: apply one refresh after the tenant read for Redis’ health fails', async () => {
     const [broken, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(broken, limits(undefined, 1))
@@ -385,7 +385,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })
 
-  test('are read by Redis’ clock, whatever ours says', async () => {
+  test('event limits: windows are by Redis’ clock', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     one.clock.nowMs = labStartMs - 20 * minuteMs

@@ -73,7 +73,7 @@ describe('the end of the month', () => {
     expect(await monthEnds([Date.parse(from) / 1000])).toEqual([Date.parse(end) / 1000])
   })
 
-  test('is that of the calendar, whatever the second', async () => {
+  test('month_end: equals the calendar for any second', async () => {
     const second = fc.integer({ min: 0, max: Date.UTC(2400, 0, 1) / 1000 })
     await fc.assert(
       fc.asyncProperty(fc.array(second, { minLength: 100, maxLength: 100 }), async (seconds) => {
@@ -85,7 +85,7 @@ describe('the end of the month', () => {
 })
 
 describe('locks a minute', () => {
-  test('over the limit are refused until the minute is over', async () => {
+  test('locks per minute: refused at the limit until the minute ends', async () => {
     const tenantId = await lab.createTenant()
     const limits = { locksPerMinute: 2 }
     for (const _lock of [1, 2]) expect((await acquire(tenantId, limits)).kind).toBe('locked')
@@ -101,14 +101,14 @@ describe('locks a minute', () => {
     expect((await meterOf(tenantId)).minuteLocks).toBe(1)
   })
 
-  test('are not given anew by a clock that goes back', async () => {
+  test('locks per minute: a clock that goes back grants no new quota', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId, { locksPerMinute: 1 })
     await lab.setClock(tenantId, labStartMs - hourMs)
     expect((await acquire(tenantId, { locksPerMinute: 1 })).kind).toBe('limited')
   })
 
-  test('a refusal takes nothing: no lock, no count, no fence', async () => {
+  test('locks per minute: a refusal changes neither lock, count nor fence', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId, { locksPerMinute: 1 })
     const before = await lab.raw.getBuffer(meterKeys(tenantId).meta)
@@ -117,7 +117,7 @@ describe('locks a minute', () => {
     expect((await acquire(tenantId, {}, 'refused')).kind).toBe('locked')
   })
 
-  test('count neither hits nor busy answers, and limit neither', async () => {
+  test('locks per minute: hits and busy answers are neither counted nor limited', async () => {
     const tenantId = await lab.createTenant()
     const nothing = { locksPerMinute: 0, locksPerMonth: 0, recordBytes: 0 }
     await acquire(tenantId, {}, 'held')
@@ -139,7 +139,7 @@ describe('locks a month', () => {
     ['within the year', '2026-11-21T10:00:00Z', '2026-12-01T00:00:00Z'],
     ['over the year’s end', '2026-12-31T23:59:58.500Z', '2027-01-01T00:00:00Z'],
     ['over a leap day', '2028-02-28T00:00:00Z', '2028-03-01T00:00:00Z'],
-  ])('over the limit are refused until the month is over: %s', async (_case, now, end) => {
+  ])('locks per month: refused at the limit until the month ends: %s', async (_case, now, end) => {
     const tenantId = await lab.createTenant()
     const limits = { locksPerMonth: 1 }
     await lab.setClock(tenantId, Date.parse(now))
@@ -185,7 +185,7 @@ const loseData = (tenantId: TenantId) => {
 }
 
 describe('seeding', () => {
-  test('counts on from what Postgres has of the running hour and month', async () => {
+  test('seeding: starts with the running hour and month in Postgres', async () => {
     const tenantId = await lab.createTenant()
     await insertHour(tenantId, '2026-10-31T23:00:00Z', 100)
     await insertHour(tenantId, '2026-11-01T00:00:00Z', 5)
@@ -196,7 +196,7 @@ describe('seeding', () => {
     expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('limited')
   })
 
-  test('counts from zero in a window that is over by Redis’ clock', async () => {
+  test('seeding: a window that ended by Redis’ clock starts at zero', async () => {
     const tenantId = await lab.createTenant()
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
     await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + hourMs))
@@ -208,7 +208,7 @@ describe('seeding', () => {
     expect(await meterOf(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 0 })
   })
 
-  test('by two processes at once: one wins, and nothing was lost', async () => {
+  test('seeding: of concurrent processes one wins, and no loss is reported', async () => {
     const tenantId = await lab.createTenant()
     const others = [1, 2, 3].map(() => lab.createMeter())
     await Promise.all([lab.meter, ...others].map((meter) => meter.seed(tenantId)))
@@ -216,14 +216,14 @@ describe('seeding', () => {
     expect(lab.lostEpochs).not.toContain(tenantId)
   })
 
-  test('under many first calls loses no count', async () => {
+  test('seeding: concurrent first calls are all counted', async () => {
     const tenantId = await lab.createTenant()
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => acquire(tenantId)))
     expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['locked']))
     expect((await meterOf(tenantId)).monthLocks).toBe(50)
   })
 
-  test('changes nothing where the meters are', async () => {
+  test('seeding: existing meters do not change', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     const before = await lab.raw.getBuffer(meterKeys(tenantId).meta)
@@ -231,7 +231,7 @@ describe('seeding', () => {
     expect(await lab.raw.getBuffer(meterKeys(tenantId).meta)).toEqual(before)
   })
 
-  test('while Postgres does not answer gives no meters, and so no lock', async () => {
+  test('seeding: while Postgres fails no lock is granted', async () => {
     const tenantId = await lab.createTenant()
     await withoutTable('usage_hourly', async () => {
       await expect(acquire(tenantId, {}, 'k')).rejects.toMatchObject({
@@ -255,7 +255,7 @@ async function withoutTable(name: string, work: () => Promise<void>): Promise<vo
 }
 
 describe('a flush', () => {
-  test('writes what was counted, and again changes nothing', async () => {
+  test('flush: writes counts, and a repeat changes nothing', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2, 3]) await acquire(tenantId)
     await lab.meter.flush()
@@ -269,7 +269,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 4 })
   })
 
-  test('rolls up every hour since the last one', async () => {
+  test('flush: writes every hour since the last flush', async () => {
     const tenantId = await lab.createTenant()
     for (const hour of [0, 1, 1, 5, 5, 5, 30]) {
       await lab.setClock(tenantId, labStartMs + hour * hourMs)
@@ -279,7 +279,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-21T11': 2, '11-21T15': 3, '11-22T16': 1 })
   })
 
-  test('still finds the last hour after a long silence', async () => {
+  test('flush: writes the last hour after days without locks', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await lab.setClock(tenantId, labStartMs + 9 * dayMs)
@@ -288,7 +288,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-30T10': 1 })
   })
 
-  test('never lowers what Postgres has', async () => {
+  test('flush: never lowers an amount in Postgres', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 7)
@@ -296,7 +296,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 7 })
   })
 
-  test('that failed is made up for by the next', async () => {
+  test('flush: the next flush repeats a failed one', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await withoutTable('usage_hourly', async () => {
@@ -307,14 +307,14 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
   })
 
-  test('takes more tenants than it asks about at a time', async () => {
+  test('flush: writes more tenants than one batch', async () => {
     const tenants = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
     for (const tenantId of tenants) await acquire(tenantId)
     await lab.meter.flush()
     for (const tenantId of tenants) expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
   })
 
-  test('passes over a tenant whose data is gone', async () => {
+  test('flush: skips a tenant without data in Redis', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await loseData(tenantId)
@@ -322,7 +322,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({})
   })
 
-  test('leaves no closed hours behind beyond two days, however seldom a tenant comes', async () => {
+  test('flush: closed hours are removed after two days', async () => {
     const tenantId = await lab.createTenant()
     for (let visit = 0; visit < 120; visit += 1) {
       await lab.setClock(tenantId, labStartMs + visit * 7 * hourMs)
@@ -334,7 +334,7 @@ describe('a flush', () => {
 })
 
 describe('a tenant whose data in Redis was lost', () => {
-  test('is told of once, keeps its counts, and has one audit row', async () => {
+  test('epoch loss: reported once with one audit row, and counts stay', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2]) await acquire(tenantId)
     await lab.meter.flush()
@@ -350,7 +350,7 @@ describe('a tenant whose data in Redis was lost', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
   })
 
-  test('is told of by the next flush where the epoch could not be written down at once', async () => {
+  test('epoch loss: reported by the next flush if the epoch could not be saved', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await loseData(tenantId)
@@ -364,7 +364,7 @@ describe('a tenant whose data in Redis was lost', () => {
     expect(lab.lostEpochs).toContain(tenantId)
   })
 
-  test('is told of once also when a process that saw it before the loss writes after it', async () => {
+  test('epoch loss: a late write of an epoch from before the loss reports nothing', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     const late = lab.createMeter()
@@ -388,7 +388,7 @@ describe('a tenant whose data in Redis was lost', () => {
   })
 })
 
-test('an epoch takes the place of the one that was known, and of no other', async () => {
+test('saveEpochs: replaces only the known epoch', async () => {
   const tenantId = await lab.createTenant()
   const save = (epoch: string, known: string | undefined) =>
     saveEpochs(lab.pool, [{ tenantId, epoch, known }])

@@ -46,7 +46,7 @@ async function auditOf(tenantId: TenantId): Promise<unknown[]> {
   return rows
 }
 
-test('an override is in force in every process with its next look, and lapses by itself', async () => {
+test('overrides: apply in every process after its next look and expire by themselves', async () => {
   const id = await liveTenant()
   const tenant = { id, limits: { locksPerMinute: { soft: 3, hard: 10 } } }
   const processes = [openProcess(), openProcess()]
@@ -79,7 +79,7 @@ test('an override is in force in every process with its next look, and lapses by
   ])
 })
 
-test('an override ends when it is cleared, and both leave their mark in the audit log', async () => {
+test('overrides: a cleared override ends, and both writes are in the audit log', async () => {
   const id = await liveTenant()
   const limits = openProcess()
   await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
@@ -100,7 +100,7 @@ test('an override ends when it is cleared, and both leave their mark in the audi
   ])
 })
 
-test('what has lapsed goes with the next write', async () => {
+test('overrides: the next write removes expired ones', async () => {
   const [gone, kept] = [await liveTenant(), await liveTenant()]
   await setLimitOverride(parts(), settingOf(gone))
   clock.nowMs += hourMs
@@ -133,7 +133,7 @@ describe('an override is refused and nothing written', () => {
   })
 })
 
-test('where there are as many overrides as there may be, one takes the place of its former self, and no other is set', async () => {
+test('overrides: at the maximum an existing override can be replaced and no other set', async () => {
   const [id, other] = [await liveTenant(), await liveTenant()]
   await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
   await lab.pool.query(
@@ -148,7 +148,7 @@ test('where there are as many overrides as there may be, one takes the place of 
   await lab.pool.query(`DELETE FROM limit_overrides WHERE tenant_id LIKE 'full%'`)
 })
 
-test('defaults that were set hold from the moment they are others, for who leaves the limit open', () => {
+test('limits in force: changed defaults apply at once to open limits', () => {
   let defaults: Limits = {}
   const limits = openProcess(() => defaults)
   const [open, own] = [
