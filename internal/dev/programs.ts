@@ -130,5 +130,9 @@ async function withoutServices<T>(work: () => Promise<T>): Promise<T> {
   if ((await readFile(policyPath, 'utf8').catch(() => policyText)) !== policyText) return work()
   await writeFile(policyPath, policyText)
   await chmod(policyPath, 0o755)
-  return work().finally(() => rm(policyPath, { force: true }))
+  try {
+    return await work()
+  } finally {
+    await rm(policyPath, { force: true })
+  }
 }
