@@ -9,6 +9,7 @@ import {
   type Pool,
   type RedisConnection,
   type StoreAddress,
+  withoutParameters,
 } from '#internal/storage/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
 
@@ -150,7 +151,7 @@ async function notify(
 
 /** Prints why a command failed; returns the exit code of failure. */
 export function failed(terminal: Terminal, error: unknown): 1 {
-  terminal.complain(`It did not work: ${textOf(error)}`)
+  terminal.complain(`It did not work: ${textOf(withoutParameters(error))}`)
   return 1
 }
 

@@ -28,7 +28,7 @@ export {
   runRetention,
 } from './postgres/retention.ts'
 export { epochMs, int8, orm } from './postgres/schema.ts'
-export { classifySqlError, isMistake, sqlErrorOf } from './postgres/sql-failure.ts'
+export { classifySqlError, isMistake, sqlErrorOf, withoutParameters } from './postgres/sql-failure.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
 export { openRedis, type RedisConnection, type RedisOptions } from './redis/client.ts'
 export {
