@@ -156,7 +156,8 @@ export function failed(terminal: Terminal, error: unknown): 1 {
 }
 
 /** Text of an error. That of a connection which fails at every address of a name holds its reasons inside. */
-function textOf(error: unknown): string {
+function textOf(thrown: unknown): string {
+  const error = withoutParameters(thrown)
   if (error instanceof AggregateError && error.errors.length > 0) return textOf(error.errors[0])
   if (!(error instanceof Error)) return 'without a reason'
   const isUnmigrated = 'code' in error && error.code === '42P01'
