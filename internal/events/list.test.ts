@@ -73,7 +73,7 @@ describe('listEvents', () => {
 
   test('listEvents: a provider’s id without a tenant, throws RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
-      'within a tenant',
+      'sourceEventId needs a tenantId',
     )
   })
 })
