@@ -437,7 +437,7 @@ describe.each(Object.keys(rules))('tidy: rule "%s"', (name) => {
     expect(cases.length).toBeGreaterThan(0)
   })
 
-  test.each(cases)(`tidy: rule "${name}" refuses %s`, (_what, path, text, problems) => {
+  test.each(cases)(`tidy: rule "${name}" refuses the example: %s`, (_what, path, text, problems) => {
     expect(rules[name]?.({ path, text })).toHaveLength(problems)
   })
 })
@@ -473,6 +473,6 @@ const accepted: [what: string, path: string, text: string][] = [
   ['the environment in a process', 'cmd/api/main.ts', 'readConfig(process.env)\n'],
 ]
 
-test.each(accepted)('tidy: no rule refuses %s', (_what, path, text) => {
+test.each(accepted)('tidy: no rule refuses the example: %s', (_what, path, text) => {
   expect(Object.values(rules).flatMap((rule) => rule({ path, text }))).toEqual([])
 })

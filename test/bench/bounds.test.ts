@@ -7,7 +7,7 @@ const well: Figures = {
   soakMb: [],
 }
 
-test('benchmark bounds: run at its bounds, misses none', () => {
+test('missedBounds: reports nothing for a run exactly at its limits', () => {
   expect(missedBounds(well)).toEqual([])
   expect(missedBounds({ ...well, soakMb: [90, 120, 130, 130, 130, 130, 131, 133, 136] })).toEqual([])
 })
@@ -23,13 +23,13 @@ test.each<[string, Partial<Figures>, string]>([
   ['memory after the load', { residentMb: 151 }, '151 MB'],
   ['memory during the soak', { soakMb: [100, 152] }, '152 MB'],
   ['memory that grows', { soakMb: [60, 70, 80, 90, 100, 110] }, 'grew 1.22 times'],
-])('benchmark bounds: %s, misses its bound', (_name, figures, text) => {
+])('missedBounds: reports exactly one missed limit for %s', (_name, figures, text) => {
   const missed = missedBounds({ ...well, ...figures })
   expect(missed).toHaveLength(1)
   expect(missed[0]).toContain(text)
 })
 
-test('benchmark growth: is the last third’s median over the middle one’s, and undefined for a short soak', () => {
+test('growthOf: divides the last third’s median by the middle third’s, and is undefined for a short soak', () => {
   expect(growthOf([1, 2, 3, 4, 5])).toBeUndefined()
   expect(growthOf([9, 9, 2, 2, 3, 3])).toBe(1.5)
   // A single outlier does not count as growth.

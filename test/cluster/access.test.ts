@@ -69,7 +69,7 @@ async function allowed(actor: Actor, place: TenantPlace | 'all') {
 }
 
 describe('token', () => {
-  test('token: for our audience, the review returns user, groups, extra and expiry', async () => {
+  test('authentication: a token for our audience returns its user, groups, extra fields and expiry', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'ada' })
     const askedAtMs = Date.now()
     const found = await access.authenticate(await tokenOf('ada', ['latchkey']))
@@ -87,7 +87,7 @@ describe('token', () => {
     expect(endsInMs).toBeLessThan(610_000)
   })
 
-  test('token: refused for the API server’s audience, alone or beside ours, and for another service’s', async () => {
+  test('authentication: a token for any other audience is refused, even if it is also for ours', async () => {
     const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'bob' })
     const own = await ask()
     const { aud } = JSON.parse(Buffer.from(own.split('.')[1] ?? '', 'base64url').toString()) as {
@@ -99,7 +99,7 @@ describe('token', () => {
       expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause: 'otherAudience' })
   })
 
-  test('token: refused if altered or absent', async () => {
+  test('authentication: altered and missing tokens are refused', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'eve' })
     const token = await tokenOf('eve', ['latchkey'])
     const [head, payload, signature] = token.split('.')
@@ -113,14 +113,14 @@ describe('token', () => {
 })
 
 describe('user', () => {
-  test('user: without roles, may do nothing and sees nothing', async () => {
+  test('access: a user without roles may do nothing and sees no tenant', async () => {
     const actor = await user('nobody')
     expect(await allowed(actor, tenant(shops.name, 'acme'))).toEqual([])
     expect(await allowed(actor, 'all')).toEqual([])
     expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
   })
 
-  test('user: with a role in a namespace, has its rights there and in no other namespace', async () => {
+  test('access: a user with a role in one namespace has its rights in that namespace only', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'support' })
     await users.grant('support', shops.name, { verb: 'get', resource: 'tenants' })
     await users.grant('support', shops.name, { verb: 'create', resource: 'tenants/replays' })
@@ -136,7 +136,7 @@ describe('user', () => {
     })
   })
 
-  test('user: with a role limited to one tenant, has access to that tenant only', async () => {
+  test('access: a user with a role limited to one tenant has access to that tenant only', async () => {
     const actor = await user('one-tenant')
     await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants', tenant: 'acme' })
     await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants/payloads', tenant: 'acme' })
@@ -145,7 +145,7 @@ describe('user', () => {
     expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
   })
 
-  test('user: with a cluster-wide role, sees all tenants and changes global settings', async () => {
+  test('access: a user with a cluster-wide role sees all tenants and changes global settings', async () => {
     const actor = await user('platform')
     await users.bind('platform', ['--clusterrole=cluster-admin'])
     expect(await allowed(actor, 'all')).toEqual([...actions])
@@ -154,7 +154,7 @@ describe('user', () => {
 })
 
 describe('back office', () => {
-  test('back office: without the right to create reviews, refuses every caller and reports the missing right', async () => {
+  test('access: without the right to create reviews, every caller is refused and the missing right is reported', async () => {
     const blind = await accessOf('blind', false)
     const actor = await user('carol')
     expect(await blind.authenticate(await tokenOf('carol', ['latchkey']))).toMatchObject({
@@ -163,7 +163,7 @@ describe('back office', () => {
     expect(await blind.may(actor, 'see', tenant(shops.name, 'acme'))).toMatchObject({ kind: 'unavailable' })
   })
 
-  test('back office: while the API server does not answer, reports it', async () => {
+  test('access: an API server that does not respond is reported', async () => {
     const transport: Transport = createTransport({
       endpoint: { ...admin.endpoint, server: 'https://127.0.0.1:1' },
       userAgent,

@@ -80,7 +80,7 @@ test('internal API: refuses a token for the API server’s audience, and a missi
   expect(await statusOf('', 'GET', 'events')).toBe(401)
 })
 
-test('internal API: user without rights, every route answers that nothing exists', async () => {
+test('internal API: a user without rights gets 404 for every object and an empty list of tenants', async () => {
   const token = await userWith('nobody', [])
   for (const path of [`events/${acme.eventId}`, `tenants/${acme.tenantId}`, `replays/${acme.replayId}`])
     expect([path, await statusOf(token, 'GET', path)]).toEqual([path, 404])
@@ -88,7 +88,7 @@ test('internal API: user without rights, every route answers that nothing exists
   expect((await call(token, 'GET', `tenants?namespaces=${shops.name}`)).json).toEqual({ items: [] })
 })
 
-test('internal API: user with read rights, sees its namespace, cannot change or reveal', async () => {
+test('internal API: a user with read rights sees its namespace, but cannot change data or reveal payloads', async () => {
   const token = await userWith('viewer', ['get tenants'])
   const page = await call(token, 'GET', `tenants?namespaces=${shops.name},${depots.name}`)
   expect((page.json['items'] as { slug: string }[]).map(({ slug }) => slug)).toEqual(['acme', 'bolt'])
@@ -103,7 +103,7 @@ test('internal API: user with read rights, sees its namespace, cannot change or 
 })
 
 describe('internal API', () => {
-  test('internal API: support role, replays and simulates in its namespace only', async () => {
+  test('internal API: the support role can replay and simulate in its namespace only', async () => {
     const rights = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
     const token = await userWith('support', rights)
     expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { round: 1 })).toBe(200)
@@ -115,14 +115,14 @@ describe('internal API', () => {
     expect(actors).toContain(`user:${users.account('support')}`)
   })
 
-  test('internal API: user with a right on one tenant, reveals payloads of that tenant only', async () => {
+  test('internal API: a user with a right on one tenant can reveal payloads of that tenant only', async () => {
     const token = await userWith('one-tenant', ['get tenants', 'get tenants/payloads'], 'acme')
     expect(await statusOf(token, 'GET', `events/${acme.eventId}/payload`)).toBe(200)
     expect(await statusOf(token, 'GET', `tenant?slug=bolt`)).toBe(404)
     expect(await statusOf(token, 'GET', `tenants?namespaces=${shops.name}`)).toBe(200)
   })
 
-  test('internal API: service role, submits events and usage, and has no other right', async () => {
+  test('internal API: the service role can submit events and usage, and has no other right', async () => {
     const token = await userWith('biller', ['get tenants', 'create tenants/events', 'create tenants/usage'])
     const event = { tenantId: acme.tenantId, provider: 'card', sourceEventId: 'x', type: 'a.b', payload: {} }
     expect(await statusOf(token, 'POST', 'events', event)).toBe(200)
@@ -131,7 +131,7 @@ describe('internal API', () => {
     expect(await statusOf(token, 'DELETE', `tenants/${acme.tenantId}/limits/recordBytes/override`)).toBe(403)
   })
 
-  test('internal API: platform role, has every right in every namespace', async () => {
+  test('internal API: the platform role has every right in every namespace', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'platform' })
     await users.bind('platform', ['--clusterrole=cluster-admin'])
     const token = await users.tokenOf('platform', ['latchkey'])

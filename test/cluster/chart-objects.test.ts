@@ -57,7 +57,7 @@ describe('chart', () => {
     })
   })
 
-  test('network policies: without RBAC there is no cleanup Job and no policy for it', async () => {
+  test('network policies: without RBAC the chart renders no cleanup Job and no policy for a cleanup Job', async () => {
     const values = { networkPolicy: { enabled: true }, rbac: { create: false } }
     const objects = await render({ values })
     expect(Object.keys(named(objects, 'Job'))).not.toContain('latchkey-cleanup')
@@ -72,7 +72,7 @@ describe('chart', () => {
     )
   })
 
-  test('network policies: admit the peers in apiFrom, backofficeFrom and metricsFrom', async () => {
+  test('network policies: the peers in apiFrom, backofficeFrom and metricsFrom are admitted', async () => {
     const from = (name: string) => [{ podSelector: { matchLabels: { name } } }]
     const values = {
       networkPolicy: { enabled: true, apiFrom: from('a'), backofficeFrom: from('b'), metricsFrom: from('m') },
@@ -94,7 +94,7 @@ describe('chart', () => {
     expect(job(await render())?.metadata.annotations).toBeUndefined()
   })
 
-  test('migration: is a pre-upgrade hook of the same name in every upgrade', async () => {
+  test('migration: is a pre-upgrade hook with an unchanged name in every upgrade', async () => {
     const { metadata } = job(await render({ flags: ['--is-upgrade'] })) as Rendered
     expect(metadata.annotations).toEqual({
       'helm.sh/hook': 'pre-upgrade',
@@ -104,7 +104,7 @@ describe('chart', () => {
     expect(metadata.name).toBe('latchkey-migrate')
   })
 
-  test('migration: before an upgrade uses an existing service account and brings its own URL', async () => {
+  test('migration: a pre-upgrade Job uses an existing service account and its own database URL', async () => {
     const flags = ['--is-upgrade']
     const stores = { database: { existingSecret: '', url: 'postgres://new/d' } }
     const objects = await render({ values: stores, flags })
@@ -144,7 +144,7 @@ describe('chart', () => {
 })
 
 describe('chart', () => {
-  test('key ring: a generated one is valid, immutable and kept on uninstall', async () => {
+  test('key ring: the generated key ring is valid, immutable and kept on uninstall', async () => {
     const secret = (await render()).find(({ metadata }) => metadata.name === 'latchkey-key-ring')
     const ring = Buffer.from(secret?.data?.['keyRing'] ?? '', 'base64').toString()
     expect(ring).toMatch(/^k1:[A-Za-z0-9+/]{43}=$/)
@@ -154,7 +154,7 @@ describe('chart', () => {
     })
   })
 
-  test('key ring: none is generated if keyRing.existingSecret is set', async () => {
+  test('key ring: the chart generates no key ring if keyRing.existingSecret is set', async () => {
     const objects = await render({ values: { keyRing: { existingSecret: 'mine', key: 'ring' } } })
     expect(Object.keys(named(objects, 'Secret'))).toEqual([])
     expect(reference(objects, 'api', 'LATCHKEY_KEY_RING')).toEqual({ name: 'mine', key: 'ring' })
@@ -175,7 +175,7 @@ describe('chart', () => {
     expect(route.match(/"value":"[^"]*"/g)).toEqual(['"value":"/v1"'])
   })
 
-  test('exposure: no Service but that of the ServiceMonitor has the ops port', async () => {
+  test('exposure: only the Service of the ServiceMonitor has the ops port', async () => {
     const services = Object.values(named(await render({ preset: 'kind' }), 'Service'))
     const ours = services.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])
     expect(ours.flatMap(({ spec }) => spec?.['ports'] as { targetPort: string }[])).toMatchObject([
@@ -223,7 +223,7 @@ describe('chart', () => {
   })
 })
 
-test('image: is composed of registry, repository, tag and digest, and global.imageRegistry', async () => {
+test('image: its reference is composed of registry, repository, tag and digest, and global.imageRegistry', async () => {
   const imageOf = async (values: object) => podsOf(await render({ values }))[0]?.spec.containers[0]?.image
   const digest = `sha256:${'0'.repeat(64)}`
   expect(
@@ -243,7 +243,7 @@ test('image: is composed of registry, repository, tag and digest, and global.ima
   ])
 })
 
-test('pod values: those of all processes and of one process are merged', async () => {
+test('pod values: values of all processes are merged with values of one process', async () => {
   const objects = await render({
     values: {
       podLabels: { a: 'all', b: 'all' },
@@ -271,7 +271,7 @@ test('pod values: those of all processes and of one process are merged', async (
   expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
 })
 
-test('sidecars of all processes: Jobs and the test pod do not get them', async () => {
+test('sidecars: those for all processes are not added to Jobs or the test pod', async () => {
   const beside = (name: string) => [{ name, image: 'busybox' }]
   const objects = await render({
     values: {
@@ -296,7 +296,7 @@ test('sidecars of all processes: Jobs and the test pod do not get them', async (
   ])
 })
 
-test('rules and dashboards: are installed unchanged, but for disabled alerts, alert labels and runbook URLs', async () => {
+test('rules and dashboards: are installed unchanged, except for disabled alerts, alert labels and runbook URLs', async () => {
   const folder = scratchFolder()
   const chart = join(folder, 'latchkey')
   cpSync(chartFolder, chart, { recursive: true })

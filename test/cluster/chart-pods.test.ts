@@ -87,7 +87,7 @@ describe.each(helms)('%s', (helm) => {
       Object.fromEntries(pods.map((pod) => [pod.owner, what(pod)]))
     const all = (value: unknown) => each(() => value)
 
-    test('chart pods: have enableServiceLinks off', () => {
+    test('chart pods: enableServiceLinks is off', () => {
       expect(pods.length).toBeGreaterThan(5)
       expect(each(({ spec }) => spec.enableServiceLinks)).toEqual(all(false))
     })
@@ -115,7 +115,7 @@ describe.each(helms)('%s', (helm) => {
       expect(tokens.map(({ owner }) => owner).toSorted()).toEqual(expected)
     })
 
-    test('chart pods: containers have requests and a memory limit', () => {
+    test('chart pods: all containers have requests and a memory limit', () => {
       for (const { spec } of pods) {
         for (const { resources } of spec.containers) {
           expect(Object.keys(resources?.requests ?? {})).toEqual(expect.arrayContaining(['cpu', 'memory']))
@@ -221,7 +221,7 @@ describe.each(helms)('%s', (helm) => {
       }
     })
 
-    test('chart objects: all have a namespace and the labels of the release', () => {
+    test('chart objects: all objects have a namespace and the labels of the release', () => {
       for (const { kind, metadata } of objects.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])) {
         const isClusterWide = kind.startsWith('Cluster')
         expect([kind, metadata.namespace !== undefined]).toEqual([kind, !isClusterWide])
@@ -294,7 +294,7 @@ function tlsOf({ spec }: RenderedPod): Record<string, string> {
 }
 
 test.each(helms)(
-  '%s: TLS files come from the configured Secret or ConfigMap, and those of the migration from its own',
+  '%s: TLS files come from the configured Secret or ConfigMap, and the migration has its own configuration',
   async (helm) => {
     const pods = podsOf(await render({ helm, values: crowded }))
     const database = {

@@ -102,7 +102,7 @@ describe.each(helms)('%s', (helm) => {
     ],
     ...publicHosts(),
     ['a malformed runbook URL', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
-  ])(`chart by ${helm}: refuses %s, and the message names the remedy`, async (_what, values, words) => {
+  ])(`chart by ${helm}: refuses %s with a message that names the remedy`, async (_what, values, words) => {
     expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)
   })
 })

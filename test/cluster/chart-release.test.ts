@@ -75,7 +75,7 @@ describe.each(helms)('%s', (helm) => {
     await uninstall(helm, namespace)
   })
 
-  test('release: the pre-upgrade migration uses its own service account if it exists, else the default one', async () => {
+  test('release: the pre-upgrade migration uses its own service account if it exists, otherwise the default account', async () => {
     const namespace = await newPlace()
     const account = async () => {
       const flags = ['--namespace', namespace, '--dry-run=server', ...valueFlags({})]
@@ -90,7 +90,7 @@ describe.each(helms)('%s', (helm) => {
     await uninstall(helm, namespace)
   })
 
-  test('release: uninstall keeps only Tenants, their definition and the key ring', async () => {
+  test('release: uninstall keeps only Tenants, the Tenant CRD and the key ring', async () => {
     const namespace = await newPlace()
     const shops = await newPlace()
     await change(helm, 'install', namespace)

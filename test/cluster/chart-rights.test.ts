@@ -15,7 +15,7 @@ import {
 beforeAll(buildTools, buildMsMax)
 
 describe('chart', () => {
-  test('operator: has exactly the roles of config/presets/operator-rbac.yaml', async () => {
+  test('chart roles: the operator has exactly the rights in config/presets/operator-rbac.yaml', async () => {
     const documented = parseObjects(readFileSync(`${presetFolder}/operator-rbac.yaml`, 'utf8'))
     const objects = await render()
     for (const { kind, metadata, rules, subjects, roleRef } of documented) {
@@ -37,7 +37,7 @@ describe('chart', () => {
     ])
   })
 
-  test('chart roles: only the operator, the cleanup Job and the back office have any', async () => {
+  test('chart roles: only the operator, the cleanup Job and the back office have roles', async () => {
     const objects = await render({ preset: 'production' })
     const subjects = objects.flatMap((each) => each.subjects ?? []).map(({ name }) => name)
     expect([...new Set(subjects)].toSorted()).toEqual([
@@ -47,7 +47,7 @@ describe('chart', () => {
     ])
   })
 
-  test('operator: is granted the Secrets of operator.secrets.namespaces, or of the cluster', async () => {
+  test('chart roles: the operator is granted the Secrets of operator.secrets.namespaces, or of the cluster', async () => {
     const some = await render({ values: { operator: { secrets: { namespaces: ['shops'] } } } })
     const inShops = named(some, 'RoleBinding')['latchkey-operator-secrets']
     expect([inShops?.metadata.namespace, inShops?.roleRef]).toMatchObject(['shops', { kind: 'ClusterRole' }])
@@ -56,7 +56,7 @@ describe('chart', () => {
     expect(environmentOf(all, 'operator')['LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE']).toBe('true')
   })
 
-  test('two releases: no cluster-scoped object has the same name', async () => {
+  test('chart roles: two releases have no cluster-scoped object with the same name', async () => {
     const secrets = { clusterWide: true }
     const first = await render({ values: { operator: { secrets } } })
     const second = await render({
@@ -76,7 +76,7 @@ describe('chart', () => {
     expect(binding?.roleRef).toMatchObject({ name: 'latchkey-operator-secrets' })
   })
 
-  test('operator: with rbac.scope namespaces has roles only in its namespaces', async () => {
+  test('chart roles: with rbac.scope namespaces, the operator has roles only in its namespaces', async () => {
     const objects = await render({
       preset: 'namespaced',
       values: { operator: { namespaces: ['shops', 'stalls'], secrets: { namespaces: ['shops'] } } },
@@ -97,7 +97,7 @@ describe('chart', () => {
 })
 
 describe('chart', () => {
-  test('backoffice: may only create token and access reviews', async () => {
+  test('chart roles: the back office may only create token reviews and access reviews', async () => {
     const objects = await render()
     const bound = objects.filter(({ subjects = [] }) =>
       subjects.some(({ name, namespace }) => name === 'latchkey-backoffice' && namespace === 'latchkey'),
@@ -112,7 +112,7 @@ describe('chart', () => {
     ])
   })
 
-  test('backoffice: gets no ClusterRoleBinding if the chart may create none', async () => {
+  test('chart roles: the back office gets no ClusterRoleBinding if the chart may not create any', async () => {
     for (const values of [{ rbac: { create: false } }, { backoffice: { enabled: false } }]) {
       const objects = await render({ values })
       expect(Object.keys(named(objects, 'ClusterRole'))).not.toContain('latchkey-backoffice')
@@ -120,7 +120,7 @@ describe('chart', () => {
     }
   })
 
-  test('backoffice: has no Ingress or HTTPRoute unless its own is enabled', async () => {
+  test('chart exposure: the back office has no Ingress or HTTPRoute unless its own one is enabled', async () => {
     const outside = (objects: readonly Rendered[]) =>
       objects.filter(({ kind }) => kind === 'Ingress' || kind === 'HTTPRoute')
     const publicOnly = await render({
@@ -144,7 +144,7 @@ describe('chart', () => {
     expect(JSON.stringify(opened)).not.toContain('latchkey-api')
   })
 
-  test('dashboard roles: permit only what their names say', async () => {
+  test('dashboard roles: each role permits only the actions that its name describes', async () => {
     const roles = named(await render(), 'ClusterRole')
     const rights = (name: string) =>
       roles[`latchkey-${name}`]?.rules?.flatMap(({ resources, verbs }) =>
@@ -166,7 +166,7 @@ describe('chart', () => {
   })
 })
 
-test('tenant roles: none is bound to the platform’s fields, and only admin may read payloads', async () => {
+test('tenant roles: no role can write the platform’s fields, and only admin can read payloads', async () => {
   const roles = Object.values(named(await render(), 'ClusterRole'))
   const resourcesOf = (to: string) =>
     roles

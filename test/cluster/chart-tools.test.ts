@@ -109,14 +109,14 @@ const inPlace = (rendering: Rendering, preset?: string): Rendering => {
 }
 
 describe.each(helms)('%s', (helm) => {
-  test.each(everything)('helm lint --strict reports nothing: %s', async (_name, rendering) => {
+  test.each(everything)('chart: helm lint --strict reports nothing for %s', async (_name, rendering) => {
     const lint = [tool(helm), 'lint', '--strict', chartFolder, ...valueFlags(rendering)]
     const { exitCode, out, err } = await runProgram(lint, valuesInput(rendering))
     expect([exitCode, `${out}${err}`.match(/\[(ERROR|WARNING)\].*/g)]).toEqual([0, null])
   })
 
   test.each(everything)(
-    'rendered objects conform to the API server’s schemas: %s',
+    'chart: rendered objects conform to the API server’s schemas for %s',
     async (_name, rendering) => {
       const text = await renderText({ ...rendering, helm })
       const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, '-']
@@ -130,7 +130,7 @@ describe.each(helms)('%s', (helm) => {
   )
 
   test.each(everything)(
-    'the API server accepts the rendered objects without a warning: %s',
+    'chart: the API server accepts the rendered objects without a warning for %s',
     async (name, rendering) => {
       const text = await renderText({ ...inPlace(rendering, name), helm })
       const apply = [
@@ -174,7 +174,7 @@ test.each<[string, Rendering]>([
   ['least values', { values: bounded }],
   ['production', { preset: 'production', values: bounded }],
   ['namespaced', { preset: 'namespaced', values: bounded }],
-])('kube-score reports only the justified exceptions: %s', async (_name, rendering) => {
+])('chart: kube-score reports only the justified exceptions for %s', async (_name, rendering) => {
   const score = ['score', '--kubernetes-version', 'v1.34', '--output-format', 'json', '-']
   const { out } = await runProgram([tool('kube-score'), ...score], await renderText(rendering))
   const found = (JSON.parse(out) as Scored[]).flatMap(({ checks }) => checks)

@@ -55,7 +55,7 @@ describe('CRD', () => {
   const told: string[] = []
 
   test.each(refusedSpecs)(
-    'CRD: API server and manifest parser both refuse %s',
+    'CRD: the API server and the manifest parser both refuse %s',
     async (_case, part, field) => {
       const { status, message, fields } = await create(part)
       told.push(message)
@@ -67,7 +67,7 @@ describe('CRD', () => {
     },
   )
 
-  test('CRD: the refusal table covers every CEL rule at least once', () => {
+  test('CRD: the table of refused specs covers every CEL rule at least once', () => {
     const rules = rulesOf(parse(readFileSync(definitionPath, 'utf8')))
     const silent = rules.filter(({ message }) => !told.some((text) => text.includes(message)))
     // This transition rule is tested below.
@@ -77,7 +77,7 @@ describe('CRD', () => {
   test.each([
     ['a name too long for a label', 'a'.repeat(64)],
     ['a name that ends in a dot', 'a.'],
-  ])('CRD: API server refuses %s', async (_case, name) => {
+  ])('CRD: the API server refuses %s', async (_case, name) => {
     const body = { ...tenantWith(), metadata: { name } }
     expect((await admin({ method: 'POST', path: tenants, query: dryRun, body })).fields).toContain(
       'metadata.name',
@@ -87,7 +87,7 @@ describe('CRD', () => {
 
 describe('CRD', () => {
   test.each(acceptedSpecs)(
-    'CRD: API server and manifest parser accept and default alike: %s',
+    'CRD: the API server and the manifest parser accept the spec and set the same defaults: %s',
     async (_case, part) => {
       const { message, body } = await create(part)
       expect(message).toBe('')
@@ -97,7 +97,7 @@ describe('CRD', () => {
     },
   )
 
-  test('CRD: largest tenant that the schema allows, validation stays within the CEL cost budget', async () => {
+  test('CRD: validation of the largest tenant that the schema allows stays within the CEL cost budget', async () => {
     const list = <T>(count: number, entry: (index: number) => T) =>
       Array.from({ length: count }, (_, i) => entry(i))
     const digits = (index: number) => String(index).padStart(3, '0')
@@ -133,10 +133,13 @@ test.each<[string, SpecPart]>([
   ['null for a default', { suspended: null }],
   ['letters of two UTF-16 units', { displayName: '🛒'.repeat(128) }],
   ['a host that looks like an address', { callback: { url: 'https://1.2.3.4.5/' } }],
-])('CRD: API server accepts and manifest parser refuses, as documented: %s', async (_case, part) => {
-  expect((await create(part)).message).toBe('')
-  expect(parseTenant(tenantWith(part)).kind).toBe('invalid')
-})
+])(
+  'CRD: the API server accepts a spec that the manifest parser refuses, as documented: %s',
+  async (_case, part) => {
+    expect((await create(part)).message).toBe('')
+    expect(parseTenant(tenantWith(part)).kind).toBe('invalid')
+  },
+)
 
 /** Returns the CEL rules of a definition, at any depth. */
 function rulesOf(schema: unknown): { readonly rule: string; readonly message: string }[] {
@@ -155,7 +158,7 @@ function withNeutralNames(spec: TenantSpec): TenantSpec {
 }
 
 describe('CRD', () => {
-  test('CRD: update of a tenant, the slug is immutable and all other fields may change', async () => {
+  test('CRD: an update of a tenant may change every field except the slug', async () => {
     await createNamed('keeps')
     const changed = await patch('keeps', { spec: { slug: 'other' } })
     expect(changed).toMatchObject({ status: 422, fields: ['spec.slug'] })
@@ -163,7 +166,7 @@ describe('CRD', () => {
     expect((await patch('keeps', { spec: { slug: 'keeps', displayName: 'Shop' } })).message).toBe('')
   })
 
-  test('CRD: field selector on spec.slug, finds the tenant', async () => {
+  test('CRD: a field selector on spec.slug finds the tenant', async () => {
     await createNamed('found-one')
     await createNamed('found-two')
     const query = { fieldSelector: 'spec.slug=found-two' }
@@ -172,7 +175,7 @@ describe('CRD', () => {
     expect(names).toEqual(['found-two'])
   })
 
-  test('CRD: status is written separately from spec, and by several field managers', async () => {
+  test('CRD: several field managers can write the status, separately from spec', async () => {
     await createNamed('told', { displayName: 'Before' })
     const at = `${tenants}/told/status`
     await patch('told', { spec: { displayName: 'After' }, status: status('True', 'InForce') })
@@ -223,7 +226,7 @@ describe('CRD', () => {
       'status.urls[0].provider',
     ],
     ['a malformed tenant id', { tenantId: 'acme' }, 'status.tenantId'],
-  ])('CRD: API server refuses a status with %s', async (_case, wrong, field) => {
+  ])('CRD: the API server refuses a status with %s', async (_case, wrong, field) => {
     const name = `odd-${randomBytes(4).toString('hex')}`
     const { body } = await createNamed(name)
     const path = `${tenants}/${name}/status`
@@ -269,7 +272,7 @@ describe('kubectl', () => {
     ])
   })
 
-  test('kubectl get: category latchkey, lists tenants', async () => {
+  test('kubectl get: category latchkey lists tenants', async () => {
     await createNamed('of-a-kind')
     const { out } = await kubectl({ args: ['get', 'latchkey', ...inNamespace, '-o', 'name'] })
     expect(out).toContain('tenant.latchkey.dev/of-a-kind')
@@ -290,7 +293,7 @@ describe('kubectl', () => {
     expect(told.replaceAll(/\s+/g, ' ')).toContain('enum: off, verify, enabled')
   })
 
-  test('kubectl apply: samples with their Secrets, the second run changes nothing', async () => {
+  test('kubectl apply: a second apply of the samples and their Secrets changes nothing', async () => {
     const files = ['tenant-secrets.yaml', 'tenant.yaml', 'dev/corner-shop.yaml', 'dev/demo.yaml']
     const texts = files.map((file) => readFileSync(resolve(samples, file), 'utf8'))
     // In the test's namespace: the namespaces of the samples may be in use.

@@ -44,7 +44,7 @@ const eventsAbout = async (name: string) => {
   )
 }
 
-test('event recorder: repeated event, is one object with a count and without the secret', async () => {
+test('event recorder: a repeated event becomes one object with a count and without the secret', async () => {
   const { recorder, troubles } = start()
   const occurrence = about('repeated')
   recorder.record(occurrence)
@@ -64,7 +64,7 @@ test('event recorder: repeated event, is one object with a count and without the
   expect(recorder.dropped()).toBe(0)
 })
 
-test('event recorder: repetitions before the first write, are included in the count', async () => {
+test('event recorder: repetitions before the first write are included in the count', async () => {
   const { recorder } = start()
   const occurrence = about('burst')
   for (let times = 0; times < 7; times += 1) recorder.record(occurrence)
@@ -72,7 +72,7 @@ test('event recorder: repetitions before the first write, are included in the co
   expect(await eventsAbout('burst')).toMatchObject([{ series: { count: 7 } }])
 })
 
-test('event recorder: event deleted between two writes, is created again', async () => {
+test('event recorder: an event deleted between two writes is created again', async () => {
   const { recorder } = start()
   const occurrence = about('forgotten')
   recorder.record(occurrence)
@@ -85,7 +85,7 @@ test('event recorder: event deleted between two writes, is created again', async
   await recorder.stop()
 })
 
-test('event recorder: object without namespace or with an unusual name, event is accepted', async () => {
+test('event recorder: accepts an event about an object without namespace and with an unusual name', async () => {
   const { recorder, troubles } = start()
   const name = `system:Odd_${namespace}`
   recorder.record({
@@ -98,7 +98,7 @@ test('event recorder: object without namespace or with an unusual name, event is
   expect(found.items.filter(({ metadata }) => metadata.name.includes(namespace))).toHaveLength(1)
 })
 
-test('event recorder: deleted namespace, one attempt and one log line', async () => {
+test('event recorder: makes one attempt and writes one log line for a deleted namespace', async () => {
   const { recorder, troubles } = start()
   recorder.record({ ...about('a'), regarding: { ...about('a').regarding, namespace: 'latchkey-no-such' } })
   await recorder.stop()
@@ -106,7 +106,7 @@ test('event recorder: deleted namespace, one attempt and one log line', async ()
   expect(recorder.dropped()).toBe(1)
 })
 
-test('event recorder: API server unreachable, does not throw and drops the event after five attempts', async () => {
+test('event recorder: drops an event after five attempts without throwing if the API server is unreachable', async () => {
   const transport = {
     ...admin.transport,
     request: () => admin.transport.request({ method: 'GET', path: '/', signal: AbortSignal.abort() }),

@@ -63,7 +63,7 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
 }
 
 describe('image', () => {
-  test('image: compressed size, is at most 61 MB', () => {
+  test('image: its compressed size is at most 61 MB', () => {
     process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)
@@ -88,7 +88,7 @@ describe('image', () => {
   })
 
   test(
-    'image: contains a program for the requested architecture, native or foreign',
+    'image: contains an executable for the requested architecture, even if it is not the build machine’s',
     async () => {
       expect([image.architecture, await programArchitecture(image, program)]).toEqual([
         ownArchitecture,
@@ -135,13 +135,13 @@ describe('container with a read-only root', () => {
     expect(asked[1]?.output()).toContain('usage: latchkey')
   })
 
-  test('read-only container: migrate, brings an empty database up to date', async () => {
+  test('read-only container: migrate brings an empty database up to date', async () => {
     const migrating = runtime.start(['migrate'], env)
     expect([await migrating.exited, migrating.errors()]).toEqual([0, ''])
     expect(migrating.lines('schema is up to date')).toHaveLength(1)
   })
 
-  test('read-only container: api, serves records by its Lua scripts and parses a large body in its worker', async () => {
+  test('read-only container: api serves records by its Lua scripts and parses a large body in its worker', async () => {
     const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
     await tenants.apply(webhookTenantYaml('acme', testApiKey))
     await tenants.close()
@@ -170,7 +170,7 @@ describe('container with a read-only root', () => {
   })
 
   test.each(['forwarder', 'backoffice'])(
-    'read-only container: %s becomes ready, reports the queue and ends on SIGTERM',
+    'read-only container: %s becomes ready, reports the queue and exits on SIGTERM',
     async (name) => {
       const process = await startReady(name)
       const metrics = await (await fetch(`${process.opsUrl}/metrics`)).text()
@@ -180,7 +180,7 @@ describe('container with a read-only root', () => {
     },
   )
 
-  test('read-only container: operator, reaches the API server and becomes ready', async () => {
+  test('read-only container: operator reaches the API server and becomes ready', async () => {
     await install(await openCluster())
     const path = await writeKubeconfig(image.folder)
     copyFileSync(path, join(runtime.root, 'etc/kubeconfig'))

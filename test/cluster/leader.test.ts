@@ -52,7 +52,7 @@ const leads = ({ lines }: Candidate) => lines.at(-1)?.kind === 'leading'
 const read = async (name: string): Promise<Lease> =>
   expectOk('reading the lease', await admin.client.get(leases, { namespace, name }))
 
-test('leader election: leader killed, the other candidate leads within 20 s with a higher fence', async () => {
+test('leader election: after the leader is killed, the other candidate leads within 20 s with a higher fence', async () => {
   const both = [start('killed'), start('killed')]
   await until(() => both.some(leads), 20_000)
   const leader = both.find(leads)
@@ -71,7 +71,7 @@ test('leader election: leader killed, the other candidate leads within 20 s with
   expect((await read('killed')).spec?.leaseTransitions).toBe(other.lines[0]?.fence)
 })
 
-test('leader election: leader gets SIGTERM, releases the lease and the other candidate leads within 5 s', async () => {
+test('leader election: a leader that gets SIGTERM releases the lease, and the other candidate leads within 5 s', async () => {
   const first = start('given-back')
   await until(() => leads(first), 20_000)
   const second = start('given-back')
@@ -83,7 +83,7 @@ test('leader election: leader gets SIGTERM, releases the lease and the other can
   expect(performance.now() - endedMs).toBeLessThan(5000)
 })
 
-test('leader election: many candidates at once, never two lead and each term’s fence is one higher', async () => {
+test('leader election: many concurrent candidates never produce two leaders, and each term’s fence is one higher', async () => {
   const terms: number[] = []
   let leading = 0
   let most = 0

@@ -38,7 +38,7 @@ afterEach(() => load.stop(), stepMsMax)
 
 describe('release under constant load', () => {
   test(
-    'upgrade under load: migration fails, the cause is shown, pods stay, and the upgrade after a rollback succeeds',
+    'upgrade under load: a failed migration shows its cause and keeps the pods; an upgrade after a rollback succeeds',
     async () => {
       const before = namesIn(await allRunning())
       await putSecret('guessed-owner', { url: 'postgres://latchkey:guessed@latchkey-postgres:5432/latchkey' })
@@ -70,7 +70,7 @@ describe('release under constant load', () => {
   )
 
   test(
-    'upgrade and rollback under load: every pod is replaced, no call is refused',
+    'upgrade and rollback under load: every pod is replaced and no call is refused',
     async () => {
       const before = namesIn(await pods())
       await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
@@ -89,7 +89,7 @@ describe('release under constant load', () => {
   )
 
   test(
-    'pod of each process killed under load: every acknowledged event is delivered',
+    'kill of a pod of each process under load: every acknowledged event is delivered',
     async () => {
       for (const name of processes) {
         const [pod] = await readyPods(name)
@@ -105,7 +105,7 @@ describe('release under constant load', () => {
   )
 
   test(
-    'node drain under load: without another node, disruption budgets keep one pod of each process',
+    'drain of the only node under load: disruption budgets keep one pod of each process',
     async () => {
       await inCordon(async () => {
         const { exitCode, err } = await runProgram([
@@ -130,7 +130,7 @@ describe('release under constant load', () => {
   )
 
   test(
-    'node lost under load: senders retry, every acknowledged event is delivered',
+    'loss of the node under load: senders retry, and every acknowledged event is delivered',
     async () => {
       await inCordon(async () => {
         const drain = [

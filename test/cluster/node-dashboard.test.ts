@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, stepMsMax)
 
 test(
-  'dashboard: support user, sees the tenants of its namespaces only, and replays an event',
+  'dashboard: a support user sees the tenants of its namespaces only, and replays an event',
   async () => {
     const other = await addTenantElsewhere()
     const account = `support-${crypto.randomUUID().slice(0, 8)}`

@@ -41,7 +41,7 @@ describe('installation by the preset kind', () => {
     for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
   })
 
-  test('installation: migration installed together with Postgres, has no failed pod', async () => {
+  test('installation: a migration installed together with Postgres has no failed pod', async () => {
     const jobs = [
       'get',
       'jobs',
@@ -111,7 +111,7 @@ describe('installation by the preset kind', () => {
     expect(await call('POST', {})).toEqual({ cached: true, record })
   })
 
-  test('installation: operator gets no 403, and only pods with roles have a token', async () => {
+  test('installation: the operator gets no 403, and only pods with roles have a token', async () => {
     await podsAre('operator', (count) => count === 1)
     const [operator] = await readyPods('operator')
     if (!operator) throw new Error('no operator is Ready')
@@ -127,7 +127,7 @@ describe('installation by the preset kind', () => {
     expect(await Promise.all(processes.map(hasToken))).toEqual([false, false, true, await wantsToken()])
   })
 
-  test('installation: dashboard roles permit access to a Tenant; users without them have none', async () => {
+  test('installation: users with a dashboard role have access to a Tenant, and other users do not', async () => {
     const account = `support-${crypto.randomUUID().slice(0, 8)}`
     const kubectl = (...args: string[]) => run(['kubectl', '-n', shopNamespace, ...args])
     await kubectl('create', 'serviceaccount', account)

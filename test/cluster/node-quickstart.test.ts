@@ -26,7 +26,7 @@ afterAll(async () => {
 }, stepMsMax)
 
 test(
-  'config/quickstart: existing cluster, delivers a first webhook to a callback in a pod',
+  'config/quickstart: delivers a first webhook to a callback in a pod of an existing cluster',
   async () => {
     expectDelivered(await runProgram(['env', `LATCHKEY_URL=${serviceUrl}`, 'config/quickstart', ...ourImage]))
   },
@@ -36,7 +36,7 @@ test(
 // On a foreign cluster, config/quickstart would create another one.
 if (process.env['LATCHKEY_NODE_URL'] === undefined)
   test(
-    'config/quickstart: no cluster, creates one with the image, delivers a webhook, and stops at a failed step',
+    'config/quickstart: without a cluster, creates one, delivers a webhook, and stops at a failed step',
     async () => {
       if (!port) throw new Error(`no port leads out of ${kindFile}`)
       const image = 'ghcr.io/latchkey/latchkey:0.1.0'

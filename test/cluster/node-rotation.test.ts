@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 describe('rotation', () => {
   test(
-    'rotation: provider secret, both values are accepted until the old one is removed',
+    'rotation of a provider secret: both values are accepted until the old value is removed',
     async () => {
       const from = await shop.callCount()
       let current = providerSecret
@@ -41,7 +41,7 @@ describe('rotation', () => {
   )
 
   test(
-    'rotation: API key, the earlier key stays valid',
+    'rotation of an API key: the earlier key stays valid',
     async () => {
       const before = await shop.secret('acme-key-default', 'apiKey')
       await rotate('acme-key-default')
@@ -54,7 +54,7 @@ describe('rotation', () => {
   )
 
   test(
-    'rotation: signing secret of deliveries, both secrets sign for a day',
+    'rotation of the signing secret of deliveries: both secrets sign for a day',
     async () => {
       const before = await shop.secret('acme-callback', 'signingSecret')
       await rotate('acme-callback')
@@ -72,7 +72,7 @@ describe('rotation', () => {
   )
 
   test(
-    'rotation: key ring, new key added last, then first, then alone, without a failed call',
+    'rotation of the key ring: no call fails while the new key is added last, then moved first, then kept alone',
     async () => {
       const from = await shop.callCount()
       const load = startLoad({ url: shop.webhookUrl, perSecond })

@@ -140,7 +140,7 @@ const isRunning = async (): Promise<string | undefined> =>
   (await pods('api')).find(({ status }) => status.phase === 'Running')?.metadata.name
 
 test(
-  'TLS to stores: wrong CA, /readyz names the cause, and the release becomes Ready once the CA is corrected',
+  'TLS to stores: /readyz names the cause of a wrong CA, and the release becomes Ready once the CA is corrected',
   async () => {
     const installing = tryRelease(values)
     const name = await poll(isRunning, { deadlineMs: 60_000 * patience, everyMs: 250 })
@@ -177,7 +177,7 @@ test(
 )
 
 test(
-  'TLS to stores: upgrade, the migration uses the same TLS settings',
+  'TLS to stores: the migration of an upgrade uses the same TLS settings',
   async () => {
     const { exitCode, err } = await tryRelease({ ...values, image: { tag: 'next' } })
     expect([exitCode, exitCode === 0 ? '' : err]).toEqual([0, ''])

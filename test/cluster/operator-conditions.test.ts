@@ -199,7 +199,7 @@ test('condition SecretNotLabelled: suggests labelling only if the Secret belongs
   await stage.lab.ready(stage.shops, 'unlabelled')
 })
 
-test('condition WalletEnabled: shows each rollout stage, keeps the tenant Ready, and each change is an event', async () => {
+test('condition WalletEnabled: shows each rollout stage and keeps the tenant Ready, and each change emits an event', async () => {
   await stage.lab.create(stage.shops, 'wallets')
   const spec = (fields: object) => stage.lab.patch(stage.shops, 'wallets', { spec: fields })
   expect(await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'NotConfigured')).not.toBe('')
@@ -215,7 +215,7 @@ test('condition WalletEnabled: shows each rollout stage, keeps the tenant Ready,
   expect((await told('wallets', 'Reviewed'))?.type).toBe('Normal')
 })
 
-test('condition SecretsSynced: secret of 8 to 15 characters, is True with one Warning event', async () => {
+test('condition SecretsSynced: is True with one Warning event for a secret of 8 to 15 characters', async () => {
   const place = { namespace: stage.shops, name: 'weak-own', tenant: 'weak' }
   await stage.lab.addSecret(place, { a: 'hunter2-hunter2' })
   await stage.lab.create(stage.shops, 'weak', { spec: cardSpec('weak-own') })
@@ -229,7 +229,7 @@ test('condition SecretsSynced: secret of 8 to 15 characters, is True with one Wa
   expect(JSON.stringify([object.status, event])).not.toContain('hunter2')
 })
 
-test('condition SecretsSynced: Secret labelled after a failure, is True at once with an event', async () => {
+test('condition SecretsSynced: becomes True immediately with an event when a Secret is labelled after a failure', async () => {
   await stage.lab.create(stage.shops, 'mended', { spec: cardSpec('mended-own') })
   await stage.lab.reason(stage.shops, 'mended', 'SecretsSynced', 'SecretMissing')
   await stage.lab.addSecret({ namespace: stage.shops, name: 'mended-own' }, { a: 'a-card-secret-of-ours' })

@@ -18,7 +18,7 @@ async function sealedWith(): Promise<Record<string, number>> {
 }
 
 test(
-  'operator: wrong key ring, does not become ready, does not lead and seals nothing again',
+  'operator: with a wrong key ring, does not become ready, does not lead, encrypts no secret again',
   async () => {
     const { lab, shops } = stage
     await lab.addSecret(
@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'operator: key ring that replaces a lost one, leads and seals everything again, with a warning',
+  'operator: with a key ring that replaces a lost one, leads and encrypts all secrets again, with a warning',
   async () => {
     const { lab, shops } = stage
     await stage.operator.stop()

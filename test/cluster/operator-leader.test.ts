@@ -30,7 +30,7 @@ async function becomes(check: () => Promise<boolean>, deadlineMs = 30_000): Prom
   return (await poll(async () => (await check()) || undefined, { deadlineMs })) ?? false
 }
 
-test('operator: leader killed, the standby leads within 20 s with a higher fence', async () => {
+test('operator: after the leader is killed, the standby leads within 20 s with a higher fence', async () => {
   const first = await lab.operator()
   expect(await becomes(() => isLeading(first))).toBe(true)
   const second = await lab.operator()
@@ -53,7 +53,7 @@ test('operator: leader killed, the standby leads within 20 s with a higher fence
   expect((await second.stop()).exitCode).toBe(0)
 }, 90_000)
 
-test('operator: shutdown, the lease is released and the next operator leads at once', async () => {
+test('operator: shutdown releases the lease, and the next operator leads immediately', async () => {
   const { client } = lab.admin
   const place = { namespace: 'latchkey', name: 'latchkey-operator' }
   const lease = expectOk('the lease', await client.get(leases, place))
@@ -63,7 +63,7 @@ test('operator: shutdown, the lease is released and the next operator leads at o
   await next.stop()
 })
 
-test('operator: leader suspended past its lease, writes nothing after another has led', async () => {
+test('operator: a leader suspended past its lease writes nothing after another operator has led', async () => {
   const sleeper = await lab.operator()
   expect(await becomes(() => isLeading(sleeper))).toBe(true)
   sleeper.signal('SIGSTOP')
@@ -83,7 +83,7 @@ test('operator: leader suspended past its lease, writes nothing after another ha
   await Promise.all([sleeper.stop(), next.stop()])
 }, 90_000)
 
-test('operator: Lease deleted, the fence does not decrease', async () => {
+test('operator: the fence does not decrease after the Lease is deleted', async () => {
   const { client } = lab.admin
   const before = Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
   expect(before).toBeGreaterThan(1)
@@ -96,7 +96,7 @@ test('operator: Lease deleted, the fence does not decrease', async () => {
   await operator.stop()
 })
 
-test('operator: Postgres unavailable, changes of that time are in force soon after it is back', async () => {
+test('operator: applies changes made while Postgres was unavailable soon after Postgres is back', async () => {
   const operator = await lab.operator()
   await lab.create(shops, 'early')
   await lab.ready(shops, 'early')
@@ -114,7 +114,7 @@ test('operator: Postgres unavailable, changes of that time are in force soon aft
   await operator.stop()
 }, 90_000)
 
-test('operator: Postgres hangs, the leader stays live and continues afterwards', async () => {
+test('operator: the leader stays live while Postgres hangs, and continues afterwards', async () => {
   const network = await startTcpProxy(Number(new URL(postgres.url).port))
   const url = new URL(postgres.url)
   url.port = String(network.port)

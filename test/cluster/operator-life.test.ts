@@ -26,7 +26,7 @@ const rowOf = (name: string, namespace = stage.shops) =>
   )
 
 /** The deletion takes a minute; the last test of this file checks its end. */
-test('Tenant deleted: is hidden at once, before its data is removed', async () => {
+test('deleted Tenant: is hidden immediately, before its data is removed', async () => {
   const before = await stage.lab.create(stage.shops, 'doomed', { spec: { deletionPolicy: 'Delete' } })
   await stage.lab.ready(stage.shops, 'doomed')
   await remove('doomed')
@@ -38,7 +38,7 @@ test('Tenant deleted: is hidden at once, before its data is removed', async () =
   expect((await stage.lab.tenant(stage.shops, 'doomed')).metadata.finalizers).toEqual(['latchkey.dev/rows'])
 })
 
-test('Tenant deleted: a condition and an event name the pending step', async () => {
+test('deleted Tenant: a condition and an event name the pending step', async () => {
   const message = await stage.lab.reason(stage.shops, 'doomed', 'DeletionWaiting', 'GracePeriod')
   expect(message).toMatch(/removed after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, when/)
   const tenant = await stage.lab.tenant(stage.shops, 'doomed')
@@ -54,7 +54,7 @@ test('Tenant deleted: a condition and an event name the pending step', async () 
   )
 })
 
-test('Tenant changed: is in force in the API within a second', async () => {
+test('changed Tenant: is in force in the API within a second', async () => {
   await stage.lab.create(stage.shops, 'live', {
     spec: { apiKeys: [{ name: 'default', scopes: ['records'] }] },
   })
@@ -81,7 +81,7 @@ test('Tenant changed: is in force in the API within a second', async () => {
   expect(await stage.lab.reason(stage.shops, 'live', 'Ready', 'Suspended')).toContain('false')
 })
 
-test('Tenants with the same slug: the first has it, and the second gets no webhook URL', async () => {
+test('Tenants with the same slug: the first Tenant gets the slug, and the second gets no webhook URL', async () => {
   const other = await stage.lab.namespace()
   await stage.lab.create(stage.shops, 'one', { spec: { slug: 'contested' } })
   await stage.lab.ready(stage.shops, 'one')
@@ -102,7 +102,7 @@ test('Tenants with the same slug: the first has it, and the second gets no webho
   await stage.lab.reason(other, 'two', 'SlugReserved', 'SlugTaken')
 }, 120_000)
 
-test('Tenant created as another of its namespace is deleted: is in force at once, five times in a row', async () => {
+test('created Tenant: is in force immediately, five times in a row, while another of its namespace is deleted', async () => {
   const other = await stage.lab.namespace()
   for (const round of [1, 2, 3, 4, 5]) {
     await stage.lab.create(other, `guest-${round}`)
@@ -112,7 +112,7 @@ test('Tenant created as another of its namespace is deleted: is in force at once
   }
 })
 
-test('Tenant deleted with retained data: a Tenant of any name can adopt data and slug, once', async () => {
+test('deleted Tenant with retained data: a Tenant of any name can adopt the data and the slug, but only once', async () => {
   await stage.lab.create(stage.shops, 'left', { spec: { slug: 'left' } })
   const left = await stage.lab.ready(stage.shops, 'left')
   const id = left.status?.tenantId ?? ''
@@ -166,7 +166,7 @@ test('Tenant with a force-removed finalizer: is hidden, and its data is retained
   expect(kept).toEqual({ policy: 'Retain' })
 })
 
-test('Tenant with a suspended callback: condition names the annotation that resumes it, which the operator then removes', async () => {
+test('Tenant with a suspended callback: its condition names the annotation that resumes it, which the operator then removes', async () => {
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
@@ -195,7 +195,7 @@ test('Tenant with a suspended callback: condition names the annotation that resu
   await stage.lab.becomes(stage.shops, 'paused', (object) => callback(object)?.status === 'True')
 })
 
-test('Tenant deleted with its data: data goes after the grace period, then the Tenant', async () => {
+test('Tenant deleted with its data: the data is deleted after the grace period, and then the Tenant', async () => {
   const removed = await stage.lab.becomes(
     stage.shops,
     'doomed',

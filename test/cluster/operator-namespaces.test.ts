@@ -151,7 +151,7 @@ test(
 )
 
 test(
-  'operator: idle, sends only lease renewals',
+  'operator: an idle leader sends only lease renewals',
   async () => {
     await operator.idle()
     const before = await calls()
@@ -202,7 +202,7 @@ async function changeSecret(nth: number, value: string, deadlineMs: number): Pro
 }
 
 test(
-  'operator: Secret changed in the first, a middle and the last namespace, in force within 10 s',
+  'operator: a Secret changed in the first, a middle or the last namespace is in force within 10 s',
   async () => {
     for (const nth of [0, Math.floor(count / 2), count - 1])
       figures.changeMsMax = Math.max(
@@ -214,7 +214,7 @@ test(
   hookMsMax,
 )
 
-test('operator: whole run, at most 250 MB and 300 connections, and live', async () => {
+test('operator: uses at most 250 MB and 300 connections during the whole run, and stays live', async () => {
   await lookAtSize()
   expect(figures.residentMbPeak * 2 ** 20).toBeLessThan(residentBytesMax)
   expect(figures.connectionsPeak).toBeLessThan(connectionsMax)
@@ -223,7 +223,7 @@ test('operator: whole run, at most 250 MB and 300 connections, and live', async 
 
 if (isMeasurement) {
   test(
-    'operator: leader killed, the standby works on all namespaces within 20 s',
+    'operator: after the leader is killed, the standby works on all namespaces within 20 s',
     async () => {
       const second = await lab.operator()
       const isFollowing = async () =>
@@ -241,7 +241,7 @@ if (isMeasurement) {
   )
 
   test(
-    'operator: API server killed and restarted, all namespaces are watched again',
+    'operator: watches all namespaces again after the API server is killed and restarted',
     async () => {
       await ownControlPlane().cycle('apiserver')
       const startedMs = performance.now()

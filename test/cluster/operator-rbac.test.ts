@@ -19,7 +19,7 @@ const role = 'latchkey-operator-secrets'
 const subject = '--serviceaccount=latchkey:latchkey-operator'
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
 
-test('operator: no right to a namespace, the Tenant shows a command that grants it', async () => {
+test('operator: without rights to a namespace, shows on the Tenant a command that grants them', async () => {
   const shops = await stage.lab.namespace({ granted: false })
   await stage.lab.addSecret(
     { namespace: shops, name: 'acme-card', tenant: 'acme-rbac' },
@@ -36,7 +36,7 @@ test('operator: no right to a namespace, the Tenant shows a command that grants 
   expect(status?.secrets?.every(({ version }) => version !== undefined)).toBe(true)
 })
 
-test('operator: right to a namespace revoked, existing tenants keep their secrets and a new one names the missing right', async () => {
+test('operator: after its right to a namespace is revoked, old tenants keep their secrets and a new one names the right', async () => {
   const shops = await stage.lab.namespace()
   await stage.lab.create(shops, 'narrowed')
   await stage.lab.ready(shops, 'narrowed')
@@ -56,7 +56,7 @@ test('operator: right to a namespace revoked, existing tenants keep their secret
   await stage.lab.ready(shops, 'too-late')
 })
 
-test('operator: one namespace forbidden, is ready and serves the others', async () => {
+test('operator: is ready and serves the other namespaces while one namespace is forbidden', async () => {
   const closed = await stage.lab.namespace({ granted: false })
   const open = await stage.lab.namespace()
   await stage.lab.create(closed, 'closed-shop')
@@ -66,7 +66,7 @@ test('operator: one namespace forbidden, is ready and serves the others', async 
   expect((await fetch(`${stage.operator.opsUrl}/readyz`)).status).toBe(200)
 })
 
-test('operator: namespace with Tenants deleted, goes with its Tenants and Secrets', async () => {
+test('operator: deletion of a namespace also deletes its Tenants and Secrets', async () => {
   const name = await stage.lab.namespace()
   for (const tenant of ['a', 'b', 'c']) await stage.lab.create(name, `${name}-${tenant}`)
   for (const tenant of ['a', 'b', 'c']) await stage.lab.ready(name, `${name}-${tenant}`)
@@ -88,7 +88,7 @@ test('operator: namespace with Tenants deleted, goes with its Tenants and Secret
   expect((await stage.operator.forbidden()) - (await posted()) - (await read())).toBe(before)
 }, 120_000)
 
-test('operator: cluster-wide Secrets enabled and granted, reads all Secrets by one watch', async () => {
+test('operator: with cluster-wide Secrets enabled and granted, reads all Secrets by one watch', async () => {
   await stage.operator.stop()
   const granted = await kubectl({
     args: ['create', 'clusterrolebinding', role, `--clusterrole=${role}`, subject],
@@ -102,7 +102,7 @@ test('operator: cluster-wide Secrets enabled and granted, reads all Secrets by o
   await kubectl({ args: ['delete', 'clusterrolebinding', role] })
 })
 
-test('operator: limited to listed namespaces, ignores the others', async () => {
+test('operator: ignores all namespaces except the listed ones', async () => {
   const mine = await stage.lab.namespace()
   const theirs = await stage.lab.namespace()
   const narrow = await stage.lab.operator({ env: { LATCHKEY_OPERATOR_NAMESPACES: mine } })
@@ -113,7 +113,7 @@ test('operator: limited to listed namespaces, ignores the others', async () => {
   expect((await narrow.stop()).forbidden).toBe(0)
 })
 
-test('operator: token expires, the current one is read from its file', async () => {
+test('operator: reads the current token from its file after the token expires', async () => {
   const { lab } = stage
   // The token is invalid once the Secret it is bound to is deleted.
   const bound = await lab.namespace({ granted: false })
@@ -149,7 +149,7 @@ async function isRefused(token: string): Promise<true | undefined> {
   return found.kind === 'unauthorized' || undefined
 }
 
-test('operator roles: no wildcard, and on Secrets only get, list, watch, create and patch', async () => {
+test('operator roles: contain no wildcard, and on Secrets only get, list, watch, create and patch', async () => {
   const args = ['get', 'clusterrole', role, 'latchkey-operator', '-o', 'json']
   const { out } = await kubectl({ args })
   const { items } = JSON.parse(out) as { items: { rules: { resources: string[]; verbs: string[] }[] }[] }

@@ -90,7 +90,7 @@ async function writes(): Promise<{ kube: number; rows: number }> {
   return { kube: sent.reduce((sum, count) => sum + count, 0), rows: Number(row?.['rows']) }
 }
 
-test('operator: 1 000 tenants with 3 Secrets each, Ready within a minute of its start', async () => {
+test('operator: 1 000 tenants with 3 Secrets each are Ready within a minute of its start', async () => {
   const beganMs = performance.now()
   await makeAll()
   const startedMs = performance.now()
@@ -117,7 +117,7 @@ test('operator: 1 000 tenants with 3 Secrets each, Ready within a minute of its 
   expect(ready?.every(({ status }) => status?.secrets?.length === 3)).toBe(true)
 }, 600_000)
 
-test('operator: idle for 15 s, writes nothing to the cluster or Postgres', async () => {
+test('operator: writes nothing to the cluster or to Postgres while idle for 15 s', async () => {
   await operator.idle()
   figures.cpuSeconds = Math.round(await operator.metric('process_cpu_seconds_total'))
   figures.turns = await operator.metric('controller_runtime_reconcile_total')
@@ -126,7 +126,7 @@ test('operator: idle for 15 s, writes nothing to the cluster or Postgres', async
   expect(await writes()).toEqual(before)
 }, 400_000)
 
-test('operator: one of 1 000 tenants changed, Ready within a second in 99 of 100 cases', async () => {
+test('operator: a change of one of 1 000 tenants is Ready within a second in 99 of 100 cases', async () => {
   const tookMs: number[] = []
   for (let change = 0; change < changes; change += 1) {
     const place = { namespace: shops, name: nameOf((change * 37) % tenants) }
@@ -144,7 +144,7 @@ test('operator: one of 1 000 tenants changed, Ready within a second in 99 of 100
   expect(percentile(0.99)).toBeLessThan(changeP99MsMax)
 }, 400_000)
 
-test('operator: 1 000 tenants, at most 200 MB and no 403', async () => {
+test('operator: uses at most 200 MB and gets no 403 with 1 000 tenants', async () => {
   await lookAtMemory()
   expect(residentBytesPeak).toBeGreaterThan(0)
   expect(residentBytesPeak).toBeLessThan(residentBytesMax)

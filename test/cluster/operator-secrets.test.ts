@@ -55,7 +55,7 @@ async function becomes(count: number, read: () => Promise<number>): Promise<numb
   return last
 }
 
-test('signing secret: rotated by annotation, the earlier one signs for another day', async () => {
+test('signing secret rotated by annotation: the earlier secret signs for another day', async () => {
   await stage.lab.create(stage.shops, 'rotating')
   await stage.lab.ready(stage.shops, 'rotating')
   const name = 'rotating-callback'
@@ -83,7 +83,7 @@ test('signing secret: rotated by annotation, the earlier one signs for another d
   expect(entryOf(await stage.lab.secret(stage.shops, name), 'signingSecret')).toBe(second)
 })
 
-test('API key: rotated by annotation, both keys work for a day', async () => {
+test('API key rotated by annotation: both keys work for a day', async () => {
   await stage.lab.create(stage.shops, 'keys', { spec: keySpec })
   await stage.lab.ready(stage.shops, 'keys')
   const name = 'keys-key-default'
@@ -97,7 +97,7 @@ test('API key: rotated by annotation, both keys work for a day', async () => {
   expect(Math.abs((ending?.ends?.getTime() ?? 0) - Date.now() - dayMs)).toBeLessThan(60_000)
 })
 
-test('generated signing secret: edited by hand, the operator restores its value', async () => {
+test('generated signing secret edited by hand: the operator restores its value', async () => {
   await stage.lab.create(stage.shops, 'edited')
   await stage.lab.ready(stage.shops, 'edited')
   const name = 'edited-callback'
@@ -110,7 +110,7 @@ test('generated signing secret: edited by hand, the operator restores its value'
   await stage.operator.logged('tenant reconciled')
 })
 
-test('generated API key: edited by hand, the operator replaces it, since only its hash is stored', async () => {
+test('generated API key edited by hand: the operator replaces the key, since only its hash is stored', async () => {
   await stage.lab.create(stage.shops, 'editedkey', { spec: keySpec })
   await stage.lab.ready(stage.shops, 'editedkey')
   const name = 'editedkey-key-default'
@@ -123,7 +123,7 @@ test('generated API key: edited by hand, the operator replaces it, since only it
   expect((await liveKeys('editedkey')).map(({ sha }) => sha)).toEqual([hashApiKey(second), hashApiKey(first)])
 })
 
-test('generated Secret: deleted, is created again with a new value, label and owner', async () => {
+test('generated Secret: is created again with a new value, label and owner after its deletion', async () => {
   await stage.lab.create(stage.shops, 'deleted')
   const { metadata } = await stage.lab.ready(stage.shops, 'deleted')
   const name = 'deleted-callback'
@@ -142,7 +142,7 @@ test('generated Secret: deleted, is created again with a new value, label and ow
   expect(labelled).toBe('deleted')
 })
 
-test('brought Secret: an added value is valid beside the first, a removed one is not', async () => {
+test('user-provided Secret: an added value is valid in addition to the first, and a removed value is not', async () => {
   const spec = { callback: { url: 'https://hooks.example/', signingSecretRef: { name: 'brought' } } }
   const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
   await stage.lab.addSecret({ namespace: stage.shops, name: 'brought', tenant: 'bringer' }, { a: whsec(1) })

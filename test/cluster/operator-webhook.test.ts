@@ -104,7 +104,7 @@ async function shell(command: string) {
   return { exitCode: await child.exited, out, error }
 }
 
-test('webhook: signed call to the URL in the sample’s status, is delivered to its callback', async () => {
+test('webhook: a signed call to the URL in the sample’s status is delivered to its callback', async () => {
   const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
   // The sample with its callback replaced by the test's.
   await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
@@ -118,7 +118,7 @@ test('webhook: signed call to the URL in the sample’s status, is delivered to 
   await receiver.stop()
 })
 
-test('delivery: no signing secret brought, is signed with the generated one', async () => {
+test('delivery: is signed with the generated secret if the user provides no signing secret', async () => {
   await stage.lab.addSecret(
     { namespace: stage.shops, name: 'hooked-card', tenant: 'hooked' },
     { a: 'a-card-secret-of-ours' },

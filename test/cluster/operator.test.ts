@@ -4,7 +4,7 @@ import { entryOf } from './tenant-calls.ts'
 
 const stage = useOperatorLab()
 
-test('operator: Tenant applied, is Ready with its Secrets, rows and URLs', async () => {
+test('operator: an applied Tenant becomes Ready with its Secrets, rows and URLs', async () => {
   await stage.lab.addSecret(
     { namespace: stage.shops, name: 'acme-card', tenant: 'acme' },
     { a: 'card-secret' },

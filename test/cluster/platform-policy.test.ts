@@ -97,14 +97,14 @@ const guarded: [field: string, wanted: unknown, before: unknown][] = [
 describe.each(guarded)('platform policy: spec.%s as %j in place of %j', (field, wanted, before) => {
   const set = `${field} ${JSON.stringify(wanted)}`
 
-  test(`policy: new tenant with ${set}, only the platform may create it`, async () => {
+  test(`policy: only the platform may create a tenant with ${set}`, async () => {
     const refused = await create(author, { [field]: wanted })
     expect(refused.status).toBe(403)
     expect(refused.message).toContain(`spec.${field} is the platform's to set`)
     expect((await create(platform, { [field]: wanted })).message).toBe('')
   })
 
-  test(`policy: existing tenant, only the platform may change it to ${set}`, async () => {
+  test(`policy: only the platform may change a tenant to ${set}`, async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     expect((await create(platform, { [field]: before }, { name })).message).toBe('')
     const refused = await patch(author, name, { spec: { [field]: wanted } })
@@ -113,7 +113,7 @@ describe.each(guarded)('platform policy: spec.%s as %j in place of %j', (field, 
     expect((await patch(platform, name, { spec: { [field]: wanted } })).message).toBe('')
   })
 
-  test(`policy: ${set} set by the platform, stays while the author changes other fields`, async () => {
+  test(`policy: ${set}, set by the platform, is kept when the author changes other fields`, async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(platform, { [field]: wanted }, { name })
     const changed = await patch(author, name, { spec: { displayName: 'Shop', suspended: true } })
@@ -124,7 +124,7 @@ describe.each(guarded)('platform policy: spec.%s as %j in place of %j', (field, 
 })
 
 describe('platform policy: author', () => {
-  test('policy: author, may write guarded fields with their defaults', async () => {
+  test('policy: the author may write guarded fields with their defaults', async () => {
     const { message } = await create(author, {
       limits: {},
       walletRollout: { stage: 'off' },
@@ -134,7 +134,7 @@ describe('platform policy: author', () => {
     expect(message).toBe('')
   })
 
-  test('policy: author, cannot remove limits of the platform, not even by omission', async () => {
+  test('policy: the author cannot remove limits of the platform, not even by omission', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(platform, { limits: { recordBytes: { hard: 1 } } }, { name })
     expect((await patch(author, name, { spec: { limits: null } })).status).toBe(403)
@@ -144,7 +144,7 @@ describe('platform policy: author', () => {
     expect((await author({ method: 'PUT', path, body: replaced })).status).toBe(403)
   })
 
-  test('policy: author, is refused by POST, PUT and PATCH alike', async () => {
+  test('policy: the author’s change of a guarded field is refused by POST, PUT and PATCH', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(author, {}, { name })
     const path = `${tenantsIn(namespace)}/${name}`
@@ -167,7 +167,7 @@ describe('platform policy: author', () => {
     expect(statuses).toEqual(asked.map((method) => [method, 403]))
   })
 
-  test('policy: platform role, applies only in namespaces where it is bound', async () => {
+  test('policy: the platform role applies only in namespaces where it is bound', async () => {
     const granted = { retention: { payloadDays: 1 } }
     expect((await create(platform, granted, { where: elsewhere })).status).toBe(403)
     expect((await create(platform, {}, { where: elsewhere })).message).toBe('')
@@ -177,7 +177,7 @@ describe('platform policy: author', () => {
 describe('platform policy: annotation latchkey.dev/adopt', () => {
   const adopt = { 'latchkey.dev/adopt': `ten_${'0'.repeat(26)}` }
 
-  test('policy: latchkey.dev/adopt on a new tenant, only the platform may set it', async () => {
+  test('policy: only the platform may set latchkey.dev/adopt on a new tenant', async () => {
     const refused = await create(author, {}, { annotations: adopt })
     expect(refused.status).toBe(403)
     expect(refused.message).toContain("annotation latchkey.dev/adopt is the platform's to set")
@@ -185,7 +185,7 @@ describe('platform policy: annotation latchkey.dev/adopt', () => {
     expect((await create(author, {}, { annotations: { 'latchkey.dev/other': 'a' } })).message).toBe('')
   })
 
-  test('policy: latchkey.dev/adopt on an existing tenant, the author may keep or remove it, not add or change it', async () => {
+  test('policy: the author may keep or remove latchkey.dev/adopt on an existing tenant, but not add or change it', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(author, {}, { name })
     const annotate = (who: typeof admin, value: string | null) =>
@@ -198,7 +198,7 @@ describe('platform policy: annotation latchkey.dev/adopt', () => {
   })
 })
 
-test('policy: its expressions type-check against the definition', async () => {
+test('policy: its expressions type-check against the CRD', async () => {
   const path =
     '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/tenants-platform.latchkey.dev'
   const checked = await poll(

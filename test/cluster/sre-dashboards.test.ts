@@ -131,7 +131,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
 
     test.each(
       templating.list.flatMap(({ name, definition }) => (definition ? [[name, definition] as const] : [])),
-    )('variable %s has values', async (_name, definition) => {
+    )('Grafana dashboards: the variable %s has values', async (_name, definition) => {
       const [, series = '', label = ''] = /^label_values\((.*), (\w+)\)$/.exec(definition) ?? []
       for (const namespace of monitored)
         expect(await answerOf(`count by (${label}) (${filled(series, namespace)})`)).toBe('data')
@@ -140,7 +140,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
     const queries = shown.flatMap(({ title, targets = [] }) =>
       targets.map(({ expr }) => [title, expr] as const),
     )
-    test.each(queries)('%s has data: %s', async (_panel, expr) => {
+    test.each(queries)('Grafana dashboards: the query in %s has data: %s', async (_panel, expr) => {
       for (const namespace of monitored)
         expect([namespace, await answerOf(filled(expr, namespace))]).toEqual([namespace, 'data'])
     })
@@ -148,7 +148,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
 )
 
 describe('the chart', () => {
-  test('Grafana dashboards: the chart contains five', () => {
+  test('Grafana dashboards: the chart contains five dashboards', () => {
     expect(dashboards.map(({ uid }) => uid).toSorted()).toEqual(
       ['forwarder', 'operator', 'overview', 'stores', 'tenant'].map((name) => `latchkey-${name}`),
     )
@@ -161,13 +161,16 @@ describe('runbooks', () => {
     return [...text.matchAll(/```promql\n(.*?)\n```/gs)].map(([, query = '']) => [name, query] as const)
   })
 
-  test.each(queries)('the query in %s is valid and reads existing metrics: %s', async (_name, query) => {
-    const expr = query.replaceAll('namespace="latchkey"', `namespace="${monitored[0]}"`)
-    expect((await prometheus.query(expr)).error).toBeUndefined()
-    const names = await prometheus.names()
-    const asked = query.match(/\b(latchkey|controller_runtime|workqueue|rest_client|process)_[a-z_]+\b/g) ?? [
-      'up',
-    ]
-    for (const name of asked.filter((each) => !each.endsWith('_total{'))) expect(names).toContain(name)
-  })
+  test.each(queries)(
+    'Grafana dashboards: the query in %s is valid and reads existing metrics: %s',
+    async (_name, query) => {
+      const expr = query.replaceAll('namespace="latchkey"', `namespace="${monitored[0]}"`)
+      expect((await prometheus.query(expr)).error).toBeUndefined()
+      const names = await prometheus.names()
+      const asked = query.match(
+        /\b(latchkey|controller_runtime|workqueue|rest_client|process)_[a-z_]+\b/g,
+      ) ?? ['up']
+      for (const name of asked.filter((each) => !each.endsWith('_total{'))) expect(names).toContain(name)
+    },
+  )
 })

@@ -102,7 +102,7 @@ function filesOf(name: string): string[] {
   return isOfBudget ? [join(ruleFolder, 'recordings.yaml'), ...own] : own
 }
 
-test('waiting deliveries: are recorded once per namespace however many processes report them, and not at all without a report', async () => {
+test('waiting deliveries: one sample per namespace is recorded for any number of processes, and none without a report', async () => {
   const of = (metric: string, pod: string, namespace = 'shops') =>
     `latchkey_${metric}{namespace="${namespace}",pod="${pod}"}`
   const shown: Readonly<Record<string, number>> = {
@@ -134,7 +134,7 @@ test('waiting deliveries: are recorded once per namespace however many processes
 })
 
 test.each(alertCases.map((each) => [each.alert, each.when, each] as const))(
-  'alert %s: fires with its texts when %s, and not in the quiet cases',
+  'alert %s: fires with its annotations when %s, and does not fire in the quiet cases',
   async (_alert, _when, of) => {
     const folder = scratchFolder()
     const path = join(folder, 'test.yaml')

@@ -44,12 +44,12 @@ function withToken(endpoint: Endpoint, token: () => string): Endpoint {
   }
 }
 
-test('transport: authenticates by the kubeconfig’s credentials', async () => {
+test('transport: authenticates with the kubeconfig’s credentials', async () => {
   const probe = await probeServer({ endpoint: admin.endpoint, userAgent })
   expect(probe).toMatchObject({ kind: 'ok', facts: { version: expect.stringMatching(/^v1\.\d+\./) } })
 })
 
-test('transport: two tokens at once, each call is authenticated by its own', async () => {
+test('transport: authenticates concurrent calls with two tokens each by its own token', async () => {
   const names = ['one', 'other']
   const probes = await Promise.all(
     names.map(async (name) => {
@@ -64,7 +64,7 @@ test('transport: two tokens at once, each call is authenticated by its own', asy
   expect(self.kind === 'ok' && self.facts.username.startsWith('system:serviceaccount')).toBe(false)
 })
 
-test('transport: expired token, the next request uses a new one', async () => {
+test('transport: uses a new token for the next request after a token expires', async () => {
   const ask = await createServiceAccount(admin, { namespace, name: 'rotated' })
   let token = 'not-a-token'
   const client = createKubeClient(
@@ -79,7 +79,7 @@ test('transport: expired token, the next request uses a new one', async () => {
   })
 })
 
-test('transport: server certificate of another CA, sends no request, also right after successful calls', async () => {
+test('transport: sends no request to a server with a certificate of another CA, even after successful calls', async () => {
   const stranger = await openCluster((endpoint) => ({
     ...endpoint,
     credentials: async () => ({ ...(await endpoint.credentials()), ca: strangerCa }),
@@ -95,7 +95,7 @@ test('transport: server certificate of another CA, sends no request, also right 
   expect(await probeServer({ endpoint: stranger.endpoint, userAgent })).toMatchObject({ kind: 'unavailable' })
 })
 
-test('transport: runtime that accepts any CA, is rejected at start', async () => {
+test('transport: refuses to start on a runtime that accepts any CA', async () => {
   const { ca } = await admin.endpoint.credentials()
   // The correct CA in place of the wrong one simulates a runtime that accepts any CA.
   expect(await probeServer({ endpoint: admin.endpoint, userAgent }, { strangerCa: ca })).toMatchObject({
@@ -103,7 +103,7 @@ test('transport: runtime that accepts any CA, is rejected at start', async () =>
   })
 })
 
-test('transport: credentials that authenticate no user, are rejected at start', async () => {
+test('transport: refuses to start with credentials that authenticate no user', async () => {
   const nobody = withToken(admin.endpoint, () => 'not-a-token')
   expect(await probeServer({ endpoint: nobody, userAgent })).toMatchObject({
     kind: 'unavailable',
@@ -132,7 +132,7 @@ test('transport: creates, gets, lists in pages, replaces, patches and deletes an
   expect(await client.remove(configMaps, place)).toMatchObject({ kind: 'notFound' })
 })
 
-test('transport: server-side apply by another field manager, conflicts, or takes ownership by force', async () => {
+test('transport: server-side apply by another field manager conflicts, or takes ownership by force', async () => {
   const { client } = admin
   const object = (value: string) => ({ metadata: { namespace, name: 'applied' }, data: { key: value } })
   await client.apply(configMaps, object('ours'), { fieldManager: 'one' })
@@ -146,7 +146,7 @@ test('transport: server-side apply by another field manager, conflicts, or takes
   expect(forced).toMatchObject({ kind: 'ok', value: { data: { key: 'theirs' } } })
 })
 
-test('transport: unknown field, is refused, and messages about Secrets are withheld', async () => {
+test('transport: refuses an unknown field, and withholds messages about Secrets', async () => {
   const { client } = admin
   const odd = { metadata: { namespace, name: 'odd' }, dta: {} }
   expect(await client.create(configMaps, odd)).toMatchObject({
@@ -158,7 +158,7 @@ test('transport: unknown field, is refused, and messages about Secrets are withh
   expect(refused).toMatchObject({ kind: 'invalid', fields: ['data[bad key]'], message: 'invalid: Invalid' })
 })
 
-test('transport: permission granted, is in force at once', async () => {
+test('transport: a granted permission is in force immediately', async () => {
   const ask = await createServiceAccount(admin, { namespace, name: 'reader' })
   const token = await ask()
   const client = createKubeClient(

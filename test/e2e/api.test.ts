@@ -95,7 +95,7 @@ function post(url: string, body: object, headers: Record<string, string> = {}): 
 }
 
 describe('api process', () => {
-  test('api: becomes ready and answers', async () => {
+  test('api: becomes ready and responds to calls', async () => {
     expect(await readiness(api.opsUrl, 200)).toBe(200)
     const answer = await post(api.url, { scope: 'e2e', key: 'first' })
     expect(await answer.json()).toMatchObject({ cached: false, locked: true })
@@ -103,7 +103,7 @@ describe('api process', () => {
   })
 
   test.each(['/metrics', '/readyz', '/livez', '/', '/internal/v1/tenants', '/v1/record/../../metrics'])(
-    'api: the public port serves only /v1, not %s',
+    'api: the public port serves only /v1, and not %s',
     async (path) => {
       const answer = await fetch(`${api.url}${path}`, { headers: authorization })
       expect(answer.status).toBe(404)
@@ -116,7 +116,7 @@ describe('api process', () => {
   )
 
   test.each(['/v1/record?scope=a&key=k', '/v1/openapi.json', '/'])(
-    'api: the ops port serves nothing of /v1: %s',
+    'api: the ops port does not serve the public path %s',
     async (path) => {
       expect((await fetch(`${api.opsUrl}${path}`, { headers: authorization })).status).toBe(404)
     },
@@ -199,7 +199,7 @@ describe('invalid environment', () => {
     ['no database to migrate', 'migrate', { LATCHKEY_DATABASE_URL: '' }, 'LATCHKEY_DATABASE_URL is missing'],
     ['a malformed port', 'api', { LATCHKEY_API_PORT: 'tcp://10.0.0.1:80' }, 'LATCHKEY_API_PORT: expected'],
   ])(
-    'invalid environment: %s, exit code 2 with the reason',
+    'invalid environment: %s ends the process with exit code 2 and the reason',
     async (_name, process, changes, reason) => {
       const started = keep(startProcess(process, { ...env, ...changes }))
       expect(await started.exited).toBe(2)
@@ -213,7 +213,7 @@ describe('invalid environment', () => {
 
 describe('api process, migration', () => {
   test(
-    'api: schema missing, is not ready and answers 503, and becomes ready after the migration without a restart',
+    'api: is not ready and returns 503 without a schema, and becomes ready after the migration without a restart',
     async () => {
       const empty = await createTestDatabase()
       const { opsUrl, url, ...started } = keep(await startApiProcess(await environment(empty.url)))
@@ -250,7 +250,7 @@ describe('api process, migration', () => {
 
 describe('SIGTERM', () => {
   test(
-    'api: SIGTERM, a check that waits for a busy key is answered at once, and the exit code is 0',
+    'api: on SIGTERM, a check that waits for a busy key is answered immediately, and the exit code is 0',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       const address = { scope: 'e2e', key: 'held over the end' }
@@ -270,7 +270,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'api: SIGTERM, finishes calls in progress, is not ready and accepts no new calls',
+    'api: on SIGTERM, finishes calls in progress, is not ready and accepts no new calls',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       await retried(() => post(url, { scope: 'e2e', key: 'before the end' }))
@@ -293,7 +293,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'api: shutdown delay, is not ready but accepts calls, then exits',
+    'api: during the shutdown delay, is not ready but accepts calls, and then exits',
     async () => {
       const delayed = { ...env, LATCHKEY_SHUTDOWN_DELAY_SECONDS: '2' }
       const { url, opsUrl, ...started } = keep(await startApiProcess(delayed))

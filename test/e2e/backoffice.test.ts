@@ -61,7 +61,7 @@ test('backoffice: is not ready before the schema exists', async () => {
   await empty.drop()
 })
 
-test('backoffice: without an API server only accepts tenants’ API keys', async () => {
+test('backoffice: without an API server, accepts only tenants’ API keys', async () => {
   const key = 'lk_backoffice_e2e_0123456789abcdef0123456'
   const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
   await tenants.apply(tenantYaml('acme', key, [], 'dashboard'))

@@ -50,19 +50,19 @@ async function portsOf(name: (typeof processes)[number], more: Record<string, st
 describe.each(processes)('%s', (name) => {
   const own = (address: string[]) => (name === 'forwarder' ? undefined : address)
 
-  test(`bind address: ${name} without LATCHKEY_BIND_ADDRESS, listens on all interfaces, IPv4 and IPv6`, async () => {
+  test(`bind address: ${name} listens on all IPv4 and IPv6 interfaces without LATCHKEY_BIND_ADDRESS`, async () => {
     const all = [...addresses]
     expect(await portsOf(name, {})).toEqual({ port: own(all), ops: all })
   })
 
-  test(`bind address: ${name} with LATCHKEY_BIND_ADDRESS, is not reachable on another loopback address`, async () => {
+  test(`bind address: ${name} with LATCHKEY_BIND_ADDRESS is not reachable on another loopback address`, async () => {
     expect(await portsOf(name, { LATCHKEY_BIND_ADDRESS: '127.0.0.1' })).toEqual({
       port: own(['127.0.0.1']),
       ops: ['127.0.0.1'],
     })
   })
 
-  test(`bind address: ${name} with LATCHKEY_OPS_BIND_ADDRESS, has its ops port on that address only`, async () => {
+  test(`bind address: ${name} with LATCHKEY_OPS_BIND_ADDRESS opens its ops port on that address only`, async () => {
     const both = { LATCHKEY_BIND_ADDRESS: '127.0.0.2', LATCHKEY_OPS_BIND_ADDRESS: '127.0.0.3' }
     expect(await portsOf(name, both)).toEqual({ port: own(['127.0.0.2']), ops: ['127.0.0.3'] })
   })
@@ -73,7 +73,7 @@ test('bind address: an API on an IPv6 address is not reachable by IPv4', async (
   expect(await portsOf('api', more)).toEqual({ port: ['[::1]'], ops: ['[::1]'] })
 })
 
-test('bind address: a host name is refused at startup with an error that names it', async () => {
+test('bind address: a host name is refused at startup with an error that names the host name', async () => {
   const process = startProcess('api', { ...env, LATCHKEY_BIND_ADDRESS: 'localhost' })
   started.push(process)
   expect(await process.exited).toBe(2)
@@ -82,7 +82,7 @@ test('bind address: a host name is refused at startup with an error that names i
   )
 })
 
-test('bind address: an address of no interface ends the process with an error that names it', async () => {
+test('bind address: an address that belongs to no interface ends the process with an error that names the address', async () => {
   // TEST-NET-1, RFC 5737.
   const process = startProcess('api', { ...env, LATCHKEY_BIND_ADDRESS: '192.0.2.1' })
   started.push(process)
@@ -96,7 +96,7 @@ describe('npm run dev', () => {
       (path) => new RegExp(`http://[^ ]+:(\\d+)/?${path.replaceAll('.', '\\.')}`).exec(output)?.[1],
     )
 
-  test('npm run dev: listens on loopback, reachable as 127.0.0.1 and localhost', async () => {
+  test('npm run dev: listens on loopback, and is reachable as 127.0.0.1 and localhost', async () => {
     const dev = await startDashboard()
     try {
       const ports = portsIn(dev.output())

@@ -47,7 +47,7 @@ async function startReady(name: string) {
   return { ...process, url: `http://127.0.0.1:${port}` }
 }
 
-test('compiled program: a stack trace contains source files and lines, and no secret', async () => {
+test('compiled program: a stack trace contains source files and line numbers, and no secret', async () => {
   const secrets = ['hunter2-of-the-test', Buffer.alloc(32, 7).toString('base64')]
   // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
   const child = Bun.spawn([program, 'api'], {
@@ -100,7 +100,7 @@ test('compiled program: the API reads a large body in its worker', async () => {
   expect(await api.exited).toBe(0)
 })
 
-test('compiled program: forwarder and backoffice become ready, and pages have their style sheet', async () => {
+test('compiled program: forwarder and backoffice become ready, and pages load their style sheet', async () => {
   const [forwarder, backoffice] = await Promise.all([startReady('forwarder'), startReady('backoffice')])
   const page = await (await fetch(`${backoffice.url}/sign-in`)).text()
   const [, style = '/none'] = /href="(\/assets\/[^"]+\.css)"/.exec(page) ?? []

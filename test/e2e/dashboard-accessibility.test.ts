@@ -131,7 +131,7 @@ describe('accessibility of form responses', () => {
   const button = (page: Page, name: string) => page.getByRole('button', { name })
 
   test(
-    'accessibility: the errors (422) and the confirmation of an override have no serious finding',
+    'accessibility: the validation errors (422) and the confirmation of an override have no serious finding',
     async () => {
       const page = await visit(addressOf('/usage/override'))
       const until = page.getByLabel('Until (UTC)')
@@ -151,7 +151,7 @@ describe('accessibility of form responses', () => {
   )
 
   test(
-    'accessibility: a setting changed by another user (409) has no serious finding',
+    'accessibility: the page about a setting changed by another user (409) has no serious finding',
     async () => {
       const other = await openDashboardSession(backoffice.url, adminToken)
       const page = await visit(addressOf('/settings/change'))
@@ -169,7 +169,7 @@ describe('accessibility of form responses', () => {
     [200, 'The callback accepted the event'],
     [500, 'A delivery like this one would have failed'],
   ])(
-    'accessibility: a test event answered with %d has no serious finding',
+    'accessibility: the page of a test event answered with %d has no serious finding',
     async (status, text) => {
       receiver.answer(() => Response.json({ stock: 0 }, { status }))
       const page = await visit(addressOf('/tenants/:tenant/test'))

@@ -116,7 +116,7 @@ async function failed(page: Page, name: string, type: string): Promise<string> {
 }
 
 test(
-  'events: failed event, shows its cause, and after a replay becomes processed without reloading',
+  'events: the page of a failed event shows its cause, and shows its success after a replay without reloading',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -150,7 +150,7 @@ test(
 )
 
 test(
-  'events: scripts disabled, filters and replay work, and filters are part of the URL',
+  'events: filters and replay work without scripts, and filters are part of the URL',
   () =>
     visit(
       async (page) => {
@@ -187,7 +187,7 @@ test(
 )
 
 test(
-  'events: replay of many, is previewed and shows progress until the end',
+  'events: a replay of many events is previewed and shows its progress until it ends',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -212,7 +212,7 @@ test(
 )
 
 test(
-  'events: tenant’s user, sees its own events and cannot detect others’',
+  'events: a tenant’s user sees its own events and cannot detect events of other tenants',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -236,7 +236,7 @@ test(
 )
 
 test(
-  'events: markup from providers and callbacks, is never executed in the browser',
+  'events: markup from providers and callbacks is never executed in the browser',
   () =>
     visit(async (page) => {
       const evil = `"><img src=x onerror="document.body.dataset.pwned=1"><script>document.body.dataset.pwned=1</script>`

@@ -56,7 +56,7 @@ async function session(): Promise<{ cookie: string; csrf: string }> {
 }
 
 describe('frame', () => {
-  test('sign-in: an invalid token is refused with a message; a valid one opens the requested page', () =>
+  test('sign-in: an invalid token is refused with a message, and a valid token opens the requested page', () =>
     visit(async (page) => {
       await page.goto('/?range=7d')
       expect(new URL(page.url()).pathname).toBe('/sign-in')
@@ -156,7 +156,7 @@ test('dashboard: a link on another site opens the page although the browser does
   }
 })
 
-test('dashboard: every response has a content policy that allows only our origin and no inline scripts', async () => {
+test('dashboard: every response has a Content-Security-Policy that allows only our origin and no inline scripts', async () => {
   const { cookie } = await session()
   for (const path of ['/', '/sign-in', '/nothing-here', '/?tenant=nobody']) {
     const answer = await fetch(`${dashboard.origin}${path}`, { headers: { Cookie: cookie } })
@@ -171,7 +171,7 @@ test('dashboard: every response has a content policy that allows only our origin
   }
 })
 
-test('dashboard: the theme is switched without scripts, and remembered', () =>
+test('dashboard: the theme can be switched without scripts, and is remembered', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -188,7 +188,7 @@ test('dashboard: the theme is switched without scripts, and remembered', () =>
     { runsScripts: false },
   ))
 
-test('dashboard: the search opens the matching tenant, or the list if there is none', () =>
+test('dashboard: the search opens the matching tenant, or the list of tenants if no tenant matches', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token, '/?range=6h')
     await page.getByLabel('Tenant', { exact: true }).fill('demo/corner-shop')
@@ -200,7 +200,7 @@ test('dashboard: the search opens the matching tenant, or the list if there is n
     await page.waitForURL('**/tenants?search=no+such+shop')
   }))
 
-test('dashboard: the first keyboard stop skips the navigation', () =>
+test('dashboard: the first tab stop skips the navigation', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token)
     await page.keyboard.press('Tab')
@@ -252,7 +252,7 @@ test(
 )
 
 test.each(['light', 'dark'] as const)(
-  'sign-in: has no serious finding in the %s theme and transfers few bytes',
+  'sign-in: the page has no serious accessibility finding in the %s theme and transfers few bytes',
   (colorScheme) =>
     visit(
       async (page, { transferredBytes }) => {
@@ -265,7 +265,7 @@ test.each(['light', 'dark'] as const)(
 )
 
 test(
-  'dashboard: the overview of the demo has no serious finding, and the dev server stops while a browser follows it live',
+  'dashboard: the demo’s overview has no serious finding, and the dev server stops while a browser streams the page',
   async () => {
     const own = await startDashboard({ LATCHKEY_DEV_DEMO: 'true' })
     const visitor = await browser.visitor(own.origin)

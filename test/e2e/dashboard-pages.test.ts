@@ -66,7 +66,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'dashboard without scripts: a limit can be overridden after a validation error and a confirmation, and the override ended',
+    'dashboard without scripts: a limit can be overridden after a validation error and a confirmation, and restored',
     () =>
       visit(
         async (page) => {

@@ -29,7 +29,7 @@ async function metric(name: string, labels: string): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-test('dev demo: sample tenant, has stored, refused and delivered traffic that the terminal does not show', async () => {
+test('dev demo: the sample tenant gets stored, refused and delivered traffic that the terminal does not show', async () => {
   await server.prints('Demo traffic')
   await until('metrics', async () => {
     const stored = await metric('latchkey_intake_calls_total', 'outcome="stored"')
@@ -69,7 +69,7 @@ test('dev demo: the overview marks generated stats', async () => {
   await until('the note', async () => (await overview('24h')).includes('UTC are made up'))
 }, 30_000)
 
-test('dev demo: the server stops cleanly while the demo runs, and logged no successful calls', async () => {
+test('dev demo: the server stops cleanly while the demo runs, and has logged no successful calls', async () => {
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
   expect(server.output()).not.toContain('"level":"info"')

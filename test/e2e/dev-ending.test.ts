@@ -52,7 +52,7 @@ describe('dev server', () => {
     ['SIGTERM', 'SIGTERM', 0],
     ['kill -9', 'SIGKILL', null],
   ] as const)(
-    'dev server: %s of the command that npm runs leaves no store running',
+    'dev server: %s sent to the command that npm runs leaves no store running',
     async (_case, signal, exitCode) => {
       const dataDir = lab.folder()
       const setup = lab.start({ dataDir, argv: ['node', 'cmd/dev/setup.mjs', 'dev'] })
@@ -78,7 +78,7 @@ describe('dev server', () => {
 })
 
 test(
-  'dev server: exits with an error that names a store which ended by itself',
+  'dev server: exits with an error that names a store that exited unexpectedly',
   async () => {
     const dataDir = lab.folder()
     const server = lab.start({ dataDir })

@@ -16,7 +16,7 @@ afterEach(async () => {
   await removeStores(dataDir)
 })
 
-test('dev receiver: verifies deliveries of the sample tenant, and shows them on its page and at the terminal', async () => {
+test('dev receiver: verifies deliveries of the sample tenant, and shows them on its page and in the terminal', async () => {
   server = startDevServer({ dataDir })
   const { sink } = await server.ready()
   const body = JSON.stringify({
@@ -40,7 +40,7 @@ test('dev receiver: verifies deliveries of the sample tenant, and shows them on 
   expect(await server.exited).toBe(0)
 }, 120_000)
 
-test('dev receiver: on a free port, gets the sample tenant’s deliveries', async () => {
+test('dev receiver: gets the sample tenant’s deliveries when it runs on a free port', async () => {
   const database = await createTestDatabase()
   const ports = {
     LATCHKEY_API_PORT: '0',

@@ -50,7 +50,7 @@ const keyOf = (name: string) => `lk_test_${name}_0123456789abcdef0123456789`
 const welcomeOf = (server: DevServer) => server.output().slice(server.output().lastIndexOf('  API  '))
 
 test(
-  'dev tenants: the welcome text lists active tenants, including those whose file became invalid, and the problems',
+  'dev tenants: the welcome text lists active tenants and problems, including tenants whose file became invalid',
   async () => {
     const { write, start } = place()
     write('one.yaml', tenantYaml('one', keyOf('one')))
@@ -73,7 +73,7 @@ test(
 )
 
 test(
-  'dev tenants: the directory of another process is notified of a change before its next poll',
+  'dev tenants: the tenant directory of another process is notified of a change before its next poll',
   async () => {
     const database = await createMigratedDatabase()
     const { redisUrl } = await testStores()

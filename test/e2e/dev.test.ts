@@ -31,7 +31,7 @@ async function readiness(ops: string): Promise<number> {
 }
 
 test(
-  'dev: first start, becomes ready, prints a working call, and leaves no store running after Ctrl-C',
+  'dev: the first start becomes ready, prints a working call, and leaves no store running after Ctrl-C',
   async () => {
     const dataDir = lab.folder()
     const server = lab.start({ dataDir })
@@ -56,7 +56,7 @@ test(
 )
 
 test(
-  'dev: second start on the same folder, finds the data of both stores',
+  'dev: a second start in the same folder finds the data of both stores',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -77,7 +77,7 @@ test(
 )
 
 test(
-  'dev: the next start ends stores left by kill -9 and keeps their data',
+  'dev: the next start stops stores left by kill -9 and keeps their data',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -100,7 +100,7 @@ test(
 )
 
 test(
-  'dev: two servers started at once run on different ports',
+  'dev: two servers started at the same time run on different ports',
   async () => {
     // Without configured ports, as when the same command is run twice.
     const both = [lab.folder(), lab.folder()].map((dataDir) => lab.start({ dataDir, env: {} }))
@@ -113,7 +113,7 @@ test(
 )
 
 test(
-  'dev: folder in use, is refused with the pid of the other server, which keeps running',
+  'dev: refuses to start in a folder that another server uses, and names its pid',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -132,7 +132,7 @@ test(
 )
 
 test(
-  'dev: configured port in use, exits with an error and leaves no store running',
+  'dev: exits with an error and leaves no store running if a configured port is in use',
   async () => {
     const dataDir = lab.folder()
     const taker = createServer((socket) => socket.destroy())
@@ -150,7 +150,7 @@ test(
 
 if (process.getuid?.() === 0)
   test(
-    'dev: run as root from a clone in a folder only root may enter, becomes ready',
+    'dev: becomes ready as root in a clone in a folder that only root may enter',
     async () => {
       const closed = scratchFolder({ closed: true })
       const dataDir = join(closed, '.latchkey')

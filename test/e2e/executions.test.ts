@@ -36,7 +36,7 @@ async function lock(address: object, more: object = {}): Promise<string> {
   return String(json['lockToken'])
 }
 
-test('lock history: calls over HTTP, appear without delay', async () => {
+test('lock history: calls over HTTP appear without delay', async () => {
   const scope = 'history'
   const saved = { status: 200, headers: {}, body: { secret: 'never stored here' } }
   const [lost, done, back, held] = ['a', 'b', 'c', 'd'].map((key) => ({ scope, key }))
@@ -59,7 +59,7 @@ test('lock history: calls over HTTP, appear without delay', async () => {
   expect(rows.filter(({ row }) => row.includes('secret'))).toEqual([])
 })
 
-test('lock history: process shutdown, flushes pending rows', async () => {
+test('lock history: a process shutdown flushes pending rows', async () => {
   const own = await startTestApi({ databaseUrl: database.url })
   try {
     const body = { scope: 'ending', key: 'k', status: 201, body: null }

@@ -101,7 +101,7 @@ function holdAnswers(): () => void {
 }
 
 describe('forwarder process', () => {
-  test('forwarder: provider’s call, is delivered with a signature and logged; SIGTERM ends the process', async () => {
+  test('forwarder: delivers a provider’s call with a signature, logs the delivery, and exits on SIGTERM', async () => {
     const forwarder = startProcess('forwarder', env)
     const opsUrl = await started(forwarder)
     expect(await readiness(opsUrl, 200)).toBe(200)
@@ -131,7 +131,7 @@ describe('forwarder process', () => {
     expect(forwarder.errors()).toBe('')
   }, 60_000)
 
-  test('forwarder: SIGTERM, releases hanging deliveries, which another forwarder claims at once', async () => {
+  test('forwarder: on SIGTERM, releases hanging deliveries, which another forwarder claims immediately', async () => {
     const answer = holdAnswers()
     const first = startProcess('forwarder', { ...env, LATCHKEY_SHUTDOWN_GRACE_SECONDS: '4' })
     await started(first)
@@ -149,7 +149,7 @@ describe('forwarder process', () => {
     expect(await count('attempts')).toBe(1)
   }, 60_000)
 
-  test('forwarder: killed, another one claims its deliveries when their leases expire', async () => {
+  test('forwarder: after a kill, another forwarder claims the deliveries when their leases expire', async () => {
     const answer = holdAnswers()
     const program = ['test/support/forwarder.main.ts', '1500'] as const
     const first = startProgram(program, env)
@@ -169,7 +169,7 @@ describe('forwarder process', () => {
     expect(ids.length).toBe(10)
   }, 60_000)
 
-  test('forwarder: unknown setting, exits', async () => {
+  test('forwarder: exits because of an unknown setting', async () => {
     const forwarder = startProcess('forwarder', { ...env, LATCHKEY_LEASE: '5' })
     expect(await forwarder.exited).toBe(2)
     expect(forwarder.errors()).toContain('LATCHKEY_LEASE')

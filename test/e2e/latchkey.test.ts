@@ -76,14 +76,14 @@ describe('latchkey', () => {
       '--expect-version has to be a whole number',
     ],
     [['settings', 'list', '--colour'], '--colour'],
-  ])('latchkey %j: is refused with %j', async (args, text) => {
+  ])('latchkey %j: is refused with the message %j', async (args, text) => {
     const { code, out, err } = await run(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toContain(text)
     expect(err).toContain('--help')
   })
 
-  test('latchkey: runs a process with that process’s exit code', async () => {
+  test('latchkey: runs a process and returns the exit code of that process', async () => {
     expect(await spawn(['migrate'])).toMatchObject({ code: 0, err: '' })
     const { code, err } = await spawn(['forwarder'])
     expect(code).toBe(2)
@@ -101,7 +101,7 @@ test('latchkey: prints results to standard output and errors to standard error, 
 })
 
 describe('latchkey settings', () => {
-  test('latchkey settings list: prints every setting with its value, then those of tenants', async () => {
+  test('latchkey settings list: prints every setting with its value, and then the settings of tenants', async () => {
     await run(['settings', 'set', 'log.sampling', '0.5', '--by', 'ada'])
     await run(['settings', 'set', 'forwarding.paused', 'true', '--tenant', tenantId, '--by', 'ada'])
     const { code, out } = await run(['settings', 'list'])
@@ -159,12 +159,12 @@ describe('latchkey settings', () => {
       ['set', 'log.sampling', '1', '--expect-version', '7'],
       'log.sampling is not at that version: now it is not set. Nothing was written',
     ],
-  ])('latchkey settings %j: fails with %j', async (args, text) => {
+  ])('latchkey settings %j: fails with the message %j', async (args, text) => {
     expect(await run(['settings', ...args])).toEqual({ code: 1, out: '', err: `${text}\n` })
     expect(await json(...args)).toEqual({ problem: text })
   })
 
-  test('latchkey settings: names a missing variable, an unavailable Postgres or a missing schema', async () => {
+  test('latchkey settings: its errors name a missing variable, an unavailable Postgres and a missing schema', async () => {
     const missing = await run(['settings', 'list'], { LATCHKEY_DATABASE_URL: '' })
     expect(missing.code).toBe(2)
     expect(missing.err).toContain('LATCHKEY_DATABASE_URL is missing')

@@ -21,7 +21,7 @@ test('migrate: waits for a Postgres that starts later, in one process', async ()
   ])
 })
 
-test('migrate: without a waiting time fails at once with the reason', async () => {
+test('migrate: without a wait timeout, fails immediately with the reason', async () => {
   const url = new URL(postgres.url)
   url.pathname = '/not_there_yet'
   const migration = startProcess('migrate', {
@@ -45,7 +45,7 @@ test('migrate: a refused password ends the wait after 15 s', async () => {
   expect(migration.output()).toContain('password authentication failed')
 }, 90_000)
 
-test('migrate: fails after the waiting time with the reason and without the password', async () => {
+test('migrate: fails after the wait timeout with the reason and without the password', async () => {
   await postgres.stop()
   const migration = startProcess('migrate', {
     LATCHKEY_DATABASE_URL: postgres.url,

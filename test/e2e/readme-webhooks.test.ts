@@ -37,7 +37,7 @@ async function block(name: string, language: string): Promise<string> {
   return text
 }
 
-test('README: the first webhook prints the shown answer, and the callback gets the shown delivery', async () => {
+test('README: the first webhook prints the shown response, and the callback gets the shown delivery', async () => {
   const path = join(dir, 'first-webhook.ts')
   await Bun.write(path, await block('webhook', 'ts'))
   const printed = await Bun.$`${process.execPath} ${path}`
@@ -73,7 +73,7 @@ test('README: the curl commands for webhooks print the shown output', async () =
   expect(await Bun.$`bash -euc ${script}`.text()).toBe('{"ok":true}')
 })
 
-test('README: the simulation gets the shown answer, and its events appear in order', async () => {
+test('README: the simulation gets the shown response, and its events appear in order', async () => {
   const script = (await block('curl-simulation', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   const [, shown = '', lines = ''] =
     /readme-test: curl-simulation.*?```json\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
@@ -91,7 +91,7 @@ test('README: the simulation gets the shown answer, and its events appear in ord
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 
-test('README: the example receiver accepts only signed deliveries and prints each once', async () => {
+test('README: the example receiver accepts only signed deliveries and prints each delivery once', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(
     path,

@@ -293,7 +293,7 @@ function placesIn(text: string): string[] {
 }
 
 describe('planted secrets and personal data', () => {
-  test('secrets: all markers are planted, and public values are found where expected', () => {
+  test('secrets: all test secrets are planted, and public values are found where expected', () => {
     expect(placesIn(Object.values(planted).join(' ')).toSorted()).toEqual(Object.keys(planted).toSorted())
     expect(issuedTokens.size).toBeGreaterThanOrEqual(4)
     expect(seen.log).toContain(requestId)
@@ -301,7 +301,7 @@ describe('planted secrets and personal data', () => {
     expect(placesIn(`${seen.log} ${planted.savedBody}`)).toEqual(['savedBody'])
   })
 
-  test('secrets: none in the log at any level, which has a line for every call', () => {
+  test('secrets: no secret appears in the log at any level, although every call is logged', () => {
     for (const level of ['debug', 'info', 'warn', 'error']) expect(seen.log).toContain(`"level":"${level}"`)
     for (const outcome of [
       'hit',
@@ -316,29 +316,29 @@ describe('planted secrets and personal data', () => {
     expect(placesIn(seen.log)).toEqual([])
   })
 
-  test('secrets: none in the metrics', () => {
+  test('secrets: no secret appears in the metrics', () => {
     expect(seen.metrics).toContain('latchkey_http_requests_total')
     expect(placesIn(seen.metrics)).toEqual([])
   })
 
-  test('secrets: none in the traces', () => {
+  test('secrets: no secret appears in the traces', () => {
     expect(seen.spans).toContain('POST /v1/record')
     expect(placesIn(seen.spans)).toEqual([])
   })
 
-  test('secrets: none in the health responses of the ops port', () => {
+  test('secrets: no secret appears in the health responses of the ops port', () => {
     expect(seen.health).toContain('redis')
     expect(placesIn(seen.health)).toEqual([])
   })
 
-  test('secrets: none in an error response', () => {
+  test('secrets: no secret appears in an error response', () => {
     expect(seen.ownErrors).toContain('store_unavailable')
     expect(placesIn(seen.ownErrors)).toEqual([])
     expect(seen.otherAnswers).toContain('lock_lost')
     expect(placesIn(seen.otherAnswers)).toEqual([])
   })
 
-  test('secrets: none printed by a process with unreachable stores or invalid settings', () => {
+  test('secrets: a process with unreachable stores or invalid settings prints no secret', () => {
     expect(seen.misfits).toContain('LATCHKEY_KEY_RING')
     expect(placesIn(seen.misfits)).toEqual([])
   })

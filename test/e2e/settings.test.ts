@@ -99,7 +99,7 @@ const pausesOf = async (opsUrl: string) =>
   /\nlatchkey_settings_pauses_count (\d+)\n/.exec(await (await fetch(`${opsUrl}/metrics`)).text())?.[1]
 
 describe('settings, in force within 2 s', () => {
-  test('settings: forwarding paused for a tenant, uses no attempts and resumes at once', async () => {
+  test('settings: pausing forwarding for a tenant uses no attempts, and forwarding resumes immediately', async () => {
     const [acme, other] = [receivers.acme.calls.length, receivers.other.calls.length]
     await settings('set', 'forwarding.paused', 'true', '--tenant', 'acme', '--by', 'ada')
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
@@ -128,7 +128,7 @@ describe('settings, in force within 2 s', () => {
     ])
   }, 60_000)
 
-  test('settings: forwarding paused for all, stays paused after a restart of the forwarder', async () => {
+  test('settings: forwarding paused for all tenants stays paused after a restart of the forwarder', async () => {
     const acme = receivers.acme.calls.length
     await settings('set', 'forwarding.paused', 'true')
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
@@ -146,7 +146,7 @@ describe('settings, in force within 2 s', () => {
     await until(() => receivers.acme.calls.length === acme + 1, inForceMsMax)
   }, 60_000)
 
-  test('settings: a paused provider gets 503 with Retry-After, and its calls are listed as refused', async () => {
+  test('settings: calls of a paused provider get 503 with Retry-After, and are listed as refused', async () => {
     await settings('set', 'providers.generic.paused', 'true', '--tenant', 'acme')
     let refused = await send()
     await until(async () => (refused = await send()).status === 503, inForceMsMax)
@@ -165,7 +165,7 @@ describe('settings, in force within 2 s', () => {
     await until(async () => (await send()).status === 200, inForceMsMax)
   }, 60_000)
 
-  test('settings: log sampling 0 writes no lines about successes and all lines about failures', async () => {
+  test('settings: with log sampling 0, no success and every failure is logged', async () => {
     const unknown = () => fetch(`${api.url}/v1/nowhere`).then(({ status }) => status)
     const lines = () => api.lines('request').filter(({ status }) => status === 200).length
     const { version } = JSON.parse(await settings('set', 'log.sampling', '0', '--json')) as {
@@ -182,7 +182,7 @@ describe('settings, in force within 2 s', () => {
     await until(async () => (await send()).status === 200 && lines() > before, inForceMsMax)
   }, 60_000)
 
-  test('settings: default retention applies to tenants without their own', async () => {
+  test('settings: default retention applies to tenants without their own retention', async () => {
     await settings('set', 'retention.payloadDays', '3')
     await settings('set', 'retention.eventDays', '5')
     const kept = `SELECT expires_on - received_at::date AS days, payload_expires_on - received_at::date AS payload_days
@@ -197,7 +197,7 @@ describe('settings, in force within 2 s', () => {
     await settings('clear', 'retention.payloadDays')
   }, 60_000)
 
-  test('settings: default limits apply to tenants without their own', async () => {
+  test('settings: default limits apply to tenants without their own limits', async () => {
     const lock = () =>
       fetch(`${api.url}/v1/record`, {
         method: 'POST',

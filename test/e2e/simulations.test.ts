@@ -119,7 +119,7 @@ const stepsAre = (provider: string, outcome: string, count: number) =>
 
 describe('simulations', () => {
   test.each(['card', 'wallet'] as const)(
-    'simulations: dispute of provider %s, delivers all events to the callback',
+    'simulations: a dispute of provider %s delivers all its events to the callback',
     async (provider) => {
       const before = receiver.calls.length
       const { simulationId, events } = await simulate({ provider, stepSeconds: 1, reference: 'order-1042' })
@@ -138,7 +138,7 @@ describe('simulations', () => {
     30_000,
   )
 
-  test('simulations: their events count as usage', async () => {
+  test('simulations: simulated events count as usage', async () => {
     const used = async () => {
       const text = `SELECT coalesce(sum(amount), 0)::int AS n FROM usage_hourly WHERE meter = 'events'`
       return (await pool.query<{ n: number }>(text)).rows[0]?.n ?? 0
@@ -153,7 +153,7 @@ describe('simulations', () => {
 })
 
 describe('simulations, forgery', () => {
-  test('simulations: caller that sets the simulation header, cannot forge an event', async () => {
+  test('simulations: a caller that sets the simulation header cannot forge a simulated event', async () => {
     const before = receiver.calls.length
     const body = JSON.stringify({ id: 'evt_1', type: 'charge.dispute.created', created: 1_795_000_000 })
     const atMs = Math.floor(Date.now() / 1000) * 1000
@@ -170,7 +170,7 @@ describe('simulations, forgery', () => {
     await settled(1)
   }, 30_000)
 
-  test('simulations: caller with its own signing key, cannot forge an event', async () => {
+  test('simulations: a caller with its own signing key cannot forge an event', async () => {
     const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
     const signer = await createWalletSigner()
     const headers = signer.sign({ body, webhookId, atMs: Date.now() })
@@ -180,7 +180,7 @@ describe('simulations, forgery', () => {
   })
 })
 
-test('simulations: API killed between an event and its record, another one continues without duplicates', async () => {
+test('simulations: another API continues without duplicates after a kill between an event and its record', async () => {
   await pool.query(`
     CREATE FUNCTION hold_notes() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;

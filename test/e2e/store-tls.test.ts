@@ -78,7 +78,7 @@ test('store TLS: migration, commands and API work with stores that require certi
 })
 
 describe('store TLS failures', () => {
-  test('store TLS: /readyz and the log name an untrusted CA on both stores, without secrets', async () => {
+  test('store TLS: /readyz and the log name an untrusted CA of both stores, without secrets', async () => {
     const api = await startApiProcess({
       ...env,
       LATCHKEY_DATABASE_TLS_CA_FILE: foreign.ca,
@@ -105,7 +105,7 @@ describe('store TLS failures', () => {
     expect(all).not.toContain(new URL(postgres.url).password)
   })
 
-  test('store TLS: /readyz and the log name a certificate of another name, without secrets', async () => {
+  test('store TLS: /readyz and the log name a certificate for another host name, without secrets', async () => {
     const api = await startApiProcess({ ...env, LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db.example' })
     const { schema } = await readyWhen(api.opsUrl, ({ checks }) =>
       checks.some(({ reason }) => reason?.includes('TLS: certificate of another name')),
@@ -132,9 +132,12 @@ test.each<[name: string, change: () => Record<string, string>, problem: string]>
     () => ({ LATCHKEY_DATABASE_URL: `${postgres.url}?sslmode=disable` }),
     'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify',
   ],
-])('store TLS: the API exits with %s, naming the setting', async (_name, change, problem) => {
-  const api = startProcess('api', { ...env, ...change() })
-  expect(await api.exited).toBe(2)
-  expect(api.errors()).toContain(problem)
-  expect(api.errors()).not.toContain(redis.redis.password)
-})
+])(
+  'store TLS: the API exits because of %s, and its error names the setting',
+  async (_name, change, problem) => {
+    const api = startProcess('api', { ...env, ...change() })
+    expect(await api.exited).toBe(2)
+    expect(api.errors()).toContain(problem)
+    expect(api.errors()).not.toContain(redis.redis.password)
+  },
+)

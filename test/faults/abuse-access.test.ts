@@ -143,7 +143,7 @@ function printAnswers(attack: string, answers: ReadonlyMap<string, number>): voi
 }
 
 describe('viewer', () => {
-  test('viewer with scope dashboard:read: every form of the dashboard is 403 and changes nothing', async () => {
+  test('dashboard viewer: every form returns 403 and changes nothing', async () => {
     const actions = pages.filter(({ method }) => method === 'POST').map(({ path }) => path)
     expect(Object.keys(forms).toSorted()).toEqual(actions.toSorted())
     const before = await deeds()
@@ -155,7 +155,7 @@ describe('viewer', () => {
     expect(await deeds()).toEqual(before)
   })
 
-  test('viewer with scope dashboard:read: every write of the internal API is 403 and changes nothing', async () => {
+  test('dashboard viewer: every write of the internal API returns 403 and changes nothing', async () => {
     const before = await deeds()
     const answers = new Map<string, number>()
     for (const { method, path } of internalRoutes) {
@@ -170,7 +170,7 @@ describe('viewer', () => {
     expect(await deeds()).toEqual(before)
   })
 
-  test('viewer with scope dashboard:read: no page links to a refused page or has a form that changes data', async () => {
+  test('dashboard viewer: no page links to a forbidden page or has a form that changes data', async () => {
     const seen = new Map<string, number>()
     const forbidden: string[] = []
     const waiting = ['/', `/events/${ids.event}`, `/replays/${ids.replay}`, `/simulations/${ids.simulation}`]
@@ -193,7 +193,7 @@ describe('viewer', () => {
     expect([...seen].filter(([, status]) => status !== 200)).toEqual([])
   })
 
-  test('viewer with scope dashboard:read: the payload is redacted, and no page offers to reveal it', async () => {
+  test('dashboard viewer: the payload is redacted, and no page offers to reveal the payload', async () => {
     const { status, html } = await viewer.get(`/events/${ids.event}`)
     expect([status, html.includes('payload, redacted')]).toEqual([200, true])
     expect(html).not.toContain('Reveal as received')

@@ -178,7 +178,7 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
 )
 
 test(
-  'abuse, bodies: all callers behind an untrusted proxy, no call is refused',
+  'abuse, bodies: no call is refused if all callers are behind an untrusted proxy',
   async () => {
     const statuses = await Promise.all(
       Array.from({ length: 1_000 }, (_none, n) =>
@@ -205,7 +205,7 @@ test(
 )
 
 test(
-  'abuse, bodies: X-Forwarded-For of a trusted proxy, separates attackers from slower legitimate callers',
+  'abuse, bodies: X-Forwarded-For of a trusted proxy separates attackers from slow legitimate callers',
   async () => {
     const scene = await openScene({ LATCHKEY_TRUSTED_PROXIES: '127.0.0.1/32' })
     const statuses: number[] = []

@@ -81,7 +81,7 @@ test.each<[string, () => string, () => Record<string, string>, Attempt]>([
     { outcome: 'delivered', cause: null, answer: '' },
   ],
 ])(
-  'forwarder: outcome is as expected for %s',
+  'forwarder: a delivery has the expected outcome for %s',
   async (title, url, settings, expected) => {
     await api.applyManifests(manifests(url()))
     await until('the tenant has this callback', () => {

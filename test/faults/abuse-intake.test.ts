@@ -94,7 +94,7 @@ async function budgetCounts(): Promise<{ all: number; bad: number }> {
   return counts
 }
 
-test('abuse, intake: 2 000 forged calls, get the expected status, log at most 10 lines per outcome and second, and use no error budget', async () => {
+test('abuse, intake: forged calls get the expected status, a limited number of log lines, and use no error budget', async () => {
   const { api } = scene
   const kinds = forgedCalls()
   const before = await budgetCounts()
@@ -135,7 +135,7 @@ test('abuse, intake: 2 000 forged calls, get the expected status, log at most 10
   expect(after).toEqual(before)
 }, 60_000)
 
-test('abuse, intake: call forwarded five times, is 508 if signed and not if its signature is forged', async () => {
+test('abuse, intake: a call forwarded five times gets 508 if it is signed, and 400 if its signature is forged', async () => {
   const hops = { 'Latchkey-Hops': '5' }
   const send = (secret?: string) => {
     const { body, headers } = signGeneric(genericBody(), secret === undefined ? {} : { secret })
@@ -146,7 +146,7 @@ test('abuse, intake: call forwarded five times, is 508 if signed and not if its 
   expect(await budgetCounts()).toEqual(before)
 })
 
-test('abuse, intake: captured call replayed with forged ids in unsigned headers, creates no new event', async () => {
+test('abuse, intake: a captured call replayed with forged ids in unsigned headers creates no new event', async () => {
   const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
   const { body, headers } = signGeneric(genericBody('evt_captured'))
   expect(await statusOf(url, { body, headers })).toBe(200)
@@ -181,7 +181,7 @@ function rawPost(path: string): Promise<{ status: number; body: string }> {
 }
 
 // The HTTP parser answers 505 to a raw control character in a path.
-test('abuse, intake: malformed and unknown slugs, get the same 403', async () => {
+test('abuse, intake: malformed and unknown slugs get the same 403 response', async () => {
   const slugs: readonly [string, string][] = [
     ['unknown', 'nobody'],
     ['empty', ''],

@@ -153,7 +153,7 @@ const ways: readonly (readonly [
 ]
 
 test.each(ways)(
-  'abuse, JSON by %s: 256 levels are accepted, 257 refused',
+  'abuse, JSON by %s: 256 levels of nesting are accepted, and 257 levels are refused',
   async (way, call, accepted, refused) => {
     const [at, over] = [await call(256), await call(257)]
     console.log(`JSON nesting, ${way}: 256 levels ${at.status}, 257 levels ${over.status}`)
@@ -162,7 +162,7 @@ test.each(ways)(
   },
 )
 
-test('abuse, JSON: 4 000 levels, are refused by every route, and the process keeps serving', async () => {
+test('abuse, JSON: every route refuses 4 000 levels of nesting, and the process keeps serving', async () => {
   for (const [, call, , refused] of ways) {
     const { status, text } = await call(4000)
     expect([status, text]).toEqual([refused[0], expect.stringContaining(refused[1])])

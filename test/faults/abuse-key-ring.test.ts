@@ -182,7 +182,7 @@ test.each([
   ['a ring with another key', wrong],
   ['a ring whose key has the right id', sameIdOtherKey],
 ])(
-  'API with %s: is never ready, answers webhooks 503 with Retry-After, serves records, logs each tenant once',
+  'API with %s: is never ready, answers webhooks with 503, serves records, and logs each tenant once',
   async (title, keyRing) => {
     const api = await startApi(keyRing)
     await api.logged(unfitLine)
@@ -224,7 +224,7 @@ test('API with the correct key ring: is ready and serves all calls', async () =>
   expect(api.lines(unreadableLine)).toEqual([])
 }, 30_000)
 
-test('API with a ring for some tenants: is ready, serves those tenants and answers 503 to the others', async () => {
+test('API with a key ring for some tenants: is ready, serves those tenants, and returns 503 to the other tenants', async () => {
   await pool.query(
     `UPDATE tenant_secrets SET key_id = 'gone' WHERE tenant_id = (SELECT id FROM tenants WHERE slug = $1)`,
     [slugs[1]],
@@ -249,7 +249,7 @@ test('API with a ring for some tenants: is ready, serves those tenants and answe
   }
 }, 30_000)
 
-test('forwarder with a wrong key ring: is never ready and claims nothing; another with the correct ring delivers each event in one attempt', async () => {
+test('forwarder with a wrong key ring: claims nothing, so that another delivers each event in one attempt', async () => {
   await pool.query('DELETE FROM deliveries_due')
   await pool.query('DELETE FROM attempts')
   const api = await startApi(right)

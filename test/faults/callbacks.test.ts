@@ -106,7 +106,7 @@ function inWords(turns: readonly Turn[]): string {
   return `p99 ms of other tenants without → with: ${word((spell) => spell.p99)}; maximum waiting: ${word((spell) => spell.waitingMost)}`
 }
 
-test('delivery: 1 000 hanging callbacks, do not delay other tenants', async () => {
+test('delivery: 1 000 hanging callbacks do not delay other tenants', async () => {
   const tenantIds = await cloneTenants(pool, {
     of: loadSlug,
     count: slowTenants,
@@ -178,7 +178,7 @@ test.each([
   // The attempt times out before the answer is complete.
   ['drip', 'delivery_failed'],
 ] as const)(
-  'delivery: callback with an endless answer (%s), each attempt ends as %s without delaying other tenants',
+  'delivery: a callback with an endless response (%s) ends in state %s without delaying other tenants',
   async (kind, state) => {
     const endless = await startEndless(kind)
     const timeoutSeconds = kind === 'drip' ? 1 : 15
@@ -221,7 +221,7 @@ async function pile(tenantId: TenantId): Promise<void> {
   )
 }
 
-test('delivery: backlog of 100 000 events of one dead callback, does not delay other tenants', async () => {
+test('delivery: a backlog of 100 000 events of one dead callback does not delay other tenants', async () => {
   const [dead] = await cloneTenants(pool, {
     ...{ of: loadSlug, count: 1, name: 'dead' },
     callback: { url: 'http://127.0.0.1:9/' },

@@ -107,7 +107,7 @@ describe('failover by Sentinel', () => {
   })
 
   test.each(faults)(
-    'failover by Sentinel: master %s under load, operations saved before the replication lag run once',
+    'failover by Sentinel: with the master %s under load, operations saved before the replication lag run once',
     async (how, signal) => {
       await failOver({
         fault: `Sentinel failover, master ${how}`,
@@ -135,7 +135,7 @@ describe('failover by Sentinel to a disconnected replica', () => {
   })
 
   // Documents a limitation: with `min-replicas-to-write` the master would refuse instead.
-  test('failover by Sentinel: replica disconnected before the master is killed, unreplicated operations run twice, with a higher fence', async () => {
+  test('failover by Sentinel: unreplicated operations run twice, with a higher fence, if the replica was disconnected', async () => {
     const master = await topology.master()
     const cutOff = topology.data.find((redis) => redis !== master)
     if (!cutOff) throw new Error('Sentinel has no replica')
@@ -170,7 +170,7 @@ describe('failover of a Cluster', () => {
   })
 
   test.each(faults)(
-    'failover of a Cluster: master %s under load, operations saved before the replication lag run once',
+    'failover of a Cluster: with a master %s under load, operations saved before the replication lag run once',
     async (how, signal) => {
       await failOver({ fault: `Cluster failover, master ${how}`, api, master: await masterOf(pair), signal })
     },

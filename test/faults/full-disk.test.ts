@@ -23,7 +23,7 @@ describe('full disk, appendfsync always', () => {
   afterAll(() => scene?.close())
 
   // Redis exits if it cannot write its file, after each start, until there is room.
-  test('full disk, appendfsync always: Postgres unavailable, events are refused, and those answered 202 before are delivered', async () => {
+  test('full disk, appendfsync always: without Postgres, events are refused, and events accepted earlier are delivered', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     await load.untilMore(50)
@@ -45,7 +45,7 @@ describe('full disk, appendfsync always', () => {
     expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   }, 120_000)
 
-  test('full disk, appendfsync always: Postgres available, events are answered 200, records 503 within their bound', async () => {
+  test('full disk, appendfsync always: with Postgres, events get 200, and records get 503 within their time limit', async () => {
     await scene.redis.restart({ emptied: true, fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url, 16)
@@ -84,7 +84,7 @@ describe('full disk, appendfsync everysec, spool set as durable', () => {
 
   // Redis runs on and refuses writes (MISCONF) until it has written what it already answered. Only then the spool is drained, since
   // removing an entry is a write.
-  test('full disk, appendfsync everysec: no event is acknowledged that Redis refuses, and all recovers with free space', async () => {
+  test('full disk, appendfsync everysec: no event that Redis refuses is acknowledged, and free space restores service', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url)

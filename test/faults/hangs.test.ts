@@ -19,7 +19,7 @@ afterAll(async () => {
   await scene?.close()
 })
 
-test('Redis hangs for 20 s: events are answered 200, records 503 within their bound, and nothing is lost', async () => {
+test('Redis hang of 20 s: events get 200, records get 503 within their time limit, and no event is lost', async () => {
   const load = scene.startLoad()
   const records = startRecordLoad(() => scene.api.url)
   await Promise.all([load.untilMore(200), records.untilMore(50, 200)])
@@ -47,7 +47,7 @@ test('Redis hangs for 20 s: events are answered 200, records 503 within their bo
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
 }, 120_000)
 
-test('Postgres hangs for 20 s: events are answered 202 within their bound, records 200, and nothing is lost', async () => {
+test('Postgres hang of 20 s: events get 202 within their time limit, records get 200, and no event is lost', async () => {
   const load = scene.startLoad()
   const records = startRecordLoad(() => scene.api.url)
   await Promise.all([load.untilMore(200), records.untilMore(50, 200)])
@@ -75,7 +75,7 @@ test('Postgres hangs for 20 s: events are answered 202 within their bound, recor
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
 }, 120_000)
 
-test('Postgres hangs: of 200 events, only those in flight at the first time-out are slow', async () => {
+test('Postgres hang: of 200 events, only the events in flight at the first timeout are slow', async () => {
   const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
   const send = async () => {
     const startedMs = performance.now()

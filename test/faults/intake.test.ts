@@ -95,7 +95,7 @@ async function untilStored(ids: readonly string[]): Promise<void> {
 const newIds = (count: number) => Array.from({ length: count }, () => crypto.randomUUID())
 
 describe('intake, Postgres unavailable', () => {
-  test('intake: Postgres unavailable, events are spooled, answered 202 and stored exactly once afterwards', async () => {
+  test('intake: while Postgres is unavailable, events are spooled, answered with 202 and later stored exactly once', async () => {
     const ids = newIds(30)
     await crashPostgres()
     const answers = await Promise.all(ids.map((id) => send(apis.spooling, genericBody(id))))
@@ -118,7 +118,7 @@ describe('intake, Postgres unavailable', () => {
     expect(again).toEqual({ ok: true, cached: true })
   }, 60_000)
 
-  test('intake: Postgres over 2 s, events are spooled, and an insert that completes late is not repeated', async () => {
+  test('intake: events are spooled if Postgres takes over 2 s, and an insert that completes late is not repeated', async () => {
     const ids = newIds(8)
     const client = await pool.connect()
     await client.query('BEGIN; LOCK TABLE dedupe_keys IN ACCESS EXCLUSIVE MODE')
@@ -132,7 +132,7 @@ describe('intake, Postgres unavailable', () => {
     await untilStored(ids)
   }, 60_000)
 
-  test('intake: Postgres unavailable and Redis not durable, answers 503 with Retry-After and stores nothing', async () => {
+  test('intake: returns 503 with Retry-After and stores nothing if Postgres is unavailable and Redis not durable', async () => {
     const id = crypto.randomUUID()
     await crashPostgres()
     const refused = await send(apis.lossy, genericBody(id))
@@ -142,7 +142,7 @@ describe('intake, Postgres unavailable', () => {
     expect(await stored(id)).toEqual([0, 0])
   }, 60_000)
 
-  test('intake: Postgres and Redis unavailable, answers 503 within its bound', async () => {
+  test('intake: returns 503 within its time limit if Postgres and Redis are unavailable', async () => {
     const id = crypto.randomUUID()
     await crashPostgres()
     durable.signal('SIGSTOP')
@@ -154,7 +154,7 @@ describe('intake, Postgres unavailable', () => {
   }, 60_000)
 })
 
-test('intake: Redis unavailable, events are stored as usual', async () => {
+test('intake: events are stored as usual while Redis is unavailable', async () => {
   const id = crypto.randomUUID()
   durable.signal('SIGSTOP')
   expect((await send(apis.spooling, genericBody(id))).answer).toEqual({ ok: true })

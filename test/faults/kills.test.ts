@@ -84,7 +84,7 @@ test.each(kills)(
   120_000,
 )
 
-test('SIGKILL of Redis, its file lost: no event answered 200 is lost', async () => {
+test('SIGKILL of Redis with loss of its file: no event answered with 200 is lost', async () => {
   const load = scene.startLoad()
   await load.untilMore(200)
   scene.redis.signal('SIGKILL')
@@ -100,7 +100,7 @@ test('SIGKILL of Redis, its file lost: no event answered 200 is lost', async () 
   expect(counts.twice).toBe(0)
 }, 120_000)
 
-test('SIGKILL of both stores, Redis’ file lost: only events answered 202 since Postgres failed are lost', async () => {
+test('SIGKILL of both stores with loss of Redis’ file: only events answered with 202 are lost', async () => {
   const load = scene.startLoad()
   await load.untilMore(200)
   scene.postgres.signal('SIGKILL')

@@ -37,7 +37,7 @@ describe('records on one Redis', () => {
     await redis.stop()
   })
 
-  test('records: Redis hangs, calls are refused within a second and resume without loss', async () => {
+  test('records: calls are refused within a second while Redis hangs, and resume without loss', async () => {
     await save(caller, 'kept')
     redis.signal('SIGSTOP')
     await expectAway(caller, 'hung')
@@ -55,7 +55,7 @@ describe('records on one Redis', () => {
     })
   })
 
-  test('records: reply of a lock lost in a hang, only its attempt id re-enters the lock', async () => {
+  test('records: after the reply of a lock was lost in a hang, only the attempt id of that call re-enters the lock', async () => {
     await untilLocks(caller, 'attempt')
     redis.signal('SIGSTOP')
     expectRefused(await acquire(caller, 'lost-reply', { attemptId: 'first' }))
@@ -67,7 +67,7 @@ describe('records on one Redis', () => {
     expect(own.answer.json).toMatchObject({ cached: false, locked: true })
   })
 
-  test('records: Redis hangs during a wait, the caller is answered within its wait plus a second', async () => {
+  test('records: a caller that waits while Redis hangs gets a response within its wait plus a second', async () => {
     await untilLocks(caller, 'wait')
     await acquire(caller, 'waited-for')
     const waiting = Promise.all([1, 2, 3].map(() => acquire(caller, 'waited-for', { waitMs: 1200 })))
@@ -85,7 +85,7 @@ describe('records on one Redis', () => {
     await untilLocks(caller, 'wait')
   })
 
-  test('records: Redis killed and back without data, calls are refused, then find no record, and the loss is reported', async () => {
+  test('records: after Redis is killed and loses its data, calls find no record, and metrics report the loss', async () => {
     await save(caller, 'forgotten')
     redis.signal('SIGKILL')
     await until(
@@ -102,7 +102,7 @@ describe('records on one Redis', () => {
     })
   })
 
-  test('records: Redis emptied, the next calls are answered as on a new Redis, seeded from Postgres', async () => {
+  test('records: after Redis is emptied, calls are answered as on a new Redis, seeded from Postgres', async () => {
     await save(caller, 'emptied')
     await command(redis, ['FLUSHALL'])
     const answers = await callEveryRoute(caller, 'emptied')
@@ -110,7 +110,7 @@ describe('records on one Redis', () => {
     expect(answers[0]?.answer.json).toMatchObject({ cached: false, locked: true })
   })
 
-  test('records: Redis full, locks and saves are refused, reads work, and deleting a record resolves it', async () => {
+  test('records: a full Redis refuses locks and saves, serves reads, and recovers when a record is deleted', async () => {
     const key = 'full'
     await save(caller, key, 'x'.repeat(200_000))
     await save(caller, `${key}-2`, 'x'.repeat(200_000))
@@ -126,7 +126,7 @@ describe('records on one Redis', () => {
     await command(redis, ['CONFIG', 'SET', 'maxmemory', '256mb'])
   })
 
-  test('records: eviction policy that drops records, the process is not ready and names the policy', async () => {
+  test('records: the process is not ready and names the eviction policy if Redis may drop records', async () => {
     await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'])
     expect(await untilReadiness(api, 503)).toContain('allkeys-lru')
     expect((await fetch(`${api.opsUrl}/livez`)).status).toBe(200)
@@ -135,7 +135,7 @@ describe('records on one Redis', () => {
   })
 })
 
-test('records: Redis unavailable at process start, calls are refused and the process is not ready until Redis is up', async () => {
+test('records: until Redis is up after process start, calls are refused and the process is not ready', async () => {
   const redis = await startStandalone()
   await redis.stop()
   const api = await startTestApi({ redisUrl: redis.url })
@@ -190,24 +190,27 @@ describe('records, Postgres unavailable', () => {
   test.each([
     ['gone', () => postgres.cut()],
     ['hung', () => postgres.hang()],
-  ])('records: Postgres %s, answers stay the same for a tenant with meters in Redis', async (name, fail) => {
-    await untilLocks(caller, name)
-    const before = await callEveryRoute(caller, `${name}-before`)
-    fail()
-    const during = await callEveryRoute(caller, `${name}-during`)
-    const shape = (answers: typeof before) =>
-      answers.map(({ answer }) => [answer.status, Object.keys(answer.json).toSorted()])
-    expect(shape(during)).toEqual(shape(before))
-    for (const { ms } of during) expect(ms).toBeLessThan(1000)
-    expect((await readiness(api)).status).toBe(200)
-    postgres.heal()
-  })
+  ])(
+    'records: responses stay the same for a tenant with meters in Redis while Postgres is %s',
+    async (name, fail) => {
+      await untilLocks(caller, name)
+      const before = await callEveryRoute(caller, `${name}-before`)
+      fail()
+      const during = await callEveryRoute(caller, `${name}-during`)
+      const shape = (answers: typeof before) =>
+        answers.map(({ answer }) => [answer.status, Object.keys(answer.json).toSorted()])
+      expect(shape(during)).toEqual(shape(before))
+      for (const { ms } of during) expect(ms).toBeLessThan(1000)
+      expect((await readiness(api)).status).toBe(200)
+      postgres.heal()
+    },
+  )
 
   test.each([
     ['gone', () => postgres.cut()],
     ['hung', () => postgres.hang()],
   ] as const)(
-    'records: Postgres %s and Redis emptied, locks are refused, since usage is unknown, until both are back',
+    'records: while Postgres is %s and Redis emptied, locks are refused, since usage is unknown',
     async (name, fail) => {
       await untilLocks(caller, name)
       fail()

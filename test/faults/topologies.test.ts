@@ -67,7 +67,7 @@ describe('records on Sentinel', () => {
     await topology.stop()
   })
 
-  test('records on Sentinel: master hangs, calls are refused until the failover, then answered without a restart', async () => {
+  test('records on Sentinel: while the master hangs, calls are refused until the failover, and no restart is needed', async () => {
     await expectWoken(caller, 'before')
     const hung = await topology.master()
     hung.signal('SIGSTOP')
@@ -78,7 +78,7 @@ describe('records on Sentinel', () => {
     expect((await readiness(api)).status).toBe(200)
   }, 30_000)
 
-  test('records on Sentinel: no server left, calls are refused until one is back', async () => {
+  test('records on Sentinel: calls are refused while no server is left, and served once a server is back', async () => {
     for (const redis of topology.data) redis.signal('SIGKILL')
     await until('a refusal', async () => (await fetchRecord(caller, 'x')).answer.status === 503 || undefined)
     await expectAway(caller, 'gone')
@@ -123,7 +123,7 @@ describe('records on a Cluster', () => {
     return { caller, master }
   }
 
-  test('records on a Cluster: one master with an eviction policy that drops records, the process is not ready and names it', async () => {
+  test('records on a Cluster: the process is not ready and names a master whose eviction policy drops records', async () => {
     const { master } = at(2)
     await command(master, ['CONFIG', 'SET', 'maxmemory-policy', 'volatile-ttl'])
     expect(await untilReadiness(api, 503)).toContain('volatile-ttl')
@@ -139,7 +139,7 @@ describe('records on a Cluster', () => {
     ['hung', 'SIGSTOP'],
     ['killed', 'SIGKILL'],
   ] as const)(
-    'records on a Cluster: one master %s, its tenants are refused and the others answered, and it recovers without a restart',
+    'records on a Cluster: while one master is %s, only its tenants are refused, and service recovers without a restart',
     async (name, signal) => {
       const { caller, master } = at(0)
       await untilLocks(caller, name)

@@ -7,7 +7,7 @@ import { storesRoot } from './stores-root.ts'
 
 const variable = 'LATCHKEY_TEST_STORES_DIR'
 
-test('script lab: its programs are in the temporary folder, whatever folder the stores are in', () => {
+test('script lab: its programs are in the temporary folder, regardless of the folder of the stores', () => {
   const before = process.env[variable]
   const lab = createScriptLab('unused')
   try {

@@ -10,7 +10,7 @@ test.each<[string, Omit<Held, 'name'>, boolean]>([
   ['of infinity', { value: Number.POSITIVE_INFINITY, atMost: 100 }, false],
   ['missing, with a lower bound', { value: Number.NaN, atLeast: 1 }, false],
   ['missing, with an upper bound', { value: Number.NaN, atMost: 1 }, false],
-])('benchmark bound: measurement %s, kept or missed accordingly', (name, held, kept) => {
+])('benchmark limit: a measurement %s is reported correctly as kept or missed', (name, held, kept) => {
   expect(isKept({ name, ...held })).toBe(kept)
   expect(boundsTable([{ name, ...held }]).at(-1)).toContain(kept ? '| kept |' : '| missed |')
 })
@@ -20,11 +20,11 @@ test.each([
   ['goes up and down', [5, 9, 5, 9, 5], 0],
   ['is empty', [0, 0, 0], 0],
   ['drains', [9, 6, 3, 0], -3],
-])('queue growth: slope of a queue that %s', (_case, samples, growth) => {
+])('slopeOf: returns the growth per sample of a queue that %s', (_case, samples, growth) => {
   expect(slopeOf(samples)).toBeCloseTo(growth)
 })
 
-test('percentiles: are taken from the samples, and NaN without samples', () => {
+test('quantiles: are taken from the samples, and are NaN without samples', () => {
   const times = Array.from({ length: 200 }, (_none, at) => 199 - at)
   expect(quantiles(times)).toEqual({ p50: 100, p99: 198 })
   expect(quantiles([7])).toEqual({ p50: 7, p99: 7 })

@@ -138,7 +138,7 @@ const histories: Record<string, (helm: string, first: Shipped) => Promise<readon
 
 describe.each([...helms])('with %s', (helm) => {
   test.each(Object.keys(histories))(
-    `${helm}: after %s the definitions, two upgrades and a rollback work without --force-conflicts`,
+    `${helm}: two upgrades and a rollback work without --force-conflicts after %s the CRDs`,
     async (name) => {
       await reset()
       const [first, second, third] = versions
@@ -162,7 +162,7 @@ describe.each([...helms])('with %s', (helm) => {
 })
 
 test(
-  'Helm 4: definitions of another version applied by kubectl, refused until ownership is transferred',
+  'Helm 4: refuses an upgrade of CRDs that kubectl applied from another version, until ownership is transferred',
   async () => {
     await reset()
     const [first, second] = versions

@@ -66,7 +66,7 @@ async function listed(): Promise<TenantObject[]> {
   return items.toSorted((one, other) => one.metadata.name.localeCompare(other.metadata.name))
 }
 
-test('CRD upgrade: Tenants that only the earlier definition allows keep working, and can be corrected later', async () => {
+test('CRD upgrade: Tenants that only the earlier CRD allows keep working and can be corrected later', async () => {
   await run(['replace', '-f', '-'], JSON.stringify(earlierDefinition()))
   expect(await becomesStrict(false)).toBe(true)
   const apiKeys = [{ name: 'default', scopes: ['records'] }]

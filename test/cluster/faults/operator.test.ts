@@ -25,7 +25,7 @@ async function isInForce(name: string): Promise<void> {
 }
 
 test.each(['apiserver', 'etcd'] as const)(
-  'operator: after a restart of %s, leads and reconciles again without a restart',
+  'operator: leads and reconciles again without a process restart after %s restarts',
   async (part) => {
     await isInForce(`before-${part}`)
     await plane.cycle(part)
@@ -36,7 +36,7 @@ test.each(['apiserver', 'etcd'] as const)(
   120_000,
 )
 
-test('operator: API server hangs, the leader gives up its lease and stays live', async () => {
+test('operator: the leader gives up its lease and stays live while the API server hangs', async () => {
   const lost = () => stage.operator.lines('leadership lost').length
   const before = lost()
   const resume = plane.suspend('apiserver')
@@ -53,7 +53,7 @@ test('operator: API server hangs, the leader gives up its lease and stays live',
   expect(await stage.operator.liveness()).toBe(200)
 }, 120_000)
 
-test('operator: changes during a cut watch that etcd compacted away, are reconciled', async () => {
+test('operator: reconciles changes that a cut watch missed and etcd has compacted', async () => {
   await stage.operator.stop()
   const network = await startTcpProxy(plane.apiPort)
   const KUBECONFIG = await stage.lab.kubeconfig({ server: `https://127.0.0.1:${network.port}` })
@@ -85,7 +85,7 @@ async function isHidden(name: string): Promise<boolean> {
   return row?.['hidden'] === true
 }
 
-test('operator: reconcile hangs, liveness fails and the next leader finishes the work', async () => {
+test('operator: a hanging reconcile fails liveness, and the next leader finishes the work', async () => {
   const hung = await stage.lab.operator({ preload: './test/cluster/faults/hung-commits.preload.ts' })
   await isInForce('before-hung')
   hung.signal('SIGUSR2')
@@ -111,7 +111,7 @@ async function deadBody(operator: OperatorProcess): Promise<{ readonly checks: o
   return response.status === 503 ? { checks: checks.filter(({ ok }) => !ok) } : undefined
 }
 
-test('operator: store unavailable during deletion, the Tenant names the store and goes once it is back', async () => {
+test('operator: a Tenant under deletion names the unavailable store, and is deleted once the store is back', async () => {
   await stage.operator.stop()
   const database = new URL(stage.lab.env['LATCHKEY_DATABASE_URL'] ?? '')
   const network = await startTcpProxy(Number(database.port))

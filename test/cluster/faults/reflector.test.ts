@@ -71,7 +71,7 @@ async function stir({ namespace, create }: Awaited<ReturnType<typeof follow>>, m
   expectOk('deleting', await client.remove(configMaps, { namespace, name: `${mark}-1` }))
 }
 
-test('reflector: creations, changes and deletions reach the cache, and nothing else does', async () => {
+test('reflector: the cache receives creations, changes and deletions, and nothing else', async () => {
   const following = await follow()
   await following.reflector.whenSynced()
   await stir(following, 'a')
@@ -81,7 +81,7 @@ test('reflector: creations, changes and deletions reach the cache, and nothing e
   expect(following.troubles).toEqual([])
 })
 
-test('reflector: API server killed and restarted, the cache catches up', async () => {
+test('reflector: the cache catches up after the API server is killed and restarted', async () => {
   const following = await follow()
   await stir(following, 'a')
   await until(following.isSame)
@@ -92,7 +92,7 @@ test('reflector: API server killed and restarted, the cache catches up', async (
   await until(() => following.reflector.failure() === undefined, 60_000)
 }, 120_000)
 
-test('reflector: watch revision compacted in etcd, lists again and notices deletions', async () => {
+test('reflector: lists again and detects deletions after etcd has compacted its watch revision', async () => {
   const following = await follow()
   await stir(following, 'a')
   await until(following.isSame)
@@ -111,7 +111,7 @@ test('reflector: watch revision compacted in etcd, lists again and notices delet
   expect(following.changes.filter((change) => change.startsWith('added'))).toHaveLength(13)
 }, 120_000)
 
-test('reflector: connection that drops all data, is detected and the watch reconnects', async () => {
+test('reflector: detects a connection that drops all data, and reconnects the watch', async () => {
   const following = await follow({ min: 1, max: 1 })
   await stir(following, 'a')
   await until(following.isSame)
@@ -124,7 +124,7 @@ test('reflector: connection that drops all data, is detected and the watch recon
   await until(following.isSame, 60_000)
 }, 120_000)
 
-test('reflector: server ends the watch each second, no change is lost and nothing is listed again', async () => {
+test('reflector: loses no change and does not list again when the server ends the watch every second', async () => {
   const following = await follow({ min: 1, max: 1 })
   await following.reflector.whenSynced()
   for (const mark of ['a', 'b', 'c', 'd']) {
@@ -137,7 +137,7 @@ test('reflector: server ends the watch each second, no change is lost and nothin
   expect(following.troubles).toEqual([])
 })
 
-test('reflector: 300 on few connections, API server killed and restarted, all catch up', async () => {
+test('reflector: 300 reflectors on few connections all catch up after the API server is killed and restarted', async () => {
   const count = 300
   const { name: namespace, remove } = await createNamespace(admin)
   closing.push(remove)
