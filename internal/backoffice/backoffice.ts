@@ -13,7 +13,7 @@ import { usageCases } from './usage.ts'
 
 type AnyCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
 
-/** Use cases of one subject, called with the actor and the request. */
+/** Use cases of one subject, such as events. Each one takes the actor and the request. */
 type Desk<Cases> = {
   readonly [Name in keyof Cases]: Cases[Name] extends (
     parts: DeskParts,
@@ -39,17 +39,17 @@ const cases = {
 }
 
 /**
- * Everything that people and other services may do and read: the dashboard and `/internal/v1` call nothing else. Each use case checks
- * the actor's rights, returns rows only of tenants that the actor sees, redacts secrets, and writes every change and every read of a
- * raw payload to the audit log. Expected failures are a `Refusal`; only bugs throw.
+ * Every operation of the dashboard and of `/internal/v1`; both call nothing else. Each use case checks the actor's rights, returns rows
+ * only of tenants that the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log. An
+ * expected failure is returned as a `Refusal`; only bugs throw.
  */
 export type Backoffice = { readonly [Subject in keyof typeof cases]: Desk<(typeof cases)[Subject]> }
 
-/** Creates the backoffice of a process. It owns two caches: redactors and the tenant ranking. */
+/** Creates the backoffice of a process. The backoffice owns two caches: the redactors and the tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
   const parts = { ...given, redactorOf: createRedactors(), rankAll: createRanking(given) }
   const desks = Object.entries(cases).map(([subject, desk]) => [subject, openDesk(parts, desk)])
-  // `fromEntries` loses the names; the type restores them.
+  // `Object.fromEntries` loses the property names; the type assertion restores them.
   return Object.fromEntries(desks) as Backoffice
 }
 

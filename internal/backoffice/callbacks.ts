@@ -9,11 +9,11 @@ import { conflict, type Done, invalid, type Outcome, ok, secretsUnreadable } fro
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Result of a test event. */
+/** Result of a test event that was sent to a callback. */
 export interface TestEventSent {
-  /** `webhook-id` of the call. */
+  /** The `webhook-id` header of the call. */
   readonly id: string
-  /** Response of the callback with secrets redacted, or the failure. */
+  /** The callback's response with secrets redacted, or the failure. */
   readonly result: CallResult
 }
 
@@ -25,8 +25,8 @@ interface TestEvent {
 const keyCharsMax = 255
 
 /**
- * Calls the callback once, now, with a signed event of type `latchkey.test`, under the address rules of deliveries. Works while the
- * callback is suspended. A repeat is another call; with the same key it carries the same `webhook-id`.
+ * Sends one signed event of type `latchkey.test` to the callback immediately, under the address rules of deliveries. Also works while the
+ * callback is suspended. Each request sends another event; requests with the same idempotency key send the same `webhook-id`.
  */
 const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   parts,
@@ -51,12 +51,12 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
 function redactResult(redactor: Redactor, result: CallResult): CallResult {
   if (result.kind === 'failed') return result
   const { headers, answer } = result
-  // A cut answer loses its end: a secret may continue there.
+  // Drops the end of a truncated response, where a secret may have been cut in two.
   const shown = result.answerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
   return { ...result, headers: redactor.headers({ ...headers }), answer: shown }
 }
 
-/** Resumes deliveries to a suspended callback. `isNew` is false if it was not suspended. */
+/** Resumes deliveries to a suspended callback. `isNew` is false if the callback was not suspended. */
 async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -66,10 +66,10 @@ async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promi
     await writeAudit(client, entry, parts.clock.now())
     return true
   })
-  // If the notification is lost, a forwarder finds due deliveries by polling.
+  // If the notification is lost, a forwarder still finds the due deliveries by polling.
   if (isResumed) await notifyForwarders(parts.redis, [tenantId]).catch(() => undefined)
   return ok({ isNew: isResumed })
 }
 
-/** Use cases of callbacks; both need the right to replay. */
+/** Use cases of callbacks. Both require the right to replay. */
 export const callbackCases = { sendTestEvent, resume }

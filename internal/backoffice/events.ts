@@ -20,7 +20,7 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import { type DeskParts, redactHeaders, type UseCase } from './parts.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Filters of the event list, combined with AND; `provider` is a neutral name or a vendor's. */
+/** Filters of the event list, combined with AND. `provider` is the neutral name or the vendor's name. */
 export type EventListRequest = PageRequest &
   TenantSelection & {
     readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'after' | 'limit'>]?:
@@ -48,25 +48,25 @@ const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor,
   })
 }
 
-/** Resolves a neutral or vendor name of a provider; undefined where none is given. */
+/** Resolves the neutral or vendor name of a provider. Returns undefined if no name is given. */
 export function providerOf(provider: string | undefined): Outcome<ProviderName | undefined> {
   const name = provider === undefined ? undefined : neutralProviderName(provider)
   return provider !== undefined && name === undefined ? invalid('There is no such provider') : ok(name)
 }
 
-/** One event with its attempts, secrets redacted. */
+/** An event with its attempts. Secrets are redacted. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
-  /** The first 65 536 characters, redacted; undefined once expired, and where it was not requested. */
+  /** The first 65,536 characters, redacted. Undefined if the payload has expired or was not requested. */
   readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
-  /** The latest 200 in order, each with the first 4 096 characters of the callback's response, redacted. */
+  /** The latest 200 attempts, oldest first, each with the first 4,096 characters of the callback's response, redacted. */
   readonly attempts: readonly AttemptView[]
   readonly queued: QueuedView | undefined
 }
 
 const answerCharsMax = 4_096
 
-/** Reads one event. `withoutPayload` skips the payload, for callers that have it: it never changes. */
+/** Reads one event. With `withoutPayload` the payload is not read: it never changes, so a caller that already shows it can skip it. */
 async function read(
   parts: DeskParts,
   actor: Actor,
@@ -96,20 +96,20 @@ async function read(
   })
 }
 
-/** Omits the redactor's length, which would be that of the part that was read. */
+/** Omits the redactor's character count, which would count only the part that was read. */
 function shownPayload(redactor: Redactor, payload: string): EventDetail['payload'] {
   const { text, isCut } = redactor.payload(payload)
   return { text, isCut }
 }
 
-/** A payload as received. */
+/** A payload exactly as it was received. */
 export interface RawPayload {
   readonly event: EventSummary
-  /** JSON text. */
+  /** The payload as JSON text. */
   readonly payload: string
 }
 
-/** Reads the payload as received, with the right to payloads. Writes the audit entry before it returns the payload. */
+/** Reads a payload as received. Requires the right to read payloads. Writes the audit entry before it returns the payload. */
 async function readPayload(parts: DeskParts, actor: Actor, id: EventId): Promise<Outcome<RawPayload>> {
   const reached = await reachEvent(parts, actor, id, 'readPayloads')
   if (reached.kind !== 'ok') return reached
@@ -125,25 +125,25 @@ async function readPayload(parts: DeskParts, actor: Actor, id: EventId): Promise
   return ok({ event, payload: stored.payload })
 }
 
-/** An event that another service has verified and hands over. */
+/** An event that another service has verified and passes to Latchkey. */
 export interface AppendedEvent {
   readonly tenantId: TenantId
   readonly provider: ProviderName
-  /** 1 to 255 characters; the dedupe key within the provider. */
+  /** 1 to 255 characters; the deduplication key within the provider. */
   readonly sourceEventId: string
-  /** Normalized: dotted lowercase. */
+  /** The normalized event type, in dotted lowercase. */
   readonly type: string
   /** Default: `type`. */
   readonly rawType?: string | undefined
-  /** Default: now. */
+  /** Default: the current time. */
   readonly occurredAtMs?: number | undefined
-  /** Headers that are never kept are dropped. */
+  /** Headers that Latchkey never stores are dropped. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** JSON text of an object. */
+  /** The text of a JSON object. */
   readonly payload: string
 }
 
-/** Ingests an event of another service. The audit entry is written before the event; a repeat writes none. */
+/** Ingests an event of another service. Writes the audit entry before the event. A repeated request writes no second entry. */
 const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
   if (reached.kind !== 'ok') return reached
@@ -152,7 +152,7 @@ const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (p
     retentionDefaults,
     storing: {
       pool,
-      // If the notification is lost, a forwarder finds the event by polling.
+      // If the notification is lost, a forwarder still finds the event by polling.
       wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       onStored: onAppended,
       onError: onTrouble,
@@ -179,21 +179,21 @@ const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (p
   }
 }
 
-/** Request to deliver one event again. */
+/** A request to deliver one event again. */
 export interface EventReplay {
   readonly id: EventId
-  /** Delivery cycle that the caller saw: repeats of the request then begin one new cycle and no more. */
+  /** The delivery cycle that the caller saw. With this number, repeated requests start one new cycle only. */
   readonly round?: number | undefined
 }
 
-/** `isQueued` is false if a cycle was already running, or the same request had begun it. */
+/** `isQueued` is false if a cycle was already running, or if an identical request had already started one. */
 export interface EventReplayed {
   readonly tenantId: TenantId
   readonly round: number
   readonly isQueued: boolean
 }
 
-/** Begins another delivery cycle of one event. */
+/** Starts another delivery cycle of one event. */
 const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, round }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -203,7 +203,7 @@ const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, r
   const result = await replayEvent(pool, request, clock.now())
   switch (result.kind) {
     case 'queued':
-      // If the notification is lost, a forwarder finds the event by polling.
+      // If the notification is lost, a forwarder still finds the event by polling.
       await notifyForwarders(redis, [tenantId]).catch(() => undefined)
       return ok({ tenantId, round: result.cycle, isQueued: true })
     case 'already_queued':

@@ -8,20 +8,20 @@ import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, 
 import { redactHeaders, type UseCase } from './parts.ts'
 import { reachTenant, type TenantSelection } from './reach.ts'
 
-/** Filters of the lock history of a tenant. Times in milliseconds since the epoch. */
+/** Filters of a tenant's lock history. Times are in milliseconds since the epoch. */
 export interface LockListRequest extends PageRequest {
   readonly tenantId: TenantId
   readonly scope?: string | undefined
-  /** Requires a scope. */
+  /** Can only be used together with a scope. */
   readonly key?: string | undefined
   readonly state?: LockState | undefined
-  /** Acquired at or after. */
+  /** Lower limit of the time when the lock was acquired, inclusive. */
   readonly fromMs?: number | undefined
-  /** Acquired before. */
+  /** Upper limit of the time when the lock was acquired, exclusive. */
   readonly toMs?: number | undefined
 }
 
-/** Lists the locks of a tenant, the latest acquired first. */
+/** Lists the locks of a tenant. The most recently acquired lock comes first. */
 const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts, actor, request) => {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
@@ -38,7 +38,7 @@ const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts
 /** Use cases of the lock history. */
 export const lockCases = { list: listLocks }
 
-/** A refused call, secrets redacted. */
+/** A call that Latchkey refused, with secrets redacted. */
 export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
   readonly headers: Readonly<Record<string, string>>
 }
@@ -46,14 +46,14 @@ export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
 /** Filters of refused calls, combined with AND. */
 interface RefusedListRequest extends PageRequest {
   readonly tenantId: TenantId
-  /** A neutral name or a vendor's. */
+  /** The neutral name of a provider, or the vendor's name. */
   readonly provider?: string | undefined
   readonly cause?: string | undefined
 }
 
 const refusedIdForm = new RegExp(idPattern('ref'))
 
-/** Lists calls of providers that were refused to a tenant, newest first. */
+/** Lists the provider calls that were refused to a tenant, newest first. */
 const listRefused: UseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
   const page = readPage(request, (text) => (refusedIdForm.test(text) ? text : undefined))
   if (page.kind !== 'ok') return page
@@ -66,7 +66,7 @@ const listRefused: UseCase<RefusedListRequest, Page<RefusedCall>> = async (parts
   const filter = { tenantId, limit, ...defined({ after, cause, provider: provider.value }) }
   const { calls, next } = await listRefusedCalls(parts.readPool, filter, parts.clock.now())
   const redactor = parts.redactorOf(reached.value)
-  // The end of a cut sample is dropped by the redactor: a secret may continue there.
+  // The redactor drops the end of a truncated sample, where a secret may have been cut in two.
   const redact = (sample: string) =>
     redactor.payload(sample, isWholeSample(sample) ? sample.length : sample.length - 1).text
   const items = calls.map((call) => ({
@@ -80,7 +80,7 @@ const listRefused: UseCase<RefusedListRequest, Page<RefusedCall>> = async (parts
 /** Use cases of refused calls. */
 export const refusedCases = { list: listRefused }
 
-/** Filters of the audit log, combined with AND. Both texts have at most 200 characters. */
+/** Filters of the audit log, combined with AND. `actor` and `action` have at most 200 characters. */
 type AuditListRequest = PageRequest &
   TenantSelection &
   Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>
@@ -96,7 +96,7 @@ const listEntries: UseCase<AuditListRequest, Page<AuditRecord>> = async (parts, 
     parse: parseIntegerPosition,
     positionOf: ({ id }) => id,
     async read({ after, ...page }, tenants) {
-      // The bound on examined entries holds for the page, however many tenants share it.
+      // The maximum number of examined entries applies to the whole page, so the tenants on the page share it.
       const examinedMax = Math.ceil(auditExaminedMax / tenants)
       const filter = { ...page, beforeId: after, actor: by, action, fromMs, toMs, examinedMax }
       const { entries, next } = await listAudit(parts.readPool, filter)

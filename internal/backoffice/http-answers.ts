@@ -14,10 +14,10 @@ import {
   Tenant,
 } from '#internal/tenants/index.ts'
 
-/** An answer, or a part of one: its schema and an example. */
+/** The schema of a response, or of one of its fields, with an example. */
 export interface DocumentedAnswer {
   readonly schema: JsonSchema
-  /** Undefined for a member that the example of its object omits. */
+  /** Undefined for a field that the example of its object omits. */
   readonly example: unknown
 }
 
@@ -48,12 +48,12 @@ function objectOf(required: Fields, optional: Fields = {}): DocumentedAnswer {
   }
 }
 
-/** Defines an answer whose schema is a component of the document. */
+/** Defines a response whose schema is a component of the OpenAPI document. */
 function answer(name: string, { schema, example }: DocumentedAnswer): DocumentedAnswer {
   return { schema: named(name, schema), example }
 }
 
-/** Defines a page of items. */
+/** Defines the response of a paged list. */
 function pageOf(name: string, item: DocumentedAnswer, next?: string): DocumentedAnswer {
   const description =
     'Pass it as `after` for the next page. A page shorter than its limit, even an empty one, may have it: then the search goes on.'
@@ -63,7 +63,7 @@ function pageOf(name: string, item: DocumentedAnswer, next?: string): Documented
 const at = (clock: string) => `2026-11-21T${clock}.000Z`
 const isNew = described('false for a repeat, which changed nothing.', flag(true))
 
-/** Answer of a write without data. */
+/** Response to a write that returns no data. */
 export const Done = answer('Done', objectOf({ isNew }))
 
 const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
@@ -77,7 +77,7 @@ const tenantFields: Fields = {
   createdAt: time(at('08:00:00')),
 }
 
-/** A tenant in a list. */
+/** A tenant as it appears in lists. */
 export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 /** A page of tenants. */
 export const TenantPage = pageOf('TenantPage', TenantSummary)
@@ -100,7 +100,7 @@ const url = objectOf({
   ...{ provider: text('card'), url: text('https://hooks.example.com/v1/t/acme/webhooks/card') },
 })
 
-/** A tenant with its conditions, URLs, keys and secrets. */
+/** A tenant with its conditions, webhook URLs, API keys and secrets. */
 export const TenantDetail = answer(
   'TenantDetail',
   objectOf(
@@ -125,7 +125,7 @@ export const TenantDetail = answer(
   ),
 )
 
-/** Returns a minimal tenant's spec with all defaults. */
+/** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {
   const parsed = parseTenant({
     ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant' },
@@ -215,9 +215,9 @@ export const EventPayload = answer(
     },
   }),
 )
-/** Result of appending an event. */
+/** Result of ingesting an event of another service. */
 export const EventAppended = answer('EventAppended', objectOf({ id: idOf('evt', eventId), isNew }))
-/** Result of replaying an event. */
+/** Result of replaying one event. */
 export const EventReplayed = answer(
   'EventReplayed',
   objectOf({
@@ -295,9 +295,9 @@ const limitUsage = objectOf(
 const limitFields: Fields = { limits: listOf(limitUsage), over: wordOf(['accept', 'refuse'], 'accept') }
 const hour = objectOf({ hour: time(at('08:00:00')), meter: text('events'), amount: whole(312) })
 
-/** Limits in force. */
+/** The limits that apply to a tenant. */
 export const Limits = answer('Limits', objectOf(limitFields))
-/** Limits in force with usage by hour. */
+/** The limits that apply to a tenant, with its usage by hour. */
 export const Usage = answer(
   'Usage',
   objectOf({
@@ -315,7 +315,7 @@ const answered = objectOf({
 })
 const failed = objectOf({ kind: constant('failed'), cause: text(), detail: text(), durationMs })
 
-/** Result of a test call to a callback. */
+/** Result of a test event that was sent to a callback. */
 export const CallbackTested = answer(
   'CallbackTested',
   objectOf({
@@ -338,7 +338,7 @@ const setting = objectOf(
 
 /** Runtime settings. */
 export const Settings = answer('Settings', objectOf({ items: listOf(setting) }))
-/** Result of changing a setting. */
+/** Result of changing a runtime setting. */
 export const SettingChanged = answer(
   'SettingChanged',
   objectOf({

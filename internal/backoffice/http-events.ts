@@ -37,14 +37,14 @@ const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
 const event = '/internal/v1/events/:eventId'
 const replay = '/internal/v1/replays/:replayId'
 
-/** The largest body of a provider, with room for the other fields. */
+/** Fits the largest body of a provider, with room for the other fields. */
 const appendBytesMax = 26 * 1024 * 1024
 const filterBytesMax = 64 * 1024
 
 const tenantId = t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' })
 const typeText = (description: string) => t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, { description })
 
-/** Headers to forward. */
+/** Headers of the provider's call that are forwarded to the callback. */
 const forwardedHeaders = t.Record(
   t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
   t.String({ pattern: '^[ -~]*$', maxLength: 8_192 }),
@@ -84,7 +84,7 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, ids }) })
 }
 
-/** Returns the received text of a member. */
+/** Returns a field of a JSON object as the text that was received. */
 function memberText(text: string, name: string): string {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
@@ -166,7 +166,7 @@ export const eventRoutes = [
       'Needs the right `get tenants/payloads`. Each call is in the audit log. 409 once the payload has expired.',
     act: ({ backoffice, actor, params }) =>
       withNamed(params['eventId'], parseEventId, (id) => backoffice.events.readPayload(actor, id)),
-    // Spliced in as text: parsing could change its numbers.
+    // Inserts the payload as text, because parsing it could change its numbers.
     write: (value: RawPayload) =>
       `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
   }),
@@ -196,7 +196,7 @@ const filterExample = {
   ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', state: 'delivery_failed', from: '2026-11-20T00:00:00Z' },
 }
 
-/** Routes of replay jobs. */
+/** Routes of replays. */
 export const replayRoutes = [
   internalRoute({
     ...{ method: 'POST', path: '/internal/v1/replay-preview', id: 'previewReplay', tag: 'replays' },

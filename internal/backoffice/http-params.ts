@@ -12,7 +12,7 @@ import { parseQuery } from '#internal/http/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
 import { notFound, type Outcome } from './outcome.ts'
 
-/** A query parameter: its parser and documentation. */
+/** A query parameter with its parser and its documentation. */
 export interface Param<Value> {
   /** Returns undefined for an invalid value. */
   parse(text: string): Value | undefined
@@ -26,12 +26,12 @@ export interface Param<Value> {
 /** Query parameters by name. */
 export type Params = Readonly<Record<string, Param<unknown>>>
 
-/** Parsed parameters; those that were not sent are absent. */
+/** Parsed values of query parameters. A parameter that was not sent is absent. */
 export type ParamValues<P extends Params> = {
   readonly [Name in keyof P]?: P[Name] extends Param<infer Value> ? Value : never
 }
 
-/** Parses a call's query; 400 for an unknown, malformed or missing parameter. */
+/** Parses the query of a call. Returns a 400 error for an unknown, malformed or missing parameter. */
 export function readParams<P extends Params>(
   url: string,
   params: P,
@@ -59,7 +59,7 @@ export function readParams<P extends Params>(
   return { kind: 'read', values: read as ParamValues<P> }
 }
 
-/** Text of a pattern. */
+/** Defines a parameter whose text matches a pattern. */
 export function textParam(
   description: string,
   { charsMax, pattern = `^[^\\p{Cc}\\p{Cs}]{1,${charsMax}}$` }: { charsMax: number; pattern?: string },
@@ -73,7 +73,7 @@ export function textParam(
   }
 }
 
-/** Word of a closed set. */
+/** Defines a parameter that accepts one of a closed set of words. */
 export function wordParam<const Word extends string>(
   description: string,
   words: readonly Word[],
@@ -88,13 +88,13 @@ export function wordParam<const Word extends string>(
 
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** Parses an RFC 3339 time into milliseconds since the epoch; undefined for anything else. Pure. */
+/** Parses an RFC 3339 time into milliseconds since the epoch. Returns undefined for any other text. Pure. */
 export function readTime(text: string): number | undefined {
   const timeMs = rfc3339.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(timeMs) || timeMs < 0 ? undefined : timeMs
 }
 
-/** RFC 3339 time. */
+/** Defines a parameter that is an RFC 3339 time. */
 export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
@@ -104,12 +104,12 @@ export function timeParam(description: string): Param<number> {
   }
 }
 
-/** Parses a tenant's id; undefined for anything else. Pure. */
+/** Parses a tenant id. Returns undefined for any other text. Pure. */
 export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
 
-/** Runs a use case on what a path parameter names; 404 for a malformed name. */
+/** Runs a use case with a parsed path parameter. Returns 404 if the parameter is malformed. */
 export async function withNamed<Name, Value>(
   text: string | undefined,
   parse: (text: string) => Name | undefined,
@@ -128,7 +128,7 @@ const limit: Param<number> = {
 
 const namespace = new RegExp(dnsLabel)
 
-/** Namespaces of a list. */
+/** Query parameter: the namespaces that a list covers. */
 export const namespacesParam: Param<readonly string[]> = {
   parse(text) {
     const named = text.split(',')
@@ -140,7 +140,7 @@ export const namespacesParam: Param<readonly string[]> = {
   schema: { type: 'string', minLength: 1 },
 }
 
-/** Filter by tenant. */
+/** Query parameter: the tenant to filter by. */
 export const tenantParam: Param<TenantId> = {
   parse: readTenantId,
   expected: 'a tenant’s id: ten_ and 26 characters',
@@ -148,7 +148,7 @@ export const tenantParam: Param<TenantId> = {
   schema: { type: 'string', pattern: idPattern('ten') },
 }
 
-/** Filter by event. */
+/** Query parameter: the event to filter by. */
 export const eventParam: Param<EventId> = {
   parse: parseEventId,
   expected: 'an event’s id: evt_ and 26 characters',
@@ -156,18 +156,18 @@ export const eventParam: Param<EventId> = {
   schema: { type: 'string', pattern: idPattern('evt') },
 }
 
-/** Filter by provider. */
+/** Query parameter: the provider to filter by. */
 export const providerParam: Param<string> = textParam('Name of a provider, neutral or the vendor’s.', {
   charsMax: 64,
 })
 
-/** Paging parameters of every list. */
+/** Paging parameters that every list accepts. */
 export const pageParams = {
   after: textParam('`next` of the previous page.', { charsMax: 512 }),
   limit,
 } as const
 
-/** Parameters of lists across tenants. */
+/** Parameters of lists that can cover several tenants. */
 export const tenantParams = { tenant: tenantParam, namespaces: namespacesParam } as const
 
 /** Documentation of path parameters by name. */
@@ -186,13 +186,13 @@ export const pathParams: Readonly<
   name: { description: 'Name of a setting.', example: 'forwarding.paused' },
 }
 
-/** Schema of a word of a closed set, in a body. */
+/** Returns the body schema of a text that is one of a closed set of words. */
 export function oneOf<const Words extends readonly string[]>(words: Words, description: string) {
   const pattern = `^(${words.join('|')})$`
   return t.Unsafe<Words[number]>(t.String({ enum: [...words], pattern, description }))
 }
 
-/** Schema of an RFC 3339 time in a body; `readTime` parses it and refuses days that do not exist. */
+/** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
   return t.String({
     pattern:

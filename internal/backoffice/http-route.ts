@@ -14,49 +14,49 @@ import type { DocumentedAnswer } from './http-answers.ts'
 import { type Params, type ParamValues, pathParams, readParams, readTenantId } from './http-params.ts'
 import type { Outcome, Refusal } from './outcome.ts'
 
-/** Parts of the internal API's routes. */
+/** Dependencies of the routes of the internal API. */
 export interface InternalParts {
   readonly backoffice: Backoffice
   readonly access: Pick<Access, 'authenticate'>
 }
 
-/** An authenticated call with its parsed parts. */
+/** A call whose caller is authenticated and whose parameters and body are parsed. */
 export interface InternalCall<Query extends Params, Body> {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** Tenant of the path; '' for paths without one. */
+  /** Tenant id from the path. Empty for paths without a tenant. */
   readonly tenantId: TenantId
   readonly params: Readonly<Record<string, string>>
   readonly query: ParamValues<Query>
   readonly body: Body
-  /** JSON text of the body as received; '' without a body. */
+  /** JSON text of the body as received. Empty if the call has no body. */
   readonly text: string
-  /** '' when absent; a route that requires one has one. */
+  /** Empty if the header was not sent. Never empty if the route requires an idempotency key. */
   readonly idempotencyKey: string
 }
 
-/** A route of the internal API: parameters, body, documentation and use case. */
+/** A route of the internal API with its parameters, body, documentation and use case. */
 export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly method: AdmittingRoute<unknown>['method']
-  /** Its parameters stand in `pathParams`. */
+  /** Every path parameter must be documented in `pathParams`. */
   readonly path: string
   readonly id: string
   readonly tag: string
   readonly summary: string
   readonly description?: string
   readonly answer: DocumentedAnswer
-  /** Errors beside those of every internal call. */
+  /** Errors in addition to those that every internal call can return. */
   readonly errors?: readonly ErrorCode[]
   readonly query?: Query
   readonly body?: Body
-  /** Example of the body. */
+  /** Example of the request body. */
   readonly example?: unknown
   /** Default 16 KiB. */
   readonly bodyBytesMax?: number
   /** Default: the header `Idempotency-Key` is ignored. */
   readonly idempotencyKey?: 'required' | 'optional'
   act(call: InternalCall<Query, Body['static']>): Promise<Outcome<unknown> | ApiError>
-  /** Returns the JSON text of the answer; default: `toWire`. */
+  /** Returns the response as JSON text. Default: `toWire`. */
   write?(value: never): string
 }
 
@@ -66,7 +66,10 @@ const keyForm = /^[\x20-\x7e]{1,200}$/
 /** The parts of a call that are parsed before its body is read. */
 type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
 
-/** Defines a route of the internal API. The caller is authenticated before the body is read, and owns its share of the budget. */
+/**
+ * Defines a route of the internal API. The caller is authenticated before the body is read. The body's memory counts towards the caller's
+ * share of the budget.
+ */
 export function internalRoute<Query extends Params, Body extends TSchema>(
   definition: InternalRoute<Query, Body>,
 ): RoomRoute<InternalParts, AdmittingRoute<InternalHead>> {
@@ -93,7 +96,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
       async handle(call, head) {
         const parsed = parse(call)
         if ('kind' in parsed) return parsed
-        // `head.query` was read by this definition's own parameters.
+        // The parser of this route produced `head.query`, so the type assertion is safe.
         const query = head.query as ParamValues<Query>
         const result = await definition.act({
           ...head,
@@ -118,7 +121,7 @@ function readHead(
   { query: known = noParams, idempotencyKey: keyRule }: Documentation,
   { request, params }: Head,
 ): ReadHead {
-  // A malformed id names nothing that exists.
+  // No tenant has a malformed id, so a malformed id is handled like an unknown one.
   const tenantId = params['tenantId'] === undefined ? noTenant : readTenantId(params['tenantId'])
   if (tenantId === undefined) return apiError('not_found')
   const query = readParams(request.url, known)

@@ -57,7 +57,7 @@ function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string })
 
 const limitNamed = (text: string) => limitNames.find((each) => each === text)
 
-/** Routes of tenants and their data. */
+/** Routes of tenants and of their data. */
 export const tenantRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/tenants', id: 'listTenants', tag: 'tenants', answer: TenantPage },

@@ -39,7 +39,7 @@ const SettingBody = t.Object(
   strict,
 )
 
-/** Defines the routes of runtime settings, of the installation or of a tenant. */
+/** Defines the routes for the runtime settings of the installation or of a tenant. */
 function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
   const [isOfTenant, owner] = kind === 'Tenant' ? [true, 'a tenant'] : [false, 'the installation']
   return [

@@ -99,7 +99,7 @@ async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
 
 describe('tenant key', () => {
   test.each(naming.map(({ method, path }) => [method, path] as const))(
-    'tenant key: %s %s of another tenant is 404, the same as for a missing object',
+    'tenant key: %s %s with another tenant’s id returns 404, the same as for a missing object',
     async (method, path) => {
       const before = await traceOf(other)
       const refused = await backoffice.call(method, pathOf(path, other), optionsOf(method, path, other))
@@ -119,7 +119,7 @@ describe('tenant key', () => {
     ['/internal/v1/replays', 'id'],
     ['/internal/v1/simulations', 'id'],
     ['/internal/v1/audit', 'id'],
-  ])('tenant key: %s lists only its own rows, page by page', async (path) => {
+  ])('tenant key: %s lists only the rows of the key’s own tenant on all pages', async (path) => {
     let after = ''
     const seen: string[] = []
     do {
@@ -134,7 +134,7 @@ describe('tenant key', () => {
     expect(seen.join()).not.toContain('rival')
   })
 
-  test('tenant key: a cursor of another tenant’s row shows none of its rows', async () => {
+  test('tenant key: a cursor that points to another tenant’s row returns none of that tenant’s rows', async () => {
     for (const [path, cursor] of [
       ['/internal/v1/events', other.eventId],
       ['/internal/v1/replays', other.replayId],
@@ -161,7 +161,7 @@ describe('tenant key', () => {
     ['events', () => 'namespaces=shops', 400],
     ['tenants', () => 'namespaces=shops', 400],
   ])(
-    'tenant key: /internal/v1/%s with a filter by another tenant shows nothing of it',
+    'tenant key: /internal/v1/%s with a filter for another tenant returns none of that tenant’s data',
     async (path, query, status) => {
       const answer = await backoffice.call('GET', `/internal/v1/${path}?${query()}`, { token })
       expect(answer.status).toBe(status)
@@ -172,12 +172,12 @@ describe('tenant key', () => {
   test.each([
     ['another tenant’s event id', () => `id=${other.eventId}`],
     ['another tenant’s provider id', () => `sourceEventId=${other.sourceEventId}`],
-  ])('tenant key: a search of events by %s is empty', async (_what, query) => {
+  ])('tenant key: searching events by %s returns an empty list', async (_what, query) => {
     const answer = await backoffice.call('GET', `/internal/v1/events?${query()}`, { token })
     expect([answer.status, answer.json]).toEqual([200, { items: [] }])
   })
 
-  test('tenant key: reads every object of its own tenant', async () => {
+  test('tenant key: can read every object of its own tenant', async () => {
     for (const [path, holds] of [
       [`tenants/${own.tenantId}`, '"slug":"acme"'],
       [`tenant?keyPrefix=${token.slice(0, 11)}`, own.tenantId],
@@ -205,7 +205,7 @@ describe('tenant key', () => {
     ['GET', '/internal/v1/settings'],
     ['DELETE', '/internal/v1/settings/:name'],
   ])(
-    'tenant key: %s %s of its own tenant is 403, since only the platform may do it',
+    'tenant key: %s %s for its own tenant returns 403, because only platform users may call it',
     async (method, path) => {
       const before = await traceOf(own)
       const answer = await backoffice.call(method, pathOf(path, own), optionsOf(method, path, own))
@@ -228,7 +228,7 @@ describe('dashboard:read key', () => {
     method !== 'GET' && `${method} ${path}` !== reads
 
   test.each(internalRoutes.filter(isWrite).map(({ method, path }) => [method, path] as const))(
-    'dashboard:read key: %s %s is 403 and changes nothing',
+    'dashboard:read key: %s %s returns 403 and changes nothing',
     async (method, path) => {
       const before = await traceOf(readOnly)
       const answer = await call(method, path)
@@ -237,7 +237,7 @@ describe('dashboard:read key', () => {
     },
   )
 
-  test('dashboard:read key: a raw payload is 403 without an audit entry', async () => {
+  test('dashboard:read key: reading a raw payload returns 403 and writes no audit entry', async () => {
     const before = await traceOf(readOnly)
     const path = `/internal/v1/events/${readOnly.eventId}/payload`
     const answer = await backoffice.call('GET', path, { token: readOnlyToken })
@@ -249,17 +249,17 @@ describe('dashboard:read key', () => {
     naming
       .filter((row) => !isWrite(row) && !row.path.endsWith('/payload'))
       .map(({ method, path }) => [method, path] as const),
-  )('dashboard:read key: %s %s is 200', async (method, path) => {
+  )('dashboard:read key: %s %s returns 200', async (method, path) => {
     expect((await call(method, path)).status).toBe(200)
   })
 
-  test('dashboard:read key: lists only the `see` right', async () => {
+  test('dashboard:read key: the permissions list contains only the `see` right', async () => {
     const { json } = await call('GET', '/internal/v1/tenants/:tenantId/permissions')
     expect(Object.entries(json).filter(([, isAllowed]) => isAllowed)).toEqual([['see', true]])
   })
 })
 
-test('tenant key: without scope or with a suspended tenant is refused with the cause', async () => {
+test('tenant key: a key without the dashboard scope or of a suspended tenant gets 403 with the error code', async () => {
   const { call } = backoffice
   const noScope = dashboardTenantYaml('acme').replace('[dashboard, simulations]', '[records]')
   const asleep = dashboardTenantYaml('rival', { spec: ['suspended: true'] })

@@ -1,17 +1,20 @@
 import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 
-/** Reason why a request was refused. Problem texts are safe to show and say what to do next. */
+/** Reason why a request was refused. The problem texts are safe to show and say what to do next. */
 export type Refusal =
-  /** The actor sees the tenant but lacks the right; or the request covers all tenants and the actor does not see all. */
+  /** The actor sees the tenant but lacks the right, or the request covers all tenants and the actor does not see all of them. */
   | { readonly kind: 'forbidden' }
-  /** Missing, or owned by a tenant that the actor may not see. Both look the same. */
+  /** The object is missing, or belongs to a tenant that the actor may not see. The caller cannot distinguish the two cases. */
   | { readonly kind: 'notFound' }
   | { readonly kind: 'invalid'; readonly problem: string }
-  /** The state differs from the one that the request expects. Nothing was changed. */
+  /** The current state differs from the state that the request expects. Nothing was changed. */
   | { readonly kind: 'conflict'; readonly problem: string }
-  /** A bound on concurrent jobs is reached. */
+  /** The maximum number of concurrent jobs is reached. */
   | { readonly kind: 'tooMany'; readonly problem: string }
-  /** The API server, the directory or a store does not answer. A write may have been committed: repeat it unchanged. */
+  /**
+   * The API server, the tenant directory or a store is unavailable. The write may already be committed; repeating the request unchanged is
+   * safe.
+   */
   | { readonly kind: 'unavailable'; readonly retryAfterMs: number }
   /** The key ring cannot decrypt the secrets that the request needs. Nothing was done. */
   | { readonly kind: 'secretsUnreadable'; readonly retryAfterMs: number }
@@ -19,38 +22,38 @@ export type Refusal =
 /** Result of a use case. */
 export type Outcome<Value> = { readonly kind: 'ok'; readonly value: Value } | Refusal
 
-/** Result of an idempotent write: `isNew` is false for a repeat, which wrote nothing. */
+/** Result of an idempotent write. `isNew` is false for a repeated request, which wrote nothing. */
 export interface Done {
   readonly isNew: boolean
 }
 
-/** Wraps the value of a use case that succeeded. */
+/** Returns the outcome of a use case that succeeded. */
 export function ok<Value>(value: Value): { readonly kind: 'ok'; readonly value: Value } {
   return { kind: 'ok', value }
 }
 
-/** Refusal for a missing object and for one that the actor may not see. */
+/** Refusal for an object that is missing or that the actor may not see. */
 export const notFound = { kind: 'notFound' } as const
-/** Refusal for an actor that sees the object and lacks the right. */
+/** Refusal for an actor that sees the object but lacks the right. */
 export const forbidden = { kind: 'forbidden' } as const
 /** Refusal while the key ring cannot decrypt a tenant's secrets. */
 export const secretsUnreadable = { kind: 'secretsUnreadable', retryAfterMs: 30_000 } as const
 
-/** Makes the refusal of an invalid request. */
+/** Returns the refusal of an invalid request. */
 export function invalid(problem: string): Extract<Refusal, { kind: 'invalid' }> {
   return { kind: 'invalid', problem }
 }
 
-/** Makes the refusal of a request that meets another state than it expects. */
+/** Returns the refusal of a request that expects a different state. */
 export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }> {
   return { kind: 'conflict', problem }
 }
 
 const retryAfterMs = 1_000
-/** Refusal while a store does not answer. */
+/** Refusal while a store is unavailable. */
 export const unavailable = { kind: 'unavailable', retryAfterMs } as const
 
-/** Runs a use case and turns an unavailable store into an outcome. @throws bugs */
+/** Runs a use case and returns a refusal if a store is unavailable. @throws on bugs */
 export async function attempt<Value>(
   onTrouble: (cause: unknown) => void,
   work: () => Promise<Outcome<Value>>,
@@ -64,12 +67,12 @@ export async function attempt<Value>(
   }
 }
 
-/** Distinguishes an unavailable store from a bug. */
+/** Returns whether an error means that a store is unavailable, rather than a bug. */
 export function isStoreAway(cause: unknown): boolean {
   return cause instanceof RedisUnavailable || !isMistake(cause)
 }
 
-/** Drops the members that are undefined, for types that take absent members only. */
+/** Removes fields with the value undefined, for types whose optional fields must be absent instead. */
 export function defined<Fields extends object>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {

@@ -21,7 +21,7 @@ function pageOf(
   return { items, next: hasMore ? last.at : undefined }
 }
 
-test('merged pages: hold every matching row once, newest first, for searches of any length', async () => {
+test('mergePages: returns every matching row once, newest first, when searches stop at different positions', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.record({ at: fc.nat(400), tenant: fc.nat(6) }), {
@@ -58,7 +58,7 @@ test('merged pages: hold every matching row once, newest first, for searches of 
   )
 })
 
-test('merged pages: no tenants give an empty page without a query', async () => {
+test('mergePages: without tenants it returns an empty page and runs no query', async () => {
   const page = await mergePages<Row, number>({
     ...{ tenantIds: [], limit: 5, positionOf: ({ at }) => at },
     list: () => Promise.reject(new Error('no query was expected')),

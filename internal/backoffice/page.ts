@@ -4,30 +4,30 @@ import { invalid, type Outcome, ok } from './outcome.ts'
 import type { DeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
 
-/** One page of a list in keyset order. */
+/** One page of a list, for keyset pagination. */
 export interface Page<Item> {
   readonly items: readonly Item[]
   /**
-   * Cursor of the next page, for `after`; undefined at the end. A page shorter than its limit, even an empty one, may have it: the
-   * search stopped at its bound and continues there.
+   * Cursor of the next page; undefined on the last page. A page with fewer items than its limit, or with none, can still have a cursor: the
+   * search then stopped at its row limit, and the next page continues from there.
    */
   readonly next: string | undefined
 }
 
 /** Position and size of a page. */
 export interface PageRequest {
-  /** `next` of the previous page. */
+  /** The `next` cursor of the previous page. */
   readonly after?: string | undefined
   /** 1 to 100, default 50. */
   readonly limit?: number | undefined
 }
 
-/** Place in a list: an id or another unique key. Positions of one list are ordered alike for all tenants. */
+/** Sort key of a row: an id or another unique value. The sort order of a list is the same for all tenants. */
 type Position = string | number
 
 /** A page request after validation. */
 export interface ReadPage<At> {
-  /** Undefined for the first page. */
+  /** Undefined on the first page. */
   readonly after: At | undefined
   readonly limit: number
 }
@@ -36,8 +36,8 @@ const limitMax = 100
 const limitDefault = 50
 
 /**
- * Validates a page request. A cursor is the text of the position where the previous page ended, written by `pageFrom`. It grants no
- * access: every page checks the actor's rights again.
+ * Validates a page request. A cursor is the position at which the previous page ended, as text. A cursor grants no access: every page
+ * checks the actor's rights again.
  */
 export function readPage<At>(
   { after, limit = limitDefault }: PageRequest,
@@ -51,18 +51,18 @@ export function readPage<At>(
     : ok({ after: position, limit })
 }
 
-/** Makes a page with the cursor of the next one. */
+/** Returns a page with the cursor of the next page. */
 export function pageFrom<Item>(items: readonly Item[], next: Position | undefined): Outcome<Page<Item>> {
   return ok({ items, next: next?.toString() })
 }
 
-/** Parses a position that is a positive integer. */
+/** Parses a position that is a positive integer. Returns undefined for any other text. */
 export function parseIntegerPosition(text: string): number | undefined {
   const position = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : undefined
   return Number.isSafeInteger(position) ? position : undefined
 }
 
-/** Rows of one tenant, or of all, after a position, and where the search ended. */
+/** Rows after a position, and the position at which the search stopped. */
 interface Slice<Item, At> {
   readonly items: readonly Item[]
   readonly next: At | undefined
@@ -72,16 +72,16 @@ interface Slice<Item, At> {
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Problem of a list that covers all tenants in one query. Omit to allow it. */
+  /** Error text for a request that covers all tenants. Omit to allow such requests. */
   readonly allProblem?: string
-  /** `tenants` is the number of tenants that share the page; 1 for all tenants in one query. */
+  /** `tenants` is the number of tenants that share the page, or 1 if one query covers all tenants. */
   readonly read: (
     page: ReadPage<At> & { readonly tenantId?: TenantId },
     tenants: number,
   ) => Promise<Slice<Item, At>>
 }
 
-/** Lists one page of all rows that the selection covers and the actor sees. @throws errors of `read` */
+/** Lists one page of the rows that the selection covers and the actor sees. @throws errors of `read` */
 export async function listPage<Item, At extends Position>(
   parts: DeskParts,
   actor: Actor,
@@ -126,7 +126,7 @@ export async function mergePages<Item, At extends Position>({
   for (let start = 0; start < tenantIds.length; start += parallelMax)
     pages.push(...(await Promise.all(tenantIds.slice(start, start + parallelMax).map(list))))
   const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-  // The page ends where the shortest search ended: beyond it rows may be missing.
+  // The page ends where the earliest search stopped, because later rows of that tenant are not known yet.
   const searchedTo = ends.reduce<At | undefined>(
     (latest, end) => (latest === undefined || end > latest ? end : latest),
     undefined,

@@ -10,10 +10,10 @@ import type { LimitsInForce } from '#internal/usage/index.ts'
 import type { Outcome } from './outcome.ts'
 import type { Ranking } from './stats.ts'
 
-/** Dependencies of the backoffice. Their owner closes them. */
+/** Dependencies of the backoffice. The caller closes them. */
 export interface BackofficeParts {
   readonly pool: Pool
-  /** A pool with `eventReadSettings`. */
+  /** A connection pool that uses `eventReadSettings`. */
   readonly readPool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -23,33 +23,33 @@ export interface BackofficeParts {
   readonly outbound: Outbound
   readonly secrets: Pick<SecretOpener, 'open'>
   readonly callers: Pick<Callers, 'byTenant'>
-  /** Retention of tenants whose spec leaves it open; read on each use. */
+  /** Returns the retention of tenants whose spec does not set one. Called on each use. */
   retentionDefaults(): RetentionDays
-  /** Called with ingested events that are new, after their commit. Must not throw. */
+  /** Called with newly ingested events after their transaction has committed. Must not throw. */
   onAppended(events: readonly ReceivedEvent[]): void
-  /** Called with the error of a store that does not answer, for the log. Must not throw. */
+  /** Called with the error of an unavailable store, to log it. Must not throw. */
   onTrouble(cause: unknown): void
-  /** Prefix of `/v1/t/…` in webhook URLs. Omit to show paths only. */
+  /** Base of the webhook URLs, placed before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
 }
 
-/** Dependencies of each use case: those of the backoffice, and the caches that it owns. */
+/** Dependencies of each use case: those of the backoffice and its caches. */
 export interface DeskParts extends BackofficeParts {
   readonly redactorOf: RedactorOf
   readonly rankAll: Ranking
 }
 
-/** A use case: a request of an actor. @throws bugs, and errors of stores, which `attempt` turns into a refusal */
+/** Handles one request of an actor. @throws on bugs, and on store errors, which `attempt` turns into a refusal */
 export type UseCase<Request, Value> = (
   parts: DeskParts,
   actor: Actor,
   request: Request,
 ) => Promise<Outcome<Value>>
 
-/** Returns the redactor of a tenant: the built-in rules and the tenant's own fields. */
+/** Returns the redactor of a tenant, with the built-in rules and the tenant's own field names. */
 export type RedactorOf = (tenant: Pick<DirectoryTenant, 'redactedFields'>) => Redactor
 
-/** Caches one redactor per field list; tenants with the same list share it. */
+/** Caches one redactor per list of field names. Tenants with the same list share a redactor. */
 export function createRedactors(): RedactorOf {
   const made = new WeakMap<readonly string[], Redactor>()
   return ({ redactedFields }) => {
@@ -59,7 +59,7 @@ export function createRedactors(): RedactorOf {
   }
 }
 
-/** Redacts headers that are stored as JSON text. */
+/** Redacts headers that are stored as JSON text, and returns them as an object. */
 export function redactHeaders(redactor: Redactor, headers: string): Record<string, string> {
   return redactor.headers(JSON.parse(headers) as Record<string, string>)
 }

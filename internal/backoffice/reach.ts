@@ -12,12 +12,12 @@ import { forbidden, invalid, notFound, type Outcome, ok, unavailable } from './o
 import type { BackofficeParts } from './parts.ts'
 
 /**
- * Tenants that a list covers: one tenant, or those of named namespaces, or everything that the actor sees. A user without rights on
- * the whole cluster has to name one of the two; a tenant's key sees its own tenant.
+ * Tenants that a list should cover: one tenant, the tenants of some namespaces, or all tenants that the actor sees. A user without rights
+ * on the whole cluster has to name a tenant or namespaces; a tenant's key sees only its own tenant.
  */
 export interface TenantSelection {
   readonly tenantId?: TenantId | undefined
-  /** At most 50. */
+  /** At most 50 namespaces. */
   readonly namespaces?: readonly string[] | undefined
 }
 
@@ -26,20 +26,20 @@ export type ListScope =
   | { readonly kind: 'all' }
   | { readonly kind: 'tenants'; readonly tenantIds: readonly TenantId[] }
 
-/** Maximum tenants of a merged list. */
+/** Maximum number of tenants whose lists can be merged into one. */
 export const listTenantsMax = 50
 
 type ReachParts = Pick<BackofficeParts, 'access' | 'directory' | 'pool'>
 
-/** A tenant by id, or the owner of an object that `named` names; `tenantId` is undefined if the object was not found. */
+/** A tenant id, or the owner of an object with the id `named`. `tenantId` is undefined if that object was not found. */
 export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
 
-/** Stands for a missing tenant in rights checks. No namespace has this name. */
+/** Replaces a missing tenant in rights checks. No real namespace can have the name `-`. */
 const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
 
 /**
- * Returns the tenant if the actor sees it and has the right. A missing and an invisible tenant take the same checks, so that neither
- * timing nor failures distinguish them.
+ * Returns the tenant if the actor sees it and has the right. A missing tenant takes the same checks as an invisible one, so that the caller
+ * cannot distinguish them by timing or by failures.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,
@@ -74,7 +74,7 @@ export async function reachAll(
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 
-/** Checks the right on the owner: one tenant, or all of them where there is none. */
+/** Checks the actor's right on one tenant, or on all tenants if no tenant is given. */
 export function reachOwner(
   parts: Pick<ReachParts, 'access' | 'directory'>,
   actor: Actor,
@@ -90,7 +90,7 @@ function refusalOf(permission: Exclude<Permission, { kind: 'allowed' }>) {
   return permission.kind === 'refused' ? forbidden : permission
 }
 
-/** Returns the event with its tenant if the actor sees the tenant and has the right. */
+/** Returns the event and its tenant if the actor sees the tenant and has the right. */
 export async function reachEvent(
   parts: BackofficeParts,
   actor: Actor,
@@ -108,7 +108,7 @@ export async function reachEvent(
   return event === undefined ? notFound : ok({ event, tenant: reached.value })
 }
 
-/** Restricts a query by id to the tenant of a tenant's key. */
+/** Returns a filter that limits a query to the actor's own tenant if the actor is a tenant's key. */
 export function ownTenant(actor: Actor): { readonly tenantId?: TenantId } {
   return actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
 }
@@ -135,13 +135,13 @@ export async function reachList(
     : ok({ kind: 'tenants', tenantIds })
 }
 
-/** Tenants that an actor sees, of those in the named namespaces. */
+/** The part of the requested namespaces whose tenants an actor sees. */
 export type SeenNamespaces =
   | { readonly kind: 'all' }
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
 
-/** Checks which of the named namespaces, or of all, the actor sees. */
+/** Returns the requested namespaces that the actor sees. If none are requested, the actor must see all tenants or be a tenant's key. */
 export async function reachNamespaces(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,

@@ -70,14 +70,14 @@ test.each([
   ['an event', 'GET', () => `/internal/v1/events/${eventId}`],
   ['refused calls', 'GET', () => `/internal/v1/tenants/${backoffice.tenantId('acme')}/refused-calls`],
   [
-    'what a callback answers that is tried out',
+    'the callback response to a test event',
     'POST',
     () => `/internal/v1/tenants/${backoffice.tenantId('acme')}/callback/test`,
   ],
   ['a tenant', 'GET', () => `/internal/v1/tenants/${backoffice.tenantId('acme')}`],
   ['a list of events', 'GET', () => '/internal/v1/events'],
   ['the audit log', 'GET', () => '/internal/v1/audit'],
-])('redaction: %s shows no secret', async (_what, method, path) => {
+])('redaction: the response for %s contains no secret', async (_what, method, path) => {
   const shown = await backoffice.call(method, path())
   expect(shown.status).toBe(200)
   for (const secret of Object.values(planted)) {
@@ -86,13 +86,13 @@ test.each([
   }
 })
 
-test('redaction: other text is shown', async () => {
+test('redaction: text that is not secret stays visible in an event', async () => {
   const { text } = await backoffice.call('GET', `/internal/v1/events/${eventId}`)
   for (const kept of ['evt_1', '4200', '820982911946', 'paid by', 'application/json'])
     expect(text).toContain(kept)
 })
 
-test('redaction: a raw payload is complete in its response and absent from the log', async () => {
+test('redaction: a raw payload is complete in its response and does not appear in the log', async () => {
   const { text } = await backoffice.call('GET', `/internal/v1/events/${eventId}/payload`)
   expect(text).toContain(`"payload":${payload}`)
   const logs = backoffice.logs()
@@ -100,7 +100,7 @@ test('redaction: a raw payload is complete in its response and absent from the l
   for (const secret of Object.values(planted)) expect(logs).not.toContain(secret)
 })
 
-test('redaction: a payload over the bound is neither shown nor read beyond it', async () => {
+test('redaction: only the first part of a payload over the size limit is read and shown', async () => {
   const long = JSON.stringify({ text: 'a'.repeat(100_000), card: planted.card })
   const [id] = await acceptEvents(backoffice.pool, [
     receivedEvent({

@@ -17,7 +17,7 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Counts the events that a replay would deliver, exactly up to 10 000, and lists the first 20. */
+/** Counts the events that a replay would deliver, exactly up to 10,000, and lists the first 20. */
 const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filter) => {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
@@ -27,11 +27,11 @@ const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filte
 }
 
 interface ReplayStart {
-  /** Without a tenant it covers all of them and needs the right to replay for the whole cluster. */
+  /** A filter without a tenant covers all tenants and requires the right to replay in the whole cluster. */
   readonly filter: ReplayFilter
-  /** 1 to 1 000, default 50. */
+  /** 1 to 1,000 events per second; default 50. */
   readonly ratePerSecond?: number | undefined
-  /** 1 to 200 characters; repeats return the same replay. */
+  /** 1 to 200 characters. Requests with the same key return the same replay. */
   readonly idempotencyKey: string
 }
 
@@ -41,7 +41,7 @@ interface ReplayChanged extends Done {
 
 const rateDefault = 50
 
-/** Starts a replay of many events, a job that forwarders work on. */
+/** Starts a replay of many events. Forwarders run the replay as a job. */
 const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
   const { filter, ratePerSecond = rateDefault, idempotencyKey } = asked
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
@@ -64,7 +64,7 @@ const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) =
   }
 }
 
-/** Hides the number of other tenants' replays from a tenant. */
+/** Returns the refusal text for too many replays. Does not reveal to a tenant how many replays other tenants run. */
 function tooManyText(
   { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
   isByTenant: boolean,
@@ -75,7 +75,7 @@ function tooManyText(
     : `${max} replays are running: wait until one of them ends`
 }
 
-/** Reads a replay, for an action that needs another right than to see it. */
+/** Reads a replay for an actor that must have the right `action` on it. */
 async function read(
   parts: DeskParts,
   actor: Actor,
@@ -107,7 +107,7 @@ const list: UseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, ac
   })
 }
 
-/** Ends a replay after the current step. `isNew` is false if it had ended before. */
+/** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
 async function cancel(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
   const reached = await read(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached

@@ -105,7 +105,7 @@ describe('user who may see a tenant', () => {
 
   const cases = needs.map(([right, method, path, body]) => ({ right, method, path, body }))
 
-  test.each(cases)('rights: $method needs $right on the tenant', async ({ right, method, path, body }) => {
+  test.each(cases)('rights: $method requires $right on the tenant', async ({ right, method, path, body }) => {
     const [verb, resource = ''] = right.split(' ')
     const isIt = (asked: AskedRight) =>
       asked.verb === verb &&
@@ -126,7 +126,7 @@ describe('user who may see a tenant', () => {
     expect(others.status).toBe(403)
   })
 
-  test('rights: permissions list what the user may do', async () => {
+  test('rights: the permissions of a user list the allowed actions', async () => {
     backoffice.allow((asked) => sees(asked) || asked.subresource === 'replays')
     const { json } = await call('GET', `tenants/${shop.tenantId}/permissions`)
     expect(json).toEqual({
@@ -135,7 +135,7 @@ describe('user who may see a tenant', () => {
     })
   })
 
-  test('rights: a user who sees one tenant does not find others', async () => {
+  test('rights: a user who sees one tenant cannot find other tenants', async () => {
     backoffice.allow((asked) => sees(asked) && asked.name === 'acme' && asked.namespace === 'shops')
     expect((await call('GET', `events/${shop.eventId}`)).status).toBe(200)
     expect((await call('GET', `events?tenant=${shop.tenantId}`)).status).toBe(200)
@@ -149,7 +149,7 @@ describe('user who may see a namespace', () => {
   const seesShops = (asked: AskedRight) => sees(asked) && asked.namespace === 'shops'
 
   test.each(['tenants', 'events', 'replays', 'simulations', 'audit'])(
-    'namespaces: the list of %s has rows of the named namespace only',
+    'namespaces filter: the list of %s returns only rows of the named namespace',
     async (path) => {
       backoffice.allow(seesShops)
       expect((await call('GET', path)).status).toBe(403)
@@ -174,12 +174,12 @@ describe('user who may see a namespace', () => {
     },
   )
 
-  test('namespaces: more than 50 are 400', async () => {
+  test('namespaces filter: more than 50 namespaces return 400', async () => {
     const named = Array.from({ length: 51 }, (_none, nth) => `n-${nth}`).join(',')
     expect((await call('GET', `events?namespaces=${named}`)).status).toBe(400)
   })
 
-  test('namespaces: naming some gives no access to objects of all tenants', async () => {
+  test('namespaces filter: naming namespaces gives a user no access to objects that belong to all tenants', async () => {
     backoffice.allow(seesShops)
     for (const [method, path, body] of [
       ['GET', 'settings', undefined],
@@ -191,7 +191,7 @@ describe('user who may see a namespace', () => {
   })
 })
 
-test('rights: an action on all tenants needs the right to see them', async () => {
+test('rights: an action on all tenants requires the right to see all tenants', async () => {
   backoffice.allow((asked) => !sees(asked))
   expect((await call('POST', `events/${shop.failedId}/replays`, { body: {} })).status).toBe(404)
   const started = await call('POST', 'replays', {
@@ -234,7 +234,7 @@ describe('invisible and missing objects', () => {
   beforeEach(() => backoffice.allow(() => (asked += 1) < 0))
 
   test.each(pairs.slice(1))(
-    '%s: invisible and missing objects take the same number of rights checks',
+    'rights: a request for %s takes the same number of rights checks if it is missing and if it is invisible',
     async (_what, path, nobodys) => {
       await isRefused()
       expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([1, 1])
@@ -243,7 +243,7 @@ describe('invisible and missing objects', () => {
   )
 
   test.each(pairs)(
-    '%s: invisible and missing objects fail alike while the API server is down',
+    'rights: a request for %s returns 503 while the API server is unavailable, whether it is missing or invisible',
     async (_what, path, nobodys) => {
       token = someUser()
       expect((await call('GET', 'events')).status).toBe(403)
@@ -257,7 +257,7 @@ describe('invisible and missing objects', () => {
     },
   )
 
-  test('a replay of all tenants is invisible to a user who does not see all', async () => {
+  test('rights: a replay of all tenants is invisible to a user who does not see all tenants', async () => {
     const started = await backoffice.call('POST', '/internal/v1/replays', {
       headers: { 'Idempotency-Key': someUser() },
       body: { from: '2026-11-01T00:00:00Z' },
@@ -269,7 +269,7 @@ describe('invisible and missing objects', () => {
   })
 })
 
-test('API server down: every call of a user is 503', async () => {
+test('rights: every call of a user returns 503 while the API server is unavailable', async () => {
   backoffice.breakApiServer(true)
   try {
     for (const path of [
@@ -286,7 +286,7 @@ test('API server down: every call of a user is 503', async () => {
   }
 })
 
-test('log: names the caller and contains no token', async () => {
+test('log: request lines name the caller and contain no token', async () => {
   backoffice.allow(sees)
   await call('GET', `tenants/${shop.tenantId}`)
   const logs = backoffice.logs()

@@ -13,7 +13,7 @@ import { conflict, type Done, defined, invalid, type Outcome, ok } from './outco
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
-/** Lists the runtime settings of the installation (null) or of a tenant. */
+/** Lists the runtime settings of a tenant, or of the installation if `tenantId` is null. */
 const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
   return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
@@ -21,9 +21,9 @@ const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, a
 
 interface SettingClear {
   readonly name: string
-  /** Null for the installation. */
+  /** Null selects the installation. */
   readonly tenantId: TenantId | null
-  /** Version that the caller saw, 0 if the setting was not set. Another version in the store is a conflict. */
+  /** The version that the caller saw, or 0 if the setting was not set. The write is refused as a conflict if the stored version differs. */
   readonly expectedVersion?: number | undefined
 }
 
@@ -37,7 +37,7 @@ interface SettingChanged extends Done {
   readonly version: number
 }
 
-/** Writes a setting; clears it if the value is undefined. A value that is already stored is not written again. */
+/** Writes a setting, or clears it if the value is undefined. Does nothing if the same value is already stored. */
 const write: UseCase<SettingWrite, SettingChanged> = async (
   parts,
   actor,
@@ -52,7 +52,7 @@ const write: UseCase<SettingWrite, SettingChanged> = async (
   const written = await (value === undefined ? clearSetting(parts, change) : writeSetting(parts, change))
   switch (written.kind) {
     case 'written':
-      // If the notification is lost, processes find the change by polling.
+      // If the notification is lost, other processes still find the change by polling.
       await tellSettings(parts.redis).catch(() => undefined)
       return ok({ name: written.name, version: written.version, isNew: true })
     case 'conflict':

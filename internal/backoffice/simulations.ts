@@ -39,7 +39,7 @@ const list: UseCase<SimulationListRequest, Page<Simulation>> = (parts, actor, re
   })
 }
 
-/** Reads a simulation, for an action that needs another right than to see it. */
+/** Reads a simulation for an actor that must have the right `action` on it. */
 async function read(
   parts: DeskParts,
   actor: Actor,
@@ -55,7 +55,7 @@ async function read(
 interface SimulationStart {
   readonly tenantId: TenantId
   readonly chargeback: Omit<SimulateChargebackRequest, 'dryRun'>
-  /** 1 to 255 ASCII characters; repeats return the same simulation. */
+  /** 1 to 255 ASCII characters. Requests with the same key return the same simulation. */
   readonly idempotencyKey: string
 }
 
@@ -96,7 +96,9 @@ const start: UseCase<SimulationStart, SimulationChanged> = async (parts, actor, 
   }
 }
 
-/** Makes the next event due now. The request names that event, so that a repeat does not advance the one after it. */
+/**
+ * Makes the next event due immediately. The request names that event, so that a repeated request does not also advance the following event.
+ */
 async function advance(
   parts: DeskParts,
   actor: Actor,

@@ -30,7 +30,7 @@ const count = () =>
     [{ tenant_id: someTenantId(), at: new Date(startMs - 5 * minuteMs) }, { accepted: 1 }],
   )
 
-test('ranking of all tenants: read once in 15 s per length of time', async () => {
+test('tenant ranking: a ranking of all tenants is queried once per 15 s for each length of the time range', async () => {
   let nowMs = startMs
   const rank = createRanking({ readPool: pool, clock: { now: () => nowMs } })
   const ranked = async (spanMs = 60 * minuteMs) =>

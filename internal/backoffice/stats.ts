@@ -11,7 +11,7 @@ import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 
-/** Stats to read: of which tenants and of which time, at most 35 days. Times in milliseconds since the epoch. */
+/** Selects the tenants and the time range of statistics. The range is at most 35 days. Times are in milliseconds since the epoch. */
 interface StatsRequest extends TenantSelection {
   readonly fromMs: number
   readonly toMs: number
@@ -19,7 +19,10 @@ interface StatsRequest extends TenantSelection {
 
 const spanMsMax = 35 * 86_400_000
 
-/** Reads at most 200 points over time, seconds behind. Queue depth is included only for actors that see all tenants. */
+/**
+ * Reads statistics as at most 200 points over time. The data is some seconds old. Includes the queue depth only for actors that see all
+ * tenants.
+ */
 async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Stats>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -29,7 +32,10 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
   return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
-/** Lists the ten tenants that accepted the most events, of more than 24 h in the last 24; for all tenants at most 15 s old. */
+/**
+ * Lists the ten tenants that accepted the most events. Uses at most the last 24 hours of the range. A ranking of all tenants is at most 15
+ * s old.
+ */
 const rank: UseCase<StatsRequest, readonly TenantStats[]> = async (parts, actor, request) => {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -50,17 +56,17 @@ async function reachStats(
   return ok(scope.value.kind === 'all' ? 'all' : scope.value.tenantIds)
 }
 
-/** Use cases of stats. */
+/** Use cases of statistics. */
 export const statsCases = { read, rank }
 
-/** Ranks all tenants. @throws errors of Postgres */
+/** Ranks all tenants by accepted events. @throws errors of Postgres */
 export type Ranking = (request: Pick<StatsRequest, 'fromMs' | 'toMs'>) => Promise<readonly TenantStats[]>
 
 const ranking = { orderBy: 'accepted', limit: 10 } as const
 const rememberedMs = 15_000
 const rankingsMax = 20
 
-/** Caches the ranking of all tenants for 15 s per length of time, since every open overview page requests it. */
+/** Caches the ranking of all tenants for 15 s for each length of the time range, because every open overview page requests it. */
 export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPool' | 'clock'>): Ranking {
   const cache = new Map<number, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
   return ({ fromMs, toMs }) => {
@@ -75,7 +81,7 @@ export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPo
     cache.set(key, asked)
     const oldest = cache.keys().next()
     if (cache.size > rankingsMax && !oldest.done) cache.delete(oldest.value)
-    // A failure is not cached.
+    // Removes a failed query from the cache.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants
   }

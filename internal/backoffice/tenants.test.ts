@@ -19,7 +19,7 @@ const slugsOf = (page: Record<string, unknown>) =>
   (page['items'] as { slug: string }[]).map(({ slug }) => slug)
 
 describe('tenants', () => {
-  test('tenant list: ordered by namespace and name, page by page', async () => {
+  test('tenant list: is sorted by namespace and name across pages', async () => {
     const first = await get('tenants?limit=2')
     expect(slugsOf(first)).toEqual(['bolt', 'acme'])
     expect(slugsOf(await get(`tenants?limit=2&after=${String(first['next'])}`))).toEqual(['acorn'])
@@ -32,7 +32,7 @@ describe('tenants', () => {
     ['söhne', ['acme']],
     ['nobody', []],
     ['%', []],
-  ])('tenant list: search for %p', async (search, slugs) => {
+  ])('tenant list: a search for %p returns the matching tenants', async (search, slugs) => {
     const page = await get(`tenants?search=${encodeURIComponent(search)}`)
     expect([slugsOf(page), page['next']]).toEqual([slugs, undefined])
   })
@@ -45,49 +45,52 @@ describe('tenants', () => {
     ['audit', () => 'audit'],
     ['refused calls', () => `tenants/${backoffice.tenantId('acme')}/refused-calls`],
     ['executions', () => `tenants/${backoffice.tenantId('acme')}/executions`],
-  ])('list of %s: a malformed cursor, is 400 in the shape of the contract', async (_name, path) => {
-    for (const after of ['', 'x', 'YQ', 'no slash', 'evt_1', '-1', 'a'.repeat(513)]) {
-      const query = `after=${encodeURIComponent(after)}`
-      const { status, json } = await backoffice.call('GET', `/internal/v1/${path()}?${query}`)
-      expect([after, status, json]).toEqual([
-        ...[after, 400],
-        {
-          ...{ statusCode: 400, error: 'Bad Request', code: 'invalid_request' },
-          ...{ message: expect.stringMatching(/./), requestId: expect.stringMatching(/./) },
-        },
-      ])
-    }
-  })
+  ])(
+    'list of %s: a malformed cursor returns 400 with the error fields of the contract',
+    async (_name, path) => {
+      for (const after of ['', 'x', 'YQ', 'no slash', 'evt_1', '-1', 'a'.repeat(513)]) {
+        const query = `after=${encodeURIComponent(after)}`
+        const { status, json } = await backoffice.call('GET', `/internal/v1/${path()}?${query}`)
+        expect([after, status, json]).toEqual([
+          ...[after, 400],
+          {
+            ...{ statusCode: 400, error: 'Bad Request', code: 'invalid_request' },
+            ...{ message: expect.stringMatching(/./), requestId: expect.stringMatching(/./) },
+          },
+        ])
+      }
+    },
+  )
 
   test.each([
     ['id', () => backoffice.tenantId('acme')],
     ['slug', () => 'acme'],
     ['keyPrefix', () => dashboardKey('acme').slice(0, 11)],
-  ])('tenant lookup: by %s', async (name, value) => {
+  ])('tenant lookup: finds the tenant by %s', async (name, value) => {
     expect(await get(`tenant?${name}=${value()}`)).toMatchObject({
       ...{ slug: 'acme', namespace: 'shops', displayName: 'Größe & Söhne', isReady: true, reason: null },
     })
   })
 
   test.each([
-    ['nothing', ''],
-    ['two things', 'slug=acme&id=x'],
-    ['half a name', 'namespace=shops'],
-    ['a whole key', `keyPrefix=${dashboardKey('acme')}`],
-    ['what keys do not begin with', 'keyPrefix=sk_12345678'],
-  ])('tenant lookup: %s is 400', async (_what, query) => {
+    ['no parameter', ''],
+    ['two references', 'slug=acme&id=x'],
+    ['a namespace without a name', 'namespace=shops'],
+    ['a whole API key', `keyPrefix=${dashboardKey('acme')}`],
+    ['a prefix that no key has', 'keyPrefix=sk_12345678'],
+  ])('tenant lookup: a query with %s returns 400', async (_what, query) => {
     const answer = await backoffice.call('GET', `/internal/v1/tenant?${query}`)
     expect(answer.status).toBe(400)
     expect(answer.text).not.toContain(dashboardKey('acme'))
   })
 
-  test('tenant list: names the reason of a tenant that is not ready', async () => {
+  test('tenant list: shows the reason why a tenant is not ready', async () => {
     expect(await get('tenant?slug=bolt')).toMatchObject({
       ...{ isSuspended: true, isReady: false, reason: 'Suspended' },
     })
   })
 
-  test('tenant: has URLs, keys and secrets without their values', async () => {
+  test('tenant: the response contains URLs, keys and secret names, but no secret values', async () => {
     const id = backoffice.tenantId('acme')
     const shown = await get(`tenants/${id}`)
     expect(shown).toMatchObject({
@@ -110,7 +113,7 @@ describe('tenants', () => {
     for (const secret of [dashboardKey('acme'), 'whsec_']) expect(text).not.toContain(secret)
   })
 
-  test('tenant: has the suspension of its callback and the open circuit breaker', async () => {
+  test('tenant: the response contains the callback suspension and the open circuit breaker', async () => {
     const id = backoffice.tenantId('acorn')
     await backoffice.pool.query(
       `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
@@ -144,13 +147,13 @@ describe('tenants with the same key prefix', () => {
   }
   const find = (token: string) => backoffice.call('GET', `/internal/v1/tenant?keyPrefix=${prefix}`, { token })
 
-  test('same key prefix: the actor’s rights decide which tenant is found', async () => {
+  test('key prefix lookup: of tenants with the same prefix, returns the tenant that the actor may see', async () => {
     await addKeys(21)
     expect(await find(dashboardKey('acme'))).toMatchObject({ status: 200, json: { slug: 'acme' } })
     expect((await find(dashboardKey('acorn'))).status).toBe(404)
   })
 
-  test('same key prefix: more than 20 tenants are a conflict', async () => {
+  test('key prefix lookup: more than 20 tenants with the same prefix cause a conflict', async () => {
     const token = someUser()
     backoffice.allow(({ name, namespace }) => namespace === 'shops' && name === 'acme')
     await addKeys(19)
@@ -160,7 +163,7 @@ describe('tenants with the same key prefix', () => {
   })
 })
 
-test('refused calls: filtered by cause and by neutral or vendor name of the provider', async () => {
+test('refused calls: can be filtered by cause and by the neutral or vendor name of the provider', async () => {
   const { id } = await refuseCall(backoffice, 'acme')
   const list = `tenants/${backoffice.tenantId('acme')}/refused-calls`
   const idsOf = async (filter: string) =>

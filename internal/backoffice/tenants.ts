@@ -17,22 +17,22 @@ import { type Page, type PageRequest, pageFrom, readPage } from './page.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
-/** A tenant in a list: by its condition `Ready`, `reason` is null while it is ready. */
+/** A tenant in a list. `reason` is the reason of its condition `Ready`, or null while the tenant is ready. */
 export interface TenantSummary extends Omit<TenantHead, 'ready'> {
   readonly isReady: boolean
   readonly reason: string | null
 }
 
 interface TenantListRequest extends PageRequest, Pick<TenantSelection, 'namespaces'> {
-  /** Part of a slug, a name or a display name, in any case; at most 100 characters. */
+  /** Case-insensitive part of a slug, a name or a display name; at most 100 characters. */
   readonly search?: string | undefined
 }
 
 const searchCharsMax = 100
-/** Maximum tenants that one page of a search examines. */
+/** Maximum number of tenants that a search examines for one page. */
 const examinedMax = 5_000
 
-/** Lists tenants by namespace and name. */
+/** Lists tenants, sorted by namespace and name. */
 const list: UseCase<TenantListRequest, Page<TenantSummary>> = async (parts, actor, request) => {
   const page = readPage(request, parsePosition)
   if (page.kind !== 'ok') return page
@@ -67,18 +67,18 @@ function summaryOf({ ready, ...head }: TenantHead): TenantSummary {
   return { ...head, isReady, reason: isReady ? null : (ready?.reason ?? 'Unknown') }
 }
 
-/** Identifies a tenant. */
+/** A reference that identifies one tenant. */
 export type TenantRef =
   | { readonly by: 'id' | 'slug'; readonly text: string }
-  /** The first 11 characters of an API key, including `lk_`. The whole key must not be sent. */
+  /** The first 11 characters of an API key, including `lk_`. Callers must not send the whole key. */
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
-/** Maximum tenants whose keys share a prefix; each one needs a rights check. */
+/** Maximum number of tenants that are checked for a shared key prefix. Each tenant costs one rights check. */
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
-/** Finds the one tenant that a reference names. */
+/** Finds the tenant that a reference identifies. */
 async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Outcome<TenantSummary>> {
   if (ref.by === 'keyPrefix' && !keyPrefixForm.test(ref.text))
     return invalid('Name an API key by its first 11 characters, including lk_')
@@ -91,7 +91,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
     else if (tenant.kind !== 'notFound') return tenant
   }
   const [id, another] = reached
-  // Beyond the examined tenants there may be one that the actor sees.
+  // The tenants that were not examined may include one that the actor sees.
   const isCut = candidates.length > sameKeyMax
   if (id === undefined && !isCut) return notFound
   if (id === undefined || isCut || another !== undefined)
@@ -100,7 +100,10 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   return head === undefined ? notFound : ok(summaryOf(head))
 }
 
-/** Never empty: a missing tenant takes as many rights checks as an invisible one, see `reachTenant`. */
+/**
+ * Returns the tenants that a reference can mean. Never returns an empty list, so that a missing tenant takes as many rights checks as an
+ * invisible one (see `reachTenant`).
+ */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
   actor: Actor,
@@ -114,7 +117,7 @@ async function candidatesFor(
     case 'name':
       return [(await findLiveTenant(pool, ref))?.id]
     case 'keyPrefix': {
-      // A tenant's key is matched before the cut; a user's rights take one check per tenant.
+      // Filters by the actor's own tenant in the query, because `rowsMax` would otherwise drop rows before the rights check.
       const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : undefined
       const ids = await listTenantsOfKey(pool, { prefix: ref.text, tenantId, rowsMax: sameKeyMax + 1 })
       return ids.length === 0 ? [undefined] : ids
@@ -122,16 +125,16 @@ async function candidatesFor(
   }
 }
 
-/** A tenant with its spec, conditions, keys and secrets. The callback URL of the spec has its credentials removed. */
+/** A tenant with its spec, conditions, keys and secrets. Credentials are removed from the callback URL. */
 export interface TenantDetail
   extends TenantSummary,
     Omit<TenantSheet, 'ready'>,
     Awaited<ReturnType<typeof readCallbackHalt>> {
-  /** Webhook URLs per provider; only paths while no public URL is configured. */
+  /** Webhook URLs by provider. Only paths if no public URL is configured. */
   readonly urls: readonly WebhookUrl[]
 }
 
-/** Reads everything about a tenant. */
+/** Reads a tenant with its conditions, keys and secrets. */
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached
@@ -143,7 +146,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   return ok({ ...summaryOf(head), conditions, spec: { ...spec, callback }, urls, keys, secrets, ...halt })
 }
 
-/** Returns the actor's rights on a tenant, or on all of them, so that pages offer only what is allowed. */
+/** Returns the actor's rights on a tenant, or on all tenants. Pages use them to offer only allowed actions. */
 const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> = async (
   parts,
   actor,
@@ -155,7 +158,7 @@ const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> 
     actions.map(async (action) => [action, await parts.access.may(actor, action, reached.value)] as const),
   )
   for (const [, permission] of asked) if (permission.kind === 'unavailable') return permission
-  // Every other right needs the right to see.
+  // Without the right to see, the actor has no other right.
   const isSeen = asked.some(([action, { kind }]) => action === 'see' && kind === 'allowed')
   const allowed = asked.map(([action, { kind }]) => [action, isSeen && kind === 'allowed'] as const)
   return ok(Object.fromEntries(allowed) as Record<Action, boolean>)

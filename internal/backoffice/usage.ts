@@ -15,7 +15,7 @@ import { conflict, type Done, invalid, type Outcome, ok } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Hours to read: at most 62 days, of longer spans the last ones. Default: the last 24 hours. */
+/** Time range of a usage report. Of a range longer than 62 days, only the last 62 days are returned. Default: the last 24 hours. */
 interface UsageRequest {
   readonly tenantId: TenantId
   readonly fromMs?: number | undefined
@@ -24,7 +24,7 @@ interface UsageRequest {
 
 const dayMs = 86_400_000
 
-/** Reads usage by the hour, and current usage against each limit with its override. */
+/** Reads the usage by hour, and the current usage against each limit with its override. */
 async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Promise<Outcome<UsageReport>> {
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
@@ -33,7 +33,7 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
 }
 
-/** Adds usage that another service counted, once per emission id. */
+/** Adds usage that another service counted. Each emission id is counted only once. */
 async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Promise<Outcome<Done>> {
   const { tenantId, id, kind, count, at } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
@@ -60,15 +60,15 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
 interface LimitOverrideRequest {
   readonly tenantId: TenantId
   readonly limit: LimitName
-  /** Null lifts the limit. */
+  /** Null removes the limit. */
   readonly hard: number | null
-  /** In the future, at most 366 days. */
+  /** Must be in the future, at most 366 days from now. */
   readonly untilMs: number
   /** 1 to 500 printable characters. */
   readonly reason: string
 }
 
-/** Overrides a hard limit until a time. `isNew` is false if the same override is already set. */
+/** Overrides a hard limit until a given time. `isNew` is false if the same override is already set. */
 const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, request) => {
   const reached = await reachTenant(parts, actor, request.tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
@@ -89,7 +89,7 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   return ok({ isNew: true })
 }
 
-/** Ends an override before its time. `isNew` is false if there was none. */
+/** Ends an override before its time. `isNew` is false if no override was set. */
 const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Done> = async (
   parts,
   actor,
@@ -102,7 +102,7 @@ const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, D
   return ok({ isNew: existed })
 }
 
-/** Reloads limits here at once and notifies other processes, which would otherwise find the change by polling. */
+/** Reloads the limits in this process immediately and notifies the other processes, which would otherwise find the change by polling. */
 async function notifyLimits({ redis, limits }: DeskParts): Promise<void> {
   await Promise.all([tellLimits(redis), limits.look()].map((sent) => sent.catch(() => undefined)))
 }

@@ -107,13 +107,13 @@ const writes: Readonly<Record<string, Repeated>> = {
     effect: () => value(`SELECT json_agg(json_build_array(hard, reason, set_by)) FROM limit_overrides`),
     expected: [[9, 'a sale', 'dev:admin']],
   },
-  'the end of an override': {
+  'ending an override': {
     ...{ method: 'DELETE', path: () => mine('limits/eventsPerMonth/override'), options: () => ({}) },
     action: 'usage.override_cleared',
     effect: () => value('SELECT count(*) FROM limit_overrides'),
     expected: 0,
   },
-  'a setting': {
+  'setting a value': {
     ...{ method: 'PUT', path: () => mine('settings/forwarding.paused') },
     action: 'settings.set',
     options: () => ({ body: { value: true, expectedVersion: 0 } }),
@@ -160,7 +160,7 @@ const writes: Readonly<Record<string, Repeated>> = {
 
 describe('idempotency', () => {
   test.each(Object.entries(writes))(
-    'idempotency: %s is done once, with one audit entry',
+    'idempotency: %s takes effect once, with one audit entry, when the request is repeated',
     async (_name, write) => {
       await write.prepare?.()
       const { method, action } = write
@@ -180,7 +180,7 @@ describe('idempotency', () => {
     },
   )
 
-  test('idempotency: cancelling a replay twice ends it once', async () => {
+  test('idempotency: cancelling a replay twice has the effect of one cancellation', async () => {
     const start = {
       body: { tenantId: backoffice.tenantId('acme'), from: '2026-11-01T00:00:00Z' },
       headers: { 'Idempotency-Key': 'to-cancel' },
@@ -193,7 +193,7 @@ describe('idempotency', () => {
     expect(await auditOf('replays.cancelled')).toHaveLength(1)
   })
 
-  test('idempotency: advancing a simulation affects only the named event', async () => {
+  test('idempotency: advancing a simulation affects only the event that the request names', async () => {
     const options = {
       body: { amount: 1, currency: 'EUR', stepSeconds: 600 },
       headers: { 'Idempotency-Key': 'step' },
@@ -218,7 +218,7 @@ describe('idempotency', () => {
     expect((await advance('nobodys')).status).toBe(400)
   })
 
-  test('idempotency: a different request with a used key is 409 and changes nothing', async () => {
+  test('idempotency: reusing a key for a different request returns 409 and changes nothing', async () => {
     const at = lately()
     await done('PUT', mine('usage/e-9'), { body: { kind: 'a.b', count: 1, at } })
     expect(
@@ -240,14 +240,14 @@ describe('idempotency', () => {
   test.each([
     ['POST', () => '/internal/v1/replays', { from: '2026-11-01T00:00:00Z' }],
     ['POST', () => mine('simulations'), { amount: 1, currency: 'EUR' }],
-  ])('idempotency: %s %p without Idempotency-Key is 400', async (method, path, body) => {
+  ])('idempotency: %s %p without Idempotency-Key returns 400', async (method, path, body) => {
     const answer = await backoffice.call(method, path(), { body })
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringContaining('Idempotency-Key')])
   })
 })
 
 describe('raw payload', () => {
-  test('raw payload: every read leaves an audit entry', async () => {
+  test('raw payload: every read writes an audit entry', async () => {
     const [id] = await acceptEvents(backoffice.pool, [
       receivedEvent({ tenantId: backoffice.tenantId('acme') }),
     ])
@@ -262,7 +262,7 @@ describe('raw payload', () => {
 })
 
 describe('test event', () => {
-  test('test event: the callback gets a signed event, and the response is returned', async () => {
+  test('test event: the callback receives a signed event, and its response is returned', async () => {
     receiver.answer(() => new Response('fine', { status: 202 }))
     const headers = { 'Idempotency-Key': 'try' }
     const answers = [
@@ -281,13 +281,13 @@ describe('test event', () => {
     expect(await auditOf('callbacks.tested')).toHaveLength(2)
   })
 
-  test('test event: a 410 does not suspend the callback', async () => {
+  test('test event: a 410 response does not suspend the callback', async () => {
     receiver.answer(() => new Response(null, { status: 410 }))
     await done('POST', mine('callback/test'))
     expect(await value('SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL')).toBe(0)
   })
 
-  test('test event: an unreachable callback is returned as a failure', async () => {
+  test('test event: an unreachable callback is reported as a failure', async () => {
     const { url } = receiver
     await receiver.stop()
     const { result } = (await done('POST', mine('callback/test'))).json as { result: Record<string, unknown> }
@@ -299,7 +299,7 @@ describe('test event', () => {
 test.each([
   [256, 200],
   [257, 400],
-])('event ingestion: JSON of %d levels is answered %d', async (levels, status) => {
+])('event ingestion: a JSON payload with %d nested levels returns status %d', async (levels, status) => {
   const deep = `${'['.repeat(levels - 2)}${']'.repeat(levels - 2)}`
   const body = `{"tenantId":"${backoffice.tenantId('acme')}","provider":"card","sourceEventId":"deep-${levels}","type":"payment.succeeded","payload":{"deep":${deep}}}`
   const answer = await backoffice.call('POST', '/internal/v1/events', { body })
@@ -307,7 +307,7 @@ test.each([
   if (status === 400) expect(answer.json['message']).toContain('must not be nested deeper than 256 levels')
 })
 
-test('override of a limit: an end in the past or malformed is 400', async () => {
+test('limit override: an end time that is malformed or in the past returns 400', async () => {
   const path = mine('limits/locksPerMinute/override')
   for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow'])
     expect((await backoffice.call('PUT', path, { body: { hard: 1, until, reason: 'x' } })).status).toBe(400)

@@ -11,7 +11,7 @@ import {
   type RoomRoute,
 } from '#internal/http/index.ts'
 
-/** The parts of an OpenAPI 3.1 operation in use: https://spec.openapis.org/oas/v3.1.1.html (read 2026-11). */
+/** The fields of an OpenAPI 3.1 operation that Latchkey uses: https://spec.openapis.org/oas/v3.1.1.html (read 2026-11). */
 export interface Operation {
   readonly operationId: string
   readonly summary: string
@@ -23,12 +23,12 @@ export interface Operation {
   readonly responses: Readonly<Record<string, ResponseObject>>
 }
 
-/** Reference to a parameter among the document's components. */
+/** Reference to a parameter in the components of the document. */
 export interface ParameterRef {
   readonly $ref: `#/components/parameters/${string}`
 }
 
-/** A status of an operation. */
+/** Response of an operation for one status code. */
 export interface ResponseObject {
   readonly description: string
   readonly headers?: Readonly<Record<string, { readonly $ref: string }>>
@@ -40,32 +40,32 @@ export interface ResponseObject {
 /** Operations by path and method. */
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
-/** A call that Latchkey makes: only status and headers of the response are read. */
+/** An operation that Latchkey calls on the callback. Latchkey reads only the status and the headers of its response. */
 export interface OutboundOperation extends Omit<Operation, 'responses'> {
   readonly responses: Readonly<Record<string, Omit<ResponseObject, 'content'>>>
 }
 
-/** A route as far as the document needs it. */
+/** The properties of a route that appear in the document. */
 export type DocumentedRoute = Pick<RoomRoute<never, unknown>, 'method' | 'path' | 'operation'>
 
-/** Assembles the operations of routes, and collects the components that they refer to. */
+/** Builds the operations of routes and collects the components that they reference. */
 export class DocumentBuilder {
   readonly #schemas: Record<string, JsonSchema> = {}
   readonly #parameters: Record<string, Parameter> = {}
   readonly #codes = new Set<ErrorCode>()
   readonly #headers: ReadonlySet<string>
 
-  /** @param headers names of the document's header components; others are left out of error answers */
+  /** @param headers names of the header components; error responses omit all other headers */
   constructor(headers: readonly string[]) {
     this.#headers = new Set(headers)
   }
 
-  /** Schemas that have been referred to, with `Error`. */
+  /** Schemas that were referenced, including `Error`. */
   get schemas(): Readonly<Record<string, JsonSchema>> {
     return { Error: errorSchemaOf([...this.#codes]), ...this.#schemas }
   }
 
-  /** Shared parameters that have been referred to. */
+  /** Shared parameters that were referenced. */
   get parameters(): Readonly<Record<string, Parameter>> {
     return this.#parameters
   }
@@ -101,7 +101,7 @@ export class DocumentBuilder {
     }
   }
 
-  /** Returns error answers by status, each with an example for every code. */
+  /** Returns the error responses by status, with an example for every error code. */
   errorAnswers(
     codes: readonly ErrorCode[],
     texts: Readonly<Record<number, string>> = {},
@@ -119,7 +119,7 @@ export class DocumentBuilder {
     )
   }
 
-  /** @param envelope error answer of the same status, which becomes an alternative */
+  /** @param envelope error response with the same status, which is added as an alternative schema */
   #answer({ description, schema, examples = {}, headers }: AnswerDoc, envelope?: ResponseObject) {
     const own = this.schema(schema)
     if (!envelope) return responseOf(description, own, examples, headers)
@@ -140,8 +140,8 @@ export class DocumentBuilder {
   }
 
   /**
-   * Returns a schema as plain JSON Schema: a named one becomes a component and a reference to it, and a regular expression with flags
-   * a string's pattern that engines without Unicode properties understand.
+   * Converts a schema to plain JSON Schema. A named schema becomes a component and is referenced. A regular expression with flags becomes a
+   * string pattern that engines without Unicode property support understand.
    */
   schema(schema: JsonSchema): JsonSchema {
     return this.#convert(schema) as JsonSchema
@@ -176,7 +176,7 @@ function responseOf(
   }
 }
 
-/** Returns references to headers among the document's components. */
+/** Returns references to header components of the document. */
 export function headerRefs(names: readonly string[]): NonNullable<ResponseObject['headers']> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
@@ -214,8 +214,8 @@ function textSchema(schema: Readonly<Record<string, unknown>>): JsonSchema {
 }
 
 /**
- * Spells out control characters, and drops lone surrogates, which UTF-8 cannot carry: the server refuses one that is written as an
- * escape, which no portable pattern can express.
+ * Replaces Unicode property classes by explicit character ranges. Drops lone surrogates, which UTF-8 cannot encode: the server refuses an
+ * escaped one, and no portable pattern can express that.
  */
 function portable(characters: string): string {
   return characters.replaceAll('\\p{Cc}', '\\u0000-\\u001f\\u007f-\\u009f').replaceAll('\\p{Cs}', '')

@@ -40,19 +40,19 @@ const exampleOf = (method: string, path: string): unknown => {
 }
 
 describe('internal API', () => {
-  test('internal API: is valid OpenAPI 3.1', async () => {
+  test('internal API document: is valid OpenAPI 3.1', async () => {
     const { valid, errors } = await new Validator().validate(structuredClone(document))
     expect(errors ?? []).toEqual([])
     expect(valid).toBe(true)
   })
 
-  test('internal API: is served without authentication', async () => {
+  test('internal API document: is served without authentication', async () => {
     const answer = await backoffice.call('GET', documentPath, { token: '' })
     expect(answer.status).toBe(200)
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('internal API: has every route of the server and no other method', async () => {
+  test('internal API document: lists exactly the routes and methods of the server', async () => {
     const routes = internalRoutes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
     expect(documented.toSorted()).toEqual([...routes, `GET ${documentPath}`].toSorted())
@@ -66,23 +66,34 @@ describe('internal API', () => {
     }
   })
 
-  test('internal API: operation ids are unique', () => {
+  test('internal API document: operation ids are unique', () => {
     const names = operations.map(({ operation }) => operation.operationId)
     expect(new Set(names).size).toBe(names.length)
   })
 
-  test.each(operations)('internal API: examples of $method $path fit its schemas', (described) => {
-    const { method, path, operation } = described
-    for (const [status, response] of Object.entries(operation.responses))
-      for (const { value } of Object.values(response.content['application/json'].examples ?? {}))
-        expectFits(answerSchema(method, path, status), value)
-    for (const [media, { examples }] of bodiesOf(operation)) {
-      const schema = schemaAt('paths', path, method.toLowerCase(), 'requestBody', 'content', media, 'schema')
-      for (const { value } of Object.values(examples)) expectFits(schema, value)
-    }
-    for (const { parameter, schema } of parametersOf(described))
-      for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
-  })
+  test.each(operations)(
+    'internal API document: examples of $method $path match their schemas',
+    (described) => {
+      const { method, path, operation } = described
+      for (const [status, response] of Object.entries(operation.responses))
+        for (const { value } of Object.values(response.content['application/json'].examples ?? {}))
+          expectFits(answerSchema(method, path, status), value)
+      for (const [media, { examples }] of bodiesOf(operation)) {
+        const schema = schemaAt(
+          'paths',
+          path,
+          method.toLowerCase(),
+          'requestBody',
+          'content',
+          media,
+          'schema',
+        )
+        for (const { value } of Object.values(examples)) expectFits(schema, value)
+      }
+      for (const { parameter, schema } of parametersOf(described))
+        for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
+    },
+  )
 })
 
 describe('errors of the internal API', () => {
@@ -92,7 +103,7 @@ describe('errors of the internal API', () => {
     headers: { 'Idempotency-Key': crypto.randomUUID() },
   })
 
-  test('internal API: documents 401 for a missing and an invalid token', async () => {
+  test('internal API: a missing token and an invalid token return 401 as documented', async () => {
     for (const { method, path } of guarded)
       for (const token of ['', 'lk_nobody_0123456789abcdef0123456789abcd']) {
         const answer = await backoffice.call(method, fillPath(path, nothing), {
@@ -104,7 +115,7 @@ describe('errors of the internal API', () => {
       }
   })
 
-  test('internal API: documents 400 for an unknown query parameter', async () => {
+  test('internal API: an unknown query parameter returns 400 as documented', async () => {
     for (const { method, path } of guarded) {
       const answer = await backoffice.call(method, `${fillPath(path, nothing)}?colour=1`, sent(method, path))
       expect([path, answer.status]).toEqual([path, 400])
@@ -112,7 +123,7 @@ describe('errors of the internal API', () => {
     }
   })
 
-  test('internal API: documents 413 for a long body, and 401 comes before it is read', async () => {
+  test('internal API: a body over the size limit returns 413 as documented, and 401 is returned before the body is read', async () => {
     for (const { method, path, operation } of guarded) {
       if (operation.requestBody === undefined) continue
       const body = `{"a":"${'x'.repeat(path === '/internal/v1/events' ? 27_300_000 : 70_000)}"}`
@@ -125,7 +136,7 @@ describe('errors of the internal API', () => {
     }
   })
 
-  test('internal API: documents 404 for missing objects, and 404 or 403 for a user without rights', async () => {
+  test('internal API: returns the documented 404 for missing objects, and 404 or 403 for a user without rights', async () => {
     for (const { method, path } of guarded) {
       const options = sent(method, path)
       if (path.includes('{') && !path.startsWith('/internal/v1/settings')) {
@@ -142,7 +153,7 @@ describe('errors of the internal API', () => {
     }
   })
 
-  test('internal API: documents 503 while the API server does not answer', async () => {
+  test('internal API: returns the documented 503 while the API server is unavailable', async () => {
     backoffice.breakApiServer(true)
     for (const { method, path } of guarded) {
       const options = { ...sent(method, path), token: someUser() }
@@ -173,7 +184,7 @@ describe('answers of the internal API', () => {
   const tenant = '/internal/v1/tenants/{tenantId}'
   const hourMs = 3_600_000
 
-  test('internal API: every operation answers as documented', async () => {
+  test('internal API: the response of every operation matches its documentation', async () => {
     const tenantId = backoffice.tenantId('acme')
     const mine = { tenantId }
     const keyed = () => ({ headers: { 'Idempotency-Key': crypto.randomUUID() } })

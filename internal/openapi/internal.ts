@@ -13,7 +13,7 @@ const headers = {
   'WWW-Authenticate': text('Authentication scheme.'),
 }
 
-/** Returns the internal API as an OpenAPI 3.1 document: every route of `/internal/v1`. */
+/** Returns the OpenAPI 3.1 document of the internal API, with every route of `/internal/v1`. */
 export function internalDocument() {
   const builder = new DocumentBuilder(Object.keys(headers))
   const paths = builder.pathsOf([documentRoute(documentPath), ...internalRoutes])
@@ -56,7 +56,7 @@ export function internalDocument() {
   }
 }
 
-/** Returns the route that serves the internal API, without authentication. */
+/** Returns the route that serves the OpenAPI document of the internal API without authentication. */
 export function internalDocumentRoutes(): readonly PublicRoute[] {
   return [serveDocument(documentPath, internalDocument())]
 }

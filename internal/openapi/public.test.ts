@@ -41,7 +41,7 @@ afterAll(() => api.close())
 /** Returns a path with its parameters filled in. */
 const served = (path: string) => fillPath(path, { tenantSlug: 'acme', provider: 'generic' })
 
-test('contract support: rejects an undocumented field', () => {
+test('contract test helper: rejects a response with an undocumented field', () => {
   const fits = answerSchema('GET', '/v1/record', 200)
   expect(fits({ cached: false })).toBe(true)
   expect(fits({ cached: false, more: 1 })).toBe(false)
@@ -58,14 +58,14 @@ describe('public contract', () => {
     expect(valid).toBe(true)
   })
 
-  test('public contract: is served by GET /v1/openapi.json without authentication', async () => {
+  test('public contract: GET /v1/openapi.json returns it without authentication', async () => {
     const response = await fetch(`${api.url}/v1/openapi.json`)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('public contract: has every route and method of the server and no other', async () => {
+  test('public contract: lists exactly the routes and methods of the server', async () => {
     const tables = [...recordRoutes, ...webhookRoutes, ...simulationRoutes, ...contractRoutes()]
     const routes = tables.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
@@ -80,14 +80,14 @@ describe('public contract', () => {
     }
   })
 
-  test('public contract: requires an API key exactly where the server does', async () => {
+  test('public contract: requires an API key for exactly the routes that require one on the server', async () => {
     for (const { method, path, operation } of operations) {
       const response = await fetch(`${api.url}${served(path)}`, { method })
       expect(response.status === 403).toBe(operation.security?.length !== 0)
     }
   })
 
-  test('public contract: patterns mean the same in engines without Unicode properties', () => {
+  test('public contract: patterns match the same texts in engines without Unicode property support', () => {
     const patterns = [...JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
       ([, text]) => String(JSON.parse(text ?? '')),
     )
@@ -100,7 +100,7 @@ describe('public contract', () => {
     }
   })
 
-  test('public contract: the schema of a record refuses the headers that the server refuses', () => {
+  test('public contract: the schema of a record refuses the same headers as the server', () => {
     const fits = schemaAt('components', 'schemas', 'SaveRequest')
     const record = { scope: 's', key: 'k', status: 200, body: 1 }
     expect(
@@ -123,7 +123,7 @@ describe('public contract', () => {
   })
 
   test.each(operations)(
-    'public contract: answer examples of $method $path fit its schemas',
+    'public contract: response examples of $method $path match their schemas',
     ({ method, path, operation }) => {
       for (const [status, response] of Object.entries(operation.responses)) {
         for (const { value } of Object.values(response.content['application/json'].examples ?? {})) {
@@ -133,16 +133,27 @@ describe('public contract', () => {
     },
   )
 
-  test.each(operations)('public contract: request examples of $method $path fit its schemas', (described) => {
-    const { method, path, operation } = described
-    for (const [media, { examples }] of bodiesOf(operation)) {
-      const schema = schemaAt('paths', path, method.toLowerCase(), 'requestBody', 'content', media, 'schema')
-      for (const { value } of Object.values(examples)) expectFits(schema, value)
-    }
-    for (const { parameter, schema } of parametersOf(described)) {
-      for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
-    }
-  })
+  test.each(operations)(
+    'public contract: request examples of $method $path match their schemas',
+    (described) => {
+      const { method, path, operation } = described
+      for (const [media, { examples }] of bodiesOf(operation)) {
+        const schema = schemaAt(
+          'paths',
+          path,
+          method.toLowerCase(),
+          'requestBody',
+          'content',
+          media,
+          'schema',
+        )
+        for (const { value } of Object.values(examples)) expectFits(schema, value)
+      }
+      for (const { parameter, schema } of parametersOf(described)) {
+        for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
+      }
+    },
+  )
 })
 
 /** Examples in an order in which each finds the record or lock that it needs. */
@@ -184,7 +195,7 @@ function sendExample(
     : api.call(method, `${path}?${new URLSearchParams(current as Record<string, string>)}`)
 }
 
-test('public contract: every example of a record call is answered as documented', async () => {
+test('public contract: the server responds to every example of a record call as documented', async () => {
   // The second key of the batch has to be busy.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
@@ -214,7 +225,7 @@ describe('answers without examples', () => {
   const address = { scope: 'contract', key: 'k' }
   const as = (apiKey: string) => ({ Authorization: `Bearer ${apiKey}` })
 
-  test('public contract: documents 400 and 403 of every operation with an API key', async () => {
+  test('public contract: every operation with an API key returns 400 and 403 as documented', async () => {
     for (const { method, path, operation } of operations) {
       if (operation.security?.length === 0) continue
       const bodyOrNone = method === 'GET' || method === 'DELETE' ? undefined : '{"'
@@ -229,7 +240,7 @@ describe('answers without examples', () => {
     }
   })
 
-  test('public contract: documents 409, 422 and 429 of record calls', async () => {
+  test('public contract: record calls return 409, 422 and 429 as documented', async () => {
     await api.call('POST', '/v1/record', { ...address, fingerprint: 'one' })
     const saved = { ...address, status: 200, body: 1 }
     const calls: readonly [number, string, string, object, string?][] = [
@@ -255,7 +266,7 @@ describe('answers without examples', () => {
     ['GET', '/v1/records', 404, 'RouteUnknown'],
     ['PATCH', '/v1/record', 405, 'MethodNotAllowed'],
   ] as const)(
-    'public contract: %s %s without an operation is answered as documented: %d',
+    'public contract: %s %s without an operation returns the documented status %d',
     async (method, path, status, name) => {
       const answer = await api.call(method, path)
       expect(answer.status).toBe(status)
@@ -268,7 +279,7 @@ describe('answers without examples', () => {
     },
   )
 
-  test('public contract: documents 400 for a query on a call with a body', async () => {
+  test('public contract: a query string on a call with a body returns 400 as documented', async () => {
     for (const [method, path] of [
       ['POST', '/v1/record'],
       ['PUT', '/v1/record'],
@@ -282,7 +293,7 @@ describe('answers without examples', () => {
     }
   })
 
-  test('public contract: documents takenOver', async () => {
+  test('public contract: a lock that was taken over is returned with the documented takenOver field', async () => {
     const held = { scope: 'contract', key: 'taken', lockSeconds: 1 }
     await api.call('POST', '/v1/record', held)
     const answer = await api.call('POST', '/v1/record', { ...held, waitMs: 10_000 })
@@ -291,7 +302,7 @@ describe('answers without examples', () => {
   })
 })
 
-test('public contract: every example envelope has the status that it documents', () => {
+test('public contract: every example error has the status code under which it is documented', () => {
   const envelopes = operations.flatMap(({ operation }) =>
     Object.entries(operation.responses).flatMap(([status, { content }]: [string, ResponseObject]) =>
       Object.entries(content['application/json'].examples ?? {})
@@ -322,7 +333,7 @@ describe('request schemas', () => {
     ['a number in a string', { ttlSeconds: '5' }],
     ['null', { fingerprint: null }],
     ['an unknown field', { lockTokn: 'x' }],
-  ])('public contract: schema and server agree on %s', async (name, fields) => {
+  ])('public contract: schema and server both accept or both refuse %s', async (name, fields) => {
     const body = { scope: 'schema', key: name, ...fields }
     const fits = schemaAt('components', 'schemas', 'CheckRequest')(body)
     expect((await api.call('POST', '/v1/record', body)).status).toBe(fits ? 200 : 400)

@@ -22,8 +22,8 @@ const headers = {
 }
 
 /**
- * Returns the public contract as an OpenAPI 3.1 document: every route that the API serves and no other, and the calls to callbacks.
- * `info.version` moves with the contract; within `/v1` fields are only added.
+ * Returns the OpenAPI 3.1 document of the public API: exactly the routes that the API serves, and the calls to callbacks. `info.version`
+ * changes with the contract; within `/v1` fields are only added.
  */
 export function publicContract() {
   const builder = new DocumentBuilder(Object.keys(headers))
@@ -73,7 +73,7 @@ export function publicContract() {
   }
 }
 
-/** Returns the route that serves the public contract, without authentication. */
+/** Returns the route that serves the public contract without authentication. */
 export function contractRoutes(): readonly PublicRoute[] {
   return [serveDocument(documentPath, publicContract())]
 }
@@ -119,7 +119,7 @@ const Event = named('Event', {
   properties: eventProperties,
 })
 
-/** Name of the example call that becomes the example event. */
+/** Name of the example webhook call that produces the example event. */
 export const exampleEventCall = 'card'
 
 const exampleEvent = {
@@ -159,7 +159,7 @@ const outboundParameters: readonly Parameter[] = [
   },
 ]
 
-/** Documents the one call that Latchkey makes. */
+/** Documents the delivery of an event, the only call that Latchkey makes to callbacks. */
 function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
     ...{ operationId: 'event', tags: ['events'], security: [] },

@@ -32,7 +32,7 @@ function shape({ simulationId, events, ...rest }: Answered) {
   }
 }
 
-test('public contract: every example of a simulation is answered as documented', async () => {
+test('public contract: the server responds to every simulation example as documented', async () => {
   const described = operations.find((each) => each.path === path)
   if (!described) throw new Error('the document has no simulations')
   const promised = described.operation.responses['202']?.content['application/json'].examples

@@ -115,7 +115,7 @@ async function send(path: string, { headers, body }: Sent, apiKey?: string) {
 
 describe('webhook examples', () => {
   test.each(webhookOperations)(
-    'public contract: examples of $path have the vendors’ signatures',
+    'public contract: webhook examples of $path have valid vendor signatures',
     async (described) => {
       const examples = requestExamples(described)
       expect([...examples.keys()].toSorted()).toEqual(Object.keys(exampleCalls).toSorted())
@@ -131,21 +131,24 @@ describe('webhook examples', () => {
   test.each<[string, string, string | undefined]>([
     ['by API key', byKey, otherKey],
     ['by slug', bySlug, undefined],
-  ])('public contract: examples sent %s are answered as documented', async (_way, path, apiKey) => {
-    const described = webhookOperations.find((each) => each.path === path)
-    if (!described) throw new Error(`the document has no ${path}`)
-    const answers = described.operation.responses['200']?.content['application/json'].examples
-    const examples = requestExamples(described)
-    for (const name of Object.keys(exampleCalls)) {
-      const example = examples.get(name)
-      if (!example) throw new Error(`there is no example ${name}`)
-      const call = await signExample(example, providerSecret, nowMs())
-      const answer = await send(fillPath(path, example.path), call, apiKey)
-      expect([name, answer.status]).toEqual([name, 200])
-      expect(answer.json).toEqual(Object(answers?.[name]?.value))
-      expectDocumented('POST', path, answer)
-    }
-  })
+  ])(
+    'public contract: the server responds as documented to webhook examples that are sent %s',
+    async (_way, path, apiKey) => {
+      const described = webhookOperations.find((each) => each.path === path)
+      if (!described) throw new Error(`the document has no ${path}`)
+      const answers = described.operation.responses['200']?.content['application/json'].examples
+      const examples = requestExamples(described)
+      for (const name of Object.keys(exampleCalls)) {
+        const example = examples.get(name)
+        if (!example) throw new Error(`there is no example ${name}`)
+        const call = await signExample(example, providerSecret, nowMs())
+        const answer = await send(fillPath(path, example.path), call, apiKey)
+        expect([name, answer.status]).toEqual([name, 200])
+        expect(answer.json).toEqual(Object(answers?.[name]?.value))
+        expectDocumented('POST', path, answer)
+      }
+    },
+  )
 })
 
 describe('other webhook answers', () => {
@@ -171,7 +174,7 @@ describe('other webhook answers', () => {
     ['a compressed body', () => beside({ 'Content-Encoding': 'gzip' }), 400, { code: 'invalid_request' }],
     ['a long body', () => plain('x'.repeat(1024 * 1024 + 1)), 413, { code: 'body_too_large' }],
     ['five hops', () => beside({ 'Latchkey-Hops': '5' }), 508, { code: 'loop_detected' }],
-  ])('public contract: documents the answer to a webhook with %s', async (_what, call, status, body) => {
+  ])('public contract: a webhook with %s gets the documented response', async (_what, call, status, body) => {
     for (const [path, apiKey] of [[byKey, testApiKey], [bySlug]] as const) {
       const answer = await send(fillPath(path, vendor('generic')), call(), apiKey)
       expect(answer).toMatchObject({ status, json: body })
@@ -212,7 +215,7 @@ describe('other webhook answers', () => {
     ['an unknown provider, by slug', bySlug, vendor('nobody'), undefined, 404, { code: 'provider_unknown' }],
     ['a control character in its path', byKey, vendor('a\u0000'), testApiKey, 404, { code: 'route_unknown' }],
   ])(
-    'public contract: documents the answer to a webhook with %s',
+    'public contract: a webhook with %s gets the documented response',
     async (_what, path, values, apiKey, status, body) => {
       const answer = await send(fillPath(path, values), good(), apiKey)
       expect(answer).toMatchObject({ status, json: body })
@@ -226,7 +229,7 @@ describe('other webhook answers', () => {
     ['all stores unavailable', { kind: 'unavailable' }, 'unavailable', 503, { code: 'queue_unavailable' }],
     ['an event that Postgres rejects', settled('refused'), 'queued', 500, { code: 'internal' }],
   ])(
-    'public contract: documents the answer to a webhook with %s',
+    'public contract: a webhook with %s gets the documented response',
     async (_what, outcome, spooled, status, body) => {
       const lab = openIntakeLab(api, { storeBatch: async () => outcome, spool: async () => spooled })
       const url = `http://localhost${fillPath(bySlug, vendor('generic'))}`
@@ -238,7 +241,7 @@ describe('other webhook answers', () => {
   )
 })
 
-test('public contract: documents 503 for a certificate that cannot be fetched', async () => {
+test('public contract: a webhook whose certificate cannot be fetched gets the documented 503', async () => {
   const [kit] = wallet
   if (!kit) throw new Error('the wallet has no kit')
   const call = kit.compose({ eventId: 'WH-1', type: 'PAYMENT.CAPTURE.COMPLETED' })
@@ -261,7 +264,7 @@ describe('webhook headers', () => {
   const refused = ['x-codehost-signature', 'x-hub-signature']
 
   test.each(providers.map(({ name, secretHeaders }) => ({ name, secretHeaders })))(
-    'public contract: documents the signature headers of $name and no other',
+    'public contract: exactly the signature headers of $name are documented',
     ({ name, secretHeaders }) => {
       const read = secretHeaders.filter((header) => !refused.includes(header))
       const signatures = Object.values(contract.components.parameters)
@@ -272,14 +275,14 @@ describe('webhook headers', () => {
     },
   )
 
-  test.each(kits)('public contract: documents every header of $title under all names', (kit) => {
+  test.each(kits)('public contract: every header of $title is documented under all its names', (kit) => {
     const call = kit.compose({ eventId: 'evt_1', type: 'a.b' })
     const sent = Object.keys(kit.sign(call, kit.secrets[0], 0)).filter((name) => name !== 'content-type')
     for (const name of [...sent, ...kit.twins.flat()]) expect(documented).toContain(name)
   })
 
   test.each(providers.map(({ name, bodyBytesMax }) => ({ name, bodyBytesMax })))(
-    'public contract: documents the maximum body length of $name',
+    'public contract: the maximum body length of $name is documented',
     ({ name, bodyBytesMax }) => {
       for (const { operation } of webhookOperations) {
         const row = operation.description?.split('\n').find((line) => line.startsWith(`| \`${name}\` |`))
@@ -288,7 +291,7 @@ describe('webhook headers', () => {
     },
   )
 
-  test('public contract: the schema of a provider accepts the server’s names', () => {
+  test('public contract: the schema of a provider accepts the same names as the server', () => {
     const schema = schemaAt('components', 'schemas', 'Provider')
     for (const name of ['card', 'stripe', 'wallet', 'gateway']) expectFits(schema, name)
     for (const name of ['Stripe', 'visa', '']) expect(schema(name)).toBe(false)
@@ -308,7 +311,7 @@ describe('outbound event', () => {
     return String(found.examples?.['event']?.value)
   }
 
-  test('outbound event: its example fits its schema and has the signature of the Standard Webhooks library', async () => {
+  test('outbound event: the example matches its schema and passes verification by the Standard Webhooks library', async () => {
     expectFits(schemaAt('components', 'schemas', 'Event'), event)
     const id = parseEventId(String(event['id']))
     expect(id && new Date(receivedAtMsOf(id)).toISOString()).toBe(String(event['receivedAt']))
@@ -331,7 +334,7 @@ describe('outbound event', () => {
     expect(headers['webhook-signature']).toBe(signature)
   })
 
-  test('outbound event: its example is the result of the example call', async () => {
+  test('outbound event: the example is the event that the example webhook call produces', async () => {
     const call = exampleCalls[exampleEventCall]
     if (!call) throw new Error('there is no such call')
     const example: ExampleRequest = {
@@ -359,7 +362,7 @@ describe('outbound event', () => {
     })
   })
 
-  test('outbound event: its description has the default schedule and timeout', () => {
+  test('outbound event: the description states the default retry schedule and timeout', () => {
     const parsed = parseTenant({
       apiVersion: 'latchkey.dev/v1alpha1',
       kind: 'Tenant',
