@@ -102,7 +102,7 @@ describe('authenticate with a token', () => {
     expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause } as never)
   })
 
-  test('token: one that is also for another audience is refused without a review', async () => {
+  test('token: a token that is also valid for another audience is refused without a review', async () => {
     await access.authenticate(jwt({ aud: ['latchkey', 'other'] }))
     expect(server.seen).toHaveLength(0)
   })
@@ -116,7 +116,7 @@ describe('authenticate with a token', () => {
     expect(server.seen).toHaveLength(0)
   })
 
-  test('token: is reviewed once in 10 s, accepted or not, also for concurrent calls', async () => {
+  test('token: concurrent and repeated calls send one review in 10 s, whether the token is accepted or refused', async () => {
     const ask = (token: string) => access.authenticate(token)
     const all = await Promise.all(Array.from({ length: 20 }, () => ask('good')))
     expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['actor']))
@@ -131,7 +131,7 @@ describe('authenticate with a token', () => {
     expect(server.seen).toHaveLength(3)
   })
 
-  test('token: is refused once it expires, within the 10 s of its cached review', async () => {
+  test('token: is refused after it expires, even if its review is still cached', async () => {
     const token = jwt({ aud: ['latchkey'], exp: nowMs / 1000 + 3 })
     expect(await access.authenticate(token)).toMatchObject({ kind: 'actor' })
     nowMs += 3_000
@@ -147,7 +147,7 @@ describe('unavailable API server', () => {
       () => new Response('{"kind":"Status","reason":"Forbidden"}', { status: 403 }),
     ],
     ['a server that answers HTML', () => new Response('<html>', { status: 200 })],
-  ])('reviews: %s makes every answer unavailable', async (_what, away) => {
+  ])('reviews: %s makes authentication, permissions and visible tenants unavailable', async (_what, away) => {
     answer = away
     expect(await access.authenticate('a')).toMatchObject({ kind: 'unavailable' })
     expect(await access.may(ada, 'see', acme)).toMatchObject({ kind: 'unavailable' })
@@ -159,7 +159,7 @@ describe('unavailable API server', () => {
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
   })
 
-  test('reviews: pass on the server’s Retry-After', async () => {
+  test('reviews: the retry delay of an unavailable result is the server’s Retry-After', async () => {
     answer = () => new Response('', { status: 429, headers: { 'retry-after': '7' } })
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'unavailable', retryAfterMs: 7_000 })
   })
@@ -183,7 +183,7 @@ describe('unavailable API server', () => {
     })
     const see = (user: KubeUser, nth: number) => access.may(user, 'see', { ...acme, name: `t-${nth}` })
 
-    test('reviews: at most 200 are pending', async () => {
+    test('reviews: further reviews are unavailable while 200 are pending', async () => {
       const all = Array.from({ length: 250 }, (_none, nth) => see({ ...ada, username: `u-${nth}` }, nth))
       expect(await Promise.all(all.slice(200))).toEqual(Array.from({ length: 50 }, () => isGone))
       gate.resolve()
@@ -191,7 +191,7 @@ describe('unavailable API server', () => {
       expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
     })
 
-    test('reviews: at most 20 of a user are pending, and others are served meanwhile', async () => {
+    test('reviews: a user with 20 pending reviews gets no further one, and other users do', async () => {
       const all = Array.from({ length: 30 }, (_none, nth) => see(ada, nth))
       expect(await Promise.all(all.slice(20))).toEqual(Array.from({ length: 10 }, () => isGone))
       const bobs = see({ ...ada, username: 'bob' }, 0)
@@ -202,7 +202,7 @@ describe('unavailable API server', () => {
       expect(await see(ada, 99)).toEqual({ kind: 'allowed' })
     })
 
-    test('visibleTenants: reviews 6 namespaces at a time', async () => {
+    test('visibleTenants: reviews at most 6 namespaces concurrently', async () => {
       const { ca = '' } = await server.endpoint.credentials()
       const askedCount = () => server.seen.filter(({ path }) => path !== '/ping').length
       answer = async ({ path, body }) => {
@@ -223,7 +223,7 @@ describe('unavailable API server', () => {
       expect(waitingMost).toBeLessThanOrEqual(6)
     })
 
-    test('token: known ones are reviewed while a caller invents many', async () => {
+    test('token: known tokens are reviewed while a caller floods the server with unknown tokens', async () => {
       gate.resolve()
       expect(await access.authenticate('good')).toMatchObject({ kind: 'actor' })
       gate = Promise.withResolvers()
@@ -243,7 +243,7 @@ describe('may', () => {
   const attributes = () =>
     server.seen.map(({ body }) => (body as { spec: { resourceAttributes: object } }).spec.resourceAttributes)
 
-  test('may: reviews verb, subresource, namespace and name of each action', async () => {
+  test('may: reviews the verb, subresource, namespace and name of each action', async () => {
     for (const action of actions) await access.may(ada, action, acme)
     await access.may(ada, 'changeSettings', 'all')
     const of = { group: 'latchkey.dev', version: 'v1alpha1', resource: 'tenants' }
@@ -267,12 +267,12 @@ describe('may', () => {
     ['allowed and denied', { allowed: true, denied: true }],
     ['an empty status', {}],
     ['allowed as text', { allowed: 'true' }],
-  ])('may: refuses on %s', async (_what, status) => {
+  ])('may: refuses when the server answers %s', async (_what, status) => {
     answer = () => tokenAnswer(status)
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
   })
 
-  test('may: caches answers by user, action and tenant', async () => {
+  test('may: caches results by user, action and tenant', async () => {
     answer = ({ body }) => tokenAnswer({ allowed: JSON.stringify(body).includes('"ada"') })
     const bob = { ...ada, username: 'bob' }
     const other = { ...acme, name: 'other' }
@@ -300,7 +300,7 @@ describe('visibleTenants', () => {
     }
   }
 
-  test('visibleTenants: needs one review for an actor that sees all', async () => {
+  test('visibleTenants: sends one review for an actor that sees all tenants', async () => {
     byNamespace([undefined])
     expect(await access.visibleTenants(ada, ['a', 'b'])).toEqual({ kind: 'all' })
     expect(server.seen).toHaveLength(1)
@@ -316,7 +316,7 @@ describe('visibleTenants', () => {
     expect(server.seen).toHaveLength(4)
   })
 
-  test('visibleTenants: refuses more than 50 namespaces without a review', async () => {
+  test('visibleTenants: refuses a list of more than 50 namespaces without a review', async () => {
     const names = Array.from({ length: namespacesMax + 1 }, (_none, nth) => `n-${nth}`)
     expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'tooMany', namespacesMax })
     expect(server.seen).toHaveLength(0)
@@ -331,7 +331,7 @@ describe('API keys of tenants', () => {
     return found.actor
   }
 
-  test('API key: has rights on its own tenant only, and none on settings', async () => {
+  test('API key: has rights on its own tenant, but on no other tenant and on no settings', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     const may = async (tenant: TenantPlace | 'all') => {
@@ -362,14 +362,14 @@ describe('API keys of tenants', () => {
       ['dashboard:read', 'dashboard', 'simulations'],
       ['see', 'readPayloads', 'replay', 'simulate'],
     ],
-  ])('API key: scopes %j allow %j on its own tenant', async (scopes, allowed) => {
+  ])('API key: a key with the scopes %j is allowed %j on its own tenant', async (scopes, allowed) => {
     const own = addKey(apiKey, scopes)
     const actor = await actorOf()
     const asked = await Promise.all(actions.map((action) => access.may(actor, action, own)))
     expect(actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')).toEqual([...allowed])
   })
 
-  test('API key: narrowed to dashboard:read keeps its session and loses other rights', async () => {
+  test('API key: a key narrowed to dashboard:read keeps its session and loses its other rights', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     expect(await access.may(actor, 'replay', own)).toEqual({ kind: 'allowed' })
@@ -400,7 +400,7 @@ describe('API keys of tenants', () => {
     expect(await access.authenticate(apiKey)).toEqual({ kind: 'refused', cause } as never)
   })
 
-  test('API key: a removed key ends its sessions at once', async () => {
+  test('API key: removing a key ends its sessions immediately', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     expect(access.stillCounts(actor)).toBe('yes')
@@ -413,7 +413,7 @@ describe('API keys of tenants', () => {
     }
   })
 
-  test('API key: is unavailable, not refused, before the directory is read', async () => {
+  test('API key: authentication is unavailable, not refused, before the directory is read', async () => {
     hasSnapshot = false
     expect(await access.authenticate(apiKey)).toMatchObject({ kind: 'unavailable' })
     const actor: Actor = { kind: 'tenantKey', tenantId: acme.id, keyName: 'a', keySha256: 'x' }
@@ -424,7 +424,7 @@ describe('API keys of tenants', () => {
 })
 
 describe('without an API server', () => {
-  test('dev token: has every right, and other tokens none', async () => {
+  test('dev token: the configured token has every right, and other tokens are refused', async () => {
     const local = make({ devToken: 'local-admin' })
     const found = await local.authenticate('local-admin')
     expect(found).toEqual({ kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null })
@@ -435,7 +435,7 @@ describe('without an API server', () => {
     expect(await local.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
   })
 
-  test('dev token: does not exist unless configured', async () => {
+  test('dev token: no token is accepted when none is configured', async () => {
     expect(make({}).stillCounts({ kind: 'devAdmin' })).toBe('no')
     expect(await make({}).authenticate('undefined')).toMatchObject({ kind: 'refused' })
   })
@@ -444,7 +444,7 @@ describe('without an API server', () => {
 describe('actorName', () => {
   const named = (username: string) => actorName({ ...ada, username })
 
-  test('actorName: has a prefix per kind, whatever the user’s name', () => {
+  test('actorName: starts with a prefix for the kind of actor, even if a user’s name imitates another kind', () => {
     expect(named('ada@example.com')).toBe('user:ada@example.com')
     expect(named('dev:admin')).not.toBe(actorName({ kind: 'devAdmin' }))
   })
@@ -453,7 +453,7 @@ describe('actorName', () => {
     ['a long name', 'x'.repeat(400)],
     ['control and format characters', 'a\u0000b\u202ec'],
     ['lone surrogates', `${'x'.repeat(160)}\ud83d${'y'.repeat(90)}`],
-  ])('actorName: is printable, unique and at most 200 characters for %s', (_what, username) => {
+  ])('actorName: the name of %s is printable, unique and at most 200 characters long', (_what, username) => {
     expect(named(username)).toMatch(/^[^\p{Cc}\p{Cf}]{1,200}$/u)
     expect(named(username)).not.toBe(named(`${username}z`))
     expect(named(username).isWellFormed()).toBe(true)

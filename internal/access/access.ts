@@ -12,20 +12,20 @@ import {
 } from './reviews.ts'
 import { ProvenTokens, VerdictCache } from './verdict-cache.ts'
 
-/** A tenant as target of an action. */
+/** A tenant as the target of an action. */
 export interface TenantPlace {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
 }
 
-/** Result of authentication. `endsAtMs`: expiry of the credential, null for never or unknown. */
+/** Result of authentication. `endsAtMs` is the expiry of the credential; null if it never expires or the expiry is unknown. */
 export type Authenticated =
   | { readonly kind: 'actor'; readonly actor: Actor; readonly endsAtMs: number | null }
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' | 'keyScope' | 'tenantSuspended' }
   | Unavailable
 
-/** The API server or the directory does not answer: 503, never allowed. */
+/** The API server or the directory is unavailable. Callers respond 503 and never treat this as allowed. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly retryAfterMs: number
@@ -34,10 +34,10 @@ export interface Unavailable {
 /** Result of authorization. */
 export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refused' } | Unavailable
 
-/** Tenants that an actor sees in lists. */
+/** Tenants that an actor can see in lists. */
 export type Visibility =
   | { readonly kind: 'all' }
-  /** The requested namespaces that the actor may see; empty for none. */
+  /** Those of the requested namespaces that the actor can see; the list can be empty. */
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
   /** More than `namespacesMax` namespaces were requested. */
@@ -47,9 +47,9 @@ export type Visibility =
 /** See `createAccess`. */
 export type Access = ReturnType<typeof createAccess>
 
-/** Observer of reviews, for metrics and the log. */
+/** Observes reviews, for metrics and the log. */
 export interface AccessObserver {
-  /** Called for each review that was sent; not for cached answers. */
+  /** Called for each review sent to the API server, but not for cached results. */
   reviewed(
     review: 'token' | 'access',
     outcome: 'allowed' | 'refused' | 'unavailable',
@@ -57,13 +57,13 @@ export interface AccessObserver {
   ): void
 }
 
-/** Dependencies of access. */
+/** Dependencies of `createAccess`. */
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock
-  /** Absent without an API server, as in `npm run dev`: tokens of Kubernetes are then refused. */
+  /** Connection to the API server. If it is absent, as in `npm run dev`, Kubernetes tokens are refused. */
   readonly transport?: Transport | undefined
-  /** Set in `npm run dev` only. */
+  /** Administrator token; set in `npm run dev` only. */
   readonly devToken?: string | undefined
   readonly observer?: AccessObserver
 }
@@ -74,15 +74,15 @@ const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** Maximum pending access reviews of a user; more than a page needs at once. */
+/** Maximum pending access reviews per user. A page needs fewer. */
 const pendingPerUserMax = 20
-/** Maximum pending reviews of tokens that were never accepted: any caller can invent tokens. */
+/** Maximum pending reviews of tokens that no review has accepted. The limit is low because any caller can invent tokens. */
 const pendingUnprovenMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
 const retryAfterMs = 1_000
 
-/** Creates authentication and authorization of the back office. Caches reviews for at most 10 s. Methods do not throw. */
+/** Creates authentication and authorization for the back office. Caches review results for at most 10 s. Its methods do not throw. */
 export function createAccess(options: AccessOptions) {
   const { clock } = options
   const tokens = new VerdictCache<TokenVerdict>({
@@ -95,7 +95,10 @@ export function createAccess(options: AccessOptions) {
   const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
     askAccess(options, verdicts, { user, action, place, named })
   return {
-    /** Accepts a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
+    /**
+     * Authenticates a Kubernetes token for the audience `latchkey`, an API key with scope `dashboard` or `dashboard:read`, or the `npm run
+     * dev` token.
+     */
     async authenticate(token: string): Promise<Authenticated> {
       if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
       if (options.devToken !== undefined && isSame(token, options.devToken))
@@ -104,8 +107,8 @@ export function createAccess(options: AccessOptions) {
       return authenticateToken(options, { tokens, proven }, token)
     },
     /**
-     * Authorizes an action on a tenant, or on all tenants and data without one (`'all'`). With `named`, the object by which the tenant
-     * was found, the answer is cached for that object alone, so that response times do not reveal an object's owner.
+     * Authorizes an action on a tenant, or on all tenants and data without a tenant (`'all'`). `named` is the identifier by which the
+     * caller found the tenant: the result is then cached for that identifier alone, so that response times do not reveal an object's owner.
      */
     may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission> {
       if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
@@ -113,7 +116,7 @@ export function createAccess(options: AccessOptions) {
       if (tenant === 'all') return ask(actor, action, {})
       return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
     },
-    /** Authorizes lists: one review for the cluster, then one for each requested namespace (at most 50). */
+    /** Authorizes lists: sends one review for the whole cluster, then one for each requested namespace (at most 50). */
     async visibleTenants(actor: Actor, namespaces: readonly string[] = []): Promise<Visibility> {
       const named = [...new Set(namespaces)]
       if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
@@ -124,7 +127,7 @@ export function createAccess(options: AccessOptions) {
       if (everywhere.kind === 'unavailable') return everywhere
       return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
-    /** Returns whether the credential of a session is still valid: a key may have expired or lost its scope. From memory alone. */
+    /** Returns whether the credential of a session is still valid; an API key can expire or lose its scope. Reads memory only. */
     stillCounts(actor: Actor): 'yes' | 'no' | 'unknown' {
       if (actor.kind === 'user') return 'yes'
       if (actor.kind === 'devAdmin') return options.devToken === undefined ? 'no' : 'yes'
@@ -137,7 +140,7 @@ export function createAccess(options: AccessOptions) {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Reviews a few namespaces at a time, and stops when a review gets no answer. */
+/** Reviews `namespacesAtOnce` namespaces at a time, and stops at the first review that is unavailable. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,
@@ -245,7 +248,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Returns the key while it is valid: it exists, opens the back office, and its tenant is not suspended. */
+/** Returns the actor's key if it exists, has a dashboard scope, and its tenant is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

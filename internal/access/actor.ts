@@ -1,7 +1,7 @@
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import type { ApiKeyScope, Directory, DirectoryKey, DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** A user of the Kubernetes API server, with all attributes that it authorizes by. */
+/** A user of the Kubernetes API server, with all attributes that the server uses for authorization. */
 export interface KubeUser {
   readonly kind: 'user'
   readonly username: string
@@ -10,12 +10,12 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** A tenant, by an API key of scope `dashboard` or `dashboard:read`. Holds the key's digest, never the key. */
+/** A tenant that signed in with an API key of scope `dashboard` or `dashboard:read`. Contains the key's digest, never the key. */
 export interface TenantKeyActor {
   readonly kind: 'tenantKey'
   readonly tenantId: TenantId
   readonly keyName: string
-  /** In standard base64. */
+  /** SHA-256 of the key in standard base64. */
   readonly keySha256: string
 }
 
@@ -30,8 +30,8 @@ export type Actor = KubeUser | TenantKeyActor | DevAdmin
 const nameCharsMax = 200
 
 /**
- * Returns an actor's name in the audit log: 1 to 200 printable characters, with a prefix per kind, so that no user can be named like a
- * tenant's key. A longer name ends in its digest.
+ * Returns an actor's name in the audit log: 1 to 200 printable characters. A prefix per kind of actor prevents a user from being named like
+ * a tenant's key. A longer name is cut and ends in its digest.
  */
 export function actorName(actor: Actor): string {
   if (actor.kind === 'devAdmin') return 'dev:admin'
@@ -44,7 +44,7 @@ export function actorName(actor: Actor): string {
   return `${printable.toWellFormed()}~${digest}`
 }
 
-/** Actions on a tenant that need a right. */
+/** Actions that need permission. */
 export const actions = [
   'see',
   'readPayloads',
@@ -54,24 +54,24 @@ export const actions = [
   'appendEvents',
   'emitUsage',
 ] as const
-/** Action on a tenant. */
+/** One of the actions that need permission. */
 export type Action = (typeof actions)[number]
 
-/** Verb and subresource of a right in Kubernetes. */
+/** Kubernetes verb and subresource that grant an action. */
 interface ActionRule {
   readonly verb: 'get' | 'create' | 'update'
-  /** Subresource of `tenants`; '' for the resource itself. */
+  /** Subresource of `tenants`; '' for the tenant itself. */
   readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations' | 'events' | 'usage'
 }
 
-/** Rights by action. These subresources exist as rights only. */
+/** Kubernetes permission for each action. The subresources exist only in RBAC rules, not as API endpoints. */
 export const actionRules: Readonly<Record<Action, ActionRule>> = {
   see: { verb: 'get', subresource: '' },
   readPayloads: { verb: 'get', subresource: 'payloads' },
   replay: { verb: 'create', subresource: 'replays' },
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
-  // For services that ingest verified events and their own usage.
+  // For services that ingest events they have verified and report their own usage.
   appendEvents: { verb: 'create', subresource: 'events' },
   emitUsage: { verb: 'create', subresource: 'usage' },
 }
@@ -82,16 +82,16 @@ const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads',
 const simulatingActions: ReadonlySet<Action> = new Set<Action>([...fullActions, 'simulate'])
 
 /**
- * Returns the actions of a tenant's API key on its own tenant; empty when its scopes do not open the back office. Payloads, replays, test
- * events and simulations need `dashboard`, whatever other scopes the key has. Settings, limits and pauses belong to the platform and
- * are open to no key.
+ * Returns the actions that a tenant's API key may perform on its own tenant; an empty set without a dashboard scope. Payloads, replays,
+ * test events and simulations need the scope `dashboard`. No API key may change settings, limits or pauses, since those belong to the
+ * platform.
  */
 export function keyActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
   if (scopes.has('dashboard')) return scopes.has('simulations') ? simulatingActions : fullActions
   return scopes.has('dashboard:read') ? readActions : noActions
 }
 
-/** Owner of an API key. */
+/** An authenticated API key and its tenant. */
 export interface Principal {
   readonly tenant: DirectoryTenant
   readonly key: DirectoryKey
@@ -100,7 +100,7 @@ export interface Principal {
 const bearer = /^Bearer +(lk_[\x21-\x7e]{1,512}) *$/i
 
 /**
- * Authenticates a call by its `Authorization: Bearer lk_…` header, from memory alone.
+ * Authenticates a call by its `Authorization: Bearer lk_…` header. Reads memory only.
  * @returns 503 before the directory is read; 403 for a missing, unknown or expired key, a suspended tenant, or a key without `scope`
  */
 export function authenticateApiKey(
@@ -111,7 +111,7 @@ export function authenticateApiKey(
   if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
   const apiKey = bearer.exec(authorization ?? '')?.[1]
   if (apiKey === undefined) return apiError('api_key_invalid')
-  // Looked up by digest, so that neither the time of the comparison nor a memory dump reveals a key.
+  // The lookup compares digests, so that neither its duration nor a memory dump reveals a key.
   const found = directory.findKey(Bun.SHA256.hash(apiKey, 'base64'))
   if (!found) return apiError('api_key_invalid')
   if (found.tenant.suspended) return apiError('tenant_suspended')

@@ -55,7 +55,7 @@ describe.each(routes)('API key of %s %s', (method, path) => {
     ['an expired key', `Bearer ${endedKey}`, 'api_key_invalid'],
     ['a key of another scope', `Bearer ${otherScopeKey}`, 'api_key_scope'],
     ['a suspended tenant', `Bearer ${suspendedKey}`, 'tenant_suspended'],
-  ])('API key: %s is answered 403', async (_name, authorization, code) => {
+  ])('API key: a request with %s gets 403', async (_name, authorization, code) => {
     const response = await fetch(`${api.url}${path}`, {
       method,
       headers: authorization === undefined ? {} : { Authorization: authorization },
@@ -78,14 +78,14 @@ test.each([
   ['bearer in lower case', `bearer ${testApiKey}`],
   ['several spaces', `Bearer    ${testApiKey}`],
   ['a key that expires later', `Bearer ${laterKey}`],
-])('API key: accepts %s', async (_name, authorization) => {
+])('API key: a request with %s is accepted', async (_name, authorization) => {
   const response = await fetch(`${api.url}/v1/record?scope=s&key=k`, {
     headers: { Authorization: authorization },
   })
   expect(response.status).toBe(200)
 })
 
-test('API key: is refused while its tenant is suspended, and accepted afterwards', async () => {
+test('API key: requests are refused while the tenant is suspended and accepted afterwards', async () => {
   const statusOf = async () => (await api.call('GET', '/v1/record?scope=s&key=k')).status
   const becomes = (status: number) =>
     poll(async () => ((await statusOf()) === status ? true : undefined), { deadlineMs: 5000 })
@@ -95,7 +95,7 @@ test('API key: is refused while its tenant is suspended, and accepted afterwards
   expect(await becomes(200)).toBe(true)
 })
 
-test('API key: is answered 503 with Retry-After before the directory is read', async () => {
+test('API key: requests get 503 with Retry-After before the directory is read', async () => {
   const pool = createPool({
     url: api.databaseUrl,
     applicationName: 'access test',

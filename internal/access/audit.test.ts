@@ -43,7 +43,7 @@ test.each([
   expect(await found(filter)).toEqual([...expected])
 })
 
-test('listAudit: pages have no gap', async () => {
+test('listAudit: consecutive pages contain every entry', async () => {
   const seen: unknown[] = []
   let beforeId: number | undefined
   for (let pages = 0; pages < 10; pages += 1) {
@@ -55,7 +55,7 @@ test('listAudit: pages have no gap', async () => {
   expect(seen).toEqual([10, 8, 6, 4, 2, 0])
 })
 
-test('listAudit: examines at most examinedMax entries; the next page continues from there', async () => {
+test('listAudit: examines at most examinedMax entries per page, and the next page continues there', async () => {
   const share = { action: 'payloads.read', tenantId, limit: 1, examinedMax: 2 }
   expect(await listAudit(pool, share)).toMatchObject({ entries: [{ detail: { nth: 5 } }] })
   const seen: unknown[] = []
@@ -71,7 +71,7 @@ test('listAudit: examines at most examinedMax entries; the next page continues f
   expect(pages).toBeGreaterThan(2)
 })
 
-test('listAudit: continues after a page without matches, and ends at fromMs', async () => {
+test('listAudit: continues after a page without matches, and stops at fromMs', async () => {
   await pool.query(
     `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,
     [new Date(startMs + 86_400_000)],

@@ -3,13 +3,13 @@ import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
 /** An entry of the audit log. */
 export interface AuditEntry {
-  /** Name by `actorName`: 1 to 200 printable characters. */
+  /** Name returned by `actorName`: 1 to 200 printable characters. */
   readonly actor: string
-  /** For example `payloads.read`. */
+  /** Name of the action, for example `payloads.read`. */
   readonly action: string
-  /** Owner of the data; null without a tenant. */
+  /** Tenant that owns the data; null if the data belongs to no tenant. */
   readonly tenantId: TenantId | null
-  /** Object of the action. Holds no secret and no payload. */
+  /** Details of the action. Contains no secret and no payload. */
   readonly detail: Readonly<Record<string, unknown>>
 }
 
@@ -19,46 +19,46 @@ export interface AuditRecord extends AuditEntry {
   readonly atMs: number
 }
 
-/** Filter and page of a list, newest first. */
+/** Filter and page of a list of audit entries. The newest entry comes first. */
 export interface AuditFilter {
   /** Filters by tenant. Omit for all entries, including those without a tenant. */
   readonly tenantId?: TenantId | undefined
-  /** Part of the actor's name, in any case. */
+  /** Case-insensitive substring of the actor's name. */
   readonly actor?: string | undefined
-  /** Action or its prefix: `replays.` matches all actions on replays. */
+  /** Action or prefix of actions: `replays.` matches all actions on replays. */
   readonly action?: string | undefined
-  /** Inclusive, ms since the epoch. */
+  /** Start of the time range (inclusive), in ms since the epoch. */
   readonly fromMs?: number | undefined
-  /** Exclusive. */
+  /** End of the time range (exclusive), in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** Entries before this one: `next` of the previous page. */
+  /** Start of the page: `next` of the previous page. The page contains older entries only. */
   readonly beforeId?: number | undefined
-  /** 1 to 200, default 50. */
+  /** Maximum entries per page: 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Maximum of examined entries: more than `limit`, at most 50 000, which is the default. */
+  /** Maximum entries that the query examines: more than `limit`; default and maximum 50 000. */
   readonly examinedMax?: number | undefined
 }
 
 /** A page of the audit log. */
 export interface AuditPage {
   readonly entries: readonly AuditRecord[]
-  /** Start of the next page; undefined at the end. A page that is not full may have it: then the search is not complete. */
+  /** Start of the next page; undefined if the list is complete. A page with fewer entries than `limit` can have a next page. */
   readonly next: number | undefined
 }
 
 const removedMax = 5_000
-/** Longer than any other retention, so that a whole year stays explainable. */
+/** Retention of audit entries. Longer than all other retention times, so that the entries cover a whole year. */
 const keptMs = 400 * 86_400_000
 const limitMax = 200
 const limitDefault = 50
-/** Maximum of examined entries per page. */
+/** Maximum entries that a query examines per page. */
 export const auditExaminedMax = 50_000
-/** Maximum disorder between ids and times, by long transactions and clock skew. */
+/** Maximum time by which entries can be out of order by id, because of long transactions and clock skew. */
 const outOfStepMs = 600_000
 
 /**
- * Appends to the audit log: in the transaction of a write, or before the response of a read. Without `nowMs` the entry has the time of the
- * transaction. @throws what Postgres throws
+ * Appends an entry to the audit log, either in the transaction of a write or before the response to a read. Without `nowMs` the entry gets
+ * the time of the transaction. @throws errors of Postgres
  */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
@@ -72,8 +72,8 @@ export async function writeAudit(
 }
 
 /**
- * Lists a page of the audit log. Examines at most `examinedMax` entries by the primary key, or by the index over tenant and id, so that
- * matches may follow on later pages. Takes no locks. @throws what Postgres throws
+ * Returns a page of the audit log. Examines at most `examinedMax` entries, by the primary key or by the index on tenant and id, so later
+ * pages can contain further matches. Takes no locks. @throws errors of Postgres
  */
 export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
   const limit = limitOf(filter)
@@ -101,19 +101,19 @@ function limitOf({ limit = limitDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** One entry more than a page tells whether there is a next page. */
+/** Returns the number of entries to examine: at least one more than a page, to detect a next page. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))
 }
 
-/** Returns the statement of the examined entries. */
+/** Returns the SQL statement that selects the entries to examine. */
 function linesText({ tenantId, beforeId }: AuditFilter, values: unknown[]): string {
   const ofTenant = tenantId === undefined ? '' : `tenant_id = $${values.push(tenantId)} AND`
   return `SELECT * FROM audit WHERE ${ofTenant} id < $${values.push(beforeId ?? Number.MAX_SAFE_INTEGER)} ORDER BY id DESC`
 }
 
-/** Returns the last examined entry, unless none before it can match. Uses the same index, takes no locks. */
+/** Returns the id of the last examined entry, or undefined if no older entry can match. Takes no locks. */
 async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | undefined> {
   const values: unknown[] = []
   const { rows } = await pool.query<{ id: number; at: Date }>({
@@ -125,7 +125,7 @@ async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | und
   return isBehind ? undefined : last?.id
 }
 
-/** Removes audit entries over 400 days old, at most 5 000 of the oldest by key. Idempotent. */
+/** Deletes audit entries older than 400 days, at most 5 000 per call, the lowest ids first. Idempotent. */
 export async function forgetAudit(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const { rowCount } = await pool.query(
     `DELETE FROM audit WHERE id = ANY(ARRAY(

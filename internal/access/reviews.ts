@@ -2,16 +2,16 @@ import type { KubeFailure, Transport } from '#internal/kube/index.ts'
 import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { type Action, actionRules, type KubeUser } from './actor.ts'
 
-/** Audience of tokens for Latchkey: `kubectl create token NAME --audience latchkey`. */
+/** Required audience of Kubernetes tokens: `kubectl create token NAME --audience latchkey`. */
 export const tokenAudience = 'latchkey'
 
-/** Result of a token review. `otherAudience`: the token is also valid elsewhere, so it must not be sent here. */
+/** Result of a token review. `otherAudience` means that another service accepts the token too, so callers must not send it to Latchkey. */
 export type TokenVerdict =
   | { readonly kind: 'user'; readonly user: KubeUser; readonly endsAtMs: number | null }
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' }
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
-/** Deadline of a review. */
+/** Deadline of a review request. */
 const reviewMsMax = 5_000
 const answerBytesMax = 1024 * 1024
 const groupsMax = 1_000
@@ -23,7 +23,7 @@ const extrasMax = 100
  */
 export async function reviewToken(transport: Transport, token: string): Promise<TokenVerdict> {
   const claims = claimsOf(token)
-  // Refused before the review, so that a token for another service is not passed on.
+  // The token is refused before the review, so that a token for another service is not forwarded.
   if (claims !== undefined && claims.audiences.some((audience) => audience !== tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const answer = await transport.request({
@@ -41,7 +41,7 @@ export async function reviewToken(transport: Transport, token: string): Promise<
   if (answer.kind !== 'ok') return { kind: 'unavailable', failure: answer }
   const status = memberOf(answer.value, 'status')
   if (memberOf(status, 'authenticated') !== true) return { kind: 'refused', cause: 'unknown' }
-  // A server without audience support returns none: it has not checked them.
+  // An API server that does not support audiences returns none, so it has not checked the audience.
   if (!textsOf(memberOf(status, 'audiences')).includes(tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const user = userOf(memberOf(status, 'user'))
@@ -56,7 +56,7 @@ function userOf(value: unknown): KubeUser | undefined {
   const groups = textsOf(memberOf(value, 'groups'))
   const extra = memberOf(value, 'extra')
   const extras = typeof extra === 'object' && extra !== null ? Object.entries(extra) : []
-  // A truncated user could be granted or denied what the whole user is not.
+  // The user is refused, not truncated: fewer groups or extras could change the permissions.
   if (groups.length > groupsMax || extras.length > extrasMax) return undefined
   return {
     kind: 'user',
@@ -72,7 +72,7 @@ interface Claims {
   readonly endsAtMs: number | null
 }
 
-/** Returns the unverified claims of a JSON web token; undefined for another kind of token. The API server verifies them. */
+/** Returns the unverified claims of a JSON web token; undefined for any other token. The API server verifies the token. */
 function claimsOf(token: string): Claims | undefined {
   const [, payload] = token.split('.')
   if (payload === undefined) return undefined
@@ -99,11 +99,11 @@ function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
 }
 
-/** Target of an access review: a tenant, a namespace, or the cluster. */
+/** Target of an access review: a tenant, a namespace or the whole cluster. */
 export interface AccessPlace {
-  /** Absent: the cluster. */
+  /** Namespace of the target; absent for the whole cluster. */
   readonly namespace?: string | undefined
-  /** Absent: any. */
+  /** Name of the tenant; absent for all tenants. */
   readonly name?: string | undefined
 }
 

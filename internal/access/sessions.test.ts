@@ -63,7 +63,7 @@ const found = async (token: string) => (await sessionsOf(otherPod).find(token)).
 
 describe('sessions', () => {
   test.each([ada, key, { kind: 'devAdmin' } as const])(
-    'session: is the same in every pod: %#',
+    'session: a session that one pod starts is found by another pod (actor %#)',
     async (actor) => {
       const { token, session } = await signIn(actor)
       expect(await sessionsOf(otherPod).find(token)).toEqual({ kind: 'session', session })
@@ -76,7 +76,7 @@ describe('sessions', () => {
     },
   )
 
-  test('session: is stored without its token and form token', async () => {
+  test('session: the stored row contains neither the session token nor the form token', async () => {
     const { token, session } = await signIn()
     const { rows } = await pool.query<{ row: string }>('SELECT s::text AS row FROM sessions s')
     expect(rows).toHaveLength(1)
@@ -84,7 +84,7 @@ describe('sessions', () => {
       expect(rows[0]?.row).not.toContain(secret)
   })
 
-  test('session: signing out ends it in every pod, and repeating that is harmless', async () => {
+  test('session: signing out ends the session in every pod, and signing out again is harmless', async () => {
     const [mine, hers] = [await signIn(), await signIn(key)]
     expect(await found(mine.token)).toBe('session')
     await sessionsOf(pool).end(mine.token)
@@ -98,7 +98,7 @@ describe('sessions', () => {
     ])
   })
 
-  test('session: ends after 8 h despite use', async () => {
+  test('session: ends 8 h after sign-in, even if it is used', async () => {
     const { token } = await signIn()
     for (; nowMs < startMs + sessionMsMax; nowMs += 30 * 60_000) expect(await found(token)).toBe('session')
     expect(await found(token)).toBe('none')
@@ -112,14 +112,14 @@ describe('sessions', () => {
     expect([await found(used.token), await found(idle.token)]).toEqual(['session', 'none'])
   })
 
-  test('session: ends after an hour of automatic refreshes', async () => {
+  test('session: ends after an hour in which only automatic refreshes occur', async () => {
     const { token } = await signIn()
     const look = async () => (await sessionsOf(otherPod).find(token, { isUse: false })).kind
     for (; nowMs < startMs + sessionIdleMsMax; nowMs += 5 * 60_000) expect(await look()).toBe('session')
     expect([await look(), await found(token)]).toEqual(['none', 'none'])
   })
 
-  test('session: ends with the token that began it', async () => {
+  test('session: ends when the token used to sign in expires', async () => {
     const { token } = await signIn(ada, startMs + 600_000)
     nowMs += 599_999
     expect(await found(token)).toBe('session')
@@ -127,7 +127,7 @@ describe('sessions', () => {
     expect(await found(token)).toBe('none')
   })
 
-  test('session: ends with the key that began it, and is unavailable before the directory is read', async () => {
+  test('session: ends with the API key used to sign in, and is unavailable before the directory is read', async () => {
     const { token } = await signIn(key)
     counts = 'unknown'
     expect(await found(token)).toBe('unavailable')
@@ -139,14 +139,14 @@ describe('sessions', () => {
     ['an empty token', ''],
     ['a wrong token', 'x'.repeat(43)],
     ['a malformed token', '../../etc/passwd'],
-  ])('session: is not found by %s', async (_what, token) => {
+  ])('session: a lookup with %s finds no session', async (_what, token) => {
     await signIn()
     expect(await found(token)).toBe('none')
     await sessionsOf(pool).end(token)
     expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(1)
   })
 
-  test('session: the eleventh of an actor ends the oldest', async () => {
+  test('session: the eleventh session of an actor ends the actor’s oldest session', async () => {
     const first = await signIn()
     const others = []
     for (let times = 0; times < 10; times += 1) {
@@ -163,7 +163,7 @@ describe('sessions', () => {
     for (const { token } of others) expect(await found(token)).toBe('session')
   })
 
-  test('session: concurrent sign-ins of an actor leave ten', async () => {
+  test('session: concurrent sign-ins of an actor leave ten sessions', async () => {
     await Promise.all(Array.from({ length: 20 }, () => signIn()))
     expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(10)
   })
@@ -180,7 +180,7 @@ describe('sessions', () => {
     expect(await found(token)).toBe('session')
   })
 
-  test('forgetSessions: removes ended and idle sessions', async () => {
+  test('forgetSessions: deletes ended and idle sessions', async () => {
     const [over, idle, kept] = [await signIn(ada, startMs + 60_000), await signIn(), await signIn()]
     nowMs += sessionIdleMsMax - 1
     expect(await found(kept.token)).toBe('session')
@@ -192,7 +192,7 @@ describe('sessions', () => {
 })
 
 describe('isCsrfToken', () => {
-  test('isCsrfToken: accepts the token of its own session only', async () => {
+  test('isCsrfToken: accepts only the token of the given session', async () => {
     const [mine, hers] = [await signIn(), await signIn(key)]
     expect(isCsrfToken(mine.session, mine.session.csrfToken)).toBe(true)
     for (const wrong of ['', 'ü', hers.session.csrfToken, mine.token, `${mine.session.csrfToken}x`])
@@ -203,7 +203,7 @@ describe('isCsrfToken', () => {
 describe('session cookie', () => {
   const [https, http] = [{ isHttps: true }, { isHttps: false }]
 
-  test('session cookie: is bound to the host, HttpOnly and SameSite=Strict', () => {
+  test('session cookie: is HttpOnly and SameSite=Strict, and over HTTPS also Secure with the prefix __Host-', () => {
     expect(sessionCookie('abc', https)).toBe('__Host-latchkey=abc; Path=/; HttpOnly; SameSite=Strict; Secure')
     expect(sessionCookie('abc', http)).toBe('latchkey=abc; Path=/; HttpOnly; SameSite=Strict')
     expect(clearedSessionCookie(https)).toBe(
@@ -218,13 +218,13 @@ describe('session cookie', () => {
     ['similar names', 'latchkey=abc; x__Host-latchkey=d; __host-latchkey=e', undefined],
     ['an empty value', '__Host-latchkey=', undefined],
     ['two values', '__Host-latchkey=a; __Host-latchkey=b', undefined],
-  ])('readSessionCookie: reads %s', (_what, header, token) => {
+  ])('readSessionCookie: returns the expected token for %s', (_what, header, token) => {
     expect(readSessionCookie(header, https)).toBe(token)
   })
 })
 
 describe('listAudit', () => {
-  test('listAudit: pages all entries or those of a tenant, newest first', async () => {
+  test('listAudit: returns all entries, or those of one tenant, newest first', async () => {
     const [acme, other] = [someTenantId(), someTenantId()]
     const write = (nth: number) => {
       const tenantId = nth % 3 === 0 ? null : nth % 3 === 1 ? acme : other

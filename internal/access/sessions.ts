@@ -19,25 +19,25 @@ export interface Session {
   readonly actor: Actor
   readonly name: string
   readonly startedAtMs: number
-  /** Latest end; an idle session ends earlier. */
+  /** Latest end of the session; it ends earlier if it is idle. */
   readonly endsAtMs: number
-  /** Token that every form carries and every change must return. */
+  /** CSRF token: every form contains it, and every request that changes data must return it. */
   readonly csrfToken: string
 }
 
-/** Result of looking up a session. */
+/** Result of a session lookup. */
 export type SessionFound =
   | { readonly kind: 'session'; readonly session: Session }
   | { readonly kind: 'none' }
   | Unavailable
 
-/** Result of signing in. `token` is for the cookie only. */
+/** Result of signing in. `token` is the value of the cookie and must not appear anywhere else. */
 export type SessionStarted =
   | { readonly kind: 'started'; readonly token: string; readonly session: Session }
-  /** The maximum of sessions is reached. */
+  /** The maximum number of sessions exists. */
   | { readonly kind: 'full' }
 
-/** Dependencies of sessions. */
+/** Dependencies of `createSessions`. */
 export interface SessionsOptions {
   readonly pool: Pool
   readonly clock: Clock
@@ -45,18 +45,18 @@ export interface SessionsOptions {
 }
 
 const hourMs = 3_600_000
-/** Maximum duration of a session. */
+/** Maximum lifetime of a session. */
 export const sessionMsMax = 8 * hourMs
-/** Duration after which an unused session ends. */
+/** Idle timeout of a session. */
 export const sessionIdleMsMax = hourMs
-/** Interval at which use is stored, so that most requests write nothing. */
+/** Minimum interval between writes of the last use, so that most requests write nothing. */
 const touchEveryMs = 60_000
 const sessionsPerActorMax = 10
 const sessionsMax = 10_000
 const removedMax = 5_000
 const tokenBytes = 32
 const tokenPattern = /^[\w-]{43}$/
-/** Key of the advisory lock that makes sign-ins run one after the other. */
+/** Key of the advisory lock that serializes sign-ins. */
 const startLock = 7_260_114
 
 type Row = typeof table.$inferSelect
@@ -64,12 +64,14 @@ type Row = typeof table.$inferSelect
 /** See `createSessions`. */
 export type Sessions = ReturnType<typeof createSessions>
 
-/** Creates the sessions of the dashboard, stored in Postgres: every pod sees the same. Methods throw what Postgres throws. */
+/**
+ * Creates the session store of the dashboard. Sessions are in Postgres, so every pod sees the same ones. Methods throw errors of Postgres.
+ */
 export function createSessions({ pool, clock, access }: SessionsOptions) {
   return {
     /**
-     * Signs an actor in, for at most 8 h and no longer than its credential. Ends its oldest session beyond ten. Writes an audit row for
-     * each.
+     * Signs an actor in for at most 8 h and at most until the credential expires. An actor can have ten sessions: a further sign-in ends
+     * the oldest one. Writes an audit entry for each start and end.
      */
     async start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted> {
       const nowMs = clock.now()
@@ -80,7 +82,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
       const row = { idSha256: idOf(token), actor, name: actorName(actor), tenantId, endsAt }
       const isStarted = await withTx(pool, async (client) => {
         const db = orm(client)
-        // Until the commit: the next sign-in counts this one.
+        // The lock lasts until the commit, so that the next sign-in counts this session.
         await db.execute(sql`SELECT pg_advisory_xact_lock(${startLock})`)
         await deleteEnded(client, nowMs)
         const [all] = await db.select({ count: count() }).from(table)
@@ -100,8 +102,8 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
       return { kind: 'started', token, session: sessionOf(token, { ...row, startedAt: now }) }
     },
     /**
-     * Finds a live session. It ends by time, after an hour without use, by signing out, and with the key that began it. Automatic page
-     * refreshes are no use (`isUse`, default true).
+     * Finds a live session. A session ends at its `endsAtMs`, after an hour without use, by signing out, and when its API key becomes
+     * invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
      */
     async find(token: string, { isUse = true } = {}): Promise<SessionFound> {
       if (!tokenPattern.test(token)) return { kind: 'none' }
@@ -124,7 +126,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
           .where(and(eq(table.idSha256, row.idSha256), lt(table.seenAt, now)))
       return { kind: 'session', session: sessionOf(token, row) }
     },
-    /** Signs out, for all pods once committed. Writes an audit row. Repeating it is harmless. */
+    /** Ends the session in all pods and writes an audit entry. Repeating it is harmless. */
     async end(token: string): Promise<void> {
       if (!tokenPattern.test(token)) return
       await withTx(pool, (client) => endSession(client, idOf(token), clock.now()))
@@ -132,7 +134,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
   }
 }
 
-/** Deletes a session and writes its audit row; does nothing for one that has ended. */
+/** Deletes a session and writes an audit entry. Does nothing if the session has already ended. */
 async function endSession(client: PoolClient, idSha256: Buffer, nowMs: number): Promise<void> {
   const [ended] = await orm(client).delete(table).where(eq(table.idSha256, idSha256)).returning()
   if (ended) await auditSession(client, 'sessions.ended', ended, nowMs)
@@ -160,16 +162,16 @@ async function deleteEnded(connection: Pool | PoolClient, nowMs: number): Promis
   return rowCount ?? 0
 }
 
-/** Removes ended sessions, at most 5 000. Repeating it is safe. @throws what Postgres throws */
+/** Deletes ended sessions, at most 5 000 per call. Repeating it is safe. @throws errors of Postgres */
 export async function forgetSessions(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const removed = await deleteEnded(pool, nowMs)
   return { removed, hasMore: removed === removedMax }
 }
 
-/** Removes a deleted tenant's sessions. */
+/** Deletes the sessions of a deleted tenant. */
 export const purgeSessions = purgeByKey('sessions', ['id_sha256'])
 
-/** Returns whether a form's token belongs to a session, in the same time for every wrong token. */
+/** Returns whether a form's CSRF token belongs to a session. Compares in constant time. */
 export function isCsrfToken(session: Session, given: string): boolean {
   const [own, other] = [session.csrfToken, given].map((each) => Buffer.from(each))
   return (
@@ -185,35 +187,35 @@ function sessionOf(
   return { actor, name, startedAtMs: startedAt.getTime(), endsAtMs: endsAt.getTime(), csrfToken }
 }
 
-/** Returns the stored id: a digest, so that reading the table does not allow signing in. */
+/** Returns the stored id of a token: its digest, so that the table's contents do not allow signing in. */
 function idOf(token: string): Buffer {
   return Buffer.from(Bun.SHA256.hash(token) as Uint8Array)
 }
 
-/** Transport of a session's cookie. */
+/** Options of a session cookie. */
 export interface CookieOptions {
-  /** False for plain HTTP, for example through a port-forward: a browser would not return a `Secure` cookie there. */
+  /** True for HTTPS. A browser does not return a `Secure` cookie over plain HTTP, for example through a port-forward. */
   readonly isHttps: boolean
 }
 
-/** The prefix `__Host-` binds the cookie to this host and all of its paths: no other host of the domain can set it. */
+/** The prefix `__Host-` binds the cookie to this host and all of its paths, so that no other host of the domain can set it. */
 const cookieNameOf = ({ isHttps }: CookieOptions) => (isHttps ? '__Host-latchkey' : 'latchkey')
 
 function attributesOf({ isHttps }: CookieOptions): string {
   return `Path=/; HttpOnly; SameSite=Strict${isHttps ? '; Secure' : ''}`
 }
 
-/** Returns the `Set-Cookie` header of a sign-in. The cookie lasts for the browser's session. */
+/** Returns the `Set-Cookie` header of a sign-in. The browser deletes the cookie when its session ends. */
 export function sessionCookie(token: string, options: CookieOptions): string {
   return `${cookieNameOf(options)}=${token}; ${attributesOf(options)}`
 }
 
-/** Returns the `Set-Cookie` header of a sign-out. */
+/** Returns the `Set-Cookie` header that deletes the session cookie. */
 export function clearedSessionCookie(options: CookieOptions): string {
   return `${cookieNameOf(options)}=; Max-Age=0; ${attributesOf(options)}`
 }
 
-/** Returns the token of a request's `Cookie` header; undefined without one and with two. */
+/** Returns the session token of a request's `Cookie` header; undefined if the header contains no such cookie or two of them. */
 export function readSessionCookie(cookies: string | null, options: CookieOptions): string | undefined {
   const name = cookieNameOf(options)
   const values = (cookies ?? '').split(';').flatMap((pair) => {

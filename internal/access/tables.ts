@@ -16,7 +16,7 @@ export const sessions = pgTable('sessions', {
   endsAt: at('ends_at'),
 })
 
-/** Audit log. Never holds a secret. */
+/** Entries of the audit log. They never contain a secret. */
 export const audit = pgTable('audit', {
   id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
   at: at('at'),

@@ -1,34 +1,34 @@
 import type { Clock } from '#internal/base/index.ts'
 
-/** Bounds of a verdict cache. */
+/** Limits of a verdict cache. */
 export interface VerdictCacheOptions {
   readonly clock: Clock
-  /** Maximum age of an answer. */
+  /** Maximum age of a cached result. */
   readonly msMax: number
-  /** Maximum of kept answers; the oldest is dropped first. */
+  /** Maximum cached results; the oldest is evicted first. */
   readonly entriesMax: number
-  /** Maximum of pending reviews. */
+  /** Maximum pending reviews of all callers. */
   readonly pendingMax: number
 }
 
-/** An answer and the time until which it may be kept; 0: not at all. */
+/** A result and the time until which the cache may keep it; 0 if the cache must not keep it. */
 export interface Verdict<T> {
   readonly value: T
   readonly keepUntilMs: number
 }
 
-/** A group of callers with its own maximum of pending reviews, so that no group takes all places. */
+/** A group of callers with its own maximum of pending reviews, so that no group can exhaust the total. */
 export interface VerdictShare {
   readonly name: string
   readonly pendingMax: number
 }
 
-/** Caches answers for a short time and shares pending reviews of the same key. */
+/** Caches review results for a short time. Concurrent requests for the same key share one review. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** Pending reviews by share. */
+  /** Number of pending reviews by share. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -36,8 +36,8 @@ export class VerdictCache<T> {
   }
 
   /**
-   * Returns the kept answer or that of `ask`; undefined when too many reviews are pending, in all or of the share.
-   * @throws what `ask` throws
+   * Returns the cached result or the result of `ask`; undefined if the maximum of pending reviews, in total or of the share, is reached.
+   * @throws errors of `ask`
    */
   async get(key: string, share: VerdictShare, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
     const { clock, pendingMax } = this.#options
@@ -64,7 +64,7 @@ export class VerdictCache<T> {
     try {
       const askedAtMs = clock.now()
       const verdict = await ask()
-      // Aged from the request: a change during the review is not part of the answer.
+      // The age counts from the request, since the result may not include a change made during the review.
       this.#keep(key, { ...verdict, keepUntilMs: Math.min(verdict.keepUntilMs, askedAtMs + msMax) })
       return verdict
     } finally {
@@ -81,7 +81,7 @@ export class VerdictCache<T> {
   }
 }
 
-/** Digests of the latest tokens that a review accepted; they may have expired since. */
+/** Digests of the tokens that a review accepted most recently. A token can have expired since then. */
 export class ProvenTokens {
   readonly #digests = new Set<string>()
   readonly #digestsMax: number
@@ -94,7 +94,7 @@ export class ProvenTokens {
     return this.#digests.has(digest)
   }
 
-  /** Stores the result of a review. */
+  /** Adds an accepted token, or removes a refused one. */
   note(digest: string, isKnown: boolean): void {
     this.#digests.delete(digest)
     if (isKnown) this.#digests.add(digest)

@@ -17,14 +17,17 @@ const problemOf = (name: string, value: unknown, ofTenant = false) => {
 }
 
 describe('every setting', () => {
-  test.each([...settingNames])('%s has a doc line, and a default that its own schema takes', (name) => {
-    const definition = settingDefinitions[name]
-    expect(definition.doc).toMatch(/\.$/)
-    expect(definition.expected).not.toBe('')
-    if (definition.default !== null) expect(isValueOf(name, definition.default)).toBe(true)
-  })
+  test.each([...settingNames])(
+    'setting definition: %s has a doc sentence and a default that its own schema accepts',
+    (name) => {
+      const definition = settingDefinitions[name]
+      expect(definition.doc).toMatch(/\.$/)
+      expect(definition.expected).not.toBe('')
+      if (definition.default !== null) expect(isValueOf(name, definition.default)).toBe(true)
+    },
+  )
 
-  test('is there for every provider, and has the defaults that usage has', () => {
+  test('setting definitions: contain a pause for every provider, and the same limit defaults as usage', () => {
     for (const name of providerNames) expect(settingNames).toContain(`providers.${name}.paused`)
     const builtIn = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs: 0 })
     for (const name of limitNames) {
@@ -50,7 +53,7 @@ describe('a value', () => {
     ['limits.eventsPerMonth.over', 'refuse'],
     ['retention.payloadDays', 1],
     ['retention.eventDays', 90],
-  ])('%s = %p is taken', (name, value) => {
+  ])('checkSetting: accepts %s = %p', (name, value) => {
     expect(checkSetting({ name, value, ofTenant: false })).toEqual({ kind: 'ok', name, value } as never)
   })
 
@@ -75,7 +78,7 @@ describe('a value', () => {
     ['limits.eventsPerMonth.over', 'drop', 'limits.eventsPerMonth.over has to be accept or refuse'],
     ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
     ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],
-  ])('%s = %p is refused', (name, value, problem) => {
+  ])('checkSetting: refuses %s = %p', (name, value, problem) => {
     expect(problemOf(name, value)).toBe(problem)
   })
 
@@ -87,7 +90,7 @@ describe('a value', () => {
     ['accept', 'accept'],
     ['1e3', '1e3'],
     ['', ''],
-  ])('typed as %p is %p', (text, value) => {
+  ])('parseSettingText: converts the text %p to %p', (text, value) => {
     expect(parseSettingText(text)).toBe(value)
   })
 })
@@ -99,11 +102,14 @@ describe('a name', () => {
     ['toString', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['__proto__', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['x'.repeat(10_000), 'There is no setting of that name: `latchkey settings list` shows all'],
-  ])('%p that is none is refused', (name, problem) => {
-    expect(problemOf(name, true)).toBe(problem)
-  })
+  ])(
+    'checkSetting: refuses %p, which is not the name of a setting, and suggests a name or a command',
+    (name, problem) => {
+      expect(problemOf(name, true)).toBe(problem)
+    },
+  )
 
-  test('of the installation alone is refused for a tenant', () => {
+  test('checkSetting: refuses a setting of the whole installation for a tenant', () => {
     expect(problemOf('log.sampling', 1, true)).toBe(
       'log.sampling holds for the whole installation: leave the tenant out',
     )
@@ -123,6 +129,6 @@ test.each([
     'limits.locksPerMinute.soft must not be over limits.locksPerMinute.hard: they would be 60001 and 60000',
   ],
   [{ 'limits.eventsPerMinute.soft': 60_001 }, undefined],
-] as const)('between %p the contradiction is %p', (values, problem) => {
+] as const)('conflictBetween: the settings %p have the contradiction %p', (values, problem) => {
   expect(conflictBetween(values)).toBe(problem)
 })

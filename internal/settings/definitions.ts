@@ -14,7 +14,7 @@ import {
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
 
-/** Name of a setting, as typed. */
+/** Name of a setting, as a user types it. */
 export type SettingName =
   | 'forwarding.paused'
   | `providers.${ProviderName}.paused`
@@ -29,12 +29,12 @@ export type SettingValue = boolean | number | string
 
 /** Definition of a setting. */
 export interface SettingDefinition {
-  /** `any`: for the installation or for one tenant. */
+  /** `any`: the setting can apply to the installation or to one tenant. */
   readonly scope: 'any' | 'installation'
   readonly schema: TSchema
-  /** Description of valid values, for messages. */
+  /** Description of the valid values for error messages. */
   readonly expected: string
-  /** Default value; null for none. */
+  /** Default value; null if the setting has none. */
   readonly default: SettingValue | null
   readonly doc: string
 }
@@ -55,7 +55,7 @@ const limitDefaults: Partial<Record<SettingName, number>> = {
   'limits.recordBytes.hard': 1024 ** 3,
 }
 
-/** All settings by name, in the order of lists. */
+/** All settings by name, in display order. */
 export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>> = {
   'forwarding.paused': {
     ...flag,
@@ -87,10 +87,10 @@ export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>
   'retention.eventDays': days(90, 'Days that events and attempts are kept'),
 }
 
-/** All names, in the order of lists. */
+/** All setting names, in display order. */
 export const settingNames = Object.keys(settingDefinitions) as readonly SettingName[]
 
-/** Returns whether a text is the name of a setting. */
+/** Returns whether a string is the name of a setting. */
 export function isSettingName(name: string): name is SettingName {
   return Object.hasOwn(settingDefinitions, name)
 }
@@ -130,27 +130,27 @@ function days(standard: number, doc: string): SettingDefinition {
   }
 }
 
-/** Settings in force in this process. Immutable: a change creates a new object. */
+/** The settings in force in this process. Immutable: a change creates a new object. */
 export interface RuntimeSettings {
-  /** Grows with every write of any setting; 0 before the first read. */
+  /** Increases with every write of any setting; 0 before the first read. */
   readonly version: number
-  /** Forwarding is paused for all tenants. */
+  /** True if forwarding is paused for all tenants. */
   readonly isForwardingPaused: boolean
-  /** Tenants with paused forwarding. */
+  /** Tenants for which forwarding is paused. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Returns whether intake of a provider is paused for a tenant. Two look-ups in memory. */
+  /** Returns whether intake of a provider is paused for a tenant. Performs two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   /** Number of active pause settings. */
   readonly pauses: number
-  /** Share of log lines about successes that are written, 0 to 1. */
+  /** Fraction of log lines about successes that are written, 0 to 1. */
   readonly logShare: number
-  /** Limits for specs that leave them open; the built-in ones apply for absent ones. */
+  /** Limits for tenants whose spec sets none. A limit that is absent here too has its built-in default. */
   readonly limits: Limits
-  /** Retention for specs that leave it open. */
+  /** Retention for tenants whose spec sets none. */
   readonly retention: RetentionDays
 }
 
-/** Computes the settings in force; without an argument all have their defaults. */
+/** Computes the settings in force. Without an argument, all settings have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: SettingName) => values.get(keyOf(name, null)) ?? settingDefinitions[name].default
@@ -208,7 +208,7 @@ function limitsOf(values: ReadonlyMap<string, SettingValue>): Limits {
   return limits
 }
 
-/** Unchecked setting. `ofTenant`: it is set for one tenant. */
+/** A setting to check. `ofTenant` is true for a setting of one tenant. */
 interface SettingInput {
   readonly name: string
   readonly ofTenant: boolean
@@ -216,7 +216,7 @@ interface SettingInput {
 
 type Refused = { readonly kind: 'refused'; readonly problem: string }
 
-/** Checks the name, and whether a tenant may have this setting. A problem tells the caller the next step. */
+/** Checks the name of a setting, and whether the setting can apply to one tenant. `problem` tells the caller how to correct it. */
 export function checkSettingName({
   name,
   ofTenant,
@@ -231,7 +231,7 @@ export function checkSettingName({
   return { kind: 'ok', name }
 }
 
-/** Checks a setting with its value. */
+/** Checks the name and the value of a setting. */
 export function checkSetting(input: SettingInput & { readonly value: unknown }) {
   const named = checkSettingName(input)
   if (named.kind === 'refused') return named
@@ -241,18 +241,18 @@ export function checkSetting(input: SettingInput & { readonly value: unknown }) 
   return { kind: 'refused' as const, problem }
 }
 
-/** Validates a value of a setting. */
+/** Returns whether a value is valid for a setting. */
 export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
   return Value.Check(settingDefinitions[name].schema, value)
 }
 
-/** Parses typed text into a value: `true`, `false` and numbers, else text for `checkSetting` to validate. */
+/** Parses a value that a user typed: `true`, `false`, a number, or any other text. Does not check whether the setting accepts the value. */
 export function parseSettingText(text: string): SettingValue {
   if (text === 'true' || text === 'false') return text === 'true'
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
 }
 
-/** Pairs of settings whose first value may not exceed the second, such as a soft and a hard limit. */
+/** Pairs of settings whose first value must not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
   ['retention.payloadDays', 'retention.eventDays'],
   ...settingNames
@@ -260,7 +260,7 @@ const ordered: readonly (readonly [SettingName, SettingName])[] = [
     .map((soft) => [soft, soft.replace(/soft$/, 'hard') as SettingName] as const),
 ]
 
-/** Returns the contradiction between the installation's settings, or undefined. */
+/** Returns a message about two settings of the installation that contradict each other, or undefined. */
 export function conflictBetween(
   values: Readonly<Partial<Record<SettingName, SettingValue | undefined>>>,
 ): string | undefined {
@@ -273,7 +273,7 @@ export function conflictBetween(
   return undefined
 }
 
-/** Suggests a name, also for a vendor's name instead of a provider's. */
+/** Suggests the setting name that the caller probably meant, even if the caller used a vendor's name for a provider. */
 function meantName(name: string): string | undefined {
   const neutral = name.replace(/^providers\.([^.]{1,64})\./, (whole, provider: string) =>
     whole.replace(provider, neutralProviderName(provider) ?? provider),

@@ -55,7 +55,7 @@ async function auditRows(): Promise<unknown[]> {
 }
 
 describe('a write', () => {
-  test('settings: a write is stored with actor and time, and audited with the old value', async () => {
+  test('settings: a write stores the actor and time, and its audit entry contains the old value', async () => {
     const first = await set('retention.payloadDays', 10)
     const second = await set('retention.payloadDays', 20, { by: 'bob@example' })
     if (first.kind !== 'written' || second.kind !== 'written') throw new Error('not written')
@@ -78,7 +78,7 @@ describe('a write', () => {
     ])
   })
 
-  test('settings: a tenant’s setting is listed apart from the installation’s', async () => {
+  test('settings: settings of a tenant and of the installation are listed separately', async () => {
     const tenantId = await addTenant()
     await set('forwarding.paused', false)
     await set('forwarding.paused', true, { tenantId })
@@ -91,7 +91,7 @@ describe('a write', () => {
     expect(await auditRows()).toMatchObject([{ tenant: null }, { tenant: tenantId }])
   })
 
-  test('settings: a write with another expected version is a conflict and changes nothing', async () => {
+  test('settings: a write with a wrong expected version is a conflict and changes nothing', async () => {
     const first = await set('log.sampling', 0.5, { expectedVersion: 0 })
     if (first.kind !== 'written') throw new Error('not written')
     const before = await readSettings(pool)
@@ -109,7 +109,7 @@ describe('a write', () => {
     expect(await auditRows()).toHaveLength(2)
   })
 
-  test('settings: of concurrent writes with the same expected version one wins', async () => {
+  test('settings: one of several concurrent writes with the same expected version succeeds', async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, (_none, nth) => set('log.sampling', nth / 10, { expectedVersion: 0 })),
     )
@@ -119,36 +119,42 @@ describe('a write', () => {
 
   test.each<[what: string, name: string, value: unknown, more: Partial<SettingWriting>, problem: string]>([
     [
-      'of an unknown name',
+      'with an unknown name',
       'log.samples',
       1,
       {},
       'There is no setting of that name: did you mean log.sampling?',
     ],
-    ['of a bad value', 'log.sampling', 2, {}, 'log.sampling has to be a number from 0 to 1'],
-    ['by nobody', 'log.sampling', 1, { by: '' }, 'The actor must be named, in 1 to 200 printable characters'],
+    ['with an invalid value', 'log.sampling', 2, {}, 'log.sampling has to be a number from 0 to 1'],
     [
-      'by two lines',
+      'without an actor',
+      'log.sampling',
+      1,
+      { by: '' },
+      'The actor must be named, in 1 to 200 printable characters',
+    ],
+    [
+      'by an actor whose name has two lines',
       'log.sampling',
       1,
       { by: 'a\nb' },
       'The actor must be named, in 1 to 200 printable characters',
     ],
     [
-      'for a tenant that is not there',
+      'for an unknown tenant',
       'forwarding.paused',
       true,
       { tenantId: someTenantId() },
       'There is no such tenant',
     ],
     [
-      'that contradicts another',
+      'that contradicts another setting',
       'retention.eventDays',
       3,
       {},
       'retention.payloadDays must not be over retention.eventDays: they would be 30 and 3',
     ],
-  ])('%s is refused, and nothing is written', async (_what, name, value, more, problem) => {
+  ])('settings: a write %s is refused and stores nothing', async (_what, name, value, more, problem) => {
     const before = await readSettings(pool)
     expect(await set(name, value, more)).toEqual({ kind: 'refused', problem })
     expect(await readSettings(pool)).toEqual(before)
@@ -160,7 +166,7 @@ describe('a write', () => {
     expect(await set('forwarding.paused', true, { tenantId })).toMatchObject({ kind: 'refused' })
   })
 
-  test('settings: a write beyond the maximum of tenants is refused', async () => {
+  test('settings: a write for more tenants than the maximum is refused', async () => {
     const tenantId = await addTenant()
     const another = await addTenant()
     await pool.query(
@@ -175,7 +181,7 @@ describe('a write', () => {
 })
 
 describe('clearing', () => {
-  test('settings: clearing restores the default and is audited; a repeat changes nothing', async () => {
+  test('settings: clearing restores the default and is audited, and clearing again changes nothing', async () => {
     await set('retention.payloadDays', 10)
     const before = await readSettings(pool)
     expect(await clear('retention.payloadDays')).toEqual({
@@ -192,7 +198,7 @@ describe('clearing', () => {
     expect(await auditRows()).toMatchObject([{ new: 10 }, { action: 'settings.cleared', old: 10, new: null }])
   })
 
-  test('settings: clearing that contradicts another setting is refused', async () => {
+  test('settings: clearing a setting is refused when the default contradicts another setting', async () => {
     await set('limits.eventsPerMinute.hard', 10)
     await set('retention.payloadDays', 3)
     await set('retention.eventDays', 5)
@@ -201,7 +207,7 @@ describe('clearing', () => {
   })
 })
 
-test('settings: unknown rows are skipped', async () => {
+test('readSettings: skips rows with an unknown name or value', async () => {
   await set('log.sampling', 0.5)
   await pool.query(
     `INSERT INTO settings VALUES ('', 'log.colour', '"red"', 1, now(), 'x'), ('', 'forwarding.paused', '"maybe"', 1, now(), 'x')`,

@@ -19,27 +19,27 @@ import { settings, settingsVersion } from './tables.ts'
 
 type SettingRow = typeof settings.$inferSelect
 
-/** A setting that was set. Times in milliseconds since the epoch. */
+/** A setting with a stored value. Times are in milliseconds since the epoch. */
 export interface StoredSetting extends Readonly<Omit<SettingRow, 'name' | 'tenantId' | 'value'>> {
   readonly name: SettingName
-  /** Null for the whole installation. */
+  /** Tenant of the setting; null for the whole installation. */
   readonly tenantId: TenantId | null
   readonly value: SettingValue
 }
 
-/** All settings of one moment. */
+/** A consistent snapshot of all stored settings. */
 export interface SettingsRead {
-  /** Grows with every write of any setting. */
+  /** Increases with every write of any setting. */
   readonly version: number
   readonly settings: readonly StoredSetting[]
 }
 
-/** Maximum tenants per setting, so that all fit in every process and in every claim. */
+/** Maximum tenants per setting, so that all of them fit in the memory of every process and in the query of every claim. */
 export const tenantsPerSettingMax = 200
 
 const versionOnly = { version: settingsVersion.version }
 
-/** Reads the number of the last committed write of any setting. */
+/** Returns the version of the last committed write of any setting. */
 export async function readSettingsVersion(pool: Pool): Promise<number> {
   return versionIn(
     await orm(pool).select(versionOnly).from(settingsVersion).prepare('settings_version').execute(),
@@ -47,8 +47,8 @@ export async function readSettingsVersion(pool: Pool): Promise<number> {
 }
 
 /**
- * Reads all settings that are set, also those of tenants, and their version in one snapshot. Skips rows with an unknown name or value,
- * which a newer version of Latchkey wrote.
+ * Reads all stored settings, including those of tenants, and their version in one snapshot. Skips rows with an unknown name or value, which
+ * a newer version of Latchkey wrote.
  */
 export async function readSettings(pool: Pool): Promise<SettingsRead> {
   const rows = await orm(pool)
@@ -63,7 +63,7 @@ export async function readSettings(pool: Pool): Promise<SettingsRead> {
 }
 
 function versionIn([row]: readonly { readonly version: number }[]): number {
-  if (!row) throw new Error('the row of settings_version is missing: run the migrations')
+  if (!row) throw new Error('the table settings_version has no row: run the migrations')
   return row.version
 }
 
@@ -76,13 +76,13 @@ function toStored({ name, tenantId, value, ...rest }: SettingRow): StoredSetting
 export interface ListedSetting {
   readonly name: SettingName
   readonly definition: SettingDefinition
-  /** Value that is set; undefined where the default applies. */
+  /** Stored value; undefined if the default applies. */
   readonly stored: StoredSetting | undefined
-  /** Value in force: the one that is set, else the default; null for none. */
+  /** Value in force: the stored value, otherwise the default. Null if the setting has neither. */
   readonly value: SettingValue | null
 }
 
-/** Lists all settings that the installation (null) or a tenant can have, in their order. */
+/** Lists all settings that can apply to the installation (null) or to a tenant, in display order. */
 export async function listSettings(pool: Pool, tenantId: TenantId | null): Promise<readonly ListedSetting[]> {
   const read = await readSettings(pool)
   return settingNames
@@ -94,23 +94,26 @@ export async function listSettings(pool: Pool, tenantId: TenantId | null): Promi
     })
 }
 
-/** Setting to clear, and the actor. */
+/** A setting to clear, and the actor that clears it. */
 export interface SettingClearing {
   readonly name: string
-  /** Null for the whole installation. */
+  /** Tenant of the setting; null for the whole installation. */
   readonly tenantId: TenantId | null
-  /** Actor for the audit log: 1 to 200 printable characters. */
+  /** Name of the actor in the audit log: 1 to 200 printable characters. */
   readonly by: string
-  /** Compare-and-set: the expected version, 0 for a setting that is not set. With another one nothing is written. */
+  /** Expected version of the setting (compare-and-set), 0 if no value is expected. If the version differs, nothing is written. */
   readonly expectedVersion?: number | undefined
 }
 
-/** Setting to write, with its value. */
+/** A setting to write with its value, and the actor that writes it. */
 export interface SettingWriting extends SettingClearing {
   readonly value: unknown
 }
 
-/** Result of a write. `version` is 0 for a cleared setting. `present`: setting with another version than expected; undefined if it is not set. */
+/**
+ * Result of a write. `version` is 0 for a cleared setting. `present` is the stored setting after a version conflict; undefined if no value
+ * is stored.
+ */
 export type SettingWritten =
   | {
       readonly kind: 'written'
@@ -128,9 +131,9 @@ export interface WritingParts {
 }
 
 /**
- * Sets a setting and writes an audit entry in the same transaction. Refuses unknown names, values out of bounds, unknown tenants and
- * contradictions with other settings. Call `tellSettings` afterwards. Repeating it writes again, under another version.
- * @throws errors of Postgres; if the commit itself failed, the setting may be written
+ * Writes a setting and its audit entry in one transaction. Refuses unknown names, invalid values, unknown tenants and contradictions with
+ * other settings. Call `tellSettings` afterwards. Repeating it writes again, with a new version.
+ * @throws errors of Postgres; if the commit failed, the setting may or may not be written
  */
 export async function writeSetting(parts: WritingParts, writing: SettingWriting): Promise<SettingWritten> {
   const { name, value, tenantId } = writing
@@ -138,7 +141,7 @@ export async function writeSetting(parts: WritingParts, writing: SettingWriting)
   return checked.kind === 'refused' ? checked : applyChange(parts, { ...writing, ...checked })
 }
 
-/** Clears a setting, so that its default applies; otherwise like `writeSetting`. Clearing one that is not set changes nothing. */
+/** Clears a setting, so that its default applies; otherwise works like `writeSetting`. Changes nothing if no value is stored. */
 export async function clearSetting(parts: WritingParts, clearing: SettingClearing): Promise<SettingWritten> {
   const { name, tenantId } = clearing
   const checked = checkSettingName({ name, ofTenant: tenantId !== null })
@@ -160,7 +163,7 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
   return withTx(pool, async (client) => {
     const db = orm(client)
     const { name, tenantId, value = null, expectedVersion, by } = wanted
-    // Locks the version, so that writers run one after another and the counts and comparisons below are exact.
+    // Locks the version, which serializes writers, so that the counts and comparisons below are exact.
     const version = 1 + versionIn(await db.select().from(settingsVersion).for('update'))
     const isThis = and(eq(settings.tenantId, tenantId ?? ''), eq(settings.name, name))
     const [present] = (await db.select().from(settings).where(isThis)).flatMap(toStored)
@@ -200,5 +203,5 @@ async function problemOf(client: PoolClient, { name, tenantId, value }: Change):
   return `${name} is set for ${tenantsPerSettingMax} tenants, which is the maximum: clear some, or set it for the installation`
 }
 
-/** Removes a deleted tenant's settings. */
+/** Deletes the settings of a deleted tenant. */
 export const purgeSettings = purgeByKey('settings', ['name'])

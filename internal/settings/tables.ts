@@ -1,21 +1,21 @@
 import { boolean, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 
-/** Number of writes of settings, one row. */
+/** Version counter of the settings: one row with the number of writes. */
 export const settingsVersion = pgTable('settings_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
 })
 
-/** Settings that were set. */
+/** Settings with a stored value. */
 export const settings = pgTable(
   'settings',
   {
-    /** '' for the whole installation. */
+    /** Id of the tenant; '' for the whole installation. */
     tenantId: text('tenant_id').notNull(),
     name: text('name').notNull(),
     value: jsonb('value').$type<unknown>().notNull(),
-    /** Version of `settings_version` after the write, so that no two writes share one. */
+    /** Value of `settings_version` after the write of this row, so that no two writes share a version. */
     version: int8('version').notNull(),
     updatedAtMs: epochMs('updated_at').notNull(),
     updatedBy: text('updated_by').notNull(),

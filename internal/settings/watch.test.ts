@@ -29,7 +29,7 @@ beforeEach(async () => {
 const set = (name: string, value: unknown) =>
   writeSetting({ pool, clock }, { name, value, tenantId: null, by: 'test' })
 
-test('settings watch: has the defaults before the first look, then the stored settings', async () => {
+test('settings watch: contains the defaults before the first read, then the stored settings', async () => {
   await set('log.sampling', 0.25)
   expect([watch.isRead, watch.current.version, watch.current.logShare]).toEqual([false, 0, 1])
   expect(watch.ageMs(Date.now())).toBe(Number.POSITIVE_INFINITY)
@@ -38,7 +38,7 @@ test('settings watch: has the defaults before the first look, then the stored se
   expect(watch.ageMs(Date.now())).toBeLessThan(5_000)
 })
 
-test('settings watch: a look finds a set and a cleared setting and notifies listeners of changes only', async () => {
+test('settings watch: reading finds a set and a cleared setting, and notifies listeners of changes only', async () => {
   const heard: RuntimeSettings[] = []
   watch.onChange((settings) => heard.push(settings))
   await watch.look()
@@ -51,7 +51,7 @@ test('settings watch: a look finds a set and a cleared setting and notifies list
   expect(heard.at(-1)).toBe(watch.current)
 })
 
-test('settings watch: a message of tellSettings arrives on the channel', async () => {
+test('tellSettings: publishes a message on the settings channel', async () => {
   const { redisUrl } = await testStores()
   const redis = openRedis({ url: redisUrl, onError: () => undefined, onRefused: () => undefined })
   let messages = 0
@@ -61,7 +61,7 @@ test('settings watch: a message of tellSettings arrives on the channel', async (
   await redis.close()
 })
 
-test('settings watch: a lower version, as of a restored database, is read', async () => {
+test('settings watch: reads all settings when the version is lower than before, as in a restored database', async () => {
   await set('log.sampling', 0.5)
   await watch.look()
   const before = watch.current.version
@@ -71,7 +71,7 @@ test('settings watch: a lower version, as of a restored database, is read', asyn
   expect([watch.current.logShare, watch.current.version]).toEqual([1, before - 1])
 })
 
-test('settings watch: a failed look keeps the last settings, and the next one reads the changes since', async () => {
+test('settings watch: keeps the last settings after a failed read, and the next read finds the changes', async () => {
   await set('forwarding.paused', true)
   await watch.look()
   const late = new SettingsWatch({ pool, clock, log: { info: () => undefined } })
@@ -98,7 +98,7 @@ const row = (
 const of = (...settings: StoredSetting[]) => toRuntimeSettings({ version: 1, settings })
 const [one, two] = [someTenantId(), someTenantId()]
 
-test('toRuntimeSettings: without stored settings all have their defaults', () => {
+test('toRuntimeSettings: without stored settings, all settings have their defaults', () => {
   const settings = toRuntimeSettings()
   expect(settings).toMatchObject({
     isForwardingPaused: false,
@@ -110,7 +110,7 @@ test('toRuntimeSettings: without stored settings all have their defaults', () =>
   expect(settings.isProviderPaused('card', one)).toBe(false)
 })
 
-test('toRuntimeSettings: a pause of the installation or of the tenant pauses', () => {
+test('toRuntimeSettings: intake and forwarding are paused by a setting of the installation or of the tenant', () => {
   const settings = of(
     row('providers.card.paused', true, one),
     row('providers.codehost.paused', true),
@@ -126,7 +126,7 @@ test('toRuntimeSettings: a pause of the installation or of the tenant pauses', (
   expect(settings.forwardingPausedFor).toEqual(new Set([two]))
 })
 
-test('toRuntimeSettings: has only the limits that were set', () => {
+test('toRuntimeSettings: contains only the limits that are set', () => {
   expect(
     of(
       row('limits.locksPerMinute.hard', 5),

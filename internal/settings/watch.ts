@@ -4,7 +4,7 @@ import type { Logger } from '#internal/telemetry/index.ts'
 import { type RuntimeSettings, toRuntimeSettings } from './definitions.ts'
 import { readSettings, readSettingsVersion } from './store.ts'
 
-/** Options of a watch. The caller closes the pool. */
+/** Options of a settings watch. The caller closes the pool. */
 export interface SettingsWatchOptions {
   readonly pool: Pool
   readonly clock: Clock
@@ -12,8 +12,8 @@ export interface SettingsWatchOptions {
 }
 
 /**
- * The runtime settings in memory: the defaults before the first read, and the last ones read while Postgres is unavailable. Its owner
- * polls `look`.
+ * Keeps the runtime settings in memory: the defaults before the first read, and the last known settings while Postgres is unavailable. The
+ * owner must call `look` periodically.
  */
 export class SettingsWatch {
   readonly #options: SettingsWatchOptions
@@ -26,31 +26,31 @@ export class SettingsWatch {
     this.#options = options
   }
 
-  /** Settings in force. Read it each time: a change replaces the object. */
+  /** Settings in force. Read this property for each use, since a change replaces the object. */
   get current(): RuntimeSettings {
     return this.#current
   }
 
-  /** False while the defaults are in force because nothing was read yet. */
+  /** False until the first successful read; the defaults are in force until then. */
   get isRead(): boolean {
     return this.#isRead
   }
 
-  /** Milliseconds since the last successful look at Postgres, Infinity before the first. */
+  /** Milliseconds since the last successful read from Postgres; Infinity before the first. */
   ageMs(nowMs: number): number {
     return Math.max(0, nowMs - this.#lookedAtMs)
   }
 
-  /** Adds a listener for the first read and every change, for the watch's life. It must not throw. */
+  /** Adds a listener for the first read and every later change. It must not throw, and it cannot be removed. */
   onChange(listener: (settings: RuntimeSettings) => void): void {
     this.#listeners.push(listener)
   }
 
-  /** Reads the version, and all settings if it changed. @throws errors of Postgres; the settings in force stay */
+  /** Reads the version, and all settings if the version changed. @throws errors of Postgres; the settings in force stay unchanged */
   async look(): Promise<void> {
     const { pool, clock, log } = this.#options
     const before = this.#current.version
-    // Any other version, not only a higher one: a restored database goes back.
+    // The version of a restored database can be lower, so any difference causes a read.
     if (!this.#isRead || (await readSettingsVersion(pool)) !== before) {
       this.#current = toRuntimeSettings(await readSettings(pool))
       this.#isRead = true
@@ -62,10 +62,13 @@ export class SettingsWatch {
   }
 }
 
-/** Redis channel that wakes all processes after a write of settings. The message is empty. */
+/** Redis channel that notifies all processes of a write of settings. The message is empty. */
 export const settingsChannel = 'latchkey:settings'
 
-/** Notifies all processes of changed settings. Repeating it is harmless. @throws RedisUnavailable: processes then poll */
+/**
+ * Notifies all processes that settings changed. Repeating it is harmless. @throws RedisUnavailable; processes then find the change by
+ * polling
+ */
 export async function tellSettings(redis: RedisConnection): Promise<void> {
   await redis.publish(settingsChannel, '')
 }
