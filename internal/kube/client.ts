@@ -3,11 +3,11 @@ import type { KubeRequest } from './request.ts'
 import { collectionPath, type KubeObject, type ObjectPlace, objectPath, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 
-/** Selects objects of a kind. */
+/** Selects objects of one kind. */
 export interface Selection {
-  /** Default: all namespaces. */
+  /** Namespace of the objects; default all namespaces. */
   readonly namespace?: string | undefined
-  /** In the API's syntax, such as `latchkey.dev/tenant,tier!=gold`. */
+  /** Label selector in Kubernetes syntax, such as `latchkey.dev/tenant,tier!=gold`. */
   readonly labelSelector?: string | undefined
   readonly fieldSelector?: string | undefined
 }
@@ -15,53 +15,53 @@ export interface Selection {
 /** A consistent snapshot of a selection. */
 export interface ObjectList<T> {
   readonly items: readonly T[]
-  /** A watch from here misses nothing. */
+  /** Version of the snapshot. A watch that starts here misses no change. */
   readonly resourceVersion: string
 }
 
-/** Bounds of a list. */
+/** Limits of a list. */
 export interface ListBounds<T extends KubeObject = KubeObject> {
   /** Objects per page; default 500. */
   readonly pageSize?: number
-  /** A longer list is a failure; default 100 000. */
+  /** Maximum objects; default 100 000. A longer list fails. */
   readonly objectsMax?: number
-  /** Trims each object while further pages are read; default none. */
+  /** Trims each object before the next page is read; default: objects are kept whole. */
   readonly keep?: ((object: T) => T) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
 /** Options of server-side apply. */
 export interface ApplyOptions {
-  /** Owner of the fields: one constant per writer. */
+  /** Owner of the applied fields. Each writer uses one constant name. */
   readonly fieldManager: string
-  /** Takes fields over from other managers; default false: a field with another manager's value is `conflict`. */
+  /** Takes ownership of fields from other managers. By default (false), a field with another manager's value causes `conflict`. */
   readonly force?: boolean
   readonly subresource?: 'status'
 }
 
-/** A partial object for an apply or a patch. */
+/** A partial object to apply or to patch. */
 export type Partially<T> = { readonly [Name in keyof T]?: unknown }
 
-/** Calls on objects. Each is sent once; the server refuses unknown fields instead of dropping them. */
+/** Reads and writes Kubernetes objects. The client sends each request once. The server refuses unknown fields instead of dropping them. */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Reads page by page; `gone` when the snapshot expired meanwhile: list again. */
+  /** Lists objects page by page. Returns `gone` if the snapshot expired between pages; the caller should then list again. */
   list<T extends KubeObject>(
     of: Resource<T>,
     selection: Selection,
     bounds?: ListBounds<T>,
   ): Promise<KubeResult<ObjectList<T>>>
-  /** Not idempotent: repeating a successful creation is `alreadyExists`. */
+  /** Creates an object. Not idempotent: repeating a successful call returns `alreadyExists`. */
   create<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Writes the whole object; with a stale `resourceVersion` it is `conflict`. */
+  /** Replaces the whole object. Returns `conflict` if its `resourceVersion` is stale. */
   replace<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Server-side apply: creates the object if missing, and owns exactly the given fields. Idempotent. */
+  /** Applies fields (server-side apply): creates the object if it is missing, and owns exactly the given fields. Idempotent. */
   apply<T extends KubeObject>(
     of: Resource<T>,
     object: Partially<T> & Pick<KubeObject, 'metadata'>,
     options: ApplyOptions,
   ): Promise<KubeResult<T>>
-  /** JSON merge patch (RFC 7396): null removes, a list replaces. Idempotent. */
+  /** Applies a JSON merge patch (RFC 7396): null removes a field, a list replaces the whole list. Idempotent. */
   mergePatch<T extends KubeObject>(
     of: Resource<T>,
     place: ObjectPlace,
@@ -73,7 +73,7 @@ const applyType = 'application/apply-patch+yaml'
 const mergePatchType = 'application/merge-patch+json'
 const strict = { fieldValidation: 'Strict' }
 
-/** Creates a client on a transport. */
+/** Creates a client that uses a transport. */
 export function createKubeClient(transport: Transport): KubeClient {
   const send = async <T extends KubeObject>(
     of: Resource<T>,
@@ -131,7 +131,7 @@ async function listPages<T extends KubeObject>(
   const items: T[] = []
   let next = ''
   do {
-    // Without resourceVersion: a consistent read, whichever API server answers.
+    // A list without resourceVersion is a consistent read on every API server.
     const query = { ...selectors(selection), limit: String(pageSize), ...(next !== '' && { continue: next }) }
     const page = await transport.request({
       ...{ method: 'GET', path, query, secret: of.secret, share: 'list', signal },
@@ -142,13 +142,13 @@ async function listPages<T extends KubeObject>(
     for (const item of parsed.items) items.push(keep ? keep(item) : item)
     if (items.length > objectsMax) return unavailable(`there are more than ${objectsMax} ${of.plural}`)
     next = parsed.next
-    // All pages carry the resourceVersion of one snapshot.
+    // All pages have the resourceVersion of the same snapshot.
     if (next === '') return { kind: 'ok', value: { items, resourceVersion: parsed.resourceVersion } }
   } while (!signal?.aborted)
   return unavailable('aborted by the caller')
 }
 
-/** Returns the query of a selection. */
+/** Returns the query parameters of a selection. */
 export function selectors({ labelSelector, fieldSelector }: Selection): Record<string, string> {
   return {
     ...(labelSelector !== undefined && { labelSelector }),
@@ -169,7 +169,7 @@ function parsePage<T extends KubeObject>(of: Resource<T>, value: unknown) {
   return { items, resourceVersion, next: typeof next === 'string' ? next : '' }
 }
 
-/** Casts an object of the API server. Checks its name only: the server enforces the kind's schema at each write. */
+/** Casts an object from the API server to its type. Checks only that it has a name, since the server enforces the schema at each write. */
 export function parseObject<T extends KubeObject>(of: Resource<T>, value: unknown): KubeResult<T> {
   const metadata = isObject(value) ? value['metadata'] : undefined
   if (!isObject(metadata) || typeof metadata['name'] !== 'string')

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-// Deep imports: the package's `KubeConfig` loads a class for each Kubernetes kind, which costs 40 MB.
+// Deep imports, because the package's `KubeConfig` loads a class for each Kubernetes kind, which costs 40 MB of memory.
 import {
   type Cluster,
   newClusters,
@@ -12,41 +12,44 @@ import { ExecAuth } from '@kubernetes/client-node/dist/exec_auth.js'
 import { parse } from 'yaml'
 import { isObject } from './failure.ts'
 
-/** Identity sent to the API server, and the CA that it is verified against. All texts are PEM. */
+/** Credentials for the API server, and the CA that verifies the server. All certificates and keys are PEM. */
 export interface Credentials {
-  /** Default: the certificates that the system trusts. */
+  /** CA of the server; undefined to use the certificates that the system trusts. */
   readonly ca: string | undefined
   readonly cert: string | undefined
   readonly key: string | undefined
-  /** Name expected in the server's certificate, where it differs from the address. */
+  /** Host name expected in the server's certificate, if it differs from the address. */
   readonly serverName: string | undefined
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Address of an API server and credentials for it. */
+/** Address of an API server, and credentials for it. */
 export interface Endpoint {
-  /** `https://host:port`, with a path prefix if there is one; no trailing slash. */
+  /** `https://host:port` with an optional path prefix and without a trailing slash. */
   readonly server: string
-  /** Default namespace of the credentials. */
+  /** Default namespace for these credentials. */
   readonly namespace: string | undefined
-  /** Called before each request and never cached, since tokens and certificates rotate. @throws when they cannot be read */
+  /**
+   * Returns the current credentials. Called before each request and never cached, since tokens and certificates rotate. @throws when they
+   * cannot be read
+   */
   readonly credentials: () => Promise<Credentials>
 }
 
-/** Address of the API server inside a pod. */
+/** Address of the API server, as a pod finds it in its environment. */
 export interface InClusterOptions {
-  /** `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
+  /** Values of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
   readonly host: string
   readonly port: string
-  /** Default `/var/run/secrets/kubernetes.io/serviceaccount`. */
+  /** Directory of the service account; default `/var/run/secrets/kubernetes.io/serviceaccount`. */
   readonly dir?: string
 }
 
 const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /**
- * Returns the API server of the cluster that this pod runs in, with its service account. The files are read for each request: the
- * kubelet rotates the token before it expires, and the CA without notice.
+ * Returns the endpoint of the cluster that this pod runs in, with the credentials of its service account. Each request reads the files
+ * again, because the kubelet rotates the token before it expires and the CA without notice.
  * @throws when the service account is not mounted
  */
 export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
@@ -67,20 +70,20 @@ export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
   return { server: `https://${host}:${options.port}`, namespace: namespace?.trim(), credentials }
 }
 
-/** Path of a kubeconfig and the name of one of its contexts; default the current one. */
+/** Path of a kubeconfig, and the name of a context; default its current context. */
 export interface KubeconfigOptions {
   readonly path: string
   readonly context?: string
 }
 
 /**
- * Returns the API server of a kubeconfig's context. Certificates, tokens, token files and exec plug-ins are read for each request.
- * @throws when the file or the context is missing, or it configures something unsafe or unsupported: unverified TLS, plain http
- *   to another machine, a proxy, a removed auth provider
+ * Returns the endpoint of a kubeconfig's context. Each request reads certificates, tokens and token files again and runs the exec plug-in.
+ * @throws when the file or context is missing, or configures something unsafe or unsupported: unverified TLS, plain http to another
+ * machine, a proxy, a removed auth provider
  */
 export async function fromKubeconfig({ path, context }: KubeconfigOptions): Promise<Endpoint> {
   const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
-  if (!cluster) throw new Error(`${path}: no cluster belongs to the context ${name}`)
+  if (!cluster) throw new Error(`${path}: no cluster is defined for the context ${name}`)
   if (cluster.skipTLSVerify)
     throw new Error(`${path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
   if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)
@@ -90,7 +93,7 @@ export async function fromKubeconfig({ path, context }: KubeconfigOptions): Prom
   return { server: cluster.server.replace(/\/+$/, ''), namespace, credentials: () => credentialsOf(source) }
 }
 
-/** Refuses plain http to any address but loopback. @throws */
+/** Refuses plain http, except to a loopback address. @throws for such an address */
 export function checkServer(server: string): void {
   const { protocol, hostname } = new URL(server)
   if (protocol === 'https:') return
@@ -117,7 +120,7 @@ function readContext(file: Readonly<Record<string, unknown>>, wanted: string | u
   }
 }
 
-/** The library drops a user's `tokenFile`, which kubectl and client-go read. */
+/** Finds a user's `tokenFile`, which kubectl and client-go support but the library drops. */
 function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | undefined): string | undefined {
   const users: readonly unknown[] = Array.isArray(file['users']) ? file['users'] : []
   const entry = users.find((each) => isObject(each) && each['name'] === user?.name)
@@ -128,7 +131,7 @@ function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | und
 }
 
 interface Source {
-  /** Base of relative paths. */
+  /** Folder of the kubeconfig; relative paths start there. */
   readonly folder: string
   readonly cluster: Cluster
   readonly user: User | undefined
@@ -161,14 +164,14 @@ async function credentialsOf({ folder, cluster, user, tokenFile, plugins }: Sour
   }
 }
 
-/** Runs an exec plug-in, which caches its answer until that expires. */
+/** Runs an exec plug-in. The library caches the plug-in's credentials until they expire. */
 async function runPlugin(
   plugins: ExecAuth,
   user: User,
 ): Promise<{ readonly cert?: string; readonly key?: string; readonly authorization?: string }> {
   if (!plugins.isAuthProvider(user)) return {}
   const filled: { cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {}
-  // Its parameter has the type of node:https' options, of which it sets these three.
+  // The parameter has the type of node:https options; the plug-in sets three of them.
   await plugins.applyAuthentication(user, filled as Parameters<ExecAuth['applyAuthentication']>[1])
   const { cert, key, headers = {} } = filled
   const { Authorization: authorization } = headers
@@ -179,7 +182,7 @@ async function runPlugin(
   }
 }
 
-/** Inline data takes precedence over a file, as in kubectl. */
+/** Returns a PEM text. Inline data takes precedence over a file, as in kubectl. */
 async function pemOf(
   folder: string,
   file: string | null | undefined,

@@ -20,7 +20,7 @@ function book(bounds = {}) {
   })
 }
 
-test('event series: repetitions are one event with a count, due at once and then every 30 s', () => {
+test('event series: repeated occurrences become one event with a count, which is written immediately and then every 30 s', () => {
   const events = book()
   for (const nowMs of [0, 1, 2]) events.add(missing, nowMs)
   const [series] = events.due(2, 10)
@@ -40,7 +40,7 @@ test.each<[string, Partial<Occurrence>]>([
   ['reason', { reason: 'Other' }],
   ['action', { action: 'Other' }],
   ['note', { note: 'other' }],
-])('event series: another %s is another event', (_what, change) => {
+])('event series: an occurrence with another %s becomes another event', (_what, change) => {
   const events = book()
   events.add(missing, 0)
   events.add({ ...missing, ...change }, 0)
@@ -55,7 +55,7 @@ test('event series: a repetition after silentMsMax is a new event', () => {
   expect(events.due(600_000, 10)).toMatchObject([{ count: 1, name: 'event-2' }])
 })
 
-test('event series: an object beyond perObjectMax loses events until its earlier ones are silent', () => {
+test('event series: an object with perObjectMax events gets no further event until its earlier events are silent', () => {
   const events = book({ perObjectMax: 2 })
   for (const note of ['a', 'b', 'c', 'a']) events.add(noted(note), 0)
   events.add(about('other'), 0)
@@ -67,7 +67,7 @@ test('event series: an object beyond perObjectMax loses events until its earlier
   expect(events.dropped).toBe(1)
 })
 
-test('event series: the least recently seen event is evicted, and its unwritten count is dropped', () => {
+test('event series: beyond the maximum the least recently seen event is evicted, and its unwritten count is dropped', () => {
   const events = book({ seriesMax: 2 })
   for (const name of ['a', 'b']) events.add(about(name), 0)
   events.add(about('a'), 1)
@@ -77,7 +77,7 @@ test('event series: the least recently seen event is evicted, and its unwritten 
   expect(events.dropped).toBe(1)
 })
 
-test('event series: an event that the server dropped is written again under another name', () => {
+test('event series: an event that the server deleted is written again under a new name', () => {
   const events = book()
   events.add(missing, 0)
   const [series] = events.due(0, 10)
@@ -87,7 +87,7 @@ test('event series: an event that the server dropped is written again under anot
   expect(events.due(0, 10)).toMatchObject([{ name: 'event-2', sentCount: 0 }])
 })
 
-test('event series: due returns at most max, new events first', () => {
+test('event series: due returns at most the given number of events, new events first', () => {
   const events = book({ countEveryMs: 0 })
   events.add(about('old'), 0)
   for (const series of events.due(0, 10)) events.sent(series, 1, 0)
@@ -104,13 +104,13 @@ test.each([
   ['a JWT', 'got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln'],
   ['a private key', '-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----'],
   ['a password in an address', 'postgres://latchkey:hunter2@db/latchkey'],
-])('event note: %s is masked', (_case, note) => {
+])('cleanNote: masks %s', (_case, note) => {
   const clean = cleanNote(note)
   expect(clean).toContain('[secret]')
   expect(clean).not.toMatch(/0123456789|MfKQ9|abc\.def|c2ln|MHcC|hunter2/)
 })
 
-test('event note: plain text stays, long text is cut at a character to 1 024 bytes', () => {
+test('cleanNote: keeps plain text, and cuts long text to 1 024 bytes at a character boundary', () => {
   expect(cleanNote(missing.note)).toBe(missing.note)
   const cut = cleanNote('ä'.repeat(2000))
   expect(cut).toMatch(/^ä+…$/)

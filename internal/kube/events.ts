@@ -18,31 +18,31 @@ export interface KubeEvent extends KubeObject {
   readonly series?: { readonly count: number; readonly lastObservedTime: string }
 }
 
-/** Events. */
+/** The Kubernetes resource of events. */
 export const kubeEvents = resource<KubeEvent>({
   apiVersion: 'events.k8s.io/v1',
   kind: 'Event',
   plural: 'events',
 })
 
-/** Options of a recorder. */
+/** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly client: KubeClient
-  /** Reporting controller, such as `latchkey.dev/operator`. */
+  /** Name of the reporting controller, such as `latchkey.dev/operator`. */
   readonly controller: string
-  /** Reporting instance, such as the pod's name. */
+  /** Name of the reporting instance, such as the pod's name. */
   readonly instance: string
-  /** Called for each event that could not be written. Must not throw. */
+  /** Called for each event that cannot be written. Must not throw. */
   readonly onTrouble: (failure: KubeFailure) => void
   readonly bounds?: Partial<SeriesBounds>
   readonly clock?: Clock
 }
 
-/** Maximum calls per second, since events have the lowest priority on a busy server. */
+/** Maximum calls per second. It is low because events have the lowest priority on a busy server. */
 const callsPerTurn = 20
 const turnMs = 1000
 const triesMax = 5
-/** Decisions of the server, which a retry does not change. */
+/** Failures that a retry does not change, because the server has decided. */
 const final = new Set<KubeFailure['kind']>([
   'badRequest',
   'forbidden',
@@ -56,8 +56,8 @@ const final = new Set<KubeFailure['kind']>([
 export type EventRecorder = ReturnType<typeof startEventRecorder>
 
 /**
- * Starts a writer of events for `kubectl describe` and `kubectl events`; nothing depends on them. Equal occurrences become one event with
- * a count.
+ * Starts a recorder of events for `kubectl describe` and `kubectl events`. No other component depends on these events. Equal occurrences
+ * become one event with a count.
  */
 export function startEventRecorder(options: EventRecorderOptions) {
   const { clock = systemClock, bounds } = options
@@ -68,19 +68,19 @@ export function startEventRecorder(options: EventRecorderOptions) {
     intervalMs: turnMs,
     turnMsMax: 30_000,
     runOnce: () => write(false),
-    // Failed calls are values; a bug must not end the recorder.
+    // Failed calls are returned as values. The recorder continues after an exception, which only a bug can cause.
     onError: () => undefined,
   })
   return {
-    /** Queues an occurrence, which is written within about a second. Never throws, never blocks. */
+    /** Queues an occurrence, which is written within about a second. Never throws and never blocks. */
     record(occurrence: Occurrence): void {
       book.add(occurrence, clock.now())
     },
     /** Writes at most 20 due events. Never rejects. */
     flush: () => loop.runOnce().catch(() => undefined),
-    /** Number of occurrences lost to the bounds or refused by the server. */
+    /** Returns the number of occurrences dropped at a limit or refused by the server. */
     dropped: () => book.dropped,
-    /** Writes at most 20 remaining events, once, and ends. Idempotent; never rejects. */
+    /** Stops the recorder after one last write of at most 20 events. Idempotent; never rejects. */
     async stop(): Promise<void> {
       await loop.stop()
       await write(true)
@@ -107,7 +107,7 @@ async function writeSeries({ options, book, clock }: Recording, series: EventSer
     book.sent(series, count, clock.now())
     return
   }
-  // The API server drops events after an hour by default; an event that lasts longer is created again.
+  // The API server deletes events after an hour by default; an event that is still active is created again.
   if (!isNew && written.kind === 'notFound') {
     book.lost(series)
     return
@@ -143,7 +143,7 @@ function countOf({ count, lastAtMs }: EventSeries) {
   return { count, lastObservedTime: formatMicroTime(lastAtMs) }
 }
 
-/** The API requires `default` for events about cluster-scoped objects. */
+/** Returns the event's namespace. The API requires `default` for events about cluster-scoped objects. */
 function namespaceOf({ occurrence }: EventSeries): string {
   return occurrence.regarding.namespace ?? 'default'
 }
@@ -152,7 +152,7 @@ function nameOf({ regarding }: Occurrence): string {
   const random = randomToken(9)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, '0')
-  // Some kinds allow names that an event cannot have, such as `system:node`.
+  // Some kinds allow names that are invalid for an event, such as `system:node`.
   const name = regarding.name
     .toLowerCase()
     .slice(0, 200)
@@ -160,11 +160,11 @@ function nameOf({ regarding }: Occurrence): string {
   return `${name.replaceAll(/^-|-$/g, '')}.${random}`
 }
 
-/** The object of an event. */
+/** Reference to the object that an event is about. */
 export interface ObjectReference {
   readonly apiVersion: string
   readonly kind: string
-  /** Absent for cluster-scoped objects. */
+  /** Namespace of the object; absent for cluster-scoped objects. */
   readonly namespace?: string
   readonly name: string
   readonly uid?: string
@@ -174,42 +174,42 @@ export interface ObjectReference {
 export interface Occurrence {
   readonly regarding: ObjectReference
   readonly type: 'Normal' | 'Warning'
-  /** One CamelCase word. */
+  /** Reason, as one CamelCase word. */
   readonly reason: string
-  /** Action that was under way, one CamelCase word. */
+  /** Action of the reporting controller, as one CamelCase word. */
   readonly action: string
-  /** Human-readable; must not contain secrets. */
+  /** Human-readable text; must not contain secrets. */
   readonly note: string
 }
 
-/** An event and its count. */
+/** A series of equal occurrences, reported as one event with a count. */
 export interface EventSeries {
   readonly key: string
   readonly occurrence: Occurrence
   readonly firstAtMs: number
   lastAtMs: number
   count: number
-  /** Count last written; 0 before the first write. */
+  /** Count at the last write; 0 before the first write. */
   sentCount: number
   sentAtMs: number
   failures: number
-  /** Name in the API; a new one after the API server has dropped the event. */
+  /** Name of the event in the API. It changes after the API server has deleted the event. */
   name: string
 }
 
-/** Bounds of memory and writes. */
+/** Limits of the memory and writes for events. */
 export interface SeriesBounds {
-  /** Default 2 000; the least recently seen series is evicted. */
+  /** Maximum series in memory, default 2 000. Beyond it, the least recently seen series is evicted. */
   readonly seriesMax: number
-  /** Series per object, default 20; further ones are dropped. */
+  /** Maximum series per object, default 20. Further ones are dropped. */
   readonly perObjectMax: number
-  /** After this silence a repetition is a new event; default 10 min. */
+  /** Time without an occurrence after which the next one starts a new event; default 10 min. */
   readonly silentMsMax: number
-  /** Minimum interval between writes of a count; default 30 s. */
+  /** Minimum interval between two writes of a count; default 30 s. */
   readonly countEveryMs: number
 }
 
-/** Default bounds. */
+/** Default limits for events. */
 export const seriesBounds: SeriesBounds = {
   seriesMax: 2000,
   perObjectMax: 20,
@@ -217,11 +217,11 @@ export const seriesBounds: SeriesBounds = {
   countEveryMs: 30_000,
 }
 
-/** Aggregates occurrences into series. Pure state: times are arguments. */
+/** Aggregates occurrences into series. Performs no I/O; callers pass the time as an argument. */
 export class EventBook {
   readonly #bounds: SeriesBounds
   readonly #newName: (occurrence: Occurrence) => string
-  /** By key, least recently seen first. */
+  /** Series by key, least recently seen first. */
   readonly #series = new Map<string, EventSeries>()
   readonly #perObject = new Map<string, number>()
   #dropped = 0
@@ -231,12 +231,12 @@ export class EventBook {
     this.#newName = newName
   }
 
-  /** Number of occurrences that were lost. */
+  /** Number of occurrences that were dropped and never reported. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Counts one occurrence. */
+  /** Counts an occurrence: adds it to its series, or starts a new series. */
   add(occurrence: Occurrence, nowMs: number): void {
     const clean = { ...occurrence, note: cleanNote(occurrence.note) }
     const key = keyOf(clean)
@@ -273,7 +273,7 @@ export class EventBook {
     })
   }
 
-  /** Returns at most `max` series to write, new events first; with `all` also counts that are not due yet. */
+  /** Returns at most `max` series to write, new events first. With `all`, it includes counts that are not due yet. */
   due(nowMs: number, max: number, all = false): EventSeries[] {
     const fresh: EventSeries[] = []
     const counts: EventSeries[] = []
@@ -288,20 +288,20 @@ export class EventBook {
     return [...fresh, ...counts].slice(0, max)
   }
 
-  /** Records that `count` was written. */
+  /** Records a successful write of `count`. */
   sent(series: EventSeries, count: number, nowMs: number): void {
     series.sentCount = count
     series.sentAtMs = nowMs
     series.failures = 0
   }
 
-  /** The API server has dropped the event: it is created again, under another name. */
+  /** Records that the API server has deleted the event, so that it is created again under a new name. */
   lost(series: EventSeries): void {
     series.sentCount = 0
     series.name = this.#newName(series.occurrence)
   }
 
-  /** Removes a series; its unwritten count is dropped. */
+  /** Removes a series. Occurrences that were not written count as dropped. */
   drop(series: EventSeries): void {
     if (!this.#series.delete(series.key)) return
     this.#dropped += series.count - series.sentCount
@@ -328,7 +328,7 @@ function objectOf({ regarding }: Occurrence): string {
   return JSON.stringify([regarding.kind, regarding.namespace, regarding.name])
 }
 
-/** Limit of the API. */
+/** Maximum length of a note in the Kubernetes API. */
 const noteBytesMax = 1024
 
 const secretShapes: readonly RegExp[] = [
@@ -339,7 +339,9 @@ const secretShapes: readonly RegExp[] = [
   /(?<=\/\/)[^/\s:@]*:[^/\s@]+(?=@)/g,
 ]
 
-/** Masks anything shaped like a secret and cuts the note to 1 024 bytes. A last defence: callers must not pass secrets. */
+/**
+ * Masks text that looks like a secret and cuts the note to 1 024 bytes. This is a second line of defence: callers must not pass secrets.
+ */
 export function cleanNote(note: string): string {
   const masked = secretShapes.reduce((text, shape) => text.replace(shape, '[secret]'), note)
   if (Buffer.byteLength(masked) <= noteBytesMax) return masked

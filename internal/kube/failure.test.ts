@@ -34,7 +34,7 @@ test.each([
   [500, 'InternalError', 'unavailable'],
   [503, 'ServiceUnavailable', 'unavailable'],
   [504, 'Timeout', 'unavailable'],
-])('readFailure: status %d with reason %s is %s', (code, reason, kind) => {
+])('readFailure: status %d with reason %s becomes %s', (code, reason, kind) => {
   expect(answer(code, status(code, reason))).toMatchObject({ kind, status: code })
 })
 
@@ -45,13 +45,16 @@ test.each([
   [408, 'unavailable'],
   [418, 'badRequest'],
   [502, 'unavailable'],
-])('readFailure: status %d with a page of a proxy is %s, without the page', (code, kind) => {
-  const failure = answer(code, '<html>token=abc</html>')
-  expect(failure).toMatchObject({ kind })
-  expect(JSON.stringify(failure)).not.toContain('abc')
-})
+])(
+  'readFailure: status %d with the HTML page of a proxy becomes %s, and the failure does not quote the page',
+  (code, kind) => {
+    const failure = answer(code, '<html>token=abc</html>')
+    expect(failure).toMatchObject({ kind })
+    expect(JSON.stringify(failure)).not.toContain('abc')
+  },
+)
 
-test('readFailure: names the refused fields', () => {
+test('readFailure: returns the names of the refused fields', () => {
   const causes = [
     { reason: 'FieldValueInvalid', message: 'x', field: 'spec.slug' },
     { message: 'no field' },
@@ -60,7 +63,7 @@ test('readFailure: names the refused fields', () => {
   expect(answer(422, status(422, 'Invalid', 'told', { causes })).fields).toEqual(['spec.slug'])
 })
 
-test('readFailure: leaves out the message for secrets', () => {
+test('readFailure: leaves out the server’s message for requests with secrets', () => {
   const body = status(422, 'Invalid', 'Invalid value: "hunter2"')
   const failure = answer(422, body, { secret: true })
   expect(failure.message).toBe('invalid: Invalid')
@@ -69,19 +72,19 @@ test('readFailure: leaves out the message for secrets', () => {
 test.each([
   ['a header', answer(429, '', { retryAfter: '7' }), 7000],
   ['the body', answer(429, status(429, 'TooManyRequests', '', { retryAfterSeconds: 2 })), 2000],
-  ['a header, which is bounded', answer(503, '', { retryAfter: '86400' }), 60_000],
-  ['nothing', answer(503), undefined],
+  ['a header above the maximum', answer(503, '', { retryAfter: '86400' }), 60_000],
+  ['no header', answer(503), undefined],
   ['a date', answer(503, '', { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT' }), undefined],
-])('readFailure: reads Retry-After from %s', (_case, failure, ms) => {
+])('readFailure: returns the expected retry delay for %s', (_case, failure, ms) => {
   expect(failure.retryAfterMs).toBe(ms as never)
 })
 
-test('readWatchError: parses the error line of a watch', () => {
+test('readWatchError: converts the error line of a watch to a failure', () => {
   expect(readWatchError(status(410, 'Expired'))).toMatchObject({ kind: 'gone', status: 410 })
   expect(readWatchError('garbage')).toMatchObject({ kind: 'unavailable', status: 500 })
 })
 
-test('expectOk: returns the value, or throws with the attempted action', () => {
+test('expectOk: returns the value of a successful result, and throws the failure with the attempted action', () => {
   expect(expectOk('x', { kind: 'ok', value: 7 })).toBe(7)
   expect(() => expectOk('reading the lease', unavailable('ECONNREFUSED'))).toThrow(
     new KubeError('reading the lease', unavailable('ECONNREFUSED')),

@@ -1,4 +1,4 @@
-/** Kinds of failed calls, named after the reasons of the API server's `Status`. */
+/** Kinds of failed calls, named after the reasons in the API server's `Status`. */
 export type KubeFailureKind =
   | 'badRequest'
   | 'unauthorized'
@@ -13,27 +13,27 @@ export type KubeFailureKind =
   | 'unavailable'
 
 /**
- * A failed call as a value. `exhausted`: a limit of this process was reached, and nothing was sent. `unavailable`: the server did
- * not decide; retrying may help, and a write may have happened.
+ * A failed call, returned as a value. `exhausted`: this process reached a limit and sent nothing. `unavailable`: the server made no
+ * decision; a retry may succeed, and a write may have happened.
  */
 export interface KubeFailure {
   readonly kind: KubeFailureKind
-  /** HTTP status; 0 without a response. */
+  /** HTTP status; 0 if there was no response. */
   readonly status: number
-  /** Error code below HTTP, such as `ECONNREFUSED` or `SELF_SIGNED_CERT_IN_CHAIN`, if known. */
+  /** Network or TLS error code, such as `ECONNREFUSED` or `SELF_SIGNED_CERT_IN_CHAIN`, if known. */
   readonly code: string | undefined
-  /** At most 1 000 characters; leaves out the server's message where that could quote a Secret. */
+  /** Description of at most 1 000 characters. Leaves out the server's message if it could quote a Secret. */
   readonly message: string
-  /** Names of the fields that the server refuses, never their values. */
+  /** Names of the fields that the server refused, never their values. */
   readonly fields: readonly string[]
-  /** From Retry-After, at most 60 s. */
+  /** Delay requested by the server's Retry-After header, at most 60 s. */
   readonly retryAfterMs: number | undefined
 }
 
-/** Result of a call. */
+/** Result of a call: the value, or a failure. */
 export type KubeResult<T> = { readonly kind: 'ok'; readonly value: T } | KubeFailure
 
-/** A failure as an exception, for callers that treat it as a broken dependency. */
+/** A failure as an exception, for callers that treat it as an unavailable dependency. */
 export class KubeError extends Error {
   override readonly name = 'KubeError'
   readonly failure: KubeFailure
@@ -44,19 +44,19 @@ export class KubeError extends Error {
   }
 }
 
-/** Returns the value. @throws KubeError for a failure, its text prefixed with `what` */
+/** Returns the value of a successful result. @throws KubeError for a failure, with `what` as the prefix of its message */
 export function expectOk<T>(what: string, result: KubeResult<T>): T {
   if (result.kind === 'ok') return result.value
   throw new KubeError(what, result)
 }
 
-/** A response other than 2xx. */
+/** A response with a status other than 2xx. */
 export interface FailedAnswer {
   readonly status: number
-  /** Possibly truncated; a `Status` object where the API server itself responded. */
+  /** Body, possibly truncated. It is a `Status` object if the API server itself responded. */
   readonly body: string
   readonly retryAfter: string | null
-  /** Drops the server's message. */
+  /** True if the request or response contains secrets: the server's message is then left out of the failure. */
   readonly secret: boolean
 }
 
@@ -64,7 +64,9 @@ const messageCharsMax = 1000
 const fieldsMax = 20
 const retryAfterMsMax = 60_000
 
-/** Parses a response other than 2xx. Never throws; ignores a body that is no `Status`, such as a proxy's page. */
+/**
+ * Parses a response with a status other than 2xx. Never throws. Ignores a body that is not a `Status`, such as the HTML page of a proxy.
+ */
 export function readFailure(answer: FailedAnswer): KubeFailure {
   const status = parseStatus(answer.body)
   const kind = kindOf(answer.status, status.reason)
@@ -80,7 +82,7 @@ export function readFailure(answer: FailedAnswer): KubeFailure {
   }
 }
 
-/** Returns a failure without a response. `message` must not quote what was sent. */
+/** Returns the failure of a call without a response. `message` must not quote the request. */
 export function unavailable(message: string, code?: string): KubeFailure {
   return {
     kind: 'unavailable',
@@ -92,19 +94,19 @@ export function unavailable(message: string, code?: string): KubeFailure {
   }
 }
 
-/** Returns the failure of a call that was not sent, at a limit of this process. */
+/** Returns the failure of a call that was not sent because this process reached a limit. */
 export function exhausted(message: string): KubeFailure {
   return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
 }
 
-/** Returns an error's code, such as `ECONNREFUSED`; its message could quote what was sent. */
+/** Returns an error's code, such as `ECONNREFUSED`. Its message is not used, because it could quote the request. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
     : undefined
 }
 
-/** Parses the `Status` of a watch's ERROR line; anything else is `unavailable`. */
+/** Parses the `Status` in the ERROR line of a watch. Anything else becomes `unavailable`. */
 export function readWatchError(object: unknown): KubeFailure {
   const code = isObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
   return readFailure({ status: code, body: JSON.stringify(object), retryAfter: null, secret: false })
@@ -131,11 +133,11 @@ const byStatus: Readonly<Record<number, KubeFailureKind>> = {
   429: 'tooManyRequests',
 }
 
-/** The reason takes precedence: 409 has two meanings, and an admission webhook may refuse with any status. */
+/** The reason takes precedence over the HTTP status: 409 has two meanings, and an admission webhook can refuse with any status. */
 function kindOf(status: number, reason: string): KubeFailureKind {
   const known = byReason[reason] ?? byStatus[status]
   if (known !== undefined) return known
-  // 408 and 3xx come from a gateway; the API server decided nothing.
+  // A gateway sends 408 and 3xx, so the API server has made no decision.
   return status >= 400 && status < 500 && status !== 408 ? 'badRequest' : 'unavailable'
 }
 
@@ -168,14 +170,14 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Whole seconds, as the API server sends them; ignores the date form. */
+/** Parses a Retry-After value in whole seconds, as the API server sends it. Ignores the HTTP date form. */
 function retryAfterMsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && value !== '' ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds > 0)) return undefined
   return Math.min(seconds * 1000, retryAfterMsMax)
 }
 
-/** True for a JSON object, false for arrays and null. */
+/** Returns whether a value is a JSON object, not an array and not null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -114,7 +114,7 @@ test('election: the first candidate creates the lease and leads; the second wait
   expect(first.events).toEqual([{ kind: 'leading', fence: 1 }])
 })
 
-test('election: 15 s after a leader stops renewing another leads with a greater fence', async () => {
+test('election: 15 s after the last renewal another candidate becomes leader with a greater fence', async () => {
   const served = serveLease()
   served.keep({
     metadata: { name: 'latchkey', namespace: 'default' },
@@ -133,7 +133,7 @@ test('election: 15 s after a leader stops renewing another leads with a greater 
   expect(terms.map(({ fence }) => fence)).toEqual([8])
 })
 
-test('election: after a release another candidate leads at its next attempt', async () => {
+test('election: after the leader releases the lease, another candidate becomes leader at its next attempt', async () => {
   const served = serveLease()
   const first = stand(served)
   await until(() => first.terms.length === 1)
@@ -147,7 +147,7 @@ test('election: after a release another candidate leads at its next attempt', as
 })
 
 test.each(['unavailable', 'hung'] as const)(
-  'election: with the API server %s the work ends within renewMs, before another candidate may lead',
+  'election: while the API server is %s, the leader’s work ends within renewMs, before another candidate can become leader',
   async (mode) => {
     const served = serveLease()
     const { election, terms, events, kinds } = stand(served)
@@ -173,7 +173,7 @@ test.each(['unavailable', 'hung'] as const)(
 
 test.each<[string, (served: Served) => void]>([
   [
-    'another took it',
+    'another candidate took the lease',
     ({ kept, keep }) =>
       keep({
         ...kept.lease,
@@ -181,12 +181,12 @@ test.each<[string, (served: Served) => void]>([
       } as Lease),
   ],
   [
-    'it was deleted',
+    'the lease was deleted',
     ({ kept }) => {
       kept.lease = undefined
     },
   ],
-])('election: the work ends at the next renewal when %s', async (_case, change) => {
+])('election: the leader’s work ends at the next renewal after %s', async (_case, change) => {
   const served = serveLease()
   const { terms, events } = stand(served)
   await until(() => terms.length === 1)
@@ -196,7 +196,7 @@ test.each<[string, (served: Served) => void]>([
   expect(events).toContainEqual({ kind: 'lost', why: 'taken', fence: 1 })
 })
 
-test('election: a foreign label on the lease does not end the leadership', async () => {
+test('election: another client’s label on the lease does not end the leadership', async () => {
   const served = serveLease()
   const { terms, kinds } = stand(served)
   await until(() => terms.length === 1)
@@ -209,7 +209,7 @@ test('election: a foreign label on the lease does not end the leadership', async
   expect(kinds()).toEqual(['leading'])
 })
 
-test('election: a deposed leader waits for its work before it is a candidate again, and fails liveness if that hangs', async () => {
+test('election: a deposed leader waits for its work before it becomes a candidate again, and fails liveness if the work hangs', async () => {
   const served = serveLease()
   const health = createHealth({ clock: served.timing })
   const { terms, hold } = stand(served, { health })
@@ -230,7 +230,7 @@ test('election: a deposed leader waits for its work before it is a candidate aga
   expect(health.liveness().ok).toBe(true)
 })
 
-test('election: stop waits for the work before it releases the lease', async () => {
+test('election: stop waits for the leader’s work before it releases the lease', async () => {
   const served = serveLease()
   const { election, terms, hold } = stand(served)
   await until(() => terms.length === 1)
@@ -244,14 +244,14 @@ test('election: stop waits for the work before it releases the lease', async () 
   expect(served.kept.lease?.spec?.holderIdentity).toBe('')
 })
 
-test('election: a recreated lease continues above the fence floor', async () => {
+test('election: the fence of a recreated lease is above fenceFloor', async () => {
   const served = serveLease()
   const { terms } = stand(served, { fenceFloor: () => Promise.resolve(41) })
   await until(() => terms.length === 1)
   expect(terms[0]?.fence).toBe(42)
 })
 
-test('election: work that throws releases the lease, is reported, and is tried again', async () => {
+test('election: an exception of the leader’s work releases the lease and is reported, and the work starts again', async () => {
   const served = serveLease()
   let terms = 0
   const { events } = stand(served, {
@@ -269,7 +269,7 @@ test('election: work that throws releases the lease, is reported, and is tried a
 test.each([
   { leaseMs: 10_000, renewMs: 10_000 },
   { renewMs: 3000, retryMs: 2000 },
-])('election: %p throws unless 2 × retryMs ≤ renewMs < leaseMs', (times) => {
+])('election: the constructor throws for %p, since 2 × retryMs ≤ renewMs < leaseMs must hold', (times) => {
   const served = serveLease()
   expect(() => stand(served, times)).toThrow(RangeError)
 })

@@ -15,21 +15,21 @@ import {
 } from './lease.ts'
 import { systemTiming, type Timing } from './waits.ts'
 
-/** A period of leadership. */
+/** A term of leadership. */
 export interface Leadership {
-  /** Fencing token: grows with each leadership. A store that compares it refuses the writes of a deposed leader. */
+  /** Fencing token, which increases with each term. A store that compares fences refuses the writes of a deposed leader. */
   readonly fence: number
-  /** Fires when the leadership ends: all work has to stop at once. */
+  /** Fires when the leadership ends. All work must then stop immediately. */
   readonly signal: AbortSignal
-  /** True while the lease is valid; correct also in a process that was blocked beyond its end. */
+  /** Returns whether the lease is still valid. This is reliable even after the process was blocked beyond the end of the lease. */
   isHeld(): boolean
 }
 
-/** Event of an election, for log and metrics. */
+/** Event of an election, for the log and metrics. */
 export type ElectionEvent =
   | { readonly kind: 'leading'; readonly fence: number }
   | { readonly kind: 'lost'; readonly why: 'deadline' | 'taken'; readonly fence: number }
-  /** Released; with the error if the work failed. */
+  /** The lease was released. `error` is the exception if the work failed. */
   | { readonly kind: 'released'; readonly fence: number; readonly error?: unknown }
   | { readonly kind: 'trouble'; readonly error: unknown }
 
@@ -37,35 +37,35 @@ export type ElectionEvent =
 export interface ElectionOptions {
   readonly client: KubeClient
   readonly namespace: string
-  /** Name of the Lease: its candidates elect one leader. */
+  /** Name of the Lease. All candidates for the same Lease elect one leader. */
   readonly name: string
-  /** Prefix of the holder's identity, such as the pod's name; a random suffix makes each process a candidate of its own. */
+  /** Prefix of the candidate's identity, such as the pod's name. A random suffix distinguishes processes with the same prefix. */
   readonly host: string
-  /** Work of the leader: must end soon after its signal fires. Ending earlier releases the lease. */
+  /** Work of the leader. It must end soon after its signal fires; if it ends earlier, the lease is released. */
   readonly lead: (leadership: Leadership) => Promise<void>
-  /** Must not throw. */
+  /** Called for each event of the election. Must not throw. */
   readonly onEvent: (event: ElectionEvent) => void
   /**
-   * Lower bound of the next fence, for a Lease that was deleted and lost its count; default 0. Must settle within two seconds; an
-   * exception fails the attempt.
+   * Returns a lower bound for the next fence, in case the Lease was deleted and its count was lost; default 0. It must settle within two
+   * seconds; an exception fails the attempt.
    */
   readonly fenceFloor?: () => Promise<number>
-  /** Validity of an unrenewed lease; default 15 s. */
+  /** Time for which an unrenewed lease stays valid; default 15 s. */
   readonly leaseMs?: number
-  /** A leader that cannot renew steps down after this; default 10 s, less than `leaseMs`. */
+  /** Time without a renewal after which the leader steps down; default 10 s, less than `leaseMs`. */
   readonly renewMs?: number
-  /** Pause between attempts; default 2 s. */
+  /** Delay between attempts; default 2 s. */
   readonly retryMs?: number
-  /** Fails liveness when a deposed leader's work does not end. */
+  /** Liveness that fails when the work of a deposed leader does not end. */
   readonly health?: Health
-  /** Replaced in tests only. `clock` fills the Lease's times, `timing` decides. */
+  /** Replaced in tests only. `clock` provides the times in the Lease; decisions use `timing`. */
   readonly clock?: Clock
   readonly timing?: Timing
 }
 
 interface Held {
   lease: Lease
-  /** Start of the last successful renewal. */
+  /** Time at which the last successful renewal began. */
   renewedMs: number
 }
 
@@ -77,12 +77,12 @@ const defaults = {
 type Renewal = 'renewed' | 'failed' | 'taken'
 
 /**
- * A candidate in the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time as long as clocks run at
- * about the same speed; late writes of a deposed leader are refused only by stores that check the fence.
+ * A candidate in the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time, provided that the clocks
+ * of all candidates run at about the same speed. Only stores that check the fence refuse late writes of a deposed leader.
  * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
  */
 export class Election {
-  /** The Lease's `holderIdentity`. */
+  /** Identity of this candidate: the Lease's `holderIdentity`. */
   readonly identity: string
   readonly #options: ElectionOptions & typeof defaults
   readonly #heartbeat: Heartbeat | undefined
@@ -107,7 +107,7 @@ export class Election {
     )
   }
 
-  /** Stops the work, waits for it, then releases the lease. Idempotent; never rejects. */
+  /** Stops the candidate: ends the leader's work, waits for it, then releases the lease. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#ended
@@ -131,7 +131,10 @@ export class Election {
     }
   }
 
-  /** Tries to acquire the lease; undefined while another candidate holds it. @throws KubeError without a decision of the server */
+  /**
+   * Tries to acquire the lease; returns undefined while another candidate holds it. @throws KubeError when the API server refuses or is
+   * unavailable
+   */
   async #tryAcquire(signal: AbortSignal): Promise<Held | undefined> {
     const { client, namespace, name, fenceFloor } = this.#options
     const found = await client.get(leases, { namespace, name }, signal)
@@ -144,7 +147,7 @@ export class Election {
     }
     if (found.kind === 'ok') {
       this.#seen = observe(this.#seen, found.value, renewedMs)
-      // Still held from the last term, whose work has ended.
+      // This candidate still holds the lease from its last term, whose work has ended.
       const ours = found.value.spec?.holderIdentity === this.identity
       if (!ours && freeInMs(this.#seen, renewedMs, this.#options.leaseMs) > 0) return undefined
     }
@@ -156,7 +159,7 @@ export class Election {
         ? await client.replace(leases, wanted, signal)
         : await client.create(leases, wanted, signal)
     if (written.kind === 'ok') return { lease: written.value, renewedMs }
-    // Another candidate was faster.
+    // Another candidate acquired the lease first.
     if (written.kind === 'conflict' || written.kind === 'alreadyExists') return undefined
     throw new KubeError('acquiring the lease', written)
   }
@@ -179,7 +182,7 @@ export class Election {
     const why = await this.#keep(held, AbortSignal.any([over.signal, idle.signal]))
     over.abort()
     if (why) onEvent({ kind: 'lost', why, fence })
-    // Without a bound: a new term beside the old one's work would be two leaders in one process.
+    // Waits without a timeout: a new term while the old one's work is running would mean two leaders in one process.
     await work
     this.#stopping.signal.removeEventListener('abort', stop)
     if (why) {
@@ -190,14 +193,14 @@ export class Election {
     onEvent({ kind: 'released', fence, ...failed })
   }
 
-  /** Renews the lease until `signal` fires; returns the reason if the lease is lost first. */
+  /** Renews the lease until `signal` fires. Returns the reason if the lease is lost earlier. */
   async #keep(held: Held, signal: AbortSignal): Promise<'deadline' | 'taken' | undefined> {
     while (!signal.aborted) {
       this.#heartbeat?.beat()
       await this.#options.timing.sleep(Math.min(this.#options.retryMs, this.#leftMs(held)), signal)
       if (signal.aborted) return undefined
       if (this.#leftMs(held) <= 0) return 'deadline'
-      // Half of the time, so that after a dead connection there is time for another attempt.
+      // Uses at most half of renewMs, which leaves time for another attempt after a dead connection.
       const msMax = Math.min(this.#leftMs(held), this.#options.renewMs / 2)
       const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut), 'failed')
       if (renewal === 'taken') return 'taken'
@@ -209,7 +212,7 @@ export class Election {
     return held.renewedMs + this.#options.renewMs - this.#options.timing.now()
   }
 
-  /** Aborts calls after `msMax` and resolves with `late`: a hanging call must not hide that the lease has expired. */
+  /** Aborts the calls after `msMax` and resolves with `late`, because a hanging call must not hide that the lease has expired. */
   async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>, late: T): Promise<T> {
     const over = new AbortController()
     const settled = new AbortController()
@@ -235,7 +238,7 @@ export class Election {
     }
     if (written.kind === 'notFound') return 'taken'
     if (written.kind !== 'conflict') return this.#report(written, onEvent)
-    // Written meanwhile: by another candidate, by a change of its metadata, or by an own call whose response was lost.
+    // The Lease has changed: another candidate wrote it, its metadata was edited, or the response to an earlier renewal was lost.
     const found = await client.get(leases, { namespace, name }, signal)
     if (found.kind === 'notFound') return 'taken'
     if (found.kind !== 'ok') return this.#report(found, onEvent)
@@ -257,12 +260,12 @@ export class Election {
     const lease = released(held.lease, this.#options.clock.now())
     const { client } = this.#options
     const written = await this.#within(leftMs, (cut) => client.replace(leases, lease, cut), undefined)
-    // Otherwise the next leader waits until the lease expires.
+    // A failed release is reported, because the next leader then has to wait until the lease expires.
     if (written && written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('releasing the lease', written) })
   }
 
-  /** Pause until the next attempt, or until the lease is free if that is sooner; with jitter, so that candidates do not collide. */
+  /** Returns the delay until the next attempt, or until the lease expires if that is sooner. Jitter prevents candidates from colliding. */
   #pauseMs(): number {
     const freeMs = this.#seen ? freeInMs(this.#seen, this.#options.timing.now(), this.#options.leaseMs) : 0
     const ms = freeMs > 0 ? Math.min(freeMs, this.#options.retryMs) : this.#options.retryMs

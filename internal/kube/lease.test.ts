@@ -17,7 +17,7 @@ const lease: Lease = {
   spec: { holderIdentity: 'a', leaseDurationSeconds: 15, renewTime: 'then', leaseTransitions: 4 },
 }
 
-test('formatMicroTime: writes exactly six digits of a second', () => {
+test('formatMicroTime: writes exactly six decimal places of a second', () => {
   expect([formatMicroTime(wallMs), formatMicroTime(wallMs - 7)]).toEqual([
     time,
     '2026-11-21T12:00:00.000000Z',
@@ -25,7 +25,7 @@ test('formatMicroTime: writes exactly six digits of a second', () => {
 })
 
 test.each<[string, Lease, number]>([
-  ['the same', lease, 1000],
+  ['unchanged', lease, 1000],
   [
     'with another label',
     { ...lease, metadata: { ...lease.metadata, labels: {}, resourceVersion: '6' } },
@@ -35,7 +35,7 @@ test.each<[string, Lease, number]>([
   ['of another holder', { ...lease, spec: { ...lease.spec, holderIdentity: 'b' } }, 2000],
   ['acquired again', { ...lease, spec: { ...lease.spec, leaseTransitions: 5 } }, 2000],
   ['recreated', { ...lease, metadata: { ...lease.metadata, uid: 'v' } }, 2000],
-])('observe: a lease that is %s counts from the last write of its holder', (_case, next, sinceMs) => {
+])('observe: the age of a lease that is %s counts from its holder’s last change', (_case, next, sinceMs) => {
   const before = observe(undefined, lease, 1000)
   expect(observe(before, next, 2000).sinceMs).toBe(sinceMs)
 })
@@ -48,12 +48,17 @@ test.each<[string, Lease['spec'], number, number]>([
   ['without a holder', {}, 1000, 0],
   ['without a duration, within the default', { holderIdentity: 'a' }, 10_999, 1],
   ['without a duration, beyond the default', { holderIdentity: 'a' }, 11_000, 0],
-  ['held for ever', { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 }, 1000, 3_600_000],
-])('freeInMs: a lease that is %s', (_case, spec, nowMs, freeMs) => {
+  [
+    'held with a duration above the maximum',
+    { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 },
+    1000,
+    3_600_000,
+  ],
+])('freeInMs: returns the remaining time of a lease that is %s', (_case, spec, nowMs, freeMs) => {
   expect(freeInMs({ lease: { ...lease, spec: spec ?? {} }, sinceMs: 1000 }, nowMs, 10_000)).toBe(freeMs)
 })
 
-test('acquired: each acquisition has a greater fence, whichever candidate it is', () => {
+test('acquired: each acquisition has a greater fence, regardless of the candidate', () => {
   const holding = { holder: 'b', leaseMs: 14_500, wallMs }
   expect(acquired(lease, holding, 0).spec).toEqual({
     holderIdentity: 'b',
@@ -67,7 +72,7 @@ test('acquired: each acquisition has a greater fence, whichever candidate it is'
   expect(fenceOf(acquired({ metadata: lease.metadata }, holding, 41))).toBe(42)
 })
 
-test('renewed and released: keep the fence and the resourceVersion', () => {
+test('renewed, released: keep the fence and the resourceVersion', () => {
   for (const next of [renewed(lease, wallMs), released(lease, wallMs)]) {
     expect(fenceOf(next)).toBe(4)
     expect(next.metadata).toEqual(lease.metadata)

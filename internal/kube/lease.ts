@@ -1,6 +1,6 @@
 import { type KubeObject, resource } from './resource.ts'
 
-/** A Lease. Times are `MicroTime`. */
+/** A Kubernetes Lease. Its times have the format `MicroTime`. */
 export interface Lease extends KubeObject {
   readonly spec?: {
     readonly holderIdentity?: string
@@ -11,7 +11,7 @@ export interface Lease extends KubeObject {
   }
 }
 
-/** Leases. */
+/** The Kubernetes resource of Leases. */
 export const leases = resource<Lease>({
   apiVersion: 'coordination.k8s.io/v1',
   kind: 'Lease',
@@ -19,14 +19,14 @@ export const leases = resource<Lease>({
   share: 'lease',
 })
 
-/** A Lease as last read. */
+/** A Lease as read last. */
 export interface Observation {
   readonly lease: Lease
-  /** First read in this state, on the own monotonic clock: another machine's clock is not trusted. */
+  /** Local monotonic time at which the Lease was first seen in this state; the clocks of other machines are not trusted. */
   readonly sinceMs: number
 }
 
-/** Records a read of a lease. Its time restarts only with a change by its holder, not with a new label. */
+/** Records a read of a lease. `sinceMs` restarts only when the holder changes the lease, not when its labels change. */
 export function observe(before: Observation | undefined, lease: Lease, nowMs: number): Observation {
   const same = before !== undefined && hasSameHolding(before.lease, lease)
   return { lease, sinceMs: same ? before.sinceMs : nowMs }
@@ -41,10 +41,10 @@ function hasSameHolding(one: Lease, other: Lease): boolean {
   )
 }
 
-/** Bound of another holder's lease duration. */
+/** Maximum lease duration accepted from another holder. */
 const durationMsMax = 3_600_000
 
-/** Milliseconds until the lease may be acquired; 0 when it was released, or not renewed for its duration. */
+/** Returns the milliseconds until the lease may be acquired; 0 if it was released, or not renewed within its duration. */
 export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): number {
   if (!lease.spec?.holderIdentity) return 0
   const { leaseDurationSeconds } = lease.spec
@@ -52,15 +52,15 @@ export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, default
   return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
-/** Contents of an acquisition. */
+/** Input of an acquisition. */
 export interface Holding {
   readonly holder: string
   readonly leaseMs: number
-  /** Milliseconds since the Unix epoch. */
+  /** Wall-clock time in milliseconds since the Unix epoch. */
   readonly wallMs: number
 }
 
-/** Returns the lease with its new holder. Its fence is above the former one and above `fenceFloor`. */
+/** Returns the lease with a new holder. The new fence is greater than the previous one and than `fenceFloor`. */
 export function acquired(lease: Lease, { holder, leaseMs, wallMs }: Holding, fenceFloor: number): Lease {
   const time = formatMicroTime(wallMs)
   return {
@@ -80,7 +80,7 @@ export function renewed(lease: Lease, wallMs: number): Lease {
   return { ...lease, spec: { ...lease.spec, renewTime: formatMicroTime(wallMs) } }
 }
 
-/** Returns the lease without a holder, so that the next one need not wait. Keeps the fence. */
+/** Returns the lease without a holder, so that the next candidate does not have to wait. Keeps the fence. */
 export function released(lease: Lease, wallMs: number): Lease {
   const time = formatMicroTime(wallMs)
   return {
@@ -89,13 +89,13 @@ export function released(lease: Lease, wallMs: number): Lease {
   }
 }
 
-/** Fencing token: the number of acquisitions. */
+/** Returns the fencing token of a lease: its number of acquisitions. */
 export function fenceOf(lease: Lease): number {
   return lease.spec?.leaseTransitions ?? 0
 }
 
 /**
- * Formats a time as Kubernetes' `MicroTime`: exactly six digits of a second, since the server refuses any other number.
+ * Formats a time as a Kubernetes `MicroTime`, with exactly six decimal places of a second, because the server refuses any other number.
  * @param ms milliseconds since the Unix epoch
  */
 export function formatMicroTime(ms: number): string {

@@ -4,13 +4,13 @@ import { callsMax, type Transport } from './transport.ts'
 import { watchBounds } from './watch-pool.ts'
 import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
 
-/** Metrics of the Kubernetes client, under the names of controller-runtime, so that its dashboards and alerts fit. */
+/** Metrics of the Kubernetes client. They have the names of controller-runtime's metrics, so that existing dashboards and alerts work. */
 export type KubeMetrics = ReturnType<typeof createKubeMetrics>
 
 const waitBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
-/** Declares the metrics. @throws when called twice for one registry */
+/** Declares the metrics of the Kubernetes client. @throws when called twice for one registry */
 export function createKubeMetrics(metrics: Metrics) {
   const queues = new Map<string, WorkQueue>()
   declareGauges(metrics, queues)
@@ -29,10 +29,10 @@ export function createKubeMetrics(metrics: Metrics) {
     labels: ['name'],
   })
   return {
-    /** Returns the hooks of a queue; `controller` is its name, from a closed set. */
+    /** Returns the metrics hooks of a queue. `controller` is the queue's name and must come from a closed set. */
     forQueue(controller: string, concurrency: number): WorkQueueHooks {
       reconcile.concurrency.with(controller).set(concurrency)
-      // Starts at 0, so that the first error is an increase.
+      // The counter starts at 0, so that the first error is visible as an increase.
       reconcile.errors.with(controller).inc(0)
       queue.retries.with(controller).inc(0)
       const result = (kind: string) => reconcile.total.with(controller, kind)
@@ -53,11 +53,11 @@ export function createKubeMetrics(metrics: Metrics) {
         retried: () => queue.retries.with(controller).inc(),
       }
     },
-    /** Reads the queue at each scrape; replaces the former one of that name. */
+    /** Registers a queue whose state is read at each scrape. It replaces an earlier queue of the same name. */
     watchQueue: (controller: string, watched: WorkQueue) => void queues.set(controller, watched),
     watchTransport: (transport: Pick<Transport, 'stats'>) => void transports.add(transport),
     onAnswer: (method: string, code: string) => requests.with(code, method).inc(),
-    /** `name` is the Lease's. */
+    /** Sets whether this process holds the Lease `name`. */
     setLeading: (name: string, leads: boolean) => leading.with(name).set(leads ? 1 : 0),
   }
 }
@@ -137,7 +137,7 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
 
 const shares: readonly CallShare[] = ['lease', 'list', 'call']
 
-/** Gauges read 0 before the API server was reached. */
+/** The gauges are 0 until the API server is reached. */
 function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transport, 'stats'>>): void {
   const sum = (read: (stats: ReturnType<Transport['stats']>) => number) =>
     [...transports].reduce((total, transport) => total + read(transport.stats()), 0)

@@ -2,34 +2,35 @@ import type { Endpoint } from './endpoint.ts'
 import { isObject, type KubeFailure } from './failure.ts'
 import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
-/** Version of the API server and the user name it authenticated. */
+/** Version of the API server, and the user name that it authenticated for this process. */
 export interface ServerFacts {
-  /** Such as `v1.34.4`. */
+  /** Version of the server, such as `v1.34.4`. */
   readonly version: string
-  /** Such as `system:serviceaccount:latchkey:latchkey-operator`. */
+  /** Authenticated user name, such as `system:serviceaccount:latchkey:latchkey-operator`. */
   readonly username: string
 }
 
 /** Options of a probe. */
 export interface ProbeTerms {
-  /** PEM of a CA that did not sign the server's certificate. */
+  /** PEM of a CA that did not sign the server's certificate. Default: a built-in CA. */
   readonly strangerCa?: string | undefined
-  /** Requires HTTP/2, which watches need; default true. */
+  /** Requires HTTP/2, which watches need. Default true. */
   readonly watches?: boolean
 }
 
 /** Result of a probe. */
 export type ProbeResult =
   | { readonly kind: 'ok'; readonly facts: ServerFacts }
-  /** Nothing may be sent: this runtime does not verify the server, or does not send the credentials. */
+  /** Nothing may be sent, because this runtime does not verify the server or does not send the credentials. */
   | { readonly kind: 'unsafe'; readonly reason: string }
-  /** No response, or no access; retrying may help. */
+  /** The server did not respond or denied access; a retry may succeed. */
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
 /**
- * Verifies TLS and authentication before anything else is sent: calls and watches must refuse the server under a CA that did not
- * sign its certificate (tried without credentials), and the server must authenticate this process. Bun's replacement of undici
- * silently drops the CA and the client certificate (oven-sh/bun#38840). Watches must reach the server by HTTP/2. Idempotent.
+ * Verifies TLS and authentication before any other request. Calls and watches must refuse the server under a CA that did not sign its
+ * certificate (this check sends no credentials), and the server must authenticate this process. The check is necessary because Bun's
+ * replacement of undici silently drops the CA and the client certificate (oven-sh/bun#38840). Watches must reach the server over HTTP/2.
+ * Idempotent.
  */
 export async function probeServer(
   options: TransportOptions,
@@ -63,8 +64,8 @@ export async function probeServer(
 const probeMsMax = 10_000
 
 /**
- * Opens and closes one stream over the watch pool, since without HTTP/2 (an old server, a proxy) every watch would fail. Any
- * response will do, a refusal included. Plain http has no pool.
+ * Opens and closes one stream of the watch pool, because every watch fails without HTTP/2 (an old server or a proxy). Any response is a
+ * success, even a refusal. Does nothing for plain http, which has no pool.
  */
 async function watchFailure(
   options: TransportOptions,
@@ -98,7 +99,7 @@ async function isForeignCaRefused(
         'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
       return { kind: 'unsafe', reason }
     }
-    // Any other failure proves nothing; a server without HTTP/2 gets no watch.
+    // Any other failure shows nothing about TLS. A server without HTTP/2 receives no watch, so that failure is acceptable.
     if (!certificateRefusals.has(result.code ?? '') && result.code !== 'ERR_HTTP2_ERROR')
       return { kind: 'unavailable', failure: result }
   }
@@ -123,7 +124,7 @@ function textAt(value: unknown, path: readonly string[]): string {
   return typeof at === 'string' ? at : ''
 }
 
-/** A CA that signed nothing; its key was discarded. Nothing relies on it, so its expiry does not matter. */
+/** A CA that signed no certificate. Its key was discarded. Its expiry does not matter, since no certificate depends on it. */
 const foreignCa = `-----BEGIN CERTIFICATE-----
 MIIBiTCCAS+gAwIBAgIUK4KztRaDngSuIy7UTctGsuDJiOAwCgYIKoZIzj0EAwIw
 GTEXMBUGA1UEAwwOc2lnbmVkIG5vdGhpbmcwIBcNMjYxMTIxMTQxOTM5WhgPMjEy

@@ -101,7 +101,7 @@ test('reflector: lists in pages, then watches from the resourceVersion of the li
   expect(kept?.metadata).not.toHaveProperty('managedFields')
 })
 
-test('reflector: after the server ends a watch, the next starts at the last bookmark without a list', async () => {
+test('reflector: after the server ends a watch, the next watch starts at the last bookmark without a list', async () => {
   const { lists, watchesSeen, open, server, changes } = follow()
   lists.push(() => listOf(10, [tenant('a', 1)]))
   const first = open()
@@ -121,29 +121,32 @@ test('reflector: after the server ends a watch, the next starts at the last book
 test.each([
   ['in the middle of a watch', 'line'],
   ['as the response', 'status'],
-])('reflector: an expired resourceVersion, reported %s, causes a list at once', async (_case, how) => {
-  const { reflector, lists, watches, open, changes, watchesSeen, timing, troubles } = follow()
-  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2), tenant('c', 3)]))
-  if (how === 'status') watches.push(() => refusal(410, 'Expired'))
-  else open().send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
-  lists.push(() => listOf(50, [tenant('a', 1), tenant('b', 40, 'another'), tenant('d', 41)]))
-  open()
-  await until(() => watchesSeen().length === 2)
-  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('50')
-  expect(changes.slice(3).sort()).toEqual(
-    ['added shop/b', 'added shop/d', 'deleted shop/b', 'deleted shop/c'].sort(),
-  )
-  expect(reflector.failure()).toBeUndefined()
-  expect(timing.now()).toBe(1_000_000)
-  expect(troubles).toEqual([])
-})
+])(
+  'reflector: a resourceVersion that the server reports as expired %s causes a list immediately',
+  async (_case, how) => {
+    const { reflector, lists, watches, open, changes, watchesSeen, timing, troubles } = follow()
+    lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2), tenant('c', 3)]))
+    if (how === 'status') watches.push(() => refusal(410, 'Expired'))
+    else open().send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
+    lists.push(() => listOf(50, [tenant('a', 1), tenant('b', 40, 'another'), tenant('d', 41)]))
+    open()
+    await until(() => watchesSeen().length === 2)
+    expect(watchesSeen()[1]?.query['resourceVersion']).toBe('50')
+    expect(changes.slice(3).sort()).toEqual(
+      ['added shop/b', 'added shop/d', 'deleted shop/b', 'deleted shop/c'].sort(),
+    )
+    expect(reflector.failure()).toBeUndefined()
+    expect(timing.now()).toBe(1_000_000)
+    expect(troubles).toEqual([])
+  },
+)
 
 test.each([
   ['invalid JSON', 'not JSON at all'],
   ['a line of an unknown type', { type: 'WHATEVER', object: tenant('a', 2) }],
   ['a line without an object', { type: 'ADDED', object: null }],
 ])(
-  'reflector: %s ends the watch; the next starts at the same position after a pause',
+  'reflector: %s ends the watch, and the next watch starts at the same position after a delay',
   async (_case, line) => {
     const { reflector, lists, open, watchesSeen, timing, troubles } = follow()
     lists.push(() => listOf(10, []))
@@ -163,7 +166,7 @@ test.each([
   },
 )
 
-test('reflector: a stalled watch ends 30 s after its timeout, and the next continues from there', async () => {
+test('reflector: a stalled watch ends 30 s after its timeout, and the next watch starts at the same position', async () => {
   const { lists, open, watchesSeen, timing, troubles } = follow()
   lists.push(() => listOf(10, []))
   const stalled = open()
@@ -178,7 +181,7 @@ test('reflector: a stalled watch ends 30 s after its timeout, and the next conti
   expect(watchesSeen()[1]?.query['resourceVersion']).toBe('10')
 })
 
-test('reflector: after a bookmark, 3 min of silence count as a stall', async () => {
+test('reflector: after a bookmark, a watch without data for 3 min counts as stalled', async () => {
   const { lists, open, watchesSeen, timing, troubles } = follow()
   lists.push(() => listOf(10, []))
   const watch = open()
@@ -192,7 +195,7 @@ test('reflector: after a bookmark, 3 min of silence count as a stall', async () 
   expect(watch.cancelled()).toBe(true)
 })
 
-test('reflector: a handler that throws or rejects is reported, and later changes are still delivered', async () => {
+test('reflector: an exception or rejection of onChange is reported, and later changes are still delivered', async () => {
   const { reflector, lists, open, troubles, watchesSeen } = follow({
     onChange: ({ key }) => {
       if (key === 'shop/a') throw new Error('thrown')
@@ -212,7 +215,7 @@ test('reflector: a handler that throws or rejects is reported, and later changes
   expect(reflector.cache.size).toBe(3)
 })
 
-test('reflector: Retry-After gets jitter, so that watches refused together do not retry together', async () => {
+test('reflector: the delay of Retry-After gets jitter, so that watches refused together do not retry together', async () => {
   const busy = () => new Response('slow down', { status: 429, headers: { 'retry-after': '20' } })
   for (const [chance, waitMs] of [
     [0, 20_000],
@@ -226,7 +229,7 @@ test('reflector: Retry-After gets jitter, so that watches refused together do no
   }
 })
 
-test('reflector: at the limit of watches it retries without another list', async () => {
+test('reflector: at the maximum number of watches, the reflector retries the watch without listing again', async () => {
   const first = follow()
   first.lists.push(() => listOf(10, []))
   // One for the reflector that comes with the server, one for the stream that takes the only place.
@@ -283,7 +286,7 @@ test('reflector: a failed list is retried with backoff or after Retry-After, and
   expect(reflector.failure()).toBeUndefined()
 })
 
-test('reflector: five failed watches in a row cause a list', async () => {
+test('reflector: five consecutive failed watches cause a list', async () => {
   const { lists, watches, timing, watchesSeen, changes, open } = follow()
   lists.push(() => listOf(10, []))
   for (const pauseMs of [400, 800, 1600, 3200, 6400]) {
@@ -299,14 +302,14 @@ test('reflector: five failed watches in a row cause a list', async () => {
   expect(watchesSeen().at(-1)?.query['resourceVersion']).toBe('20')
 })
 
-test('reflector: a list over objectsMax is a failure', async () => {
+test('reflector: a list of more than objectsMax objects fails', async () => {
   const { reflector, lists, troubles } = follow({ objectsMax: 1 })
   lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)]))
   await until(() => troubles.length === 1)
   expect(reflector.failure()?.message).toContain('more than 1 tenants')
 })
 
-test('reflector: stop ends a list, a watch or a pause, reports nothing more and leaves no connection', async () => {
+test('reflector: stop ends a list, a watch or a delay, reports no more changes and leaves no connection open', async () => {
   const { reflector, lists, open, changes, watchesSeen } = follow()
   lists.push(() => listOf(10, []))
   const watch = open()
@@ -327,7 +330,7 @@ test('reflector: stop ends a list, a watch or a pause, reports nothing more and 
   expect(pausing.timing.sleeping()).toEqual([])
 })
 
-test('reflector: stop frees its heartbeat name at once', async () => {
+test('reflector: stop makes the name of its heartbeat available immediately', async () => {
   const clock = createMovedClock()
   const health = createHealth({ clock })
   const first = follow({ health })
@@ -368,20 +371,23 @@ test('reflector: objects of a page are trimmed before the next page is read', as
 test.each<[boolean, string[]]>([
   [true, ['added shop/a', 'updated shop/a']],
   [false, ['added shop/a']],
-])('reflector: a watch that ends early, with listsWhenCutShort %p, causes %j', async (wanted, told) => {
-  const { reflector, timing, lists, changes, watchesSeen, open } = follow({ listsWhenCutShort: wanted })
-  lists.push(() => listOf(10, [tenant('a', 1)]))
-  const watch = open()
-  expect(await reflector.whenSynced()).toBe(true)
-  await until(() => watchesSeen().length === 1)
-  watch.send({ type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '11' } } })
-  await until(() => reflector.failure() === undefined)
-  // The definition has a field more, and the object is told with it at the version that it had.
-  lists.push(() => listOf(11, [{ ...tenant('a', 1), spec: { displayName: 'A' } }]))
-  open()
-  watch.end()
-  await until(() => watchesSeen().length === 2)
-  await timing.settle()
-  expect(changes).toEqual(told)
-  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
-})
+])(
+  'reflector: when a watch ends early and listsWhenCutShort is %p, the reported changes are %j',
+  async (wanted, told) => {
+    const { reflector, timing, lists, changes, watchesSeen, open } = follow({ listsWhenCutShort: wanted })
+    lists.push(() => listOf(10, [tenant('a', 1)]))
+    const watch = open()
+    expect(await reflector.whenSynced()).toBe(true)
+    await until(() => watchesSeen().length === 1)
+    watch.send({ type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '11' } } })
+    await until(() => reflector.failure() === undefined)
+    // The definition has a field more, and the object is told with it at the version that it had.
+    lists.push(() => listOf(11, [{ ...tenant('a', 1), spec: { displayName: 'A' } }]))
+    open()
+    watch.end()
+    await until(() => watchesSeen().length === 2)
+    await timing.settle()
+    expect(changes).toEqual(told)
+    expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
+  },
+)

@@ -8,10 +8,10 @@ import type { Transport } from './transport.ts'
 import { systemTiming, type Timing } from './waits.ts'
 import { type WatchEnd, type WatchEvent, watchOnce } from './watch.ts'
 
-/** A problem of a reflector, which continues in any case. */
+/** A problem of a reflector. The reflector continues after every problem. */
 export type ReflectorTrouble =
   | { readonly kind: 'handler'; readonly key: string; readonly error: unknown }
-  /** `failures` in a row; the cache keeps its contents. */
+  /** A list or watch failed; `failures` counts consecutive failures. The cache keeps its contents. */
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
   | { readonly kind: 'stalled' }
 
@@ -21,23 +21,23 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** Called for each change, in order, from the first list on. Its exceptions and rejections go to `onTrouble`. */
+  /** Called for each change in order, starting with the first list. Exceptions and rejections are passed to `onTrouble`. */
   readonly onChange: (change: ObjectChange<T>) => unknown
-  /** Must not throw. */
+  /** Called for each problem. Must not throw. */
   readonly onTrouble: (trouble: ReflectorTrouble) => void
-  /** Trims each object before it is cached; default `withoutManagedFields`. Must keep name, uid and resourceVersion. */
+  /** Trims each object before it is cached; default `withoutManagedFields`. The result must contain name, uid and resourceVersion. */
   readonly keep?: (object: T) => T
-  /** A longer list is a failure; default 100 000. */
+  /** Maximum objects; default 100 000. A longer list fails. */
   readonly objectsMax?: number
   readonly pageSize?: number
-  /** Range of a watch's duration, drawn for each; default 300 to 600. */
+  /** Range of the duration of a watch in seconds; each watch gets a random duration. Default 300 to 600. */
   readonly watchSeconds?: { readonly min: number; readonly max: number }
   /**
-   * Lists again when the server ends a watch early; default false. For custom resources: a change of their definition ends watches
-   * early, and objects seen before may have had the old form.
+   * Lists again when the server ends a watch early; default false. Set it for custom resources: a change of their definition ends watches
+   * early and can change the form of objects that are already cached.
    */
   readonly listsWhenCutShort?: boolean
-  /** Pauses after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
+  /** Delays after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
   readonly backoff?: BackoffBounds
   readonly health?: Health
   /** Replaced in tests only. */
@@ -45,18 +45,18 @@ export interface ReflectorOptions<T extends KubeObject> {
 }
 
 const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
-/** A watch that ended sooner, without any event, counts as failed. */
+/** Minimum duration of a watch. A watch that ends sooner without any event counts as failed. */
 const shortWatchMs = 10_000
 /** Tolerance for the server's rounding of a watch's duration. */
 const cutShortMs = 1_000
-/** Maximum jitter on Retry-After, as a fraction of it. */
+/** Maximum jitter that is added to Retry-After, as a fraction of it. */
 const retryAfterJitter = 0.5
-/** Failed watches in a row after which the reflector lists again. */
+/** Number of consecutive failed watches after which the reflector lists again. */
 const failuresBeforeRelist = 5
-/** Added to the longest watch before the heartbeat expires: time for lists and pauses. */
+/** Time added to the longest watch for the heartbeat's timeout, to allow for lists and delays. */
 const silenceMarginMs = 600_000
 
-/** Keeps a cache equal to the API server's objects by list and watch, from its construction on. */
+/** Keeps a cache in sync with the API server's objects by list and watch. Starts in the constructor. */
 export class Reflector<T extends KubeObject> {
   readonly cache: ObjectCache<T>
   readonly #options: ReflectorOptions<T>
@@ -69,7 +69,7 @@ export class Reflector<T extends KubeObject> {
   #synced = false
   #failure: KubeFailure | undefined
   #failures = 0
-  /** Start of the next watch; undefined when it has to list first. */
+  /** Start of the next watch; undefined if the reflector has to list first. */
   #position: string | undefined
 
   constructor(options: ReflectorOptions<T>) {
@@ -82,26 +82,26 @@ export class Reflector<T extends KubeObject> {
     this.#ended = this.#follow()
   }
 
-  /** True once the cache was complete. Stays true when the server is unavailable. */
+  /** Returns whether the cache has been complete once. The value stays true while the server is unavailable. */
   hasSynced(): boolean {
     return this.#synced
   }
 
-  /** Resolves with true once the cache is complete, with false when the reflector is stopped before. */
+  /** Resolves with true when the cache is complete, or with false if the reflector is stopped first. */
   whenSynced(): Promise<boolean> {
     return this.#first.promise
   }
 
-  /** Reason that the cache may be stale, such as a missing permission; undefined while it is current. */
+  /** Returns the reason that the cache may be stale, such as a missing permission; undefined while the cache is current. */
   failure(): KubeFailure | undefined {
     return this.#failure
   }
 
-  /** Ends the watch; no further changes are reported. Its name may be reused at once. Idempotent; never rejects. */
+  /** Stops the reflector; no further changes are reported. Its name can be reused immediately. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
-    // At once, so that its name can be reused before it has ended.
+    // The heartbeat stops first, so that its name can be reused before the watch has ended.
     this.#heartbeat?.stop()
     await this.#ended
   }
@@ -154,7 +154,7 @@ export class Reflector<T extends KubeObject> {
       },
       onActivity: () => {
         this.#heartbeat?.beat()
-        // The response's head proves that access is granted.
+        // A response proves that access is granted.
         this.#failure = undefined
       },
       signal: this.#stopping.signal,
@@ -168,7 +168,7 @@ export class Reflector<T extends KubeObject> {
     await this.#follows(end, worked)
   }
 
-  /** Decides between watching on, listing and a pause after a watch has ended. */
+  /** Decides how to continue after a watch has ended: watch again, list, or wait. */
   async #follows(end: WatchEnd, worked: boolean): Promise<void> {
     switch (end.kind) {
       case 'stopped':
@@ -180,12 +180,12 @@ export class Reflector<T extends KubeObject> {
         this.#options.onTrouble({ kind: 'stalled' })
         return
       case 'failed':
-        // Without a decision of the server the position is still valid.
+        // Without a decision of the server, the position is still valid.
         if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#position = undefined
-        // `exhausted` is a local limit: keep the position, since relisting would be polling.
+        // `exhausted` is a limit of this process. The position is kept, because listing after each refusal would be polling.
         if (this.#failures + 1 >= failuresBeforeRelist && end.failure.kind !== 'exhausted')
           this.#position = undefined
-        // An expired position is normal after a long silence: list at once, without a pause.
+        // A position normally expires after a long time without changes, so the first expiry causes a list without a delay.
         if (end.failure.kind === 'gone' && this.#failures === 0) this.#failures = 1
         else await this.#rest(end.failure)
         return
@@ -199,7 +199,7 @@ export class Reflector<T extends KubeObject> {
     const { backoff = defaultBackoff } = this.#options
     const chance = this.#timing.random()
     const ms = backoffMs(this.#failures - 1, backoff, chance)
-    // Jitter: a thousand watches refused together must not retry together.
+    // Jitter: many watches that are refused together must not retry together.
     const retryAfterMs = (failure?.retryAfterMs ?? 0) * (1 + retryAfterJitter * chance)
     await this.#timing.sleep(Math.max(ms, retryAfterMs), this.#stopping.signal)
   }
@@ -220,13 +220,16 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/** A change of a cached object. `before` is its earlier state. */
+/** A change of a cached object. `before` is its previous state. */
 export type ObjectChange<T> =
   | { readonly kind: 'added'; readonly key: string; readonly object: T }
   | { readonly kind: 'updated'; readonly key: string; readonly object: T; readonly before: T }
   | { readonly kind: 'deleted'; readonly key: string; readonly before: T }
 
-/** Objects of a selection in memory, shared: never mutate one. Each write returns the resulting changes, none if nothing changed. */
+/**
+ * Cache of the objects of a selection. The objects are shared, so callers must not mutate them. Each write returns the resulting changes;
+ * the list is empty if nothing changed.
+ */
 export class ObjectCache<T extends KubeObject> {
   readonly #keep: (object: T) => T
   #objects = new Map<string, T>()
@@ -269,8 +272,8 @@ export class ObjectCache<T extends KubeObject> {
   }
 
   /**
-   * Replaces all objects with those of a list. Compares contents even at an equal version: a changed definition may have given an
-   * object other fields or defaults.
+   * Replaces all objects with the objects of a list. Compares contents even if versions are equal, because a changed definition can add
+   * fields or defaults without a new version.
    */
   replaceAll(objects: readonly T[]): ObjectChange<T>[] {
     const old = this.#objects
@@ -290,7 +293,7 @@ export class ObjectCache<T extends KubeObject> {
   }
 }
 
-/** Another uid is another object, which took over the name. */
+/** Returns the changes between two states of a name. A different uid means a different object with the same name. */
 function changesBetween<T extends KubeObject>(
   key: string,
   before: T | undefined,
@@ -313,7 +316,7 @@ function isSame(one: KubeObject, other: KubeObject): boolean {
   )
 }
 
-/** Drops `managedFields`, often half of an object. */
+/** Removes `managedFields`, which is often half of an object's size. */
 export function withoutManagedFields<T extends KubeObject>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata as T['metadata'] & { managedFields?: unknown }
   return { ...object, metadata }

@@ -1,44 +1,44 @@
-/** Concurrency pool of a call. `lease`: renewals only; `list`: lists; `call`: all others. */
+/** Pool of concurrent calls that a call belongs to. `lease`: Lease renewals only; `list`: lists; `call`: all other calls. */
 export type CallShare = 'lease' | 'list' | 'call'
 
-/** One request to the API server. */
+/** A request to the API server. */
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly query?: Readonly<Record<string, string>>
-  /** Sent as JSON. */
+  /** Body; sent as JSON. */
   readonly body?: unknown
-  /** Default `application/json`. A patch has to name its patch type. */
+  /** Content type; default `application/json`. A patch must set its patch type. */
   readonly contentType?: string
-  /** Leaves the server's message out of failures, since it may quote a Secret. */
+  /** Leaves the server's message out of failures, because it may quote a Secret. */
   readonly secret?: boolean
-  /** Bound of the call, including its wait for a slot of its share; default 30 s. A list may wait another 60 s for its slot. */
+  /** Timeout of the call, including its wait for a slot of its pool; default 30 s. A list can wait another 60 s for its slot. */
   readonly msMax?: number
-  /** Bound of the decompressed response; default 64 MiB. */
+  /** Maximum size of the decompressed response; default 64 MiB. */
   readonly bytesMax?: number
-  /** Default `call`. */
+  /** Pool of concurrent calls; default `call`. */
   readonly share?: CallShare
   readonly signal?: AbortSignal | undefined
 }
 
-/** A request for a stream. */
+/** A request for a stream of events. */
 export type WatchRequest = Pick<KubeRequest, 'path' | 'query' | 'secret' | 'msMax' | 'signal'>
 
-/** A stream of bytes with one reader, which closes it. */
+/** A stream of bytes with one reader. The reader must close it. */
 export interface KubeStream {
-  /** Returns the next bytes, undefined at the end. @throws when the connection breaks */
+  /** Returns the next bytes, or undefined at the end of the stream. @throws when the connection breaks */
   read(): Promise<Uint8Array | undefined>
-  /** Ends the stream. Idempotent; never rejects. */
+  /** Closes the stream. Idempotent; never rejects. */
   close(): Promise<void>
 }
 
-/** Returns the query with its question mark, or an empty text. */
+/** Returns the query string with its question mark, or '' if there are no parameters. */
 export function queryOf(query: KubeRequest['query']): string {
   if (!query || Object.keys(query).length === 0) return ''
   return `?${new URLSearchParams(query).toString()}`
 }
 
-/** Reads a stream to its end as text; undefined, and the stream is closed, when it is longer than `bytesMax`. @throws as `read` */
+/** Reads a stream to its end as text. If it is longer than `bytesMax`, closes it and returns undefined. @throws errors of `read` */
 export async function readBounded(stream: KubeStream, bytesMax: number): Promise<string | undefined> {
   const chunks: Uint8Array[] = []
   let bytes = 0

@@ -1,6 +1,6 @@
 import type { CallShare } from './request.ts'
 
-/** A reference from an owned object to its owner. */
+/** Reference from an object to its owner. */
 export interface OwnerReference {
   readonly apiVersion: string
   readonly kind: string
@@ -9,16 +9,16 @@ export interface OwnerReference {
   readonly controller?: boolean
 }
 
-/** Metadata of an object. */
+/** Metadata of a Kubernetes object. */
 export interface ObjectMeta {
   readonly name: string
-  /** Absent for cluster-scoped objects. */
+  /** Namespace; absent for cluster-scoped objects. */
   readonly namespace?: string
   readonly uid?: string
-  /** Opaque: compared for equality only. */
+  /** Opaque version; only comparison for equality is meaningful. */
   readonly resourceVersion?: string
   readonly generation?: number
-  /** RFC 3339, whole seconds. */
+  /** Creation time: RFC 3339 in whole seconds. */
   readonly creationTimestamp?: string
   readonly deletionTimestamp?: string
   readonly labels?: Readonly<Record<string, string>>
@@ -27,29 +27,29 @@ export interface ObjectMeta {
   readonly ownerReferences?: readonly OwnerReference[]
 }
 
-/** Any object, as the API server returns it. */
+/** A Kubernetes object of any kind, as the API server returns it. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
   readonly metadata: ObjectMeta
 }
 
-/** A kind and its place in the API. `T` is its type, whose schema the API server enforces. */
+/** A kind of object and its path in the API. `T` is the object's type; the API server enforces its schema. */
 export interface Resource<T extends KubeObject> {
-  /** `v1`, or group and version: `apps/v1`. */
+  /** `v1`, or group and version such as `apps/v1`. */
   readonly apiVersion: string
   readonly kind: string
   readonly plural: string
   readonly namespaced: boolean
-  /** Its objects hold secrets: the server's messages about them never reach an error's text. */
+  /** True if objects of this kind contain secrets. Errors then never contain the server's messages. */
   readonly secret: boolean
-  /** Concurrency pool of calls for single objects; lists have their own. */
+  /** Pool of concurrent calls for single objects. Lists have their own pool. */
   readonly share: Exclude<CallShare, 'list'>
-  /** Carries `T` for the compiler; never set. */
+  /** Type marker for the compiler; never set. */
   readonly objects?: T
 }
 
-/** Describes a kind. Defaults: `namespaced` true, `secret` false, `share` `call`. */
+/** Describes a kind of object. Defaults: `namespaced` true, `secret` false, `share` `call`. */
 export function resource<T extends KubeObject>(
   facts: Pick<Resource<T>, 'apiVersion' | 'kind' | 'plural'> & Partial<Resource<T>>,
 ): Resource<T> {
@@ -62,47 +62,48 @@ export interface ObjectPlace {
   readonly name: string
 }
 
-/** Returns the object's key among those of its kind: `namespace/name`, or `name` for cluster-scoped kinds. */
+/** Returns the key of an object within its kind: `namespace/name`, or `name` for a cluster-scoped kind. */
 export function objectKey({ namespace, name }: ObjectPlace): string {
   return namespace === undefined ? name : `${namespace}/${name}`
 }
 
-/** Inverts `objectKey`. */
+/** Parses a key that `objectKey` returned. */
 export function parseObjectKey(key: string): ObjectPlace {
   const slash = key.indexOf('/')
   return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** Returns the path of a kind's collection, of one namespace or of all. @throws RangeError for an invalid name */
+/** Returns the API path of all objects of a kind, in one namespace or in all. @throws RangeError for an invalid name */
 export function collectionPath(of: Resource<KubeObject>, namespace?: string): string {
   const root = of.apiVersion.includes('/') ? `/apis/${of.apiVersion}` : `/api/${of.apiVersion}`
   if (!of.namespaced || namespace === undefined) return `${root}/${of.plural}`
   return `${root}/namespaces/${segment(namespace)}/${of.plural}`
 }
 
-/** Returns the path of one object. @throws RangeError for an invalid name or a missing namespace */
+/** Returns the API path of one object. @throws RangeError for an invalid name or a missing namespace */
 export function objectPath(of: Resource<KubeObject>, place: ObjectPlace): string {
-  if (of.namespaced && place.namespace === undefined) throw new RangeError(`a ${of.kind} needs a namespace`)
+  if (of.namespaced && place.namespace === undefined)
+    throw new RangeError(`an object of kind ${of.kind} needs a namespace`)
   return `${collectionPath(of, place.namespace)}/${segment(place.name)}`
 }
 
-/** Refuses a name with a slash or dots, which would address another path. */
+/** Returns a name as a path segment. Refuses a name with a slash or dots, which would lead to another path. */
 function segment(name: string): string {
   if (/^[a-zA-Z0-9]([-a-zA-Z0-9._:]{0,251}[a-zA-Z0-9])?$/.test(name)) return name
   throw new RangeError('not a valid object name')
 }
 
-/** A Secret, its values in base64. */
+/** A Kubernetes Secret. Its values are base64. */
 export interface Secret extends KubeObject {
   readonly type?: string
   readonly immutable?: boolean
   readonly data?: Readonly<Record<string, string>>
 }
 
-/** Secrets. */
+/** The Kubernetes resource of Secrets. */
 export const secrets = resource<Secret>({ apiVersion: 'v1', kind: 'Secret', plural: 'secrets', secret: true })
 
-/** Namespaces. */
+/** The Kubernetes resource of namespaces. */
 export const namespaces = resource<KubeObject>({
   apiVersion: 'v1',
   kind: 'Namespace',

@@ -47,7 +47,7 @@ function tempFolder(): string {
   return folder
 }
 
-test('client: each method sends the method, path and query of the Kubernetes API', async () => {
+test('client: each method sends the HTTP method, path and query of the Kubernetes API', async () => {
   const { server, client, answers } = start()
   const strict = { fieldValidation: 'Strict' }
   await client.get(pods, place)
@@ -84,12 +84,12 @@ test.each([
   ['of dots', '..'],
   ['that is empty', ''],
   ['with a query', 'a?b'],
-])('client: an object name %s throws instead of addressing another path', (_case, name) => {
+])('client: an object name %s throws instead of leading to another path', (_case, name) => {
   expect(() => objectPath(pods, { namespace: 'shop', name })).toThrow(RangeError)
   expect(() => collectionPath(pods, name)).toThrow(RangeError)
 })
 
-test('client: paths of namespaced kinds need a namespace, those of cluster-scoped kinds ignore it', () => {
+test('client: paths of namespaced kinds require a namespace, and paths of cluster-scoped kinds ignore it', () => {
   expect(() => objectPath(pods, { name: 'a' })).toThrow(RangeError)
   expect(objectPath(nodes, { name: 'a', namespace: 'ignored' })).toBe('/api/v1/nodes/a')
 })
@@ -105,13 +105,13 @@ test.each<[string, () => Response, string]>([
   expect(server.seen).toHaveLength(1)
 })
 
-test('transport: a response over bytesMax is not read to its end', async () => {
+test('transport: a response larger than bytesMax is not read to its end', async () => {
   const { transport } = start(() => Response.json('x'.repeat(100_000)))
   const result = await transport.request({ method: 'GET', path: '/version', bytesMax: 1000 })
   expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('1000 bytes') })
 })
 
-test('transport: all shares together are half of the lowest BUN_CONFIG_MAX_HTTP_REQUESTS that the settings accept', () => {
+test('transport: the pools together use half of the lowest BUN_CONFIG_MAX_HTTP_REQUESTS that the settings accept', () => {
   const all = Object.values(callsMax).reduce((sum, share) => sum + share, 0)
   expect(all).toBe(64)
   const problemsAt = (calls: number) => {
@@ -122,7 +122,7 @@ test('transport: all shares together are half of the lowest BUN_CONFIG_MAX_HTTP_
   expect(problemsAt(2 * all - 1)).toEqual([expect.stringContaining('from 128 to 65535')])
 })
 
-test('transport: hanging lists and calls delay no Lease renewal, and each share has its own limit', async () => {
+test('transport: hanging lists and calls do not delay Lease renewals, and each pool has its own limit', async () => {
   const { transport, server } = start(({ path }) =>
     path.includes('/leases/') ? Response.json(pod) : new Promise<never>(() => undefined),
   )
@@ -144,7 +144,7 @@ test('transport: hanging lists and calls delay no Lease renewal, and each share 
   })
 })
 
-test('transport: a call without a free slot within msMax fails', async () => {
+test('transport: a call fails if no slot becomes free within msMax', async () => {
   const { transport, server } = start(() => new Promise<never>(() => undefined))
   const over = new AbortController()
   closing.push(() => over.abort())
@@ -171,7 +171,7 @@ test('transport: 300 open watches occupy none of the 256 fetch slots of the runt
   closing.push(() => Promise.all(opened.map((each) => expectOk('opening', each).close())))
 })
 
-test('transport: watches over plain http beyond their limit are exhausted', async () => {
+test('transport: watches over plain http beyond their maximum fail as exhausted', async () => {
   const bodies: FakeWatch[] = []
   const proxy = Bun.serve({
     ...{ port: 0, hostname: '127.0.0.1', idleTimeout: 0 },
@@ -197,7 +197,7 @@ test('transport: watches over plain http beyond their limit are exhausted', asyn
   expect(await transport.open({ path: '/pods' })).toMatchObject({ kind: 'ok' })
 })
 
-test('transport: a call to a hung server ends after msMax, or with its signal', async () => {
+test('transport: a call to a server that hangs ends after msMax, or when its signal fires', async () => {
   const { transport, answers } = start(() => new Promise(() => undefined))
   const late = await transport.request({ method: 'GET', path: '/version', msMax: 20 })
   expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
@@ -210,7 +210,7 @@ test('transport: a call to a hung server ends after msMax, or with its signal', 
   ])
 })
 
-test('transport: a call whose credentials hang ends after msMax', async () => {
+test('transport: a call ends after msMax if reading its credentials hangs', async () => {
   const { options } = start()
   const endpoint = { ...options.endpoint, credentials: () => new Promise<never>(() => undefined) }
   const transport = createTransport({ ...options, endpoint })
@@ -218,20 +218,20 @@ test('transport: a call whose credentials hang ends after msMax', async () => {
   expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
 })
 
-test('transport: a refused connection is unavailable, with its error code', async () => {
+test('transport: a refused connection fails as unavailable, with its error code', async () => {
   const { server, client } = start()
   await server.stop()
   expect(await client.get(pods, place)).toMatchObject({ kind: 'unavailable', code: 'ECONNREFUSED' })
 })
 
-test('transport: failures of Secret calls leave out the message of the server', async () => {
+test('transport: failures of calls for Secrets leave out the server’s message', async () => {
   const body = { kind: 'Status', reason: 'Invalid', message: 'Invalid value: "hunter2"' }
   const { client } = start(() => Response.json(body, { status: 422 }))
   expect(JSON.stringify(await client.create(secrets, pod))).not.toContain('hunter2')
   expect(JSON.stringify(await client.create(pods, pod))).toContain('hunter2')
 })
 
-test('transport: ignores proxy variables of the environment', async () => {
+test('transport: ignores the proxy variables of the environment', async () => {
   const { server } = start()
   const credentials = await server.endpoint.credentials()
   const script = `
@@ -277,7 +277,7 @@ function kubeconfig(cluster: object, user: object): string {
   return path
 }
 
-test('kubeconfig: gives server, namespace, CA, certificate and server name', async () => {
+test('kubeconfig: provides server, namespace, CA, client certificate and server name', async () => {
   const pem = (text: string) => Buffer.from(text).toString('base64')
   const path = kubeconfig(
     { 'certificate-authority-data': pem('CA'), 'tls-server-name': 'kubernetes' },
@@ -294,7 +294,7 @@ test('kubeconfig: gives server, namespace, CA, certificate and server name', asy
   })
 })
 
-test('kubeconfig: resolves tokenFile beside itself and reads it for each request', async () => {
+test('kubeconfig: a relative tokenFile is resolved against the kubeconfig’s folder and read for each request', async () => {
   const path = kubeconfig({}, { tokenFile: 'token' })
   writeFileSync(join(path, '../token'), 'one\n')
   const endpoint = await fromKubeconfig({ path })
@@ -303,7 +303,7 @@ test('kubeconfig: resolves tokenFile beside itself and reads it for each request
   expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer two' })
 })
 
-test('kubeconfig: an exec plug-in supplies the token', async () => {
+test('kubeconfig: an exec plug-in provides the token', async () => {
   const credential = {
     apiVersion: 'client.authentication.k8s.io/v1',
     kind: 'ExecCredential',
@@ -314,7 +314,7 @@ test('kubeconfig: an exec plug-in supplies the token', async () => {
   expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer t' })
 })
 
-test('kubeconfig: resolves PEM files beside itself and reads them each time; inline data takes precedence', async () => {
+test('kubeconfig: relative PEM files are resolved against the kubeconfig’s folder and read each time, and inline data takes precedence', async () => {
   const path = kubeconfig(
     { 'certificate-authority': 'ca.pem' },
     {
@@ -349,7 +349,7 @@ test.each<[string, object, string]>([
   await expect(fromKubeconfig({ path: kubeconfig(cluster, { token: 't' }) })).rejects.toThrow(text)
 })
 
-test('kubeconfig: a context without its cluster is refused', async () => {
+test('kubeconfig: a context that names no cluster is refused', async () => {
   const path = kubeconfig({}, {})
   await expect(fromKubeconfig({ path, context: 'broken' })).rejects.toThrow('broken')
 })

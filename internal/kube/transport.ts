@@ -11,24 +11,24 @@ import {
 import { boundedSignal, Slots, untilAborted, whyAborted } from './waits.ts'
 import { type WatchBounds, WatchPool, type WatchStats, watchBounds } from './watch-pool.ts'
 
-/** Maximum concurrent calls per share. */
+/** Maximum concurrent calls per pool. */
 export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
 
-/** Calls in flight and waiting for a slot. */
+/** Number of running calls and of calls that wait for a slot, per pool. */
 export type CallStats = Readonly<Record<CallShare, { readonly underWay: number; readonly waiting: number }>>
 
-/** Calls and watches of a transport. */
+/** Number of calls and watches of a transport. */
 export interface TransportStats extends WatchStats {
   readonly calls: CallStats
 }
 
-/** Sends requests to one API server. Failures of the server and the network are values, never exceptions. */
+/** Sends requests to one API server. Returns failures of the server and the network as values and does not throw them. */
 export interface Transport {
-  /** Sends one request once and returns the response's JSON. Does not retry: only the caller knows whether that is safe. */
+  /** Sends a request once and returns the JSON of the response. Does not retry, because only the caller knows whether that is safe. */
   request(request: KubeRequest): Promise<KubeResult<unknown>>
   /**
-   * Opens an endless response to a GET. `msMax` bounds the wait for its head; the reader bounds the stream. `exhausted` at this
-   * process's limit of open watches.
+   * Opens a stream: an endless response to a GET. `msMax` limits the wait for the response's head; the reader limits the rest. Returns
+   * `exhausted` at this process's maximum of open watches.
    */
   open(request: WatchRequest): Promise<KubeResult<KubeStream>>
   stats(): TransportStats
@@ -37,9 +37,9 @@ export interface Transport {
 /** Options of a transport. */
 export interface TransportOptions {
   readonly endpoint: Endpoint
-  /** Appears in the server's audit log, such as `latchkey-operator/1.0.0`. */
+  /** User agent for the server's audit log, such as `latchkey-operator/1.0.0`. */
   readonly userAgent: string
-  /** Called for each response; `code` is the HTTP status, or `<error>` without one. */
+  /** Called after each request. `code` is the HTTP status, or `<error>` if there was no response. */
   readonly onAnswer?: (method: string, code: string) => void
   /** Replaced in tests only. */
   readonly watchBounds?: Partial<WatchBounds>
@@ -48,16 +48,16 @@ export interface TransportOptions {
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
-/** At a start each watch lists once, so lists queue for long. */
+/** Maximum wait of a list for a slot. Each watch lists once when the process starts, so lists can queue for a long time. */
 const listWaitMsMax = 60_000
-/** Two per watch. */
+/** Maximum calls that wait for a slot: two per watch. */
 const waitersMax = 8_192
-/** Streams over plain http (`kubectl proxy`), which has no HTTP/2. Each takes a fetch slot. */
+/** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each occupies a fetch slot. */
 const plainStreamsMax = 32
 
 /**
- * Creates a transport: calls use fetch, each in its share of the slots; streams use HTTP/2 connections and do not count against
- * `BUN_CONFIG_MAX_HTTP_REQUESTS`. It holds no connection without a stream, so it needs no closing.
+ * Creates a transport. Calls use fetch, each with a slot of its pool. Streams use HTTP/2 connections, which do not count towards
+ * `BUN_CONFIG_MAX_HTTP_REQUESTS`. Without a stream the transport holds no connection, so callers do not have to close it.
  */
 export function createTransport(options: TransportOptions): Transport {
   const slots: Readonly<Record<CallShare, Slots>> = {
@@ -123,7 +123,7 @@ function statsOf({ taken, waiting }: Slots): CallStats[CallShare] {
   return { underWay: taken, waiting }
 }
 
-/** Calls `finish` once, when the reader closes the stream. */
+/** Wraps a stream so that closing it calls `finish` once. */
 function finishing(stream: KubeStream, finish: () => void): KubeStream {
   let isClosed = false
   return {
@@ -140,7 +140,7 @@ function codeOf(status: number): string {
   return status === 0 ? '<error>' : String(status)
 }
 
-/** Sends one request by fetch; `read` consumes a 2xx response. */
+/** Sends a request by fetch. `read` consumes a 2xx response. */
 async function exchange<T>(
   options: TransportOptions,
   request: KubeRequest,
@@ -164,7 +164,7 @@ async function exchange<T>(
     return readFailure({ status, body, retryAfter, secret: request.secret === true })
   } catch (error) {
     if (signal.aborted) return unavailable(whyAborted(signal))
-    // The code alone: an error's message may quote what was sent.
+    // Only the code is used, because an error's message can quote the request.
     const failed = errorCode(error)
     return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
   } finally {
@@ -192,15 +192,15 @@ function fetchOptions(request: KubeRequest, sending: Sending): BunFetchRequestIn
       ...(hasBody && { 'content-type': request.contentType ?? 'application/json' }),
     },
     ...(hasBody && { body: JSON.stringify(request.body) }),
-    // A followed redirect would send the token to another server.
+    // Following a redirect would send the token to another server.
     redirect: 'manual',
     signal,
-    // Bun ends a quiet stream after 300 s; msMax and the reader's bounds replace that.
+    // Disables Bun's timeout of 300 s for idle streams; msMax and the reader's limits apply instead.
     timeout: false,
-    // Ignores HTTPS_PROXY and the like. Missing in Bun's types; works in Bun 1.4.5.
+    // Ignores HTTPS_PROXY and similar variables. The option is missing in Bun's types, but works in Bun 1.4.5.
     proxy: false,
     tls: {
-      // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would switch the default off.
+      // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would change the default.
       rejectUnauthorized: true,
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
@@ -226,7 +226,7 @@ function toStream(response: Response, stop: () => void): KubeStream {
   return {
     read: async () => (await reader?.read())?.value,
     async close() {
-      // Cancelling frees a waiting reader, aborting the connection of a hung server.
+      // Cancelling ends a pending read; aborting closes the connection to a server that hangs.
       const cancelled = reader?.cancel().catch(() => undefined)
       stop()
       await cancelled

@@ -3,7 +3,7 @@ import { Slots } from './waits.ts'
 
 const never = new AbortController().signal
 
-test('slots: a taker beyond the bound waits until one is released, in order of arrival', async () => {
+test('slots: callers wait in order of arrival while all slots are taken', async () => {
   const slots = new Slots(2, 10)
   const releases = [await slots.take(never), await slots.take(never)]
   const order: string[] = []
@@ -24,7 +24,7 @@ test('slots: a taker beyond the bound waits until one is released, in order of a
   expect([slots.taken, slots.waiting]).toEqual([1, 0])
 })
 
-test('slots: a taker whose signal fires gets nothing, and the next waiter gets the slot', async () => {
+test('slots: a caller whose signal fires gets no slot, and the next waiter gets it', async () => {
   const slots = new Slots(1, 10)
   const release = await slots.take(never)
   const gone = new AbortController()
@@ -37,7 +37,7 @@ test('slots: a taker whose signal fires gets nothing, and the next waiter gets t
   expect(await slots.take(AbortSignal.abort())).toBeUndefined()
 })
 
-test('slots: a taker beyond the bound of waiting ones is turned away at once', async () => {
+test('slots: a caller is refused immediately when the queue of waiters is full', async () => {
   const slots = new Slots(1, 1)
   await slots.take(never)
   void slots.take(never)

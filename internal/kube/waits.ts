@@ -1,18 +1,18 @@
 import { type Sleep, sleep } from '#internal/process/index.ts'
 
-/** Time and randomness of a loop; replaced in tests. */
+/** Time and randomness of a loop. Replaced in tests. */
 export interface Timing {
-  /** Monotonic milliseconds: a corrected wall clock must not end a lease or a wait. */
+  /** Returns monotonic milliseconds, because a correction of the wall clock must not end a lease or a wait. */
   now(): number
   readonly sleep: Sleep
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   random(): number
 }
 
-/** Timing of this machine. */
+/** Timing that uses the system's monotonic clock and random numbers. */
 export const systemTiming: Timing = { now: () => performance.now(), sleep, random: Math.random }
 
-/** Settles as `pending` does, or rejects as soon as the signal fires; for work that takes no signal. */
+/** Settles like `pending`, or rejects as soon as the signal fires. For operations that do not accept a signal. */
 export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(new Error('aborted'))
@@ -22,7 +22,7 @@ export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promi
   })
 }
 
-/** Creates a signal that fires with another or after a time; `stop` fires it, `done` removes the timer and the listener. */
+/** Creates a signal that fires when another signal fires or after a timeout. `stop` fires it; `done` removes the timer and the listener. */
 export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   const ended = new AbortController()
   const stop = () => ended.abort('aborted by the caller')
@@ -36,7 +36,7 @@ export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   return { signal: ended.signal, stop, done }
 }
 
-/** Text for a failure of an aborted call: a time-out or the caller. */
+/** Returns the reason that a call was aborted, for its failure: the timeout, or the caller. */
 export function whyAborted({ reason }: AbortSignal): string {
   return typeof reason === 'string' ? reason : 'aborted by the caller'
 }
@@ -45,11 +45,11 @@ export function whyAborted({ reason }: AbortSignal): string {
 export class Slots {
   readonly #slotsMax: number
   readonly #waitersMax: number
-  /** In order of arrival. */
+  /** Callbacks of the waiting callers, in order of arrival. */
   readonly #waiters = new Set<() => void>()
   #taken = 0
 
-  /** @param waitersMax further callers of `take` are refused at once */
+  /** @param waitersMax maximum waiting callers; `take` refuses further ones immediately */
   constructor(slotsMax: number, waitersMax: number) {
     this.#slotsMax = slotsMax
     this.#waitersMax = waitersMax
@@ -64,7 +64,7 @@ export class Slots {
   }
 
   /**
-   * Takes a slot and returns the function that releases it, which may be called more than once. Undefined when the signal fires
+   * Takes a slot and returns a function that releases it; calling that function again is harmless. Returns undefined if the signal fires
    * first or the queue is full. Never rejects.
    */
   async take(signal: AbortSignal): Promise<(() => void) | undefined> {
@@ -77,7 +77,7 @@ export class Slots {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     const passOn = () => resolve(true)
     const giveUp = () => {
-      // A waiter that is no longer queued owns the slot already.
+      // A waiter that is no longer in the queue already owns the slot.
       if (this.#waiters.delete(passOn)) resolve(false)
     }
     this.#waiters.add(passOn)

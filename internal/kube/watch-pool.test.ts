@@ -50,7 +50,7 @@ const never = new AbortController().signal
 const open = (pool: WatchPool, path = '/w') => pool.open({ path }, never)
 const openOk = async (pool: WatchPool, path = '/w') => expectOk('opening', await open(pool, path))
 
-test('watch pool: 60 watches at 10 streams per connection use 10 connections, and close them afterwards', async () => {
+test('watch pool: 60 watches at 10 streams per connection use 10 connections, which close after the last watch', async () => {
   const { server, pool } = start({ server: { streamsMax: 10 } })
   const streams = await Promise.all(Array.from({ length: 60 }, (_none, nth) => openOk(pool, `/w/${nth}`)))
   expect(pool.stats()).toEqual({ watches: 60, connections: 10 })
@@ -61,7 +61,7 @@ test('watch pool: 60 watches at 10 streams per connection use 10 connections, an
   await until(() => server.connections() === 0)
 })
 
-test('watch pool: a watch beyond watchesMax is exhausted at once, and opens once another is closed', async () => {
+test('watch pool: a watch beyond watchesMax fails as exhausted immediately, and opens after another watch is closed', async () => {
   const { server, pool } = start({ bounds: { watchesMax: 3 } })
   const streams = await Promise.all([1, 2, 3].map(() => openOk(pool)))
   expect(await open(pool)).toMatchObject({ kind: 'exhausted', status: 0 })
@@ -71,7 +71,7 @@ test('watch pool: a watch beyond watchesMax is exhausted at once, and opens once
   expect(pool.stats().watches).toBe(3)
 })
 
-test('watch pool: with all connections full a watch is exhausted', async () => {
+test('watch pool: a watch fails as exhausted when all connections are full', async () => {
   const { pool } = start({ server: { streamsMax: 6 }, bounds: { connectionsMax: 2 } })
   await Promise.all([1, 2, 3, 4].map(() => openOk(pool)))
   expect(await open(pool)).toMatchObject({ kind: 'exhausted', message: expect.stringContaining('2 conn') })
@@ -97,7 +97,7 @@ test('watch pool: opens at most opensMax watches concurrently', async () => {
   expect(underWayMost).toBe(3)
 })
 
-test('watch pool: after a GOAWAY streams continue, new ones use another connection, and the old one ends with its last stream', async () => {
+test('watch pool: after a GOAWAY, open streams continue, new streams use another connection, and the draining connection ends with its last stream', async () => {
   const { server, pool, watches } = start()
   const before = await openOk(pool)
   await before.read()
@@ -110,7 +110,7 @@ test('watch pool: after a GOAWAY streams continue, new ones use another connecti
   await until(() => server.connections() === 1 && pool.stats().connections === 1)
 })
 
-test('watch pool: at connectionsMax a draining connection is closed for a new one', async () => {
+test('watch pool: at connectionsMax, a draining connection is closed to make room for a new one', async () => {
   const { server, pool } = start({ bounds: { connectionsMax: 1 } })
   const before = await openOk(pool)
   await before.read()
@@ -120,7 +120,7 @@ test('watch pool: at connectionsMax a draining connection is closed for a new on
   expect(pool.stats().connections).toBe(1)
 })
 
-test('watch pool: after a CA rotation watches of earlier connections restart within connectionsMax', async () => {
+test('watch pool: after a CA rotation, watches of earlier connections restart within connectionsMax', async () => {
   const { server } = start({ server: { streamsMax: 10 } })
   let suffix = ''
   const pool = new WatchPool({
@@ -143,7 +143,7 @@ test('watch pool: after a CA rotation watches of earlier connections restart wit
   expect(pool.stats().connections).toBe(5)
 })
 
-test('watch pool: unanswered PINGs break the watches of a hung server', async () => {
+test('watch pool: missing PING responses end the watches of a server that hangs', async () => {
   const { server, poolFor } = start({ bounds: { pingMs: 250 } })
   const network = await startTcpProxy(Number(new URL(server.endpoint.server).port))
   closing.push(network.close)
@@ -155,7 +155,7 @@ test('watch pool: unanswered PINGs break the watches of a hung server', async ()
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: a stream ended by the server is complete, one of a killed server throws', async () => {
+test('watch pool: a stream that the server ends is complete, and a read from a killed server throws', async () => {
   const { server, pool, watches } = start()
   const ended = await openOk(pool)
   const broken = await openOk(pool)
@@ -167,7 +167,7 @@ test('watch pool: a stream ended by the server is complete, one of a killed serv
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', code: 'ECONNREFUSED' })
 })
 
-test('watch pool: reads credentials for each watch; another client certificate uses another connection', async () => {
+test('watch pool: reads credentials for each watch, and uses another connection for another client certificate', async () => {
   const { server } = start()
   let asked = 0
   const tls: { serverName: string | undefined } = { serverName: undefined }
@@ -199,18 +199,26 @@ test('watch pool: reads credentials for each watch; another client certificate u
 
 test.each<[string, () => Response, object]>([
   [
-    'too many requests',
+    'a 429 response',
     () => new Response('slow down', { status: 429, headers: { 'retry-after': '2' } }),
     { kind: 'tooManyRequests', retryAfterMs: 2000 },
   ],
   [
-    'a refusal',
+    'a 403 response',
     () => Response.json({ kind: 'Status', reason: 'Forbidden', message: 'no' }, { status: 403 }),
     { kind: 'forbidden', message: 'forbidden: no' },
   ],
-  ['a redirect', () => Response.redirect('https://127.0.0.1:1/', 302), { kind: 'unavailable', status: 302 }],
-  ['a long error', () => new Response('x'.repeat(1_000_000), { status: 500 }), { kind: 'unavailable' }],
-])('watch pool: %s is a failure and holds no stream', async (_case, answer, expected) => {
+  [
+    'a redirect response',
+    () => Response.redirect('https://127.0.0.1:1/', 302),
+    { kind: 'unavailable', status: 302 },
+  ],
+  [
+    'a long error response',
+    () => new Response('x'.repeat(1_000_000), { status: 500 }),
+    { kind: 'unavailable' },
+  ],
+])('watch pool: %s becomes a failure and occupies no stream', async (_case, answer, expected) => {
   const { server, pool } = start({ answer })
   expect(await open(pool)).toMatchObject(expected)
   expect(pool.stats().watches).toBe(0)
@@ -221,7 +229,7 @@ test.each<[string, () => Response, object]>([
 test.each<[string, Partial<Credentials>, RegExp]>([
   ['an unknown CA', { ca: undefined }, /CERT|VERIFY|ISSUER/],
   ['another server name', { serverName: 'wrong.example' }, /ALTNAME/],
-])('watch pool: a server with %s gets no request', async (_case, change, code) => {
+])('watch pool: a server with %s receives no request', async (_case, change, code) => {
   const { server, poolFor } = start()
   const pool = poolFor(change)
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', code: expect.stringMatching(code) })
@@ -229,7 +237,7 @@ test.each<[string, Partial<Credentials>, RegExp]>([
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: the failure for a server without HTTP/2 names HTTP/2', async () => {
+test('watch pool: the failure for a server without HTTP/2 contains the text HTTP/2', async () => {
   const { poolFor } = start()
   const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
@@ -241,7 +249,7 @@ test('watch pool: the failure for a server without HTTP/2 names HTTP/2', async (
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('HTTP/2') })
 })
 
-test('watch pool: credentials that cannot be sent fail the watch and leave no connection open', async () => {
+test('watch pool: a watch with invalid credentials fails and leaves no connection open', async () => {
   const { server, poolFor } = start({ bounds: { pingMs: 20 } })
   const pool = poolFor({ headers: { authorization: 'Bearer a\nb' } })
   expect(await open(pool)).toMatchObject({ kind: 'unavailable' })
@@ -249,14 +257,14 @@ test('watch pool: credentials that cannot be sent fail the watch and leave no co
   await until(() => pool.stats().connections === 0 && server.connections() === 0)
 })
 
-test('watch pool: waiting for a response ends with the signal', async () => {
+test('watch pool: a wait for a response ends when the signal fires', async () => {
   const { pool } = start({ answer: () => new Promise(() => undefined) })
   const given = AbortSignal.timeout(30)
   expect(await pool.open({ path: '/w' }, given)).toMatchObject({ kind: 'unavailable', status: 0 })
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: a late reader gets every byte', async () => {
+test('watch pool: a reader that starts late receives every byte', async () => {
   const bytes = 8 * 1024 * 1024
   const { pool } = start({ answer: () => new Response('x'.repeat(bytes)) })
   const stream = await openOk(pool)

@@ -12,20 +12,20 @@ import { type KubeStream, queryOf, readBounded, type WatchRequest } from './requ
 import { Slots, untilAborted, whyAborted } from './waits.ts'
 import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } from './watch-session.ts'
 
-/** Limits of one process's watches. */
+/** Limits of the watches of one process. */
 export interface WatchBounds {
   readonly watchesMax: number
-  /** Including connections that drain after a GOAWAY. */
+  /** Maximum connections, including those that drain after a GOAWAY. */
   readonly connectionsMax: number
-  /** Concurrent openings: an API server answers 429 to a thousand at once. */
+  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand concurrent attempts. */
   readonly opensMax: number
-  /** Interval of PING frames on a connection; two unanswered ones end it. */
+  /** Interval of PING frames on a connection. The connection ends after two PINGs without a response. */
   readonly pingMs: number
 }
 
 /**
- * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96
- * are used: 3 000 watches take 32 connections, and eight are left for draining ones.
+ * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96 are used:
+ * 3 000 watches use 32 connections, and eight more are reserved for draining ones.
  */
 export const watchBounds: WatchBounds = {
   watchesMax: 3_000,
@@ -34,13 +34,13 @@ export const watchBounds: WatchBounds = {
   pingMs: 5_000,
 }
 
-/** Open watches and connections. */
+/** Number of open watches and connections. */
 export interface WatchStats {
   readonly watches: number
   readonly connections: number
 }
 
-/** Options of a pool. */
+/** Options of a watch pool. */
 export interface WatchPoolOptions {
   readonly endpoint: Endpoint
   readonly userAgent: string
@@ -50,17 +50,17 @@ export interface WatchPoolOptions {
 const errorBytesMax = 64 * 1024
 
 /**
- * Multiplexes watches over few HTTP/2 connections. It connects when all others are full, one connection at a time, and closes a
- * connection with its last watch, so an unused pool holds nothing.
+ * Multiplexes watches over few HTTP/2 connections. Opens another connection, one at a time, when all others are full. Closes a connection
+ * with its last watch, so that an unused pool holds no connection.
  */
 export class WatchPool {
   readonly #options: WatchPoolOptions
   readonly #origin: string
-  /** Path prefix of the API server. */
+  /** Path prefix of the API server's address. */
   readonly #pathPrefix: string
   readonly #opens: Slots
   readonly #sessions = new Set<WatchSession>()
-  /** TLS identity of the latest credentials; connections with another one take no new stream. */
+  /** TLS identity of the latest credentials. Connections with another identity accept no new stream. */
   #newestIdentity: string | undefined
   #watches = 0
   #connecting: Promise<KubeFailure | undefined> | undefined
@@ -77,7 +77,10 @@ export class WatchPool {
     return { watches: this.#watches, connections: this.#sessions.size }
   }
 
-  /** Opens a stream for a GET; the signal bounds the wait for its head only. Never rejects; `exhausted` at a limit of the pool. */
+  /**
+   * Opens a stream for a GET. The signal limits only the wait for the response's head. Returns `exhausted` at a limit of the pool. Never
+   * rejects.
+   */
   async open(request: WatchRequest, signal: AbortSignal): Promise<KubeResult<KubeStream>> {
     const { watchesMax } = this.#options.bounds
     if (this.#watches >= watchesMax)
@@ -98,7 +101,7 @@ export class WatchPool {
     }
   }
 
-  /** The stream counts as a watch until it ends. @throws before it is opened */
+  /** Opens a stream, which counts as a watch until it ends. @throws when the stream cannot be opened */
   async #begin(request: WatchRequest, signal: AbortSignal): Promise<WatchStream | KubeFailure> {
     const { endpoint, userAgent } = this.#options
     const credentials = await untilAborted(endpoint.credentials(), signal)
@@ -111,7 +114,7 @@ export class WatchPool {
     }
     const identity = tlsIdentityOf(credentials)
     this.#newestIdentity = identity
-    // Ends with the signal: each iteration waits for a connection, whose set-up is bounded.
+    // The loop ends when the signal fires; each iteration waits for a connection attempt, which has a timeout.
     for (;;) {
       const stream = this.#sessionWithRoom(identity)?.begin(headers, () => {
         this.#watches -= 1
@@ -128,7 +131,7 @@ export class WatchPool {
     return undefined
   }
 
-  /** Concurrent callers share one connection attempt. Returns its failure. */
+  /** Opens a connection; concurrent callers share one attempt. Returns the failure of the attempt, if any. */
   #connect(credentials: Credentials): Promise<KubeFailure | undefined> {
     this.#connecting ??= this.#connectOne(credentials).finally(() => {
       this.#connecting = undefined
@@ -150,8 +153,8 @@ export class WatchPool {
   }
 
   /**
-   * Closes the connection with the fewest watches among those that take no new ones: draining, or with an earlier TLS identity. Its
-   * watches restart elsewhere. False if there is none.
+   * Closes the connection with the fewest watches among those that accept no new ones (draining, or with an earlier TLS identity). Its
+   * watches restart on other connections. Returns false if there is no such connection.
    */
   #endOneWithoutUse(): boolean {
     const unused = [...this.#sessions].filter(
@@ -184,7 +187,7 @@ async function answerOf(
 
 function failureOf(error: unknown, signal: AbortSignal): KubeFailure {
   if (signal.aborted) return unavailable(whyAborted(signal))
-  // The code alone: an error's message may quote what was sent.
+  // Only the code is used, because an error's message can quote the request.
   const code = errorCode(error)
   return unavailable(code ?? 'the connection broke before a response', code)
 }

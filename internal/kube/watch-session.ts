@@ -11,27 +11,27 @@ import type { Credentials } from './endpoint.ts'
 import { errorCode, type KubeFailure, unavailable } from './failure.ts'
 import type { KubeStream } from './request.ts'
 
-/** Options of a watch connection. */
+/** Options of a watch session, which is one HTTP/2 connection. */
 export interface WatchSessionOptions {
-  /** `https://host:port`. */
+  /** Origin of the API server: `https://host:port`. */
   readonly origin: string
   readonly credentials: Credentials
-  /** Interval of PING frames; two unanswered ones end the session. */
+  /** Interval of PING frames. The session ends after two PINGs without a response. */
   readonly pingMs: number
-  /** Called once when the session has ended. */
+  /** Called once after the session has ended. */
   readonly onClosed: (session: WatchSession) => void
 }
 
-/** Result of connecting. */
+/** Result of connecting: a session, or a failure. */
 export type Connected = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
 
 const connectMsMax = 10_000
-/** Unused streams below the server's limit: a reset stream counts there until the frame has arrived. */
+/** Number of streams left unused below the server's limit, because a reset stream counts on the server until the frame arrives there. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
-/** Opens an HTTP/2 connection, verified against the endpoint's CA, and waits for the server's stream limit. Never rejects. */
+/** Opens an HTTP/2 connection, verifies the server against the endpoint's CA, and waits for the server's stream limit. Never rejects. */
 export function connectWatchSession(options: WatchSessionOptions): Promise<Connected> {
   const { promise, resolve } = Promise.withResolvers<Connected>()
   let made: ClientHttp2Session
@@ -50,7 +50,7 @@ export function connectWatchSession(options: WatchSessionOptions): Promise<Conne
   )
   made.on('error', (error) => {
     const code = errorCode(error)
-    // Bun's code for a server that negotiated HTTP/1.1, among others.
+    // Bun uses this code for several errors, including a server that negotiated HTTP/1.1.
     const hint = code === 'ERR_HTTP2_ERROR' ? ': watches need an API server with HTTP/2' : ''
     fail(unavailable(`${code ?? error.name}${hint}`, code))
   })
@@ -63,14 +63,14 @@ export function connectWatchSession(options: WatchSessionOptions): Promise<Conne
   return promise.finally(() => clearTimeout(timer))
 }
 
-/** Identity of a TLS connection. Streams share a connection only when CA, client certificate and server name are equal. */
+/** Returns the identity of a TLS connection. Streams share a connection only if CA, client certificate and server name are equal. */
 export function tlsIdentityOf({ ca, cert, key, serverName }: Credentials): string {
   return JSON.stringify([ca, cert, key, serverName])
 }
 
 function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionOptions {
   return {
-    // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would switch the default off.
+    // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would change the default.
     rejectUnauthorized: true,
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && { cert }),
@@ -80,11 +80,11 @@ function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionO
 }
 
 /**
- * One HTTP/2 connection and its streams. It ends with its last stream, after two unanswered PINGs, or when it is destroyed. After
- * a GOAWAY its streams continue, and it opens no others.
+ * One HTTP/2 connection and its streams. The session ends with its last stream, after two PINGs without a response, or when it is
+ * destroyed. After a GOAWAY, open streams continue and new ones are refused.
  */
 export class WatchSession {
-  /** See `tlsIdentityOf`. */
+  /** TLS identity of the connection; see `tlsIdentityOf`. */
   readonly identity: string
   readonly #session: ClientHttp2Session
   readonly #streams = new Set<WatchStream>()
@@ -108,7 +108,7 @@ export class WatchSession {
     this.#pulse.unref()
     session.once('close', () => {
       clearInterval(this.#pulse)
-      // Copied, since each stream removes itself.
+      // Iterates over a copy, because each stream removes itself from the set.
       for (const stream of [...this.#streams]) stream.break()
       options.onClosed(this)
     })
@@ -119,7 +119,7 @@ export class WatchSession {
     return this.#streams.size
   }
 
-  /** True if it will open no further stream. */
+  /** Returns whether the session accepts no further stream. */
   isDraining(): boolean {
     return this.#isDraining || this.#session.closed || this.#session.destroyed
   }
@@ -128,7 +128,10 @@ export class WatchSession {
     return !this.isDraining() && this.#streams.size < this.#streamsMax
   }
 
-  /** Opens a stream; undefined without room. Calls `onFinished` once, at its end. @throws when the headers cannot be sent */
+  /**
+   * Opens a stream; returns undefined if the session has no free stream. Calls `onFinished` once when the stream ends. @throws when the
+   * headers cannot be sent
+   */
   begin(headers: OutgoingHttpHeaders, onFinished: () => void): WatchStream | undefined {
     if (!this.hasRoom()) return undefined
     try {
@@ -140,7 +143,7 @@ export class WatchSession {
       this.#streams.add(stream)
       return stream
     } catch (error) {
-      // A GOAWAY whose event has not been emitted yet.
+      // The server sent a GOAWAY, but its event has not been emitted yet.
       if (!this.isDraining() && !closedCodes.has(errorCode(error) ?? '')) throw error
       this.#isDraining = true
       if (this.#streams.size === 0) this.destroy()
@@ -148,14 +151,14 @@ export class WatchSession {
     }
   }
 
-  /** Ends the connection and its streams at once. Idempotent. */
+  /** Ends the connection and its streams immediately. Idempotent. */
   destroy(): void {
     this.#session.destroy()
   }
 
   /** Sends a PING. Destroys the session after two unanswered ones. */
   #ping(): void {
-    // Idle: its watch was aborted before it began.
+    // The session is idle because its only watch was aborted before it began.
     if (this.#streams.size === 0) return this.destroy()
     if (this.#pingsUnanswered >= pingsUnansweredMax) return this.destroy()
     this.#pingsUnanswered += 1
@@ -173,17 +176,17 @@ function usableOf(streamsMax: number): number {
   return streamsMax > streamsSpare ? streamsMax - streamsSpare : streamsMax
 }
 
-/** Head of a response. */
+/** Head of a response: status and headers. */
 export interface WatchHead {
   readonly status: number
   readonly retryAfter: string | null
 }
 
-/** Unread bytes at which the stream is paused (back-pressure). */
+/** Maximum unread bytes; beyond it the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 
-/** One stream of a session. */
+/** One stream of a watch session. */
 export class WatchStream implements KubeStream {
   readonly #stream: ClientHttp2Stream
   readonly #onFinished: () => void
@@ -199,19 +202,19 @@ export class WatchStream implements KubeStream {
   constructor(stream: ClientHttp2Stream, onFinished: () => void) {
     this.#stream = stream
     this.#onFinished = onFinished
-    // Handled: after `close` nothing awaits the head.
+    // Prevents an unhandled rejection: no caller awaits the head after `close`.
     this.#head.promise.catch(() => undefined)
     stream.on('response', (headers) => this.#head.resolve(headOf(headers)))
     stream.on('data', (chunk: Uint8Array) => this.#take(chunk))
     stream.on('end', () => {
       this.#hasEnded = true
     })
-    // 'close' follows.
+    // The event 'close' follows and ends the stream.
     stream.on('error', () => undefined)
     stream.on('close', () => this.#finish())
   }
 
-  /** @throws when the stream ends without a response */
+  /** Resolves with the response's head. @throws when the stream ends without a response */
   head(): Promise<WatchHead> {
     return this.#head.promise
   }
@@ -221,7 +224,7 @@ export class WatchStream implements KubeStream {
       const chunk = this.#chunks.shift()
       if (chunk !== undefined) return this.#give(chunk)
       if (this.#state === 'complete') return undefined
-      if (this.#state === 'broken') throw new Error('the stream broke')
+      if (this.#state === 'broken') throw new Error('the watch stream broke')
       await new Promise<void>((resolve) => {
         this.#wakeReader = resolve
       })
@@ -237,7 +240,7 @@ export class WatchStream implements KubeStream {
     clearTimeout(late)
   }
 
-  /** Ends the stream after its session has ended. */
+  /** Ends the stream because its session has ended. */
   break(): void {
     this.#finish()
   }
@@ -256,12 +259,12 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /** Complete only if the server ended the stream without RST_STREAM: a killed server also causes `end`. */
+  /** Ends the stream. It is complete only if the server ended it without RST_STREAM, since a killed server also causes `end`. */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)
     this.#state = isComplete ? 'complete' : 'broken'
-    this.#head.reject(new Error('the stream ended without a response'))
+    this.#head.reject(new Error('the watch stream ended without a response'))
     this.#wakeReader?.()
     this.#finished.resolve()
     this.#onFinished()

@@ -4,7 +4,7 @@ import { JsonLines } from './watch.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-test('JSON lines: come out whole, however the bytes are split', () => {
+test('JSON lines: lines are complete regardless of how the bytes are split', () => {
   const values = fc.array(fc.jsonValue(), { maxLength: 8 })
   fc.assert(
     fc.property(values, fc.array(fc.nat(200), { maxLength: 10 }), (wanted, cuts) => {
@@ -23,13 +23,13 @@ test('JSON lines: come out whole, however the bytes are split', () => {
   )
 })
 
-test('JSON lines: an unfinished line is held, an empty one skipped', () => {
+test('JSON lines: an unfinished line is held back and an empty line is skipped', () => {
   const lines = new JsonLines(100)
   expect(lines.push(bytes('\n\r\n{"a":'))).toEqual([])
   expect(lines.push(bytes('1}\n'))).toEqual([{ kind: 'value', value: { a: 1 } }])
 })
 
-test('JSON lines: invalid JSON breaks the stream at its line', () => {
+test('JSON lines: invalid JSON breaks the stream at that line', () => {
   expect(new JsonLines(100).push(bytes('1\n<html>\n2\n'))).toEqual([
     { kind: 'value', value: 1 },
     { kind: 'broken', why: 'a line that is not JSON' },
@@ -39,6 +39,6 @@ test('JSON lines: invalid JSON breaks the stream at its line', () => {
 test.each([
   ['unfinished', '"aaaaaaaaaaaa'],
   ['finished', '"aaaaaaaaa"\n'],
-])('JSON lines: too long a line, %s, breaks the stream', (_case, text) => {
+])('JSON lines: a line over the maximum length breaks the stream (%s line)', (_case, text) => {
   expect(new JsonLines(10).push(bytes(text))).toEqual([{ kind: 'broken', why: 'too long a line' }])
 })

@@ -5,19 +5,19 @@ import { collectionPath, type KubeObject, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 import type { Timing } from './waits.ts'
 
-/** One change of a watch. */
+/** A change that a watch reports. */
 export interface WatchEvent<T> {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly object: T
 }
 
-/** End of a watch. */
+/** Reason that a watch ended. */
 export type WatchEnd =
-  /** Ended by the server. */
+  /** The server ended the watch. */
   | { readonly kind: 'closed' }
-  /** Silent for too long, or open beyond `timeoutSeconds`: the connection counts as dead. */
+  /** The watch was silent for too long or exceeded `timeoutSeconds`: the connection counts as dead. */
   | { readonly kind: 'stalled' }
-  /** Ended by the signal. */
+  /** The signal ended the watch. */
   | { readonly kind: 'stopped' }
   | { readonly kind: 'failed'; readonly failure: KubeFailure }
 
@@ -26,31 +26,33 @@ export interface WatchOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** Start of the watch. */
+  /** Version of the collection at which the watch starts. */
   readonly resourceVersion: string
-  /** The server ends the watch after this; 300 to 600 bounds a lost connection and the server's load. */
+  /**
+   * Time after which the server ends the watch. A value from 300 to 600 limits both the effect of a lost connection and the server's load.
+   */
   readonly timeoutSeconds: number
   /** Called for each change, in order. */
   readonly onEvent: (event: WatchEvent<T>) => void
-  /** Called with each position reached; a watch from there misses nothing. */
+  /** Called with each version that the watch has reached. A watch that starts there misses no change. */
   readonly onPosition: (resourceVersion: string) => void
-  /** Called whenever the server sends anything. */
+  /** Called whenever the server sends data. */
   readonly onActivity: () => void
   readonly signal: AbortSignal
   readonly timing: Timing
 }
 
-/** Added to `timeoutSeconds`. */
+/** Time added to `timeoutSeconds` before the watch counts as stalled. */
 const graceMs = 30_000
-/** With bookmarks the server sends one each minute (kube-apiserver 1.34, cacher). */
+/** Maximum silence of a watch with bookmarks: the server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/** etcd's default limit of an object is 1.5 MiB; JSON and managed fields may double that. */
+/** Maximum length of a line. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that. */
 const lineBytesMax = 16 * 1024 * 1024
 
 /**
- * Watches until the server ends the watch, the connection dies or the signal fires. Never rejects, and closes its stream. It ends
- * as `stalled` `timeoutSeconds` + 30 s after its start, and after 3 min of silence once the server has sent a bookmark.
+ * Watches until the server ends the watch, the connection dies or the signal fires. Always closes its stream and never rejects. The result
+ * is `stalled` after `timeoutSeconds` + 30 s, or after 3 min without data if the server has sent a bookmark.
  */
 export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>): Promise<WatchEnd> {
   const { transport, of, selection, resourceVersion, timeoutSeconds, signal } = options
@@ -125,7 +127,7 @@ class Watch<T extends KubeObject> {
     return first
   }
 
-  /** Returns the end of the watch if this line ends it. */
+  /** Handles one line. Returns the end of the watch if the line ends it. */
   #take(line: unknown): WatchEnd | undefined {
     const { of, onEvent, onPosition } = this.#options
     const type = isObject(line) ? line['type'] : undefined
@@ -153,7 +155,7 @@ function failed(failure: KubeFailure): WatchEnd {
   return { kind: 'failed', failure }
 }
 
-/** One line of a JSON stream. Nothing may be read after `broken`. */
+/** One line of a JSON stream. Callers must not read on after `broken`. */
 export type JsonLine =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'broken'; readonly why: 'a line that is not JSON' | 'too long a line' }
@@ -170,7 +172,7 @@ export class JsonLines {
     this.#lineBytesMax = bytesMax
   }
 
-  /** Returns the lines completed by these bytes. */
+  /** Adds bytes and returns the lines that they complete. */
   push(bytes: Uint8Array): JsonLine[] {
     const lines: JsonLine[] = []
     let from = 0

@@ -46,7 +46,7 @@ function start(options: Partial<WorkQueueOptions> = {}) {
   return { queue, timing, begun, errors, turn }
 }
 
-test('work queue: keys get turns in order of arrival, at most concurrency at once', async () => {
+test('work queue: keys run in order of arrival, at most `concurrency` of them concurrently', async () => {
   const { queue, timing, begun, turn } = start()
   for (const key of ['a', 'b', 'c', 'd']) queue.add(key)
   expect(begun).toEqual(['a', 'b'])
@@ -62,7 +62,7 @@ test('work queue: keys get turns in order of arrival, at most concurrency at onc
   await queue.stop()
 })
 
-test('work queue: adding a waiting key again changes nothing', async () => {
+test('work queue: adding a key that is already waiting changes nothing', async () => {
   const { queue, timing, begun, turn } = start({ concurrency: 1 })
   for (const key of ['a', 'b', 'b', 'b']) queue.add(key)
   turn('a').end()
@@ -73,7 +73,7 @@ test('work queue: adding a waiting key again changes nothing', async () => {
   await queue.stop()
 })
 
-test('work queue: a key added during its turn gets one more turn afterwards', async () => {
+test('work queue: a key that is added during its run gets one more run afterwards', async () => {
   const { queue, timing, begun, turn } = start()
   queue.add('a')
   for (let i = 0; i < 3; i += 1) queue.add('a')
@@ -87,7 +87,7 @@ test('work queue: a key added during its turn gets one more turn afterwards', as
   await queue.stop()
 })
 
-test('work queue: failed keys are retried with a backoff of their own, which a success resets', async () => {
+test('work queue: each failed key is retried with its own backoff, which a success resets', async () => {
   const { queue, timing, begun, errors, turn } = start({ backoff: { firstMs: 100, maxMs: 350 } })
   queue.add('a')
   // The clock's chance is 0: the lower half of 100, 200, 350.
@@ -110,7 +110,7 @@ test('work queue: failed keys are retried with a backoff of their own, which a s
   await queue.stop()
 })
 
-test('work queue: adding a failed key runs it at once and cancels its retry', async () => {
+test('work queue: adding a failed key runs it immediately and cancels its retry', async () => {
   const { queue, timing, begun, turn } = start({ backoff: { firstMs: 1000, maxMs: 1000 } })
   queue.add('a')
   turn('a').fail()
@@ -122,7 +122,7 @@ test('work queue: adding a failed key runs it at once and cancels its retry', as
   await queue.stop()
 })
 
-test('work queue: a turn can ask for a later one, which the next turn replaces', async () => {
+test('work queue: a run can schedule a later run, and the next run replaces that schedule', async () => {
   const { queue, timing, begun, turn } = start()
   queue.add('a')
   turn('a').end({ kind: 'again', afterMs: 60_000 })
@@ -139,7 +139,7 @@ test('work queue: a turn can ask for a later one, which the next turn replaces',
   await queue.stop()
 })
 
-test('work queue: a turn over workMsMax is aborted, and its key gets no other turn meanwhile', async () => {
+test('work queue: a run that exceeds workMsMax is aborted, and its key does not run again until that run ends', async () => {
   const { queue, timing, begun, turn } = start({ workMsMax: 1000 })
   queue.add('a')
   const { signal } = turn('a')
@@ -156,7 +156,7 @@ test('work queue: a turn over workMsMax is aborted, and its key gets no other tu
   await queue.stop()
 })
 
-test('work queue: a hanging turn fails liveness, a slow one within workMsMax does not', async () => {
+test('work queue: a hanging run fails liveness, and a slow run within workMsMax does not', async () => {
   const timing = createMovedClock()
   const health = createHealth({ clock: timing })
   const { promise, resolve } = Promise.withResolvers<WorkOutcome>()
@@ -181,7 +181,7 @@ test('work queue: a hanging turn fails liveness, a slow one within workMsMax doe
   expect(health.liveness().checks).toEqual([])
 })
 
-test('work queue: stop aborts running turns, waits for them, starts no other and reports no failure', async () => {
+test('work queue: stop aborts running keys, waits for them, starts no further run and reports no failure', async () => {
   const { queue, timing, begun, errors, turn } = start({ concurrency: 1 })
   queue.add('a')
   queue.add('b')
@@ -199,7 +199,7 @@ test('work queue: stop aborts running turns, waits for them, starts no other and
   expect(errors).toEqual([])
 })
 
-test('work queue: keys beyond keysMax throw, queued ones do not', async () => {
+test('work queue: adding a key beyond keysMax throws, unless the key is already queued', async () => {
   const { queue, turn } = start({ concurrency: 1, keysMax: 2 })
   for (const key of ['a', 'b', 'c']) queue.add(key)
   expect(() => queue.add('d')).toThrow(RangeError)
@@ -238,7 +238,7 @@ test('work queue: reports the metrics of controller-runtime', async () => {
   await queue.stop()
 })
 
-test('due times: keys come out when they are due, earliest first', () => {
+test('due times: keys are returned when they are due, earliest first', () => {
   const due = new DueTimes()
   due.set('late', 30)
   due.set('soon', 10)
@@ -249,7 +249,7 @@ test('due times: keys come out when they are due, earliest first', () => {
   expect(due.size).toBe(1)
 })
 
-test('due times: a key set twice is due once, at the later setting', () => {
+test('due times: a key that is set twice is due once, at the time set last', () => {
   const due = new DueTimes()
   due.set('a', 10)
   due.set('b', 20)

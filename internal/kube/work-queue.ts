@@ -2,47 +2,47 @@ import { type BackoffBounds, backoffMs } from '#internal/base/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import { systemTiming, type Timing } from './waits.ts'
 
-/** Result of a successful turn: nothing left to do, or another turn after a delay. */
+/** Result of a successful run: the key is done, or runs again after a delay. */
 export type WorkOutcome = { readonly kind: 'done' } | { readonly kind: 'again'; readonly afterMs: number }
 
-/** Metrics hooks of a queue; each must be cheap and must not throw. */
+/** Metrics hooks of a queue. They must be cheap and must not throw. */
 export interface WorkQueueHooks {
   added(): void
-  /** Keys that wait for a worker, delayed keys excluded. */
+  /** Reports the number of keys that wait for a worker, without delayed keys. */
   depth(count: number): void
   started(waitedSeconds: number): void
   finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void
-  /** A failed key was scheduled for a retry. */
+  /** Reports that a failed key was scheduled for a retry. */
   retried(): void
 }
 
-/** Options of a queue. */
+/** Options of a work queue. */
 export interface WorkQueueOptions {
   readonly name: string
-  /** Maximum concurrent turns; a key has one at a time. */
+  /** Maximum concurrent runs; a key never runs twice at the same time. */
   readonly concurrency: number
-  /** Reconciles one key. Must be idempotent; an exception is a failure and is retried. */
+  /** Reconciles one key. It must be idempotent: an exception counts as a failure and causes a retry. */
   readonly work: (key: string, signal: AbortSignal) => Promise<WorkOutcome>
-  /** Called after a failed turn with the number of failures in a row. Must not throw. */
+  /** Called after each failed run with the number of consecutive failures. Must not throw. */
   readonly onError: (key: string, error: unknown, failures: number) => void
-  /** The turn's signal fires after this; the queue still waits for the turn. Default 60 s. */
+  /** Time after which the signal of a run fires; default 60 s. The queue still waits for the run to end. */
   readonly workMsMax?: number
-  /** Default 200 ms to 5 min. */
+  /** Backoff of retries; default 200 ms to 5 min. */
   readonly backoff?: BackoffBounds
   /** Maximum number of queued keys; default 200 000. */
   readonly keysMax?: number
   readonly hooks?: WorkQueueHooks
-  /** Fails liveness when a turn outlives its signal by 15 s. */
+  /** Liveness that fails when a run continues for 15 s after its signal has fired. */
   readonly health?: Health
   /** Replaced in tests only. */
   readonly timing?: Timing
 }
 
-/** State of a queue. */
+/** State of a work queue. */
 export interface WorkQueueStats {
   readonly depth: number
   readonly running: number
-  /** Total time of the running turns, and that of the longest. */
+  /** Total duration of the running runs, and the duration of the longest one. */
   readonly unfinishedMs: number
   readonly longestMs: number
 }
@@ -51,19 +51,19 @@ const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 300_000 }
 const overrunMsMax = 15_000
 const watchMs = 5000
 
-/** A queue of keys to reconcile. A key never has two turns at once. */
+/** A queue of keys to reconcile. A key never runs twice at the same time. */
 export class WorkQueue {
   readonly #options: WorkQueueOptions
   readonly #timing: Timing
   readonly #workMsMax: number
-  /** Keys that wait for a worker, in order, with the time of their arrival. */
+  /** Keys that wait for a worker, in order, with their time of arrival. */
   readonly #ready = new Map<string, number>()
-  /** Keys of running turns, with their start. */
+  /** Keys that are running, with their start time. */
   readonly #running = new Map<string, number>()
-  /** Keys added during their turn. */
+  /** Keys that were added during their run. */
   readonly #dirty = new Set<string>()
   readonly #failures = new Map<string, number>()
-  /** Delayed keys: retries, and repetitions that a turn asked for. Each turn replaces its key's delay. */
+  /** Delayed keys: retries, and repetitions that a run scheduled. Each run replaces the delay of its key. */
   readonly #delayed = new DueTimes()
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
@@ -79,8 +79,8 @@ export class WorkQueue {
   }
 
   /**
-   * Queues the key for one turn. Repeated calls before the turn coalesce; one during the turn causes another turn. Ignored once
-   * stopped. @throws RangeError beyond `keysMax`
+   * Queues a key for one run. Repeated calls before the run have no further effect; a call during the run causes one more run. Calls after
+   * `stop` are ignored. @throws RangeError beyond `keysMax`
    */
   add(key: string): void {
     if (this.#stopping.signal.aborted) return
@@ -99,13 +99,13 @@ export class WorkQueue {
     }
   }
 
-  /** Resolves when no turn runs and no key waits for a worker, delayed keys excluded. */
+  /** Resolves when no key is running or waits for a worker. Delayed keys do not count. */
   idle(): Promise<void> {
     if (this.#isIdle()) return Promise.resolve()
     return new Promise((resolve) => this.#idleWaiters.push(resolve))
   }
 
-  /** Starts no further turn, aborts the running ones and waits for them. Idempotent; never rejects. */
+  /** Starts no further run, aborts the running ones and waits for them. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#ready.clear()
@@ -163,7 +163,7 @@ export class WorkQueue {
     const late = new AbortController()
     const cut = () => over.abort()
     this.#stopping.signal.addEventListener('abort', cut, { once: true })
-    // Not awaited: it ends with the turn.
+    // Not awaited, because the timer ends with the run.
     void this.#timing.sleep(this.#workMsMax, late.signal).then(cut)
     try {
       const outcome = await this.#options.work(key, over.signal)
@@ -181,7 +181,7 @@ export class WorkQueue {
   }
 
   #retry(key: string, error: unknown): void {
-    // An exception of an aborted turn is not a failure.
+    // An exception after `stop` aborted the run is not a failure.
     if (this.#stopping.signal.aborted) return
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)
@@ -197,7 +197,7 @@ export class WorkQueue {
     this.#wakeTimer()
   }
 
-  /** Queues delayed keys when they are due, with one timer for all. */
+  /** Queues delayed keys when they are due. One timer serves all keys. */
   async #queueDue(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const now = this.#timing.now()
@@ -206,7 +206,7 @@ export class WorkQueue {
       const nextMs = this.#delayed.first() ?? Infinity
       const woken = new AbortController()
       this.#wakeTimer = () => woken.abort()
-      // setTimeout fires at once beyond 2^31 ms.
+      // A setTimeout of more than 2^31 ms would fire immediately.
       await this.#timing.sleep(Math.min(nextMs - now, 2 ** 30), woken.signal)
     }
   }
@@ -236,7 +236,7 @@ export class WorkQueue {
 interface Entry {
   readonly key: string
   dueAtMs: number
-  /** Index in the heap. */
+  /** Index of the entry in the heap. */
   at: number
 }
 
@@ -254,7 +254,7 @@ export class DueTimes {
     return this.#heap[0]?.dueAtMs
   }
 
-  /** Sets or replaces a key's due time. */
+  /** Sets or replaces the due time of a key. */
   set(key: string, dueAtMs: number): void {
     const entry = this.#entries.get(key) ?? { key, dueAtMs, at: this.#heap.length }
     entry.dueAtMs = dueAtMs
@@ -263,7 +263,7 @@ export class DueTimes {
     this.#sift(entry)
   }
 
-  /** Removes a key, if present. */
+  /** Removes a key, if it exists. */
   delete(key: string): void {
     const entry = this.#entries.get(key)
     if (!entry) return
@@ -275,7 +275,7 @@ export class DueTimes {
     this.#sift(last)
   }
 
-  /** Removes and returns the earliest key that is due at `nowMs`. */
+  /** Removes and returns the earliest key that is due at `nowMs`; undefined if none is due. */
   takeDue(nowMs: number): string | undefined {
     const first = this.#heap[0]
     if (!first || first.dueAtMs > nowMs) return undefined
@@ -283,7 +283,7 @@ export class DueTimes {
     return first.key
   }
 
-  /** Restores the heap's order after an entry's change. */
+  /** Restores the heap order after an entry has changed. */
   #sift(entry: Entry): void {
     for (let up = this.#parentOf(entry); up && up.dueAtMs > entry.dueAtMs; up = this.#parentOf(entry))
       this.#swap(entry, up)
