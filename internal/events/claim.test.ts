@@ -27,7 +27,7 @@ const countBy = (ids: readonly TenantId[]) =>
   )
 
 describe('claimDue', () => {
-  test('claim: a due delivery, is taken under the lease, once', async () => {
+  test('claim: takes a due delivery once and puts it under the lease', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [id] = await lab.accept(tenant.id)
@@ -50,7 +50,7 @@ describe('claimDue', () => {
     expect((await lab.claim()).claimed).toEqual([])
   })
 
-  test('loadEvents: events of several days, are read with content and payload', async () => {
+  test('loadEvents: reads events of several days with content and payload', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [first] = await lab.accept(tenant.id)
@@ -65,7 +65,7 @@ describe('claimDue', () => {
     expect(second && loaded.get(second)).toMatchObject({ kind: 'whole', content: { payload: '{"a":1}' } })
   })
 
-  test('loadEvents: an event of another tenant than the delivery’s, is not read', async () => {
+  test('loadEvents: skips an event of another tenant than the delivery’s tenant', async () => {
     const [owner, stranger] = await tenants(2)
     if (!owner || !stranger) throw new Error('no tenant')
     await lab.accept(owner.id)
@@ -75,7 +75,7 @@ describe('claimDue', () => {
     expect((await loadEvents(lab.pool, forged)).size).toBe(0)
   })
 
-  test('loadEvents: an expired payload and a removed event, have different results', async () => {
+  test('loadEvents: distinguishes an expired payload from a removed event', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [expired, gone] = await lab.accept(tenant.id, 2)
@@ -85,7 +85,7 @@ describe('claimDue', () => {
     expect([...loaded]).toEqual([[expired as never, { kind: 'payload_expired' }]])
   })
 
-  test('claim: several tenants, get equal shares, longest wait first', async () => {
+  test('claim: gives several tenants equal shares and serves the longest wait first', async () => {
     const [many, ...few] = await tenants(5)
     if (!many) throw new Error('no tenant')
     await lab.accept(many.id, 400)
@@ -101,7 +101,7 @@ describe('claimDue', () => {
     expect(new Set(served).size).toBe(5)
   })
 
-  test('claim: a tenant with less room, gets no more rows than its room', async () => {
+  test('claim: takes no more rows of a tenant than the tenant has room for', async () => {
     const [full, half, free] = await tenants(3)
     if (!full || !half || !free) throw new Error('no tenant')
     for (const { id } of [full, half, free]) await lab.accept(id, 100)
@@ -114,16 +114,12 @@ describe('claimDue', () => {
   })
 
   test.each([
-    [
-      'many first attempts and many retries, a quarter are retries',
-      { fresh: 100, retries: 100 },
-      { fresh: 30, retries: 10 },
-    ],
-    ['few first attempts, retries take the rest', { fresh: 5, retries: 100 }, { fresh: 5, retries: 35 }],
-    ['few retries, first attempts take the rest', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
-    ['no retries, first attempts take all', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
-    ['only retries, retries take all', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
-  ])('claim: shares its rows between first attempts and retries: %s', async (_what, due, taken) => {
+    ['a quarter are retries if both are many', { fresh: 100, retries: 100 }, { fresh: 30, retries: 10 }],
+    ['retries take the rest of few first attempts', { fresh: 5, retries: 100 }, { fresh: 5, retries: 35 }],
+    ['first attempts take the rest of few retries', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
+    ['first attempts take all rows without retries', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
+    ['retries take all rows without first attempts', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
+  ])('claim: shares its rows between first attempts and retries (%s)', async (_what, due, taken) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, due.fresh + due.retries)
@@ -136,7 +132,7 @@ describe('claimDue', () => {
     expect({ fresh: claimed.length - retries, retries }).toEqual(taken)
   })
 
-  test('claim: rows and tenant queues locked by others, are skipped without waiting', async () => {
+  test('claim: skips rows and tenant queues that other processes have locked, without waiting', async () => {
     const [held, free] = await tenants(2)
     if (!held || !free) throw new Error('no tenant')
     const heldIds = await lab.accept(held.id, 3)
@@ -157,7 +153,7 @@ describe('claimDue', () => {
     expect((await lab.claim({ woken: [held.id, free.id] })).claimed).toHaveLength(2)
   })
 
-  test('claim: many rows of one page, are updated without index writes', async () => {
+  test('claim: updates many rows of one page without writing indexes', async () => {
     const all = await tenants(8)
     for (const { id } of all) await lab.accept(id, 50)
     const client = await lab.pool.connect()
@@ -177,7 +173,7 @@ describe('claimDue', () => {
     }
   })
 
-  test('claim: a counted retry is locked by another process, its tenant queue is due again at once', async () => {
+  test('claim: makes a tenant queue due again immediately when another process has locked a counted retry', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [retry] = await lab.accept(tenant.id, 30)
@@ -194,7 +190,7 @@ describe('claimDue', () => {
     }
   })
 
-  test('claim: concurrent claims, take each row once', async () => {
+  test('claim: concurrent claims take each row only once', async () => {
     const all = await tenants(8)
     for (const { id } of all) await lab.accept(id, 50)
     const ids: string[] = []
@@ -211,8 +207,8 @@ describe('claimDue', () => {
   test.each([
     ['suspended', 'UPDATE tenants SET suspended = true WHERE id = $1'],
     ['deleted', 'UPDATE tenants SET deleted_at = now() WHERE id = $1'],
-    ['gone altogether', 'DELETE FROM tenants WHERE id = $1'],
-  ])('claim: a tenant that is %s, gets none', async (_what, change) => {
+    ['missing', 'DELETE FROM tenants WHERE id = $1'],
+  ])('claim: takes no delivery of a tenant that is %s', async (_what, change) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -230,7 +226,7 @@ describe('claimDue', () => {
     ['half open', "breaker_until = now() - interval '1 s'", 1],
     ['closed', "breaker_until = '-infinity'", 10],
   ])(
-    'claim: a tenant queue whose breaker or callback is %s, gets its number of rows',
+    'claim: takes the expected number of rows when the tenant’s breaker or callback is %s',
     async (_what, set, taken) => {
       const [tenant] = await tenants(1)
       if (!tenant) throw new Error('no tenant')
@@ -269,7 +265,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     }
   }
 
-  test('claim: 1 000 suspended tenants with due deliveries, a live tenant is served repeatedly', async () => {
+  test('claim: serves a live tenant repeatedly beside 1 000 suspended tenants with due deliveries', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     for (let turn = 0; turn < 3; turn += 1) {
@@ -281,7 +277,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     }
   })
 
-  test('claim: 1 000 suspended tenants with due deliveries, a notified tenant is served by the next claim', async () => {
+  test('claim: serves a notified tenant first beside 1 000 suspended tenants with due deliveries', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -291,7 +287,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     expect((await lab.claim({ woken: [tenant.id] })).claimed).toHaveLength(1)
   })
 
-  test('claim: more notified tenants than turns, half of the turns go to others', async () => {
+  test('claim: serves notified tenants in at most half of its tenant queues', async () => {
     const all = await tenants(40)
     for (const { id } of all) await lab.accept(id, 1)
     const { claimed } = await lab.claim({ woken: all.map(({ id }) => id) })
@@ -300,7 +296,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
 })
 
 describe('leases', () => {
-  test('lease: an ended one lets others claim the row, a renewed one does not', async () => {
+  test('lease: an expired lease lets another process claim the row, and a renewed lease does not', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -323,7 +319,7 @@ describe('leases', () => {
     })
   })
 
-  test('lease: one of a crashed process, does not block later rows, and its tenant queue sleeps until it ends', async () => {
+  test('lease: the lease of a crashed process does not block later rows, and its tenant queue sleeps until the lease expires', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 3)
@@ -338,7 +334,7 @@ describe('leases', () => {
     expect(await lab.value<Date>('SELECT next_due_at FROM tenant_queues')).toEqual(leasedUntil)
   })
 
-  test('lease: one of a crashed process, is found after its end without a notification', async () => {
+  test('lease: a row of a crashed process is claimed after its lease expires, without a notification', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -351,7 +347,7 @@ describe('leases', () => {
 })
 
 describe('tenant queues', () => {
-  test('tenant queue: without rows, is checked twice and then sleeps until an event comes', async () => {
+  test('tenant queue: an empty queue is checked twice and then sleeps until an event arrives', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -372,7 +368,7 @@ describe('tenant queues', () => {
     expect((await lab.claim()).claimed).toHaveLength(1)
   })
 
-  test('tenant queue: with future retries only, sleeps until the soonest one', async () => {
+  test('tenant queue: a queue with future retries only sleeps until the earliest retry is due', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -385,7 +381,7 @@ describe('tenant queues', () => {
     ).toBe(true)
   })
 
-  test('tenant queue: events stored during claims, are all claimed without notification or sweep', async () => {
+  test('tenant queue: events stored during claims are all claimed without a notification or a sweep', async () => {
     const all = await tenants(3)
     const insert = async (tenantId: TenantId) => {
       for (let turn = 0; turn < 60; turn += 1) await lab.accept(tenantId, 1)
@@ -407,7 +403,7 @@ describe('tenant queues', () => {
     expect(await sweepTenantQueues(lab.pool)).toBe(0)
   })
 
-  test('sweep: stalled and missing tenant queues, are woken and created once', async () => {
+  test('sweep: wakes stalled tenant queues and creates missing ones, once', async () => {
     const [asleep, missing, well, later] = await tenants(4)
     if (!asleep || !missing || !well || !later) throw new Error('no tenant')
     for (const { id } of [asleep, missing, well, later]) await lab.accept(id, 3)
@@ -428,9 +424,9 @@ describe('tenant queues', () => {
   test.each([
     ['suspended', 'UPDATE tenants SET suspended = true'],
     ['deleted', 'UPDATE tenants SET deleted_at = now()'],
-    ['gone altogether', 'DELETE FROM tenants'],
-    ['whose callback is suspended', 'UPDATE tenant_queues SET suspended_at = now()'],
-  ])('sweep: a tenant that is %s, its tenant queue does not count as stalled', async (_what, change) => {
+    ['missing', 'DELETE FROM tenants'],
+    ['live with a suspended callback', 'UPDATE tenant_queues SET suspended_at = now()'],
+  ])('sweep: does not count the tenant queue as stalled when its tenant is %s', async (_what, change) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 3)

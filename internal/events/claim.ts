@@ -1,24 +1,24 @@
 import { type Day, type EventId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 
-/** A claimed row of the queue. */
+/** Delivery that this process has claimed. */
 export interface ClaimedDelivery {
   readonly eventId: EventId
   readonly tenantId: TenantId
   readonly payloadExpiresOn: Day
   readonly payloadBytes: number
   readonly cycle: number
-  /** Attempts of this delivery cycle that have ended. */
+  /** Completed attempts of this delivery cycle. */
   readonly attempts: number
-  /** Claims since the last completed attempt; with the lease it shows whether the row is still ours. */
+  /** Number of claims since the last completed attempt. A completion compares it, together with the lease, to detect a lost claim. */
   readonly claims: number
-  /** True after the first attempt of its delivery cycle, and for snoozed and replayed deliveries. */
+  /** True after the first attempt of a delivery cycle, and for snoozed and replayed deliveries. */
   readonly isRetry: boolean
-  /** Probes a callback whose circuit breaker is half-open. */
+  /** True if this delivery probes a callback whose circuit breaker is half-open. */
   readonly isProbe: boolean
 }
 
-/** Content of an event for its callback, apart from the ids. */
+/** Content of an event for its callback, without the ids. */
 export interface EventContent {
   readonly provider: string
   readonly rawType: string
@@ -31,56 +31,59 @@ export interface EventContent {
   readonly payload: string
 }
 
-/** Owner token of a process on the rows that it claims, and the length of a claim. */
+/** Owner token of a process for the rows that it claims, and the duration of a claim. */
 export interface Lease {
   readonly token: string
   readonly lengthMs: number
 }
 
-/** Capacity of a process for deliveries. */
+/** Number of deliveries that a process can accept, and its lease. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants notified of new work, whatever their tenant queues say. Give no more than `wokenMaxOf`. */
+  /** Tenants notified of new work. They are claimed for even if their tenant queues are not due. Pass at most `wokenMaxOf` ids. */
   readonly woken: readonly string[]
-  /** Claims for these tenants alone; default false. */
+  /** True to claim for the notified tenants only. Default: false. */
   readonly wokenAlone?: boolean
-  /** Rows that a tenant may get, if fewer than `queueRowsMax` because of its deliveries in progress; 0 for none. */
+  /** Maximum rows per tenant, where deliveries in progress leave fewer than `queueRowsMax`. 0 excludes the tenant. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
 }
 
-/** Claimed deliveries. `hasMore`: a tenant queue got its whole share, or tenant queues may be left unchecked. */
+/** Claimed deliveries. `hasMore`: a tenant queue filled its whole share, or some tenant queues may be unchecked. */
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
 }
 
-/** Tenant queues of one claim. */
+/** Maximum tenant queues per claim. */
 const queuesMax = 50
-/** More than `queuesMax`, since other processes may have locked the first ones. */
+/** Maximum tenant queues to try to lock. Larger than `queuesMax`, since other processes can have locked the first ones. */
 const candidatesMax = 200
-/** Time for which a probe blocks further ones; its completion ends it sooner. */
+/** Time for which a probe blocks further probes, unless it completes earlier. */
 const probeMs = 30_000
-/** Longer than an insert may take, so that a second check sees rows that were not committed at the first. */
+/**
+ * Delay of the second check of an empty tenant queue. It exceeds the duration of an insert, so the check sees rows that were uncommitted
+ * before.
+ */
 const checkAgainMs = 5_000
-/** Interval of checks of queues of suspended or deleted tenants. */
+/** Interval between checks of tenant queues whose tenant is suspended or deleted. */
 const standStillMs = 10_000
 
 // Hot: `npm run bench -- webhooks`. One statement: as five short ones, pipelined in one transaction, a claim took 29 to 35 % more
-// processor time per event (`npm run bench -- queue`, 20 and 200 rows, 2026-11), and its locks on tenant queues, which intake may wait
-// for, would last as long as the event loop of a busy forwarder takes.
-//   candidates  the tenant queues that waited longest for their turn, notified ones and others by turns
-//   ready       those that could be locked; SKIP LOCKED, so that any number of processes share the work and none waits
-//   shares      rows that each may get: an equal share, 1 for a half-open breaker, 0 for a tenant that is not live
-//   picked      the rows due longest. Retries keep a quarter of each share; either kind may use what the other leaves
-//   claimed     the rows under the lease. They keep their place in the index and are stepped over
-//   checked     the time of a queue's next check: at once if it may have more (it got its share, or another process took a retry that
-//               was counted), else when its soonest row is due
-//   left_behind every checked queue goes to the end of the line, whatever was found, so that queues that cannot be served do not block
-//               others. It is checked again after 5 s at the latest, and once more after a check that found nothing: a row that was not
-//               committed yet is then found, since intake skips only queues that are due with idle_checks = 0
-// A claim whose answer is lost is repeated after its lease, hence no wait for the disk at commit.
+// processor time per event (`npm run bench -- queue`, 20 and 200 rows, 2026-11). Five statements would also keep their locks on tenant
+// queues for as long as the event loop of a busy forwarder takes, and intake can wait for these locks.
+//   candidates  selects the tenant queues with the longest wait, alternating between notified queues and others
+//   ready       locks the candidates; SKIP LOCKED, so that any number of processes share the work without waiting
+//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a tenant that is not live
+//   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
+//   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
+//   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
+//               process took a counted retry), else when its earliest row is due
+//   left_behind moves every checked queue to the end of the order, whatever the result, so that queues that cannot be served do not
+//               block others. Each queue is checked again after at most 5 s, and once more after a check that found nothing: this second
+//               check finds rows that were not committed before, since intake does not wake queues that are due with idle_checks = 0
+// A claim whose reply is lost is repeated after its lease expires, so the commit does not wait for the disk.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -172,7 +175,7 @@ FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
 
-/** Each row repeats the facts of the check; a claim that took nothing is a single row without an event. */
+/** Each row repeats the columns of the check. A check that claimed nothing returns a single row without an event. */
 type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
 type Checked = [queues: number, hasFullShare: boolean]
@@ -189,15 +192,18 @@ type TakenRow = [
   isProbe: boolean,
 ]
 
-/** Returns the most notified tenants for a claim: half of its tenant queues, since the others have waited as well. */
+/**
+ * Returns the maximum number of notified tenants for a claim: half of its tenant queues. The other half serves tenants that were not
+ * notified.
+ */
 export function wokenMaxOf(rowsMax: number): number {
   return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
 
 /**
- * Claims due deliveries for this process, fairly among tenants and at most `rowsMax`. Give it a pool made with
- * `queueSessionSettings`. Call `loadEvents` for their content. @throws what Postgres throws; rows claimed nevertheless are due again
- * when their lease ends
+ * Claims due deliveries for this process, fairly among tenants and at most `rowsMax`. Requires a pool with `queueSessionSettings`. Call
+ * `loadEvents` for the content of the events.
+ * @throws errors of Postgres; rows that were claimed nevertheless are due again when their lease expires
  */
 export async function claimDue(pool: Pool, request: ClaimRequest): Promise<ClaimResult> {
   const { lease, rooms } = request
@@ -224,8 +230,8 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
 }
 
 /**
- * Session settings of statements on the queue: prepared once, with index scans only. A table that is empty at rest looks cheap to
- * scan, and the plan made then would be used with a backlog.
+ * Session settings for statements on the queue: prepared once, with index scans only. Without them Postgres could plan a sequential scan
+ * while the table is empty and keep that plan when the table is full.
  */
 export const queueSessionSettings = {
   jit: 'off',

@@ -50,7 +50,7 @@ describe('complete', () => {
     ['processed', 'processed'],
     ['failed', 'delivery_failed'],
   ] as const)(
-    'complete: a delivery that is %s, leaves the queue and sets the state of its event',
+    'complete: a delivery that is %s leaves the queue and sets the state of its event',
     async (kind, state) => {
       const deliveries = await claimed(3)
       const completed = await completeAll(deliveries, { kind, attempt })
@@ -66,7 +66,7 @@ describe('complete', () => {
     },
   )
 
-  test('complete: a delivery due again later, waits as a retry with its attempt counted', async () => {
+  test('complete: a delivery due again later waits as a retry with its attempt counted', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })
     expect(await queue()).toEqual([
@@ -76,7 +76,7 @@ describe('complete', () => {
     expect(await tried()).toHaveLength(1)
   })
 
-  test('complete: a snoozed delivery, waits without an attempt', async () => {
+  test('complete: a snoozed delivery waits without an attempt', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'snoozed', dueAtMs })
     expect(await queue()).toEqual([
@@ -85,7 +85,7 @@ describe('complete', () => {
     expect(await tried()).toEqual([])
   })
 
-  test('complete: a snoozed delivery, keeps the count of earlier lost claims', async () => {
+  test('complete: a snoozed delivery keeps the count of its earlier lost claims', async () => {
     const [delivery] = await claimed()
     if (!delivery) throw new Error('nothing was claimed')
     await lab.pool.query('UPDATE deliveries_due SET claims = 4')
@@ -93,14 +93,14 @@ describe('complete', () => {
     expect(await queue()).toMatchObject([{ claims: 3, lease: null }])
   })
 
-  test('complete: a delivery whose event was removed, leaves no row', async () => {
+  test('complete: a delivery whose event was removed leaves no row', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'expired' })
     expect([await queue(), await tried()]).toEqual([[], []])
     expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
-  test('complete: an answer with a NUL character, is stored with a replacement character', async () => {
+  test('complete: stores a replacement character for a NUL character in a response', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'processed', attempt: { ...attempt, answer: 'a\u0000b' } })
     expect(await tried()).toMatchObject([{ answer: 'a\ufffdb' }])
@@ -111,13 +111,13 @@ describe('complete without the lease', () => {
   const processed = { kind: 'processed', attempt } as const
 
   test.each([
-    ['another worker has it', "UPDATE deliveries_due SET lease = 'other'"],
-    ['it was given back', 'UPDATE deliveries_due SET lease = NULL'],
-    ['it was taken again, even by us', 'UPDATE deliveries_due SET claims = claims + 1'],
-    ['its attempt was completed before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
-    ['its cycle is another', 'UPDATE deliveries_due SET cycle = cycle + 1'],
-    ['it is gone', 'DELETE FROM deliveries_due'],
-  ])('complete: lease lost (%s), writes nothing', async (_what, change) => {
+    ['another worker owns the row', "UPDATE deliveries_due SET lease = 'other'"],
+    ['the row was released', 'UPDATE deliveries_due SET lease = NULL'],
+    ['the row was claimed again, even by the same process', 'UPDATE deliveries_due SET claims = claims + 1'],
+    ['the attempt was completed before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
+    ['the row is in another cycle', 'UPDATE deliveries_due SET cycle = cycle + 1'],
+    ['the row no longer exists', 'DELETE FROM deliveries_due'],
+  ])('complete: writes nothing without the lease (%s)', async (_what, change) => {
     const deliveries = await claimed()
     await lab.pool.query(change)
     const before = await queue()
@@ -128,7 +128,7 @@ describe('complete without the lease', () => {
     expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
-  test('complete: one lease of a batch lost, completes the others', async () => {
+  test('complete: completes the other deliveries of a batch when one lease is lost', async () => {
     const deliveries = await claimed(3)
     const [lost] = deliveries
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [lost?.eventId])
@@ -138,7 +138,7 @@ describe('complete without the lease', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
   })
 
-  test('complete: repeated, writes once', async () => {
+  test('complete: a repeated call writes nothing', async () => {
     const deliveries = await claimed()
     expect((await completeAll(deliveries, processed)).size).toBe(1)
     expect((await completeAll(deliveries, processed)).size).toBe(0)
@@ -147,7 +147,7 @@ describe('complete without the lease', () => {
 })
 
 describe('complete: effects elsewhere', () => {
-  test('complete: missing partitions, are created', async () => {
+  test('complete: creates missing partitions', async () => {
     const deliveries = await claimed()
     const tables = await rowsOf(
       "SELECT relname FROM pg_class WHERE relname LIKE 'attempts_2%' AND relkind = 'r'",
@@ -158,15 +158,15 @@ describe('complete: effects elsewhere', () => {
   })
 
   test.each([
-    ['that sleeps is woken for it', "next_due_at = 'infinity'", true],
-    ['that is due later is brought forward', "next_due_at = '2028-01-01'", true],
-    ['that is due sooner is not changed', "next_due_at = '2026-12-01'", false],
+    ['is woken if it sleeps', "next_due_at = 'infinity'", true],
+    ['is brought forward if it is due later', "next_due_at = '2028-01-01'", true],
+    ['is not changed if it is due earlier', "next_due_at = '2026-12-01'", false],
     [
-      'at its last check is woken, since that check may not see it',
+      'is woken if it was empty at its last check, which may not see the retry',
       "next_due_at = '2026-12-01', idle_checks = 1",
       false,
     ],
-  ])('complete: a retry, its tenant queue %s', async (_what, set, moved) => {
+  ])('complete: the tenant queue of a retry %s', async (_what, set, moved) => {
     const deliveries = await claimed()
     await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
     await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })

@@ -8,25 +8,25 @@ import {
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './claim.ts'
 
-/** Columns of failed_events, which repeat those of events under the same names. */
+/** Columns of failed_events. The table events contains the same columns under the same names. */
 export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
     payload_expires_on, cycle, completed_at`
 
-/** Record of an attempt. */
+/** Record of a delivery attempt. */
 export interface AttemptRecord {
   readonly startedAtMs: number
   readonly durationMs: number
   readonly outcome: 'delivered' | 'refused' | 'failed'
   readonly status: number | null
-  /** Reason for no answer, or for the end of the event. */
+  /** Reason for a missing response, or for the failure of the event. */
   readonly cause: string | null
-  /** Body of the answer, truncated. */
+  /** Body of the response, truncated. */
   readonly answer: string | null
 }
 
 /**
- * End of a claim. `processed` and `failed` end the delivery cycle; `later` is due again after an attempt; `snoozed` is due again
- * without one, its claim undone; `expired`: the event is gone.
+ * Outcome of a claim. `processed` and `failed` end the delivery cycle. `later` makes the delivery due again after an attempt. `snoozed`
+ * makes it due again without an attempt and does not count the claim. `expired`: the event no longer exists.
  */
 export type Ending =
   | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
@@ -34,7 +34,7 @@ export type Ending =
   | { readonly kind: 'snoozed'; readonly dueAtMs: number }
   | { readonly kind: 'expired' }
 
-/** A claimed delivery with its end. */
+/** A claimed delivery with its outcome. */
 export interface Completion {
   readonly delivery: ClaimedDelivery
   readonly ending: Ending
@@ -42,14 +42,14 @@ export interface Completion {
 
 // Hot: `npm run bench -- webhooks`. One commit for queue row, attempt and event. One statement: as short ones, pipelined in one
 // transaction, a completion took 3 % more processor time per event at 200 rows and 33 % at 20 (`npm run bench -- queue`, 2026-11).
-//   ours        rows that are still ours by lease, cycle, claims and attempts: a late worker's end writes nothing. Only their owner
-//               locks them, so batches of several processes do not wait for each other
-//   closed      events, each found as the first one from its id on, which only the primary key serves
-//   failures    list entries of failed events; removed by the statement that begins the next delivery cycle, or at its end if that
-//               statement did not see the entry yet (unlisted)
-//   queues_left tenant queues that would be checked too late, locked in the order of their ids
-// A plan may be made on empty tables and used with a backlog. So rows are found by their keys, in forms that cannot be planned as a
-// scan: LATERAL with a lock, an array of keys, a conflict. Repeating it finds rows that are gone, and writes nothing.
+//   ours        locks the rows that this process still owns by lease, cycle, claims and attempts, so that a late worker writes nothing.
+//               Only their owner locks these rows, so batches of several processes do not wait for each other
+//   closed      updates the events, each found as the first row from its id on, which can only use the primary key
+//   failures    adds list entries for failed events. The statement that begins the next delivery cycle removes an entry; if that
+//               statement did not see the entry yet, the end of that cycle removes it (unlisted)
+//   queues_left selects the tenant queues whose next check is too late, locked in the order of their ids
+// Postgres can plan the statement on empty tables and use that plan on full ones. So all rows are found by their keys, in forms that
+// cannot be planned as a scan: LATERAL with a lock, an array of keys, a conflict. A repeat finds no rows and writes nothing.
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
@@ -107,10 +107,10 @@ WITH input AS MATERIALIZED (
 SELECT id FROM ours`
 
 /**
- * Writes the ends of claimed deliveries, and returns the ids of those that were still ours; nothing is written of the others. Give
- * it a pool made with `queueSessionSettings`. Safe to repeat.
+ * Writes the outcomes of claimed deliveries and returns the ids of those that this process still owned. Skips all others. Requires a pool
+ * with `queueSessionSettings`. Safe to repeat.
  * @param completions no event twice
- * @throws what Postgres throws; days that were written before stay completed
+ * @throws errors of Postgres; days that were written before the error stay completed
  */
 export async function complete(
   pool: Pool,

@@ -12,9 +12,9 @@ import { checkedDay } from './load.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
- * Result of requesting another delivery cycle for an event. `already_queued`: one is in progress. `not_enabled`: the tenant only
- * verifies this provider's events so far. `rounds_exhausted`: it had the largest number of cycles. `changed`: it is not in the
- * requested state or cycle any more. `not_found`: unknown, another tenant's, or its tenant is deleted.
+ * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant only
+ * verifies events of this provider so far. `rounds_exhausted`: the event has reached the maximum number of cycles. `changed`: the event has
+ * left the requested state or cycle. `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
  */
 export const replayFates = [
   'queued',
@@ -25,20 +25,23 @@ export const replayFates = [
   'changed',
   'not_found',
 ] as const
-/** Result of requesting another delivery cycle for an event. */
+/** Result of requesting another delivery cycle for an event; one of `replayFates`. */
 export type ReplayFate = (typeof replayFates)[number]
 
-/** Events to deliver again. */
+/** Events to deliver again, with conditions. */
 export interface CycleRequest {
   /** At most 500. */
   readonly ids: readonly EventId[]
-  /** Filters by tenant. Omit for events of all tenants. */
+  /** Filters by tenant. Omit it for events of all tenants. */
   readonly tenantId?: TenantId
-  /** State that they have to be in; default any. */
+  /** Required state of the events. Default: any state. */
   readonly state?: EventState
-  /** Delivery cycle that they have to be in; default any. */
+  /** Required delivery cycle of the events. Default: any cycle. */
   readonly cycle?: number
-  /** Whether the deliveries share the places of retries, so that a replay of any size leaves three quarters to new events. Default true. */
+  /**
+   * True if the deliveries use the share of retries, so that a replay of any size leaves three quarters of each claim to new events.
+   * Default: true.
+   */
   readonly isRetry?: boolean
 }
 
@@ -46,21 +49,22 @@ export interface CycleRequest {
 export interface CycleResult {
   readonly id: EventId
   readonly fate: ReplayFate
-  /** Undefined where it was not found. */
+  /** Undefined if the event was not found. */
   readonly tenantId: TenantId | undefined
-  /** Its delivery cycle now. */
+  /** Current delivery cycle of the event. */
   readonly cycle: number
 }
 
-/** Most events of one call; more would hold their locks for too long. */
+/** Maximum events per call. More events would keep their locks for too long. */
 export const cycleEventsMax = 500
-/** Largest smallint. */
+/** Maximum value of a smallint. */
 const cycleMax = 32_767
 
-// Events are locked in the order of their ids, day by day, and tenant queues after them, against deadlocks. Accepted events are not
-// locked, so that completions are not waited for. The old row of deliveries_due was deleted with the statement that set the state. An
-// entry of failed_events that is not visible yet stays until the delivery cycle ends; the index failed_events_id serves its removal.
-// The day is a literal, for one partition; OFFSET keeps payloads from being read whole. Repeating it finds the events queued.
+// Locks events in the order of their ids, day by day, and tenant queues after them, to prevent deadlocks. Accepted events are not locked,
+// so that the statement does not wait for completions. The statement that completed the previous cycle has already deleted the row of
+// deliveries_due. An entry of failed_events that is not visible yet stays until the new cycle ends; the index failed_events_id supports its
+// removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole payloads. A repeat finds the events
+// already queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
   SELECT id, tenant_id, state, cycle FROM events
@@ -94,7 +98,7 @@ WITH seen AS MATERIALIZED (
 )
 SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END FROM decided`
 
-// Tenant queues last, those of all days in one statement and in the order of their ids, against deadlocks.
+// Runs last, for all days in one statement and in the order of the ids, to prevent deadlocks.
 const wakeText = `
 WITH new_queues AS (
   INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT unnest($1::text[]), now() ON CONFLICT DO NOTHING
@@ -104,8 +108,9 @@ ${wakeTenantQueuesText('= ANY($1::text[])')}`
 type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, cycle: number]
 
 /**
- * Begins another delivery cycle for each of these events that may have one. Concurrent calls begin one. Give it a connection in a
- * transaction, in which all of it happens or nothing. @throws what Postgres throws
+ * Begins another delivery cycle for each eligible event. Concurrent calls begin only one cycle per event. Requires a connection in a
+ * transaction; the caller commits all changes or none.
+ * @throws errors of Postgres
  */
 export async function beginCycles(
   connection: Queryable,
@@ -113,7 +118,7 @@ export async function beginCycles(
   nowMs: number,
 ): Promise<CycleResult[]> {
   if (ids.length > cycleEventsMax)
-    throw new RangeError(`at most ${cycleEventsMax} events a call, got ${ids.length}`)
+    throw new RangeError(`beginCycles accepts at most ${cycleEventsMax} events per call, got ${ids.length}`)
   const results = new Map<EventId, CycleResult>()
   for (const id of ids) results.set(id, { id, fate: 'not_found', tenantId: undefined, cycle: 0 })
   const tomorrow = dayAfter(nowMs, 0)
@@ -148,14 +153,14 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
 /** An event that its provider sent again. */
 export interface RequeueCandidate {
   readonly eventId: EventId
-  /** Replaces a payload that retention dropped; without it such an event gets no delivery cycle. */
+  /** Replaces a payload that retention deleted. Without this payload such an event gets no delivery cycle. */
   readonly payload?: string
-  /** Day on which that payload expires. */
+  /** Day on which the new payload expires. */
   readonly payloadExpiresOn?: Day
 }
 
-// Failed events whose payload has expired get the new one, which expires no later than its event. Locked in the order of their ids
-// against deadlocks.
+// Failed events whose payload has expired get the new payload, which expires no later than its event. Events are locked in the order of
+// their ids to prevent deadlocks.
 const restoreText = (day: Day) => `
 WITH lost AS MATERIALIZED (
   SELECT e.id, i.payload, least(i.expires_on::date, e.expires_on) AS payload_expires_on
@@ -171,10 +176,10 @@ WITH lost AS MATERIALIZED (
 INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, payload_expires_on, payload FROM lost`
 
 /**
- * Begins another delivery cycle for each of these events that failed, and returns their ids. Others are left alone, so concurrent
- * and repeated calls queue an event once. Call `notifyForwarders` afterwards.
+ * Begins another delivery cycle for each of these events that failed, and returns the ids of these events. Other events stay unchanged, so
+ * concurrent and repeated calls queue an event once. Call `notifyForwarders` afterwards.
  * @param candidates at most 500
- * @throws what Postgres throws; then nothing was written
+ * @throws errors of Postgres; then nothing was written
  */
 export async function requeueFailed(
   pool: Pool,

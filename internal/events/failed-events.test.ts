@@ -52,7 +52,7 @@ const replay = async (id: EventId | undefined) =>
   })
 
 describe('failed_events', () => {
-  test('failed events: a failed event, is listed by the statement that completes it', async () => {
+  test('failed events: the statement that completes a failed event adds it to the list', async () => {
     await accepted(3)
     await end('failed')
     expect(await listed()).toEqual(await failed())
@@ -60,7 +60,7 @@ describe('failed_events', () => {
   })
 
   test.each(['processed', 'expired'] as const)(
-    'failed events: an event that was %s, is not listed',
+    'failed events: an event that was %s is not listed',
     async (kind) => {
       await accepted(2)
       await end(kind)
@@ -92,7 +92,7 @@ describe('failed_events', () => {
     },
   )
 
-  test('failed events: an entry that the replay did not see, is removed when the replay is delivered', async () => {
+  test('failed events: an entry that the replay did not see is removed when the replay is delivered', async () => {
     const [id] = await accepted()
     await end('failed')
     await lab.pool.query('CREATE TABLE left_behind AS SELECT * FROM failed_events')
@@ -103,7 +103,7 @@ describe('failed_events', () => {
   })
 })
 
-test('failed events: the longest texts of an event, fit into an entry', async () => {
+test('failed events: the longest texts of an event fit into an entry', async () => {
   const tenant = await lab.addTenant()
   const long = '€'.repeat(255)
   const type = `${'a'.repeat(200)}.${'b'.repeat(54)}`
@@ -112,7 +112,7 @@ test('failed events: the longest texts of an event, fit into an entry', async ()
   expect(await listed()).toMatchObject([{ source_event_id: long, raw_type: long, type }])
 })
 
-test('scanEvents: entries removed meanwhile, searchedTo is the last examined entry', async () => {
+test('scanEvents: searchedTo is the last examined entry even if entries are removed during the scan', async () => {
   const ids = (await accepted(6)).toSorted()
   await end('failed')
   const forgetful = {
@@ -133,7 +133,7 @@ test('scanEvents: entries removed meanwhile, searchedTo is the last examined ent
   expect(await scanEvents(forgetful, scan)).toEqual({ events: [], searchedTo: ids[3] })
 })
 
-test('failed events: an entry, is removed on the day its event expires and not earlier', async () => {
+test('failed events: an entry is removed on the day its event expires and not earlier', async () => {
   const [id] = await accepted(2)
   if (id === undefined) throw new Error('no event')
   await end('failed')

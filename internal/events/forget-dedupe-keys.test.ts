@@ -32,7 +32,7 @@ async function fill(expiresOn: string, count: number): Promise<void> {
 const daysLeft = async () =>
   (await pool.query(`SELECT expires_on::text AS day, count(*) FROM dedupe_keys GROUP BY 1 ORDER BY 1`)).rows
 
-test('forgetDedupeKeys: expired keys, are removed on their day, 5 000 at a time', async () => {
+test('forgetDedupeKeys: removes expired keys on their day, 5 000 per call', async () => {
   await fill('2031-05-05', 10)
   await fill(day, 6_000)
   await fill('2031-05-07', 20)
@@ -42,7 +42,7 @@ test('forgetDedupeKeys: expired keys, are removed on their day, 5 000 at a time'
   expect(await daysLeft()).toEqual([{ day: '2031-05-07', count: 20 }])
 })
 
-test('forgetDedupeKeys: concurrent calls, remove each key once without waiting', async () => {
+test('forgetDedupeKeys: concurrent calls remove each key once without waiting', async () => {
   await fill(day, 12_000)
   let removed = 0
   for (let turn = 0; turn < 2; turn += 1) {

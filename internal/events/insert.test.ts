@@ -63,7 +63,7 @@ const many = (count: number, fields: Partial<ReceivedEvent> = {}) =>
   Array.from({ length: count }, () => receivedEvent(fields))
 
 describe('storeBatch', () => {
-  test('storeBatch: events of two tenants, are one commit that creates and notifies their tenant queues', async () => {
+  test('storeBatch: stores events of two tenants in one commit that creates and notifies their tenant queues', async () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
     expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
@@ -75,7 +75,7 @@ describe('storeBatch', () => {
     )
   })
 
-  test('storeBatch: events received again, change nothing', async () => {
+  test('storeBatch: a second call with the same events changes nothing', async () => {
     const events = many(4)
     await store(events)
     const again = events.map((event) => ({ ...event, id: receivedEvent().id, payload: '{"changed":true}' }))
@@ -84,13 +84,13 @@ describe('storeBatch', () => {
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
 
-  test('storeBatch: a repeat after a lost answer, is stored and no duplicate', async () => {
+  test('storeBatch: a repeat after a lost database reply returns stored and not duplicate', async () => {
     const events = many(3)
     await store(events)
     expect(await fatesOf(events)).toEqual(['stored', 'stored', 'stored'])
   })
 
-  test('storeBatch: new events, are reported before duplicates are looked up', async () => {
+  test('storeBatch: reports new events before it looks up duplicates', async () => {
     const [fresh, known] = [receivedEvent(), receivedEvent()]
     await store([known])
     const reported: string[] = []
@@ -102,14 +102,14 @@ describe('storeBatch', () => {
     expect(reported).toEqual([`${fresh.id} stored`])
   })
 
-  test('storeBatch: verified events, create neither delivery nor tenant queue', async () => {
+  test('storeBatch: creates neither delivery nor tenant queue for verified events', async () => {
     expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
     expect(await rowsOf('SELECT 1 FROM tenant_queues')).toEqual([])
     expect(woken).toEqual([[]])
   })
 
-  test('storeBatch: a sleeping tenant queue is woken, a due one is not written', async () => {
+  test('storeBatch: wakes a sleeping tenant queue and does not write a due one', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
       `INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
@@ -126,7 +126,7 @@ describe('storeBatch', () => {
     ).toEqual([{ due: true, idle_checks: 0 }])
   })
 
-  test('storeBatch: a key that another transaction is inserting, waits for its end', async () => {
+  test('storeBatch: waits for another transaction that is inserting the same key', async () => {
     const event = receivedEvent()
     await ensurePartitions(pool, partitionsOf([event]))
     const client = await pool.connect()
@@ -159,7 +159,7 @@ describe('storeBatch: an event that Postgres rejects', () => {
   test.each<[string, Partial<ReceivedEvent>]>([
     ['a NUL character in its payload (SQLSTATE 22021)', { payload: '{"a":"\0"}' }],
     ['an index row that is too large (SQLSTATE 54000)', { type: wideText }],
-  ])('storeBatch: %s, refuses that event and stores the others of its batch', async (_why, fields) => {
+  ])('storeBatch: refuses an event with %s and stores the others of its batch', async (_why, fields) => {
     const rejected = receivedEvent(fields)
     const events = [...many(20), rejected].toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
     const fates = await fatesOf(events)
@@ -172,7 +172,7 @@ describe('storeBatch: an event that Postgres rejects', () => {
 })
 
 describe('storeBatch without Postgres', () => {
-  test('storeBatch: Postgres unavailable, is the only result', async () => {
+  test('storeBatch: returns only unavailable when Postgres is unavailable', async () => {
     const gone = poolOf('postgres://nobody@127.0.0.1:1/nothing')
     expect(await fatesOf(many(2), { pool: gone })).toEqual(['away'])
     expect(errors).toEqual(['unavailable'])
@@ -181,7 +181,7 @@ describe('storeBatch without Postgres', () => {
 })
 
 describe('storeBatch: random concurrent batches', () => {
-  test('storeBatch: random concurrent batches, store each key once with one delivery', async () => {
+  test('storeBatch: random concurrent batches store each key once with one delivery', async () => {
     const tenants = [someTenantId(), someTenantId(), someTenantId()]
     const keys = Array.from({ length: 60 }, (_, index) => {
       return receivedEvent({ tenantId: tenants[index % 3] ?? someTenantId() })
@@ -200,7 +200,7 @@ describe('storeBatch: random concurrent batches', () => {
 })
 
 describe('storeBatch: a duplicate of a failed event', () => {
-  test('storeBatch: a duplicate of a failed event, begins a new delivery cycle only if its tenant opted in, and never from the spool', async () => {
+  test('storeBatch: a duplicate of a failed event begins a new delivery cycle only if its tenant opted in, and never from the spool', async () => {
     const event = receivedEvent()
     await pool.query(
       `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)

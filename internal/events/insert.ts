@@ -11,8 +11,8 @@ import { requeueFailed } from './cycles.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
- * State of a stored event. `accepted`: to be delivered. `verified`: stored and not delivered while the tenant only verifies the
- * provider's events.
+ * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
+ * events of this provider.
  */
 export type EventStateAtReceipt = 'accepted' | 'verified'
 
@@ -26,7 +26,7 @@ export interface ReceivedEvent {
   readonly sourceEventId: string
   readonly rawType: string
   readonly type: string
-  /** Milliseconds since the epoch, as are all times here. */
+  /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   /** JSON text of an object of strings. */
@@ -38,15 +38,15 @@ export interface ReceivedEvent {
   readonly payloadExpiresOn: Day
   readonly dedupeExpiresOn: Day
   readonly state: EventStateAtReceipt
-  /** It was accepted over its tenant's monthly limit. */
+  /** True if the event was accepted above its tenant's monthly limit. */
   readonly overLimit?: true
-  /** As a duplicate of a failed event it begins a new delivery cycle, at its tenant's choice; never set for simulations. */
+  /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Never set for simulations. */
   readonly retriesOnRedelivery?: true
 }
 
-// One statement and commit for dedupe key, event, payload and first delivery. The unique key decides between concurrent callers; a row
-// that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows and tenant queues are
-// sorted against deadlocks. Repeating it is safe: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
+// One statement and commit for dedupe key, event, payload and first delivery. The unique key decides between concurrent callers. The
+// statement waits for a row that another transaction is inserting, so a conflict means that the original is committed. Rows and tenant
+// queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -80,7 +80,7 @@ WITH input AS MATERIALIZED (
 SELECT event_id FROM fresh`
 
 /**
- * Stores events with their first deliveries in one commit. Returns the ids of new events; the keys of the others existed.
+ * Stores events with their first deliveries in one commit. Returns the ids of new events; all other keys existed before.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
@@ -115,7 +115,7 @@ export async function insertEvents(
   return new Set(rows.map(([id]) => id))
 }
 
-/** Returns the tenants of accepted events, sorted. */
+/** Returns the ids of tenants that have accepted events, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
   for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)
@@ -134,7 +134,7 @@ export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[
   return [...wanted.values()]
 }
 
-/** Finds the events of dedupe keys, by key; without keys that retention removed. A read, no locks. */
+/** Finds events by their dedupe keys. Omits keys that retention has removed. Takes no locks. */
 export async function findEventsByKey(
   pool: Pool,
   dedupeKeys: readonly string[],
@@ -149,12 +149,12 @@ export async function findEventsByKey(
 }
 
 /**
- * Result of accepting an event. `stored`: committed. `duplicate`: the original is committed. `queued`: in the spool. `unavailable`:
- * not kept, the provider must send it again. `refused`: Postgres rejects it.
+ * Result of accepting an event. `stored`: the event is committed. `duplicate`: the original is committed. `queued`: the event is in the
+ * spool. `unavailable`: the event was not kept, and the provider must send it again. `refused`: Postgres rejects the event.
  */
 export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
 
-/** Result of storing a batch, event by event in its order; `unavailable`: nothing is known to be stored. */
+/** Result of storing a batch: one result per event in the same order. `unavailable`: it is unknown whether any event was stored. */
 export type BatchOutcome =
   | { readonly kind: 'completed'; readonly acceptances: readonly Acceptance[] }
   | { readonly kind: 'unavailable' }
@@ -162,25 +162,23 @@ export type BatchOutcome =
 /** Called with an event's result as soon as it is known. */
 export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 
-/** Dependencies of storing. */
+/** Dependencies of `storeBatch`. */
 export interface StoreBatchOptions {
   readonly pool: Pool
-  /** Called with the tenants that have new deliveries, after the commit. Must not throw. */
+  /** Called after the commit with the tenants that have new deliveries. Must not throw. */
   wake(tenantIds: readonly string[]): void
-  /** Called with the events that are new, after their commit, without duplicates. Must not throw. */
+  /** Called after the commit with the new events, without duplicates. Must not throw. */
   onStored?(events: readonly ReceivedEvent[]): void
-  /** Called once for each rejected event and each failure of the store. Must not throw. */
+  /** Called once for each rejected event and each failure of Postgres. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
   /**
-   * Whether a duplicate that says `retriesOnRedelivery` begins a new delivery cycle for a failed event; the drain of the spool says no.
-   * Default yes.
+   * False to ignore `retriesOnRedelivery`, so that duplicates begin no new delivery cycle; the drain of the spool sets it. Default: true.
    */
   readonly requeues?: boolean
 }
 
 /**
- * Stores a batch and returns each event's result; those that are new are reported to `onCompleted` right after the commit. Never
- * throws. Safe to repeat.
+ * Stores a batch and returns each event's result. Reports new events to `onCompleted` right after the commit. Never throws. Safe to repeat.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function storeBatch(
@@ -216,7 +214,9 @@ async function storePart(
   return await judge(options, events, stored, onCompleted)
 }
 
-/** Settles new events at once; looks up the originals of the others, and begins a new delivery cycle where their tenant wants one. */
+/**
+ * Completes new events immediately. Then looks up the originals of duplicates and begins a new delivery cycle where the tenant requires it.
+ */
 async function judge(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
@@ -231,8 +231,8 @@ async function judge(
 }
 
 /**
- * Finds the originals of duplicates and requeues failed ones if their tenant opted in. Omits keys that retention deleted meanwhile;
- * those calls are answered as unavailable. Returns an empty map if Postgres fails.
+ * Finds the originals of duplicates and requeues failed events if their tenant opted in. Omits keys that retention deleted in the meantime;
+ * the callers of these events receive `unavailable`. Returns an empty map if Postgres fails.
  */
 async function revive(
   options: StoreBatchOptions,
@@ -241,7 +241,7 @@ async function revive(
   try {
     const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
     const originals = await findEventsByKey(options.pool, keys)
-    // An earlier try of ours may have been committed although its answer was lost.
+    // An earlier attempt to store this event can have been committed although the reply of Postgres was lost.
     const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
     const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)

@@ -3,8 +3,8 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './claim.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
-// Finds our rows by their keys, lease and claims. SKIP LOCKED skips rows that are being completed or claimed, which lock in another
-// order; the next renewal finds them. Tenant queues are not changed: they are checked too early and nothing is due.
+// Finds rows of this process by their keys, lease and claims. SKIP LOCKED skips rows that another statement is completing or claiming in a
+// different lock order; the next renewal finds these rows. Tenant queues are not changed: at worst they are checked too early.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -14,7 +14,10 @@ WITH ours AS MATERIALIZED (
 UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
 WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id`
 
-/** Renews the leases of deliveries. Returns the ids of those that are still ours and not being written. Safe to repeat. */
+/**
+ * Renews the leases of deliveries. Returns the ids of those that this process still owns, except rows that are locked at this moment. Safe
+ * to repeat.
+ */
 export async function renewLeases(
   pool: Pool,
   lease: Lease,
@@ -29,7 +32,7 @@ export async function renewLeases(
   return new Set(rows.map(([id]) => id))
 }
 
-// As above; the claim is undone.
+// Finds the same rows as `renewText` and undoes their claims.
 const releaseText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($2::text[], $3::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -42,7 +45,7 @@ WITH ours AS MATERIALIZED (
 )
 SELECT event_id FROM released`
 
-/** Releases deliveries that were not made, so that other processes claim them at once. Returns their ids. Safe to repeat. */
+/** Releases deliveries without an attempt, so that other processes can claim them immediately. Returns their ids. Safe to repeat. */
 export async function releaseLeases(
   pool: Pool,
   leaseToken: string,

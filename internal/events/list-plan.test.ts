@@ -106,7 +106,7 @@ describe.each(['before ANALYZE', 'after ANALYZE'])('event lists: plans with 200 
   }, 120_000)
 
   test.each(cases)(
-    'a page by %s reads indexes, and little of them',
+    'event lists: a page filtered by %s uses indexes only and reads few blocks',
     async (_what, filter, found, blocksMax) => {
       const { plans, count } = await page(filter)
       expect(count).toBe(found)
@@ -118,7 +118,7 @@ describe.each(['before ANALYZE', 'after ANALYZE'])('event lists: plans with 200 
     },
   )
 
-  test('event lists: failed events of a tenant, are read from their index alone', async () => {
+  test('event lists: failed events of a tenant are read from their index alone', async () => {
     const { plans } = await page({ tenantId: large, provider: 'generic', state: 'delivery_failed' })
     const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'failed_events')
     expect(scans.map((node) => node['Node Type'])).toEqual(['Index Only Scan'])

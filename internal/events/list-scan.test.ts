@@ -123,7 +123,7 @@ async function walked(scan: EventScan): Promise<{ ids: EventId[]; steps: number 
 }
 
 describe('scanEvents', () => {
-  test('scanEvents: every combination of filters, returns each match once and in order, in steps of any size', async () => {
+  test('scanEvents: every combination of filters returns each match once and in order, in steps of any size', async () => {
     for (const filter of filters()) {
       const common = { filter, range: rangeOf(filter, nowMs) }
       const oldest = expected(filter)
@@ -137,7 +137,7 @@ describe('scanEvents', () => {
     }
   })
 
-  test('scanEvents: ids, returns the existing ones that match', async () => {
+  test('scanEvents: a filter by ids returns the existing events that match', async () => {
     const ids = [
       ...known.slice(10, 40).map(({ id }) => id),
       createEventId(nowMs, 90),
@@ -149,7 +149,7 @@ describe('scanEvents', () => {
     }
   })
 
-  test('scanEvents: its bound reached, searchedTo continues without a gap', async () => {
+  test('scanEvents: after the examination limit, searchedTo continues without a gap', async () => {
     const filter = { state: 'processed', type: 'chargeback.lost' } as const
     const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, rowsMax: 50 }
     const first = await scanEvents(lab.pool, { ...scan, examinedMax: 5 })
@@ -160,7 +160,7 @@ describe('scanEvents', () => {
     expect(whole.steps).toBeGreaterThan(2)
   })
 
-  test('scanEvents: expired events that still exist, are left out', async () => {
+  test('scanEvents: omits expired events that still exist', async () => {
     const later = nowMs + 31 * dayMs
     const scan = { filter: {}, range: rangeOf({}, later), order: 'newest' as const, examinedMax: 2_000 }
     const { ids } = await walked({ ...scan, rowsMax: 1_000 })
@@ -172,7 +172,7 @@ describe('scanEvents', () => {
     expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)))
   })
 
-  test('scanEvents: accepted events in a long tenant queue, are found', async () => {
+  test('scanEvents: finds accepted events in a long tenant queue', async () => {
     const tenant = tenants[0]
     await lab.pool.query(
       `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)

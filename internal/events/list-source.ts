@@ -10,14 +10,14 @@ import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/in
 import { failedEventColumns } from './complete.ts'
 
 /**
- * State of an event. `accepted`: a delivery cycle is in progress or waits; `verified`: stored and not to be delivered, as
- * long as its provider is only tried out.
+ * State of an event. `accepted`: a delivery cycle is queued or in progress. `verified`: stored but not delivered, while the tenant only
+ * verifies events of this provider.
  */
 export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verified'] as const
-/** One of the states of an event. */
+/** State of an event; one of `eventStates`. */
 export type EventState = (typeof eventStates)[number]
 
-/** Filter of events; all members have to match. */
+/** Filter of events. An event must match all members. */
 export interface EventFilter {
   readonly tenantId?: TenantId
   /** Provider name, such as `card`. */
@@ -25,15 +25,15 @@ export interface EventFilter {
   /** Normalized type, exact. */
   readonly type?: string
   readonly state?: EventState
-  /** Received at or after, in milliseconds since the epoch. */
+  /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
   readonly fromMs?: number
-  /** Received before. */
+  /** Exclusive end of the time of receipt, in milliseconds since the epoch. */
   readonly toMs?: number
   /** At most 1 000. */
   readonly ids?: readonly EventId[]
 }
 
-/** Time range as ids, which sort by time of receipt, and the days on which events of that range expire. */
+/** Time range as event ids, which sort by time of receipt, and the days on which events of this range expire. */
 export interface EventRange {
   /** Inclusive. */
   readonly lowId: string
@@ -44,19 +44,19 @@ export interface EventRange {
 }
 
 const dayMs = 86_400_000
-/** An id holds its retention in days in one byte. */
+/** Maximum retention: an event id stores its days in one byte. */
 const eventDaysMax = 255
-/** 48 bits of milliseconds, as an id holds them. */
+/** Maximum time: an event id stores milliseconds in 48 bits. */
 const timeMsMax = 2 ** 48 - 1
 
 /**
- * Returns the range of a filter, without expired events that retention has not removed yet. Pure.
- * @param nowMs the time, in milliseconds since the epoch
+ * Returns the id range of a filter. Excludes expired events that retention has not removed yet. Pure.
+ * @param nowMs current time, in milliseconds since the epoch
  */
 export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: number): EventRange {
   const [lowMs, highMs] = [clamped(fromMs), clamped(toMs)]
   const tomorrow = dayAfter(nowMs, 0)
-  // Clocks differ, by less than a day.
+  // Tolerates clocks of other processes that are ahead by less than a day.
   const latestMs = nowMs + dayMs
   const firstDay = dayAfter(Math.min(lowMs, latestMs), 1)
   return {
@@ -67,10 +67,10 @@ export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: nu
   }
 }
 
-/** Returns the rest of a range after this id, in the given order. Pure. */
+/** Returns the part of a range after this id, in the given order. Pure. */
 export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'oldest'): EventRange {
   if (order === 'newest') return id < range.highId ? { ...range, highId: id } : range
-  // Sorts after the id and before every other one.
+  // Sorts directly after this id.
   const next = `${id}!`
   return next > range.lowId ? { ...range, lowId: next } : range
 }
@@ -87,7 +87,7 @@ function clamped(timeMs: number): number {
 /** A pool, or one connection in a transaction. */
 export type Queryable = Pick<Pool | PoolClient, 'query'>
 
-/** Events to walk, and the most to examine where no index covers the filter. */
+/** Events to scan, and the maximum number of events to examine when no index covers the filter. */
 export interface SourceRequest {
   readonly filter: EventFilter
   readonly range: EventRange
@@ -95,31 +95,31 @@ export interface SourceRequest {
   readonly examinedMax: number
 }
 
-/** SQL of bounded, ordered candidates, and the conditions that their events have to meet. */
+/** SQL for a bounded, ordered set of candidates, and the conditions on their events. */
 export interface EventSource {
-  /** SQL of the candidates. */
+  /** SQL that selects the candidates. */
   readonly candidates: string
-  /** Terms of ORDER BY, by the candidates' column names. */
+  /** Terms of ORDER BY, with the candidates' column names. */
   readonly sorted: readonly string[]
   /**
-   * Candidates: rows of `events`, which are only added; whole `entries`, which come and go; or `id` and `expires_on` of events, which
-   * come and go too.
+   * Kind of the candidates. `events`: rows of `events`, which are only added. `entries`: whole list entries, which are added and removed.
+   * `ids`: `id` and `expires_on` of events, which are added and removed too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
   /** Conditions on the event `e` and the candidate `c`. */
   readonly conditions: readonly string[]
-  /** Parameters of the candidates, then of the conditions. */
+  /** Parameters of the candidates, followed by those of the conditions. */
   readonly values: readonly unknown[]
   readonly candidateValuesCount: number
 }
 
-/** Columns read of an event, without its texts. */
+/** Columns of an event without headers and payload. */
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at`
 
-/** A tenant queue up to this length is read whole; in a longer one most of the tenant's latest events probably wait. */
+/** Maximum length of a tenant queue that is read whole. In a longer queue, most of the tenant's latest events are probably still queued. */
 const shortQueueMax = 2_000
-/** The only provider whose events are stored without being delivered. */
+/** The only provider whose events can be stored without being delivered. */
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
@@ -127,13 +127,13 @@ const idsMax = 1_000
 class Parameters {
   readonly values: unknown[] = []
 
-  /** Returns the parameter's place in the statement. */
+  /** Adds a parameter and returns its placeholder. */
   add(value: unknown): string {
     this.values.push(value)
     return `$${this.values.length}`
   }
 
-  /** Ends the candidates' part of the statement and adds the conditions on their events. */
+  /** Completes the candidates' part of the statement and adds the conditions on their events. */
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
@@ -147,7 +147,7 @@ class Parameters {
   }
 }
 
-/** Chooses the index for a filter; reads the length of the tenant's queue if that decides. */
+/** Chooses the index for a filter. Reads the length of the tenant's queue if the choice depends on it. */
 export async function chooseSource(connection: Queryable, request: SourceRequest): Promise<EventSource> {
   const { ids, state, tenantId } = request.filter
   if (ids) return givenSource(request, ids)
@@ -159,7 +159,7 @@ export async function chooseSource(connection: Queryable, request: SourceRequest
     : indexSource(request)
 }
 
-/** Walks one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
+/** Scans one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
 function indexSource(request: SourceRequest): EventSource {
   const { tenantId, type, state } = request.filter
   const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
@@ -172,7 +172,7 @@ function indexSource(request: SourceRequest): EventSource {
   return parameters.source('events', walk, { provider: type === undefined ? undefined : provider, state })
 }
 
-/** Reads failed events from their own table. */
+/** Reads failed events from the table `failed_events`. */
 function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider } = request.filter
   const parameters = new Parameters()
@@ -182,7 +182,7 @@ function failedSource(request: SourceRequest): EventSource {
   return parameters.source('entries', walk, { type, provider })
 }
 
-// Every accepted event has its row in the queue, whose key is the event's id.
+// Reads the queue by its key, the event id: every accepted event has a row there.
 function queueSource({ filter, range, order, examinedMax }: SourceRequest): EventSource {
   const parameters = new Parameters()
   const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
@@ -192,7 +192,7 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Read by its tenant queue, which has another order, and sorted here.
+// Reads a tenant queue, which has a different order, and sorts its events.
 function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)
@@ -204,7 +204,8 @@ function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: st
 }
 
 function givenSource({ filter, range, order }: SourceRequest, ids: readonly EventId[]): EventSource {
-  if (ids.length > idsMax) throw new RangeError(`at most ${idsMax} ids, got ${ids.length}`)
+  if (ids.length > idsMax)
+    throw new RangeError(`an event filter accepts at most ${idsMax} ids, got ${ids.length}`)
   const parameters = new Parameters()
   const unique = [...new Set(ids)]
   const given = `${parameters.add(textArrayParam(unique))}::text[], ${parameters.add(textArrayParam(unique.map(expiryDayOf)))}::text[]`
@@ -217,13 +218,14 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
 
 interface Walk {
   readonly table: 'events' | 'failed_events'
-  /** Columns with their values; followed by the id they are an index. */
+  /** Columns and values at the start of the index; the id follows them. */
   readonly keys: readonly (readonly [name: string, value: string])[]
   readonly columns: string
 }
 
-// The keys are compared together with the id, and in the order, so that no shorter index is chosen, which would be read through. Days
-// are parameters, since planning ninety partitions takes longer than reading them: the plan is kept and prunes partitions at its start.
+// Compares the keys together with the id, also in ORDER BY, so that Postgres does not choose a shorter index and scan all of it. Days are
+// parameters, since planning for ninety partitions takes longer than reading them: Postgres keeps the plan and prunes partitions at
+// execution.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
   { table, keys, columns }: Walk,
@@ -251,7 +253,7 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   return (rows[0]?.[0] ?? 0) <= shortQueueMax
 }
 
-/** Conditions that neither the queue nor an id covers. */
+/** Returns the conditions that neither the queue nor an id covers. */
 function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string | undefined>> {
   return { tenant_id: tenantId, provider, type }
 }

@@ -25,7 +25,7 @@ const list = (request: Partial<EventListRequest> = {}) =>
 const idsOf = (page: Awaited<ReturnType<typeof list>>) => page.events.map(({ id }) => id)
 
 describe('listEvents', () => {
-  test('listEvents: pages, are newest first and without events received meanwhile', async () => {
+  test('listEvents: pages are newest first and omit events received after the first page', async () => {
     const ids = (await lab.accept(tenantId, 25)).toSorted().toReversed()
     const first = await list()
     await lab.accept(tenantId, 5, {})
@@ -35,7 +35,7 @@ describe('listEvents', () => {
     expect(pages.flatMap(idsOf)).toEqual(ids)
   })
 
-  test('listEvents: an event, is listed without headers and payload', async () => {
+  test('listEvents: returns an event without headers and payload', async () => {
     const [id] = await lab.accept(tenantId, 1, { sourceEventId: 'src_1' })
     const { events } = await list()
     expect(events).toEqual([
@@ -48,7 +48,7 @@ describe('listEvents', () => {
     ])
   })
 
-  test('listEvents: an id or a provider’s id, finds that event within the tenant', async () => {
+  test('listEvents: an id or a provider’s id finds the event within its tenant', async () => {
     const sourceEventId = 'evt "ü" 1'
     const dedupeKey = createHash('sha256')
       .update(`${tenantId}\ngeneric\n${sourceEventId}`)
@@ -67,11 +67,11 @@ describe('listEvents', () => {
     expect(idsOf(await list({ sourceEventId, tenantId: stranger }))).toEqual([])
   })
 
-  test.each([0, 101, 1.5, Number.NaN])('listEvents: a limit of %d, throws RangeError', async (limit) => {
+  test.each([0, 101, 1.5, Number.NaN])('listEvents: a limit of %d throws a RangeError', async (limit) => {
     await expect(list({ limit })).rejects.toThrow(RangeError)
   })
 
-  test('listEvents: a provider’s id without a tenant, throws RangeError', async () => {
+  test('listEvents: a provider’s id without a tenant throws a RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
       'sourceEventId needs a tenantId',
     )
@@ -82,7 +82,7 @@ describe('readEvent', () => {
   const read = (id: EventId, owner?: TenantId, nowMs = Date.now()) =>
     readEvent(lab.pool, { id, ...(owner && { tenantId: owner }) }, nowMs)
 
-  test('readEvent: an event, has its queue entry, the attempts of all cycles and the presence of its payload', async () => {
+  test('readEvent: returns an event with its queue entry, the attempts of all cycles and the presence of its payload', async () => {
     const receiver = startReceiver()
     receiver.answer(() => new Response('no', { status: 500 }))
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
@@ -119,7 +119,7 @@ describe('readEvent', () => {
     expect(idsOf(failedOnes)).toEqual([id])
   })
 
-  test('readEvent: more than 200 attempts, returns the latest', async () => {
+  test('readEvent: returns the latest 200 attempts of an event with more', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
@@ -133,7 +133,7 @@ describe('readEvent', () => {
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
-  test('readEvent: another tenant’s or an expired event, is undefined', async () => {
+  test('readEvent: returns undefined for an expired event and for another tenant’s event', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     const stranger = (await lab.addTenant()).id

@@ -19,10 +19,10 @@ import {
   type SourceRequest,
 } from './list-source.ts'
 
-/** Page of events to read. */
+/** Request for a page of events. */
 export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly id?: EventId
-  /** The provider's own id; only together with `tenantId`. */
+  /** The provider's own id. Requires `tenantId`. */
   readonly sourceEventId?: string
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId
@@ -30,24 +30,24 @@ export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly limit: number
 }
 
-/** A page, newest first. */
+/** A page of events, newest first. */
 export interface EventPage {
   readonly events: readonly EventSummary[]
   /**
-   * Cursor of the next page; undefined on the last one. A page shorter than its limit with a cursor reached its bound of examined
-   * events; the following pages may be empty, too.
+   * Cursor of the next page; undefined on the last page. A page with a cursor but fewer events than its limit reached its maximum of
+   * examined events; the following pages can be empty, too.
    */
   readonly next: EventId | undefined
 }
 
-/** Events that a page examines if no index covers its filter: some milliseconds of work. */
+/** Maximum events that a page examines if no index covers its filter; this takes some milliseconds. */
 const pageExaminedMax = 1_000
 
 /**
- * Lists events by filter, newest first, without expired ones. An index serves accepted and failed events, and those of one tenant, type
- * or provider, or of a tenant with either; narrower filters examine at most 1 000 events a page. Give it a pool with
+ * Lists events by filter, newest first, without expired events. Indexes cover accepted and failed events, and events by tenant, type or
+ * provider, or by tenant with type or provider. Other filters examine at most 1 000 events per page. Requires a pool with
  * `eventReadSettings`.
- * @throws RangeError for a limit over 100 or a `sourceEventId` without tenant; what Postgres throws
+ * @throws RangeError for a limit above 100 or a `sourceEventId` without a tenant; errors of Postgres
  */
 export async function listEvents(pool: Pool, request: EventListRequest, nowMs: number): Promise<EventPage> {
   const { id, sourceEventId, after, limit, tenantId } = request
@@ -70,7 +70,7 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
   return { events: page.events, next: page.searchedTo }
 }
 
-// By the key that intake makes of tenant, provider and the provider's id, one for each provider. A read, no locks.
+// Uses the dedupe key that intake computes from tenant, provider and the provider's id, once per provider. Takes no locks.
 const sourceText = `
 SELECT k.event_id FROM unnest($3::text[]) AS p(name)
 JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
@@ -94,34 +94,34 @@ export interface EventSummary {
   readonly sourceEventId: string
   readonly rawType: string
   readonly type: string
-  /** Milliseconds since the epoch, as are all times here. */
+  /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   readonly payloadBytes: number
   /** Day on which the payload expires. */
   readonly payloadExpiresOn: Day
   readonly state: EventState
-  /** Delivery cycle, 1 for the first: the name that the contract has for it. */
+  /** Number of the delivery cycle, 1 for the first. The API contract calls it `round`. */
   readonly round: number
-  /** Completion of its last delivery cycle; null while one is in progress. Named as in the contract. */
+  /** Completion time of the last delivery cycle; null while a cycle is in progress. The name is part of the API contract. */
   readonly settledAtMs: number | null
 }
 
-/** Events to read, and how far. */
+/** Events to read, with their maximum number. */
 export interface EventScan extends SourceRequest {
-  /** Most events to return. */
+  /** Maximum events to return. */
   readonly rowsMax: number
 }
 
-/** Events in order; `searchedTo` is the id to continue after, undefined at the end. */
+/** Events in order. `searchedTo` is the id after which the next scan continues; undefined at the end. */
 export interface ScannedEvents {
   readonly events: readonly EventSummary[]
   readonly searchedTo: EventId | undefined
 }
 
 /**
- * Session settings of reads of events: prepared once, by indexes in their order. A new partition without statistics looks cheap to
- * scan, and the plan made then would be kept.
+ * Session settings for reading events: statements are prepared once and use indexes in their order. Without them Postgres could plan a
+ * sequential scan of a new partition without statistics and keep that plan.
  */
 export const eventReadSettings = {
   jit: 'off',
@@ -144,26 +144,27 @@ export const selectedColumns = `e.id, e.tenant_id AS "tenantId", e.provider, e.s
 export type EventRow = Omit<EventSummary, 'receivedAtMs'>
 
 /**
- * Reads events in the order of receipt with bounded work: conditions beyond the index are checked on at most `examinedMax` events, so
- * that fewer may be found than exist. Give it a connection with `eventReadSettings`. A read, no locks. @throws what Postgres throws
+ * Reads events in the order of receipt with bounded work: checks conditions that the index does not cover on at most `examinedMax` events,
+ * so it can return fewer events than exist. Requires a connection with `eventReadSettings`. Takes no locks.
+ * @throws errors of Postgres
  */
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
   const { kind, conditions } = source
-  // Without conditions the page itself says how far it went, whatever is added or removed meanwhile.
+  // Without conditions, the last event of the page is the end of the search, even if events are added or removed during the scan.
   const isOneStatement = conditions.length === 0 && scan.rowsMax < scan.examinedMax
   return kind === 'events' || (kind === 'entries' && isOneStatement)
     ? await walkEvents(connection, source, scan)
     : await walkFound(connection, source, scan)
 }
 
-/** Returns the same scan after an id. Pure. */
+/** Returns the same scan, starting after an id. Pure. */
 export function scanBeyond(scan: EventScan, id: string): EventScan {
   return { ...scan, range: rangeBeyond(scan.range, id, scan.order) }
 }
 
-// Reads rows in the order of the index, and no more than needed. If there are too few, another statement finds how far the candidates
-// reach; an event that was stored meanwhile only makes that shorter, so none is skipped. No locks.
+// Reads rows in the order of the index, and no more than needed. If they are too few, a second statement finds the last candidate. An event
+// that was stored between both statements only shortens that search, so no event is skipped. Takes no locks.
 async function walkEvents(
   connection: Queryable,
   { candidates, sorted, conditions, values, candidateValuesCount }: EventSource,
@@ -187,8 +188,8 @@ async function walkEvents(
   return { events, searchedTo: last?.id }
 }
 
-// One statement, since rows of the queue and entries of failed events come and go: the candidates, and of them the first that match; ids
-// by their key in their day. No locks.
+// Reads candidates and their first matches in one statement, since rows of the queue and entries of failed events can be removed at any
+// time. Reads each event by its key in the partition of its day. Takes no locks.
 async function walkFound(
   connection: Queryable,
   { kind, candidates, sorted, conditions, values }: EventSource,
@@ -216,7 +217,10 @@ async function walkFound(
   return { events, searchedTo: rows[0]?.last ?? undefined }
 }
 
-/** Runs a statement prepared under the hash of its text, so that it is planned once a session. There are some dozens of texts. */
+/**
+ * Runs a statement that is prepared under the hash of its text, so that Postgres plans it once per session. There are a few dozen different
+ * texts.
+ */
 async function read<Row extends object>(
   connection: Queryable,
   text: string,
@@ -226,7 +230,7 @@ async function read<Row extends object>(
   return (await connection.query<Row>({ name, text, values: [...values] })).rows
 }
 
-/** Makes an event of its row. Pure. */
+/** Creates an event summary from a row. Pure. */
 export function summaryOf(row: EventRow): EventSummary {
   return { ...row, receivedAtMs: receivedAtMsOf(row.id) }
 }

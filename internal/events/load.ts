@@ -2,13 +2,13 @@ import { type Day, type EventId, expiryDayOf, receivedAtMsOf } from '#internal/b
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
 
-/** A stored event. Its payload may have expired before. */
+/** A stored event. Its payload can expire earlier than the event. */
 export type LoadedEvent =
   | { readonly kind: 'whole'; readonly content: EventContent }
   | { readonly kind: 'payload_expired' }
 
-// A read, no locks. Days are literals, so that one partition of each table is planned and locked; an event is the first one from its
-// id on, which only the primary key serves. Hot: `npm run bench -- webhooks`.
+// Takes no locks. Days are literals, so that Postgres plans and locks only one partition of each table. `id >= … LIMIT 1` can only use the
+// primary key. Hot: `npm run bench -- webhooks`.
 const loadText = (day: Day, payloadDay: Day) => `
 SELECT e.id, e.provider, e.raw_type, e.type, floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
 FROM unnest($1::text[], $2::text[]) AS i(id, tenant_id)
@@ -28,8 +28,9 @@ type LoadRow = [
 ]
 
 /**
- * Reads events with their payloads for delivery. An event is missing in the result if retention dropped it or if it is not the
- * tenant's of the delivery. Give it a pool made with `queueSessionSettings`. @throws what Postgres throws
+ * Reads events with their payloads for delivery. Omits an event if retention deleted it or if it belongs to another tenant than the
+ * delivery. Requires a pool with `queueSessionSettings`.
+ * @throws errors of Postgres
  */
 export async function loadEvents(
   pool: Pool,
@@ -43,7 +44,7 @@ export async function loadEvents(
     const [first] = group
     if (first === undefined) continue
     const { rows } = await pool.query<LoadRow>({
-      // The forwarder's pool replaces connections each hour, and with them the plans of past days.
+      // The forwarder's pool replaces connections every hour, which also discards the plans of past days.
       name: `load_events_${days}`,
       text: loadText(checkedDay(expiryDayOf(first.eventId)), checkedDay(first.payloadExpiresOn)),
       rowMode: 'array',
@@ -63,7 +64,10 @@ function loadedOf([id, provider, rawType, type, occurredAtMs, headers, payload]:
   return { kind: 'whole', content: { provider, rawType, type, occurredAtMs, receivedAtMs, headers, payload } }
 }
 
-/** Checks a day that goes into the text of a statement. @throws RangeError for anything else */
+/**
+ * Checks a day before it becomes part of a statement's text.
+ * @throws RangeError for an invalid day
+ */
 export function checkedDay(day: Day): Day {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return day

@@ -1,9 +1,9 @@
 import type { RedisConnection } from '#internal/storage/index.ts'
 
-/** Redis channel that names tenants with new work, after the commit. A lost message delays it until the next poll. */
+/** Redis channel that names tenants with new work, after the commit. A lost message delays this work until the next poll. */
 export const dueChannel = 'latchkey:due'
 
-/** Message: these tenants have new work, or `all` may have some. */
+/** Message about new work: the ids of tenants that have new work, or `all` if any tenant can have some. */
 export type DueNews = readonly string[] | 'all'
 
 const tenantIdsMax = 50
@@ -11,19 +11,19 @@ const everyone = '*'
 const messageCharsMax = 4_096
 
 /**
- * Notifies all forwarders that these tenants have work. Call it after the commit; repeating it is safe.
+ * Notifies all forwarders that these tenants have work. Call it after the commit. Safe to repeat.
  * @throws RedisUnavailable; forwarders then find the work by polling
  */
 export async function notifyForwarders(redis: RedisConnection, tenantIds: readonly string[]): Promise<void> {
   if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
 }
 
-/** Encodes the message for these tenants; more than 50 become `all`. */
+/** Encodes the message for these tenants. More than 50 tenants become `all`. */
 export function encodeDue(tenantIds: readonly string[]): string {
   return tenantIds.length > tenantIdsMax ? everyone : JSON.stringify(tenantIds)
 }
 
-/** Decodes a message. Anything invalid is `all`, since an unnecessary claim does no harm. */
+/** Decodes a message. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
 export function decodeDue(message: string): DueNews {
   if (message === everyone || message.length > messageCharsMax) return 'all'
   try {

@@ -51,7 +51,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     ['a table of no pages', 20, 'VACUUM ANALYZE deliveries_due'],
     ['pages that nothing is left in', 20, 'ANALYZE deliveries_due'],
     ['partitions of one row', 1, 'ANALYZE'],
-  ])('queue statements: prepared on %s, use indexes only', async (_what, count, learn) => {
+  ])('queue statements: use indexes only when prepared on %s', async (_what, count, learn) => {
     await truncateEvents(lab.pool)
     const [dead, ...others] = await Promise.all(Array.from({ length: 10 }, () => lab.addTenant()))
     if (!dead) throw new Error('no tenant')
@@ -139,7 +139,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     expect(await held()).toEqual([before[0] - 32, before[1] - 64])
   })
 
-  test('readQueueDepth: a long queue, is read at a bounded cost', async () => {
+  test('readQueueDepth: reads a long queue at a bounded cost', async () => {
     await lab.pool.query('ANALYZE deliveries_due')
     await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() - interval '1 s'")
     const depth = await readQueueDepth(lab.pool)

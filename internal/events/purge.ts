@@ -1,14 +1,14 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
 
-/** Removes a deleted tenant's rows of this room. In this order: an event without a delivery gets no further attempts. */
+/** Removes a deleted tenant's rows of this room. Deliveries are first, since an event without a delivery gets no further attempts. */
 export const purgeEventSteps: readonly PurgeStep[] = [
   purgeDeliveries,
   purgeByKey('failed_events', ['id']),
   purgeEvents,
 ]
 
-/** Counts a deleted tenant's remaining events, up to `countMax`, by the index over tenant and id. */
+/** Counts a deleted tenant's remaining events, up to `countMax`. Uses the index over tenant and id. */
 export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number> {
   const { rows } = await pool.query<{ left: number }>(
     'SELECT count(*)::int AS left FROM (SELECT FROM events WHERE tenant_id = $1 LIMIT $2) AS counted',
@@ -17,7 +17,7 @@ export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number
   return rows[0]?.left ?? 0
 }
 
-/** Columns of an event that locate its other rows. */
+/** Columns of an event that locate its rows in other tables. */
 interface EventRow {
   readonly id: string
   readonly expiresOn: Day
@@ -26,10 +26,11 @@ interface EventRow {
   readonly dedupeKey: string
 }
 
-/** Bounds a statement's time: TOAST stores large payloads as many rows. */
+/** Limits the duration of a statement: TOAST stores large payloads as many rows. */
 const payloadBytesMax = 64 * 1024 * 1024
 
-// By key, not by ctid: a claim in progress moves the row, and the statement waits for it. The tenant queue is removed once empty.
+// Deletes by key and not by ctid: a claim in progress moves the row, and the statement waits for the claim. Deletes the tenant queue once
+// it is empty.
 async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM deliveries_due WHERE event_id IN
@@ -40,7 +41,7 @@ async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promi
   return rowCount ?? 0
 }
 
-/** Events last: payloads, attempts and dedupe keys are found by them alone. */
+/** Deletes events last, since their payloads, attempts and dedupe keys can only be found through them. */
 async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const events = withinBytes(await listEvents(pool, id, rowsMax))
   if (events.length === 0) return 0
@@ -53,7 +54,7 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
   for (const [day, ofDay] of byDay) {
     const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
-    // A concurrent purge may have removed the others: check that none is left.
+    // A concurrent purge can have removed the remaining attempts, so check whether any are left.
     if (removed === rowsMax || (await hasAttempts(pool, day, idsOf(ofDay)))) return rowsMax
   }
   await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
@@ -68,7 +69,7 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   return events.length
 }
 
-// By the index over tenant and id. Intake computes the same dedupe key from these columns.
+// Uses the index over tenant and id. Intake computes the same dedupe key from these columns.
 async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<EventRow[]> {
   const { rows } = await pool.query<EventRow>(
     `SELECT id, expires_on::text AS "expiresOn", payload_expires_on::text AS "payloadExpiresOn",
@@ -80,7 +81,7 @@ async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<Ev
   return rows
 }
 
-// The day selects the partition, in which the ctid is unique.
+// The day selects the partition; a ctid is unique only within one partition.
 async function removeAttempts(pool: Pool, day: Day, eventIds: Buffer, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM attempts WHERE expires_on = $1::date AND ctid = ANY(ARRAY(

@@ -40,7 +40,7 @@ async function queuedIds(): Promise<string[]> {
   return rows.map(({ event_id }) => event_id)
 }
 
-test('queue expiry: a waiting delivery, is removed on the day its event expires and not earlier', async () => {
+test('queue expiry: a waiting delivery is removed on the day its event expires and not earlier', async () => {
   const kept = [await queue(90, 90), await queue(2, 2), await queue(1, 1), await queue(0, 1)]
   for (const [agoDays, eventDays] of [
     [91, 90],
@@ -54,14 +54,14 @@ test('queue expiry: a waiting delivery, is removed on the day its event expires 
   expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 0, hasMore: false })
 })
 
-test('queue expiry: a delivery under a lease, is kept until the lease ends', async () => {
+test('queue expiry: a delivery under a lease is kept until the lease expires', async () => {
   await queue(3, 1, { lease: 'ended', leasedUntil: '-infinity' })
   const sent = await queue(3, 1, { lease: 'live', leasedUntil: 'infinity' })
   expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: false })
   expect(await queuedIds()).toEqual([sent])
 })
 
-test('queue expiry: a locked row, is skipped', async () => {
+test('queue expiry: skips a locked row', async () => {
   const held = await queue(3, 1)
   await queue(3, 1)
   const client = await lab.pool.connect()
@@ -76,7 +76,7 @@ test('queue expiry: a locked row, is skipped', async () => {
   expect(await queuedIds()).toEqual([held])
 })
 
-test('queue expiry: a long queue, is examined to its end in bounded steps', async () => {
+test('queue expiry: examines a long queue to its end in bounded steps', async () => {
   await pile(tenantId, 7_000, nowMs - 80 * dayMs, dayAfter(nowMs, 10))
   await pile(tenantId, 5_500, nowMs - 70 * dayMs, '2031-05-06')
   const expiry = createQueueExpiry()

@@ -4,15 +4,15 @@ import { lowestIdOf } from './list-source.ts'
 
 /** Removes expired deliveries from the queue. */
 export interface QueueExpiry {
-  /** Examines the next 5 000 deliveries of events that are older than a day; `hasMore` until it has examined all. */
+  /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore` is true until it has examined all. */
   removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
 }
 
 const examinedMax = 5_000
 const dayMs = 86_400_000
 
-// Ids sort by receipt and not by expiry, so it scans the old part of the queue by its key. Deliveries in progress and locked rows are
-// left to the next scan. Safe to repeat.
+// Scans the old part of the queue by its key, since ids sort by receipt and not by expiry. Skips deliveries in progress and locked rows;
+// the next scan finds them. Safe to repeat.
 const expireText = `
 WITH seen AS MATERIALIZED (
   SELECT event_id, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
@@ -26,8 +26,8 @@ WITH seen AS MATERIALIZED (
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
 /**
- * Creates a scan of the queue that begins again after its end. Deliveries of suspended callbacks and tenants wait as long as their
- * events are kept.
+ * Creates a scan of the queue that starts again after it reaches the end. Deliveries of suspended callbacks and tenants stay queued until
+ * their events expire.
  */
 export function createQueueExpiry(): QueueExpiry {
   let after = ''
@@ -48,14 +48,18 @@ export function createQueueExpiry(): QueueExpiry {
   }
 }
 
-/** Removes expired entries of failed events, at most 5 000. Safe to repeat, also concurrently. @throws what Postgres throws */
+/**
+ * Removes at most 5 000 expired entries of failed events. Safe to repeat and to run concurrently.
+ * @throws errors of Postgres
+ */
 export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'failed_events', lastDay: lastExpiredDay(nowMs) })
 }
 
 /**
- * Removes expired dedupe keys, at most 5 000; an event that is received again afterwards counts as new. Safe to repeat, also
- * concurrently. @throws what Postgres throws
+ * Removes at most 5 000 expired dedupe keys. An event that is received again afterwards counts as new. Safe to repeat and to run
+ * concurrently.
+ * @throws errors of Postgres
  */
 export function forgetDedupeKeys(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'dedupe_keys', lastDay: lastExpiredDay(nowMs) })

@@ -12,11 +12,11 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 
-// The migration 0002_events.sql explains the columns. Ids are compared as bytes there (COLLATE "C").
+// Migration 0002_events.sql explains the columns. Its ids are compared as bytes (COLLATE "C").
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
 
-/** Keys of received events: two events with one key are the same event of a provider. */
+/** Dedupe keys of received events. Two events with the same key are the same event of a provider. */
 export const dedupeKeys = pgTable('dedupe_keys', {
   key: uuid('key').primaryKey(),
   eventId: text('event_id').notNull(),
@@ -78,7 +78,7 @@ export const failedEvents = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
 )
 
-/** Delivery attempts that have ended, partitioned like their events. */
+/** Completed delivery attempts, partitioned by the day on which their events expire. */
 export const attempts = pgTable(
   'attempts',
   {
@@ -96,7 +96,7 @@ export const attempts = pgTable(
   (table) => [primaryKey({ columns: [table.eventId, table.cycle, table.attempt, table.expiresOn] })],
 )
 
-/** Deliveries that are not completed: one row per event. */
+/** Deliveries that are not completed, one row per event. */
 export const deliveriesDue = pgTable('deliveries_due', {
   eventId: text('event_id').primaryKey(),
   tenantId: text('tenant_id').notNull(),
@@ -112,7 +112,7 @@ export const deliveriesDue = pgTable('deliveries_due', {
   leasedUntil: at('leased_until').notNull().default(never),
 })
 
-/** Tenants' places in the queue of deliveries. */
+/** Tenant queues: position and state of each tenant in the delivery queue. */
 export const tenantQueues = pgTable('tenant_queues', {
   tenantId: text('tenant_id').$type<TenantId>().primaryKey(),
   nextDueAt: at('next_due_at').notNull(),

@@ -3,25 +3,25 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { tenantQueues } from './tables.ts'
 
-/** Reason for a suspension: the callback answered 410 Gone, or asked for no more deliveries. */
+/** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
 export type SuspendedCause = 'gone' | 'disabled'
 
-/** Deliveries that the platform paused. */
+/** Tenants whose deliveries the platform has paused. */
 export interface PausedForwarding {
   readonly all: boolean
   readonly tenants: ReadonlySet<string>
 }
 
-/** Time between two probes of which the first was not sent. */
+/** Delay before the next probe, after a probe that was not sent. */
 const probeAgainMs = 1_000
 const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
 const closed = sql`'-infinity'`
 
-// The statements below change one row by its key, which a claim locks for moments at most.
+// Each statement below changes one row by its key. A claim locks this row only for moments.
 
 /**
- * Suspends the deliveries of a tenant; its events are still accepted and wait. Safe to repeat: the first cause stands.
- * @returns whether this call suspended it
+ * Suspends the deliveries of a tenant. Its events are still accepted and stay queued. Safe to repeat: the first cause is kept.
+ * @returns whether this call suspended the callback
  */
 export async function suspendCallback(
   pool: Pool,
@@ -36,8 +36,8 @@ export async function suspendCallback(
 }
 
 /**
- * Resumes the deliveries of a suspended callback, and closes its circuit breaker. Call `notifyForwarders` afterwards. Safe to repeat.
- * @returns whether it was suspended
+ * Resumes the deliveries of a suspended callback and closes its circuit breaker. Call `notifyForwarders` afterwards. Safe to repeat.
+ * @returns whether the callback was suspended
  */
 export async function resumeCallback(connection: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {
   const { rowCount } = await orm(connection)
@@ -50,7 +50,10 @@ export async function resumeCallback(connection: Pool | PoolClient, tenantId: Te
   return rowCount === 1
 }
 
-/** Reads why and since when a tenant's callback is suspended, and until when its circuit breaker is open, as far as it applies. */
+/**
+ * Reads the cause and start of a suspension of a tenant's callback, and the end of its open circuit breaker. Each value is present only if
+ * it applies.
+ */
 export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
   const openUntil = sql<Date | null>`nullif(greatest(${breakerUntil}, now()), now())`.mapWith(breakerUntil)
   const [row] = await orm(pool)
@@ -64,12 +67,12 @@ export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
   }
 }
 
-/** Finds the suspension of a tenant's callback, if any. */
+/** Finds the suspension of a tenant's callback, if there is one. */
 export async function findCallbackSuspension(pool: Pool, tenantId: TenantId) {
   return (await readCallbackHalt(pool, tenantId)).suspendedCallback
 }
 
-/** Lists tenants with a suspended callback, by a partial index. */
+/** Lists tenants with a suspended callback. Uses a partial index. */
 export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
   const rows = await orm(pool)
     .select({ id: idColumn })
@@ -79,7 +82,7 @@ export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise
   return rows.map(({ id }) => id)
 }
 
-// Locks the row before it compares, so that of concurrent calls one sees the closed breaker. The later end stands.
+// Locks the row before the comparison, so that only one of several concurrent calls sees the closed breaker. The later end time is kept.
 const openText = `
 UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')
 FROM (SELECT tenant_id, breaker_until FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE) was
@@ -87,8 +90,8 @@ WHERE q.tenant_id = $1 AND q.tenant_id = was.tenant_id
 RETURNING was.breaker_until = '-infinity' AS opened`
 
 /**
- * Opens a tenant's circuit breaker: nothing is claimed for `openMs`, then one delivery at a time probes the callback. Safe to repeat.
- * @returns true for the one call, over all processes, that found it closed; false while it is open or half-open
+ * Opens a tenant's circuit breaker: for `openMs` no delivery is claimed, then one delivery at a time probes the callback. Safe to repeat.
+ * @returns true for the one call, over all processes, that found the breaker closed; false while the breaker is open or half-open
  */
 export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<boolean> {
   const { rows } = await pool.query<{ opened: boolean }>(openText, [tenantId, openMs])
@@ -96,8 +99,8 @@ export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number
 }
 
 /**
- * Allows another probe of a half-open breaker after a second, where a probe was claimed and not sent. It also shortens a breaker
- * that is open: the next probe finds out. Safe to repeat.
+ * Allows another probe of a half-open breaker after one second, when a claimed probe was not sent. On an open breaker it shortens the open
+ * time; the next probe then checks the callback. Safe to repeat.
  */
 export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
   const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
@@ -107,7 +110,7 @@ export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void
     .where(and(eq(idColumn, tenantId), gt(breakerUntil, sql`now()`)))
 }
 
-/** Closes a tenant's circuit breaker, so that what waits is claimed at once. Safe to repeat. */
+/** Closes a tenant's circuit breaker, so that its queued deliveries can be claimed immediately. Safe to repeat. */
 export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void> {
   await orm(pool)
     .update(tenantQueues)
@@ -116,9 +119,9 @@ export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void
 }
 
 /**
- * SQL that wakes tenant queues, for a WITH after the rows that are due. Rows are locked in the order of their ids against deadlocks.
- * A tenant queue that is already due, and was not empty at its last check, is neither locked nor written: busy tenants have no hot row.
- * @param condition what follows `tenant_id`, such as `= ANY($1::text[])`; never a value from outside
+ * Returns SQL that wakes tenant queues, for use in a WITH after the due rows. Locks rows in the order of their ids to prevent deadlocks.
+ * Neither locks nor writes a tenant queue that is already due and was not empty at its last check, so that busy tenants have no hot row.
+ * @param condition SQL after `tenant_id`, such as `= ANY($1::text[])`; never input from outside
  */
 export function wakeTenantQueuesText(condition: string): string {
   return `UPDATE tenant_queues SET next_due_at = now(), idle_checks = 0 WHERE tenant_id = ANY(ARRAY(
@@ -126,12 +129,15 @@ export function wakeTenantQueuesText(condition: string): string {
     ORDER BY tenant_id FOR UPDATE))`
 }
 
-/** A check that may have missed rows is followed by another within 5 s; a row due for longer was missed by all checks. */
+/**
+ * Minimum overdue time of a stalled row. A check that can miss rows is followed by another check within 5 s, so a row that is overdue for
+ * longer was missed by all checks.
+ */
 const graceMs = 8_000
 const sweptMax = 100_000
 
-// Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and one for each row whose lease
-// ended recently. Queues of suspended tenants and callbacks are checked rarely on purpose.
+// Steps from tenant to tenant through the index instead of reading all rows: three index probes per tenant, and one for each row whose
+// lease expired recently. Queues of suspended tenants and callbacks are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
@@ -155,8 +161,8 @@ ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now(), idle_checks = 0 WHERE
 RETURNING tenant_id`
 
 /**
- * Wakes stalled tenant queues, and returns how many: 0 unless something else is wrong. Safe to repeat, in any process.
- * @param overdueMs how long a row has to have been due; default 8 s
+ * Wakes stalled tenant queues and returns their number. A number above 0 indicates a fault elsewhere. Safe to repeat, in any process.
+ * @param overdueMs minimum time for which a row has been due; default 8 s
  */
 export async function sweepTenantQueues(pool: Pool, overdueMs = graceMs): Promise<number> {
   const { rowCount } = await pool.query({ name: 'sweep_tenant_queues', text: sweepText, values: [overdueMs] })
@@ -164,8 +170,8 @@ export async function sweepTenantQueues(pool: Pool, overdueMs = graceMs): Promis
 }
 
 /**
- * Returns whether a tenant has at least so many due retries and replays. Bounded by `count`, and a step for each row under a lease.
- * @throws what Postgres throws
+ * Returns whether a tenant has at least `count` due retries and replays. Reads at most `count` rows, plus one for each row under a lease.
+ * @throws errors of Postgres
  */
 export async function hasDueRetries(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -181,11 +187,11 @@ export async function hasDueRetries(
   return (rows[0]?.[0] ?? 0) >= count
 }
 
-/** Depth of the queue, without suspended callbacks, open breakers and paused tenants. */
+/** Depth of the queue. Excludes suspended callbacks, open breakers and paused tenants. */
 export interface QueueDepth {
-  /** Due deliveries: counted up to 10 000, estimated beyond. */
+  /** Number of due deliveries: exact up to 10 000, estimated above. */
   readonly dueCount: number
-  /** Age of the delivery that is due longest; 0 when none is. */
+  /** Age of the delivery that has been due the longest; 0 if no delivery is due. */
   readonly oldestAgeMs: number
   readonly suspendedCount: number
   readonly openBreakerCount: number
@@ -194,8 +200,8 @@ export interface QueueDepth {
 const countedMax = 10_000
 const openQueuesMax = 1_000
 
-// A read, no locks. Bounded whatever waits: 1 000 tenant queues, two probes each for the oldest, 10 001 rows counted, and a step for
-// each row under a lease; beyond that the table's own estimate counts, which autovacuum keeps.
+// Takes no locks. The cost is bounded for any queue: 1 000 tenant queues, two index probes each for the oldest row, 10 001 counted rows,
+// and one step for each row under a lease. Above that it uses the estimate that autovacuum maintains for the table.
 const depthText = `
 WITH open_queues AS MATERIALIZED (
   SELECT tenant_id FROM tenant_queues
@@ -224,7 +230,10 @@ SELECT
   (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL)
 FROM counted, oldest`
 
-/** Reads the depth of the queue at a bounded cost. @throws what Postgres throws */
+/**
+ * Reads the depth of the queue at a bounded cost.
+ * @throws errors of Postgres
+ */
 export async function readQueueDepth(
   pool: Pool,
   paused: PausedForwarding = { all: false, tenants: new Set() },

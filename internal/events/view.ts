@@ -4,7 +4,7 @@ import type { AttemptRecord } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { checkedDay } from './load.ts'
 
-/** A delivery attempt that has ended. `round` is its delivery cycle, named as in the contract. */
+/** A completed delivery attempt. `round` is its delivery cycle; the name is part of the API contract. */
 export interface AttemptView extends AttemptRecord {
   readonly round: number
   readonly attempt: number
@@ -12,10 +12,10 @@ export interface AttemptView extends AttemptRecord {
 
 /** Queue entry of an event whose delivery cycle is in progress. */
 export interface QueuedView {
-  /** Due time; while it is claimed, the end of the lease. */
+  /** Due time; during a claim, the end of the lease. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
-  /** Attempts of this delivery cycle that have ended. */
+  /** Completed attempts of this delivery cycle. */
   readonly attempts: number
 }
 
@@ -25,20 +25,20 @@ export interface EventView {
   /** JSON text of an object of strings. */
   readonly headers: string
   readonly hasPayload: boolean
-  /** The latest 200, oldest first. */
+  /** The latest 200 attempts, oldest first. */
   readonly attempts: readonly AttemptView[]
   readonly hasEarlierAttempts: boolean
   readonly queued: QueuedView | undefined
 }
 
-/** Event to read. */
+/** Id of an event to read, with its tenant. */
 export interface EventPlace {
   readonly id: EventId
-  /** Filters by tenant. Omit for an event of any tenant. */
+  /** Filters by tenant. Omit it for an event of any tenant. */
   readonly tenantId?: TenantId
 }
 
-/** Result of reading a payload; `unknown`: there is no such event. */
+/** Result of reading a payload. `unknown`: the event does not exist. */
 export type PayloadRead =
   | { readonly kind: 'payload'; readonly payload: string; readonly event: EventSummary }
   | { readonly kind: 'expired' | 'unknown' }
@@ -52,7 +52,7 @@ interface ViewRow extends EventRow {
   readonly attempts: number | null
 }
 
-// Rows by their keys, in the partition of the id's day. A read, no locks.
+// Reads rows by their keys, in the partition of the id's day. Takes no locks.
 const viewText = (day: Day) => `
 SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint AS "dueAtMs",
   d.lease IS NOT NULL AS "isClaimed", d.attempts,
@@ -61,8 +61,8 @@ FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
 
 /**
- * Reads an event with its attempts and its queue entry; undefined for one that is unknown, another tenant's, or expired.
- * @throws what Postgres throws
+ * Reads an event with its attempts and its queue entry. Returns undefined if the event is unknown, expired or another tenant's.
+ * @throws errors of Postgres
  */
 export async function readEvent(
   pool: Pool,
@@ -83,8 +83,9 @@ export async function readEvent(
 }
 
 /**
- * Reads the payload of an event, as received. The caller records the access in the audit log. @throws what Postgres throws
- * @param charsMax most characters to read from its beginning; default all
+ * Reads the payload of an event, as received. The caller must record the access in the audit log.
+ * @param charsMax maximum characters to read from the start of the payload; default all
+ * @throws errors of Postgres
  */
 export async function readPayload(
   pool: Pool,
@@ -114,7 +115,7 @@ async function readRow(
   return { event: summaryOf(event), headers, queued }
 }
 
-// By the key, in one partition, latest first. A read, no locks.
+// Reads by key in one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
     text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
@@ -126,7 +127,7 @@ async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   return rows
 }
 
-// By the key, in one partition. An expired payload counts as removed. A read, no locks.
+// Reads by key in one partition. An expired payload counts as removed. Takes no locks.
 async function readPayloadOf(
   pool: Pool,
   { id, payloadExpiresOn }: EventSummary,
@@ -142,7 +143,7 @@ async function readPayloadOf(
   return rows[0]?.[0]
 }
 
-/** Returns whether a day of expiry has come. */
+/** Returns whether a day of expiry has been reached. */
 function hasCome(day: Day, nowMs: number): boolean {
   return day < dayAfter(nowMs, 0)
 }
