@@ -21,11 +21,11 @@ test.each([
   ['a success, whatever came before', '----------+', false],
   ['many successes and then ten failures', '+'.repeat(100) + '-'.repeat(10), false],
   ['many successes and then as many failures as it takes', '+'.repeat(100) + '-'.repeat(234), true],
-])('circuit breaker: %s, opens as specified', (_what, attempts, opened) => {
+])('circuit breaker: opens at the documented failure rate (%s)', (_what, attempts, opened) => {
   expect(opens(attempts)).toBe(opened)
 })
 
-test('circuit breaker: closed by another process after our opening ended, forgets its failures', () => {
+test('circuit breaker: forgets its failures when another process closed the breaker after the open time', () => {
   const health = new CallbackHealth()
   const fail = (atMs: number) => health.record('a', false, atMs)
   for (let each = 0; each < 10; each += 1) fail(startMs)
@@ -38,7 +38,7 @@ test('circuit breaker: closed by another process after our opening ended, forget
   expect(fail(startMs + minute + 30_000)).toBe(false)
 })
 
-test('circuit breaker: counts the last five minutes only', () => {
+test('circuit breaker: counts only the last five minutes', () => {
   expect(opens('-'.repeat(10), minute / 2)).toBe(true)
   expect(opens('-'.repeat(10), minute)).toBe(false)
   expect(opens('+'.repeat(20) + '-'.repeat(10), 1)).toBe(false)
@@ -48,7 +48,7 @@ test('circuit breaker: counts the last five minutes only', () => {
   expect(health.record('a', false, startMs + 5 * minute)).toBe(true)
 })
 
-test('circuit breaker: counts each callback separately, and anew after a recovery', () => {
+test('circuit breaker: counts each callback separately and starts again from zero after a recovery', () => {
   const health = new CallbackHealth()
   for (let each = 0; each < 10; each += 1) health.record('a', false, startMs)
   expect(health.record('b', false, startMs)).toBe(false)
@@ -57,7 +57,7 @@ test('circuit breaker: counts each callback separately, and anew after a recover
   expect(health.record('a', false, startMs)).toBe(false)
 })
 
-test('circuit breaker: over 10 000 callbacks, forgets the oldest', () => {
+test('circuit breaker: forgets the oldest callback above 10 000 callbacks', () => {
   const health = new CallbackHealth()
   for (let each = 0; each < 9; each += 1) health.record('first', false, startMs)
   for (let each = 0; each < 10_000; each += 1) health.record(`t${each}`, true, startMs)

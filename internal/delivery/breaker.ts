@@ -1,6 +1,6 @@
 import { setNewest } from './capacity.ts'
 
-/** Time for which an open breaker lets nothing through. */
+/** Time for which an open breaker blocks all deliveries. */
 export const breakerOpenMs = 30_000
 
 interface Counted {
@@ -8,7 +8,7 @@ interface Counted {
   openedAtMs: number | undefined
 }
 
-/** Attempts of a callback in one slice of time. */
+/** Attempts of a callback within one time slice. */
 interface Slice {
   index: number
   attempts: number
@@ -21,13 +21,13 @@ const attemptsMin = 10
 const failureShare = 0.7
 
 /**
- * Counts attempts and failures of each callback over the last 5 minutes in this process. Of more than 10 000 tenants the count of the
- * oldest is forgotten.
+ * Counts attempts and failures of each callback over the last 5 minutes in this process. Above 10 000 tenants it drops the counts of the
+ * oldest.
  */
 export class CallbackHealth {
   readonly #callbacks = new Map<string, Counted>()
 
-  /** Counts an attempt. Returns true if the breaker has to open: it failed, and so did at least 70 % of at least 10. */
+  /** Counts an attempt. Returns true if the breaker must open: this attempt failed, and at least 70 % of at least 10 attempts failed. */
   record(tenantId: string, ok: boolean, nowMs: number): boolean {
     const all = this.#slicesOf(tenantId)
     const index = Math.floor(nowMs / sliceMs)
@@ -47,15 +47,15 @@ export class CallbackHealth {
   }
 
   /**
-   * Records that a delivery of the tenant was claimed without a probe. After our own opening has ended, this means that another
-   * process closed the breaker, so that earlier counts no longer apply.
+   * Records that a delivery of the tenant was claimed without a probe. After the open time that this process set, such a claim means that
+   * another process closed the breaker, so earlier counts are dropped.
    */
   seenClosed(tenantId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(tenantId)?.openedAtMs
     if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(tenantId)
   }
 
-  /** Forgets the counts, after the callback has recovered. */
+  /** Drops the counts of a callback that has recovered. */
   reset(tenantId: string): void {
     this.#callbacks.delete(tenantId)
   }

@@ -3,7 +3,7 @@ import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 
 const mb = 1024 * 1024
 
-test('capacity: a tenant, has room for 64 deliveries whatever others hold', () => {
+test('capacity: a tenant has room for 64 deliveries whatever other tenants hold', () => {
   const capacity = new Capacity()
   for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take('a')
   capacity.take('b')
@@ -17,7 +17,7 @@ test('capacity: a tenant, has room for 64 deliveries whatever others hold', () =
   expect(capacity.room).toBe(1_024 - tenantDeliveriesMax - 1)
 })
 
-test('capacity: give, returns whether the tenant was full, and forgets a tenant without deliveries', () => {
+test('capacity: give returns whether the tenant was full, and forgets a tenant without deliveries', () => {
   const capacity = new Capacity()
   const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take('a'))
   expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
@@ -25,7 +25,7 @@ test('capacity: give, returns whether the tenant was full, and forgets a tenant 
   expect([...capacity.tenantRooms().keys()]).toEqual(['a'])
 })
 
-test('capacity: responsive callbacks, have reserved places until they hang', () => {
+test('capacity: responsive callbacks have reserved places until they hang', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   capacity.give(capacity.take('quick'), true)
@@ -62,7 +62,7 @@ test('capacity: responsive callbacks, have reserved places until they hang', () 
   expect([capacity.count, capacity.responsivenessOf('quick')]).toEqual([1_024, 'unresponsive'])
 })
 
-test('capacity: formerly responsive callbacks that hang, hold 2 048 deliveries at most', () => {
+test('capacity: formerly responsive callbacks that hang hold 2 048 deliveries at most', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
@@ -75,7 +75,7 @@ test('capacity: formerly responsive callbacks that hang, hold 2 048 deliveries a
   expect([capacity.room, capacity.reservedRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
-test('capacity: a tenant whose breaker has just opened, has no room', () => {
+test('capacity: a tenant whose breaker has just opened has no room', () => {
   const capacity = new Capacity()
   capacity.take('a')
   capacity.holdBack('a')
@@ -88,7 +88,7 @@ test('capacity: a tenant whose breaker has just opened, has no room', () => {
   )
 })
 
-test('capacity: payload memory, is 64 MiB, of which a tenant gets a quarter', () => {
+test('capacity: payload memory is limited to 64 MiB, and a tenant gets a quarter of it', () => {
   const capacity = new Capacity()
   expect(capacity.takeBytes(16 * mb, 'a')).toBe(true)
   expect(capacity.takeBytes(1, 'a')).toBe(false)

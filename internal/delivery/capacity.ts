@@ -1,38 +1,44 @@
 import { Shares } from '#internal/base/index.ts'
 
-/** Shared places: deliveries of any tenant that a process holds from claim to answer. */
+/** Maximum shared places: deliveries of any tenant that a process holds from claim to response. */
 const sharedMax = 1_024
 /**
- * Further places for responsive callbacks, and one for each callback that was not called yet, so that a thousand callbacks that hang in
- * the shared places for their whole time-out do not block these.
+ * Maximum additional places for responsive callbacks. A callback that was not called yet can use one of them. A thousand callbacks that
+ * hang in the shared places for their whole timeout cannot block these places.
  */
 const reservedMax = 512
-/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it answers. */
+/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it responds. */
 const responsiveMs = 500
-/** An answer within this time makes a callback responsive; longer than `responsiveMs`, since a busy machine delays all answers. */
+/**
+ * A response within this time makes a callback responsive. The time is longer than `responsiveMs`, since all responses are late on a busy
+ * machine.
+ */
 const answerMs = 2_000
-/** All deliveries that a process holds, with those that lost their reserved place. */
+/** Maximum deliveries that a process holds, including those that lost their reserved place. */
 const heldMax = 2_048
-/** Callbacks that are remembered. */
+/** Maximum callbacks whose responsiveness is remembered. */
 const rememberedMax = 10_000
-/** Places of one tenant: 640 deliveries per second and process at 100 ms per answer. */
+/** Maximum deliveries of one tenant: 640 per second and process at 100 ms per response. */
 export const tenantDeliveriesMax = 64
-/** Payload memory; a tenant gets a quarter of it. */
+/** Maximum payload memory. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** Time after which an opened breaker is in Postgres, or could not be written and opens again. */
+/** Time that writing an opened breaker to Postgres can take. After a failed write, the breaker opens again. */
 const holdBackMs = 2_000
 
-/** `responsive`: answered its last call in time. `unresponsive`: a call is late, or was to its end. `unknown`: not called yet. */
+/**
+ * Responsiveness of a callback. `responsive`: its last call ended in time. `unresponsive`: a call is late, or its last call ended late.
+ * `unknown`: not called yet.
+ */
 export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
-/** A delivery's place, from `take` to `give`. */
+/** Place of a delivery, from `take` to `give`. */
 export interface Place {
   readonly tenantId: string
   readonly sinceMs: number
   kind: 'shared' | 'reserved' | 'overdue'
 }
 
-/** Bounds the deliveries and the payload memory of a process. Each `take` needs one `give`. */
+/** Limits the deliveries and the payload memory of a process. Each `take` requires one `give`. */
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<string, number>()
@@ -47,34 +53,34 @@ export class Capacity {
     this.#now = now
   }
 
-  /** Deliveries held. */
+  /** Number of deliveries held. */
   get count(): number {
     return this.#counts.shared + this.#counts.reserved + this.#counts.overdue
   }
 
-  /** Free shared places. */
+  /** Number of free shared places. */
   get room(): number {
     return Math.max(0, Math.min(sharedMax - this.#counts.shared, heldMax - this.count))
   }
 
-  /** Free reserved places. */
+  /** Number of free reserved places. */
   get reservedRoom(): number {
     this.#age()
     return Math.max(0, Math.min(reservedMax - this.#counts.reserved, heldMax - this.count))
   }
 
-  /** Free payload memory. */
+  /** Free payload memory in bytes. */
   get bytesRoom(): number {
     return bytesMax - this.#bytes.taken
   }
 
-  /** Returns how a tenant's callback answered this process. */
+  /** Returns the responsiveness of a tenant's callback, as measured by this process. */
   responsivenessOf(tenantId: string): Responsiveness {
     this.#age()
     return this.#responsiveness.get(tenantId) ?? 'unknown'
   }
 
-  /** Free places of each tenant that has deliveries here or is held back. */
+  /** Returns the free places of each tenant that has deliveries in this process or is held back. */
   tenantRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
     for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, tenantDeliveriesMax - held))
@@ -85,12 +91,12 @@ export class Capacity {
     return rooms
   }
 
-  /** Leaves no room for a tenant for 2 s, until its open breaker is in Postgres. */
+  /** Leaves no room for a tenant for 2 s, until Postgres contains its open breaker. */
   holdBack(tenantId: string): void {
     this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
   }
 
-  /** Takes a place; the claim was bounded by the room. */
+  /** Takes a place. It cannot fail, since the room limits each claim. */
   take(tenantId: string): Place {
     const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
@@ -99,7 +105,10 @@ export class Capacity {
     return place
   }
 
-  /** Gives a place back. Returns whether its tenant had no free place. @param called whether the callback was called */
+  /**
+   * Releases a place. Returns true if its tenant had no free place before.
+   * @param called whether the callback was called
+   */
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { tenantId } = place
@@ -112,12 +121,12 @@ export class Capacity {
     return held >= tenantDeliveriesMax
   }
 
-  /** Takes payload memory; returns false if there is not enough, or the tenant has its quarter. */
+  /** Reserves payload memory. Returns false if too little memory is free or if the tenant has used its quarter. */
   takeBytes(bytes: number, tenantId: string): boolean {
     return this.#bytes.take(bytes, tenantId)
   }
 
-  /** Undoes a successful `takeBytes`. */
+  /** Releases payload memory after a successful `takeBytes`. */
   giveBytes(bytes: number, tenantId: string): void {
     this.#bytes.give(bytes, tenantId)
   }
@@ -140,7 +149,7 @@ export class Capacity {
   }
 }
 
-/** Sets the newest entry of a map; of more than 10 000 entries the oldest is forgotten. */
+/** Sets an entry and makes it the newest of a map. Above 10 000 entries it removes the oldest. */
 export function setNewest<Value>(map: Map<string, Value>, key: string, value: Value): void {
   map.delete(key)
   map.set(key, value)

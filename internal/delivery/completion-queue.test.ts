@@ -69,7 +69,7 @@ const narrowPool = () =>
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
 describe('completion queue', () => {
-  test('completion queue: 60 deliveries, are written in two statements', async () => {
+  test('completion queue: writes 60 deliveries in two statements', async () => {
     let statements = 0
     const counting = new Proxy(lab.pool, {
       get(pool, name) {
@@ -88,7 +88,7 @@ describe('completion queue', () => {
     expect(observed).toEqual({ lost: 0, unwritable: [], failed: 0, opened: 0, suspended: 0 })
   })
 
-  test('completion queue: Postgres unavailable, retries until it succeeds', async () => {
+  test('completion queue: retries while Postgres is unavailable until it succeeds', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     // Its only connection is held, so that there is none to be had in time.
@@ -103,7 +103,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: time to stop is up, gives up the rest and reports it', async () => {
+  test('completion queue: gives up and reports the unwritten deliveries when the stop time is over', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const client = await pool.connect()
@@ -116,7 +116,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: several suspensions of a tenant, write one change, and count lost leases', async () => {
+  test('completion queue: several suspensions of a tenant write one change, and lost leases are counted', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const deliveries = await answered(4)
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [deliveries[0]?.id])
@@ -134,7 +134,7 @@ describe('completion queue', () => {
     ['last', '22003', 6, { status: 70_000 }],
     ['with an index row that is too large', '54000', 3, { answer: randomBytes(6_000).toString('base64') }],
   ])(
-    'completion queue: a row that Postgres rejects, %s in its batch (SQLSTATE %s), is given up and the others are written',
+    'completion queue: gives up a row that Postgres rejects and writes the others (%s, SQLSTATE %s)',
     async (_what, sqlState, at, attempt) => {
       // No index of the schema contains a text that a callback controls.
       await lab.pool.query('CREATE INDEX wide_answers ON attempts (answer)')
@@ -160,7 +160,7 @@ describe('completion queue', () => {
     ['between others', ['open_breaker', 'suspend', 'close_breaker']],
     ['last', ['close_breaker', 'open_breaker', 'suspend']],
   ] as const)(
-    'completion queue: a suspension that comes %s in its batch, wins, and is reported until it is written',
+    'completion queue: a suspension wins over other changes of its batch and is reported until it is written (position: %s)',
     async (_what, kinds) => {
       const pool = narrowPool()
       const { queue, observed } = queueOn(pool)
@@ -184,7 +184,7 @@ describe('completion queue', () => {
     },
   )
 
-  test('completion queue: a row claimed again before its statement, is written under the new claim', async () => {
+  test('completion queue: a row claimed again before its statement is written under the new claim', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const [delivery] = await answered(1)
@@ -205,7 +205,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: a row claimed again during its statement, is written once more', async () => {
+  test('completion queue: a row claimed again during its statement is written once more', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')

@@ -14,23 +14,23 @@ export interface CompletionQueueOptions {
     ForwarderObserver,
     'leasesLost' | 'failed' | 'unwritable' | 'breakerOpened' | 'callbackSuspended'
   >
-  /** Called when a delivery is done or lost. Must not throw. */
+  /** Called when a delivery is completed, lost or given up. Must not throw. */
   onEnded(delivery: Delivery): void
 }
 
 const rowsMax = 500
-/** One statement commits while the next one is gathered; a second one begins only for many rows. */
+/** One statement commits while the next batch is gathered. A second statement starts only for many rows. */
 const statementsMax = 2
 const secondStatementRows = 256
-/** Bounds the answered deliveries that a killed forwarder leaves to be repeated. */
+/** Short, since a killed forwarder leaves its unwritten deliveries to be repeated. */
 const gather = { leastMs: 100, mostMs: 100, share: 0 }
-/** About a minute, while leases are renewed; then they end, and the deliveries are repeated. */
+/** Maximum tries: about a minute, while leases are renewed. After it the leases expire and other processes repeat the deliveries. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
 /**
- * Writes the ends of deliveries in few statements, retrying while Postgres is unavailable. Bounded by its producer, which claims nothing
- * while much waits or writing fails. A row that Postgres rejects is given up and does not delay others.
+ * Writes the outcomes of deliveries in few statements and retries while Postgres is unavailable. Its producer limits the queue: it claims
+ * nothing while many outcomes are unwritten or writing fails. A row that Postgres rejects is given up and does not delay others.
  */
 export class CompletionQueue {
   readonly #options: CompletionQueueOptions
@@ -48,22 +48,22 @@ export class CompletionQueue {
     })
   }
 
-  /** Deliveries whose end is not written yet. */
+  /** Number of deliveries whose outcome is not written yet. */
   get size(): number {
     return this.#writer.size
   }
 
-  /** Whether a failed statement is being retried; ends of further deliveries would fail, too. */
+  /** True while a failed statement is being retried; further outcomes would fail, too. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
 
-  /** Tenants whose suspension is not written yet. */
+  /** Ids of tenants whose suspension is not written yet. */
   get suspending(): ReadonlySet<TenantId> {
     return this.#suspending
   }
 
-  /** Adds a concluded delivery. Renew its lease until `onEnded`. */
+  /** Adds a concluded delivery. The caller must renew its lease until `onEnded`. */
   add(delivery: Delivery, conclusion: Conclusion): void {
     delivery.to('concluded')
     delivery.conclusion = conclusion
@@ -71,13 +71,13 @@ export class CompletionQueue {
     this.#writer.add(delivery)
   }
 
-  /** Resolves once everything is written, or after `msMax`; the rest is given up then. */
+  /** Resolves when all outcomes are written, or after `msMax`; unwritten outcomes are then given up. */
   async drain(msMax: number): Promise<void> {
     await this.#writer.drain(msMax)
     this.#closing.abort()
   }
 
-  /** Writes day by day, as `complete` does, so that a failure of one day repeats no other. */
+  /** Writes each day separately, as `complete` does, so that a failure on one day does not repeat other days. */
   async #writeBatch(batch: readonly Delivery[]): Promise<void> {
     const { observer } = this.#options
     if (this.#closing.signal.aborted) {
@@ -115,7 +115,7 @@ export class CompletionQueue {
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  /** Changes tenant queues first: after an event has ended nothing would repeat a change that failed. */
+  /** Changes tenant queues first: once an event is completed, nothing would repeat a failed change. */
   async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
     const { pool, leaseToken } = this.#options
     await this.#changeQueues(part)

@@ -49,54 +49,46 @@ describe('concludeAttempt', () => {
     ['204', answered(204), processed],
     ['299', answered(299), processed],
     [
-      'a success that wants no more',
+      'a success with a disable request',
       answered(200, { webhookDelivery: 'disable' }),
       { ...processed, suspends: 'disabled' },
     ],
-    ['a success beside abort-message', answered(200, { webhookDelivery: 'abort-message' }), processed],
+    ['a success with abort-message', answered(200, { webhookDelivery: 'abort-message' }), processed],
     ['199', answered(199), retryIn(5_000)],
     ['301, which is not followed', answered(301), retryIn(5_000)],
     ['400', answered(400), retryIn(5_000)],
     ['500', answered(500), retryIn(5_000)],
     ['no answer', unanswered, retryIn(5_000)],
     ['410', answered(410), failed('gone', 'gone')],
-    ['disable', answered(500, { webhookDelivery: 'disable' }), failed('disabled', 'disabled')],
+    ['a disable request', answered(500, { webhookDelivery: 'disable' }), failed('disabled', 'disabled')],
     [
-      'disable in other letters',
+      'a disable request in mixed case',
       answered(500, { webhookDelivery: ' Disable ' }),
       failed('disabled', 'disabled'),
     ],
-    ['abort-message', answered(422, { webhookDelivery: 'abort-message' }), failed('aborted')],
+    ['an abort-message request', answered(422, { webhookDelivery: 'abort-message' }), failed('aborted')],
     ['410 with abort-message', answered(410, { webhookDelivery: 'abort-message' }), failed('gone', 'gone')],
-    ['a wish that is unknown', answered(500, { webhookDelivery: 'later' }), retryIn(5_000)],
-    ['429 that asks for longer', answered(429, { retryAfter: '60' }), retryIn(60_000)],
-    ['503 that asks for longer', answered(503, { retryAfter: '60' }), retryIn(60_000)],
-    [
-      '500 that asks for longer, which counts for nothing',
-      answered(500, { retryAfter: '60' }),
-      retryIn(5_000),
-    ],
-    ['429 that asks for sooner', answered(429, { retryAfter: '1' }), retryIn(5_000)],
-    ['429 that asks for a day', answered(429, { retryAfter: '86400' }), retryIn(10 * hour)],
+    ['an unknown webhook-delivery request', answered(500, { webhookDelivery: 'later' }), retryIn(5_000)],
+    ['429 with a longer Retry-After', answered(429, { retryAfter: '60' }), retryIn(60_000)],
+    ['503 with a longer Retry-After', answered(503, { retryAfter: '60' }), retryIn(60_000)],
+    ['500 with Retry-After, which is ignored', answered(500, { retryAfter: '60' }), retryIn(5_000)],
+    ['429 with a shorter Retry-After', answered(429, { retryAfter: '1' }), retryIn(5_000)],
+    ['429 with a Retry-After of one day', answered(429, { retryAfter: '86400' }), retryIn(10 * hour)],
     ['429 with a date', answered(429, { retryAfter: 'Fri, 20 Nov 2026 12:02:00 GMT' }), retryIn(120_000)],
+    ['429 with a past date', answered(429, { retryAfter: 'Fri, 20 Nov 2026 11:00:00 GMT' }), retryIn(5_000)],
     [
-      '429 with a date gone by',
-      answered(429, { retryAfter: 'Fri, 20 Nov 2026 11:00:00 GMT' }),
-      retryIn(5_000),
-    ],
-    [
-      '429 with a date far off',
+      '429 with a distant date',
       answered(429, { retryAfter: 'Fri, 20 Nov 2099 11:00:00 GMT' }),
       retryIn(10 * hour),
     ],
-    ['429 with nonsense', answered(429, { retryAfter: 'soon' }), retryIn(5_000)],
+    ['429 with an invalid Retry-After', answered(429, { retryAfter: 'soon' }), retryIn(5_000)],
     ['429 with a negative number', answered(429, { retryAfter: '-5' }), retryIn(5_000)],
     ['429 with more digits than seconds have', answered(429, { retryAfter: '9'.repeat(40) }), retryIn(5_000)],
-  ])('concludeAttempt: %s, decides as documented', (_what, result, decision) => {
+  ])('concludeAttempt: decides as documented for %s', (_what, result, decision) => {
     expect(decide(result)).toEqual(decision)
   })
 
-  test('concludeAttempt: a failure, waits as scheduled, and the last one ends the event', () => {
+  test('concludeAttempt: a failure waits as scheduled, and the last failure ends the event', () => {
     expect(decide(unanswered, 1)).toEqual(retryIn(5_000))
     expect(decide(unanswered, 2)).toEqual(retryIn(300_000))
     expect(decide(unanswered, 3)).toEqual(failed('timeout'))
@@ -104,11 +96,11 @@ describe('concludeAttempt', () => {
     expect(decide(answered(200), 3)).toEqual(processed)
   })
 
-  test('concludeAttempt: a failure beyond a schedule that was shortened meanwhile, ends the event', () => {
+  test('concludeAttempt: a failure beyond a schedule that was shortened during the attempt ends the event', () => {
     expect(decide(answered(500), 9)).toEqual(failed('attempts_exhausted'))
   })
 
-  test('concludeAttempt: any failure, waits within the jitter, and at most 10 h longer at the callback’s request', () => {
+  test('concludeAttempt: any failure waits within the jitter, or at most 10 h at the callback’s request', () => {
     const results = fc.oneof(
       fc.constant(unanswered),
       fc
@@ -141,7 +133,7 @@ describe('concludeAttempt', () => {
     )
   })
 
-  test('jitteredMs: spreads a wait as far down as up', () => {
+  test('jitteredMs: spreads a wait by the same amount in both directions', () => {
     expect(jitteredMs(1000, 20, 0)).toBe(800)
     expect(jitteredMs(1000, 20, 0.5)).toBe(1000)
     expect(jitteredMs(1000, 20, 1 - Number.EPSILON)).toBe(1200)
@@ -160,22 +152,22 @@ const changesOf = (...changes: readonly (readonly [tenant: string, QueueChange |
   )
 
 test.each([
-  ['a suspension, over an open breaker', suspend, open],
-  ['a suspension, over a closed breaker', suspend, close],
-  ['a suspension, over a released probe', suspend, release],
-  ['an open breaker, over a closed one', open, close],
-  ['an open breaker, over a released probe', open, release],
-  ['a closed breaker, over a released probe', close, release],
-])('changes of a tenant queue: %s, wins in either order', (_what, stronger, weaker) => {
+  ['a suspension overrides an open breaker', suspend, open],
+  ['a suspension overrides a closed breaker', suspend, close],
+  ['a suspension overrides a released probe', suspend, release],
+  ['an open breaker overrides a closed breaker', open, close],
+  ['an open breaker overrides a released probe', open, release],
+  ['a closed breaker overrides a released probe', close, release],
+])('changes of a tenant queue: %s in either order', (_what, stronger, weaker) => {
   expect(changesOf(['a', stronger], ['a', weaker])).toEqual({ a: stronger })
   expect(changesOf(['a', weaker], ['a', stronger])).toEqual({ a: stronger })
 })
 
-test('changes of a tenant queue: of two suspensions, the first one stands', () => {
+test('changes of a tenant queue: the first of two suspensions is kept', () => {
   expect(changesOf(['a', suspend], ['a', { kind: 'suspend', cause: 'disabled' }])).toEqual({ a: suspend })
 })
 
-test('changes of tenant queues: several tenants, each gets its own change, and none where nothing changes', () => {
+test('changes of tenant queues: each of several tenants gets its own change, and a tenant without changes gets none', () => {
   expect(changesOf(['a', suspend], ['b', close], ['a', open], ['c', undefined], ['a', undefined])).toEqual({
     a: suspend,
     b: close,

@@ -2,7 +2,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { CallFailureCause, CallResult } from '#internal/egress/index.ts'
 import type { AttemptRecord, ClaimedDelivery, Ending, SuspendedCause } from '#internal/events/index.ts'
 
-/** Waits before a tenant's attempts, the first included. */
+/** Waits before each attempt of a tenant, including the first. */
 export interface RetrySchedule {
   readonly waitsMs: readonly number[]
   readonly jitterPercent: number
@@ -17,12 +17,12 @@ export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted'
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 
-/** Result of an attempt. */
+/** Result of an attempt: a response, a failed call, or no call. */
 export type AttemptResult =
   | CallResult
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly durationMs: number }
 
-/** An ending that records an attempt. */
+/** Outcome of a claim that records an attempt. */
 export type AttemptEnding = Extract<Ending, { readonly attempt: AttemptRecord }>
 
 /** Input of `concludeAttempt`. */
@@ -31,24 +31,24 @@ export interface ConcludeInput {
   readonly result: AttemptResult
   readonly startedAtMs: number
   readonly schedule: RetrySchedule
-  /** In [0, 1). */
+  /** Random number in [0, 1). */
   readonly random: number
   readonly nowMs: number
 }
 
-/** Ending to write after an attempt; `suspends` where the callback asked for no further deliveries. */
+/** Outcome to write after an attempt. `suspends` is set if the callback asked for no further deliveries. */
 export interface AttemptConclusion {
   readonly ending: AttemptEnding
   readonly suspends?: SuspendedCause | undefined
 }
 
-/** Longest `Retry-After` that counts. */
+/** Maximum `Retry-After`; longer values are shortened to it. */
 const retryAfterMsMax = 36_000_000
 
 /**
- * Decides what follows an attempt. A 2xx is success, everything else a failure, redirects too. 410 and `webhook-delivery: disable` end
- * the event and suspend the callback, `webhook-delivery: abort-message` ends the event; a failed last attempt ends it. 429 and 503 may
- * delay the next attempt, by up to 10 h, but never bring it forward. Pure.
+ * Decides the outcome of an attempt. A 2xx is a success; any other status is a failure, including redirects. 410 and `webhook-delivery:
+ * disable` end the event and suspend the callback. `webhook-delivery: abort-message` ends the event, and so does a failed last attempt. 429
+ * and 503 can delay the next attempt by up to 10 h, but never bring it forward. Pure.
  */
 export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
   const { delivery, result, schedule, random, nowMs } = input
@@ -75,12 +75,12 @@ export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
   return { ending: { kind: 'later', dueAtMs, attempt } }
 }
 
-/** Spreads a wait evenly over both directions. Pure. */
+/** Adds random jitter to a wait, evenly in both directions. Pure. */
 export function jitteredMs(waitMs: number, jitterPercent: number, random: number): number {
   return Math.round(waitMs * (1 + (jitterPercent / 100) * (2 * random - 1)))
 }
 
-/** Parses seconds or an HTTP date, RFC 9110 section 10.2.3; undefined for anything else. */
+/** Parses seconds or an HTTP date (RFC 9110, section 10.2.3); undefined for any other value. */
 function parseRetryAfterMs(text: string | undefined, nowMs: number): number | undefined {
   const value = text?.trim()
   if (value === undefined) return undefined
@@ -89,13 +89,13 @@ function parseRetryAfterMs(text: string | undefined, nowMs: number): number | un
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs)
 }
 
-/** Returns the ending of an event whose payload has expired: it fails without a call. Pure. */
+/** Returns the outcome of an event whose payload has expired: a failed attempt without a call. Pure. */
 export function concludeWithoutPayload(nowMs: number): AttemptEnding {
   const end = { outcome: 'failed', status: null, cause: 'payload_expired', answer: null } as const
   return { kind: 'failed', attempt: { startedAtMs: nowMs, durationMs: 0, ...end } }
 }
 
-/** Returns whether a call succeeded, for the circuit breaker; undefined if there was none. Pure. */
+/** Returns whether a call succeeded, for the circuit breaker; undefined if no call was made. Pure. */
 export function callSucceeded(result: AttemptResult): boolean | undefined {
   if (result.kind === 'not_sent') return undefined
   return result.kind === 'answered' && result.status >= 200 && result.status < 300
@@ -112,12 +112,12 @@ function recordOf({ result, startedAtMs }: ConcludeInput): AttemptRecord {
   return { startedAtMs, durationMs, outcome: 'failed', status: null, cause, answer: null }
 }
 
-/** Change of a whole tenant queue. `release_probe`: the probe of a half-open breaker was not sent, so another one may be. */
+/** Change of a whole tenant queue. `release_probe`: the probe of a half-open breaker was not sent, so another probe is allowed. */
 export type QueueChange =
   | { readonly kind: 'suspend'; readonly cause: SuspendedCause }
   | { readonly kind: 'open_breaker' | 'close_breaker' | 'release_probe' }
 
-/** End of a delivery, with the change that it makes to its tenant queue. */
+/** Outcome of a delivery, with its change of the tenant queue. */
 export interface Conclusion {
   readonly ending: Ending
   readonly queueChange?: QueueChange | undefined
@@ -126,8 +126,8 @@ export interface Conclusion {
 const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe: 0 } as const
 
 /**
- * Returns the change to write for each tenant queue, whatever the order of the ends: a request of the callback wins over counts. Of two
- * equally strong changes the first one stands. Pure.
+ * Returns the change to write for each tenant queue, independent of the order of the outcomes: a request of the callback overrides the
+ * breaker's counts. Of two equally strong changes the first is kept. Pure.
  */
 export function strongestChanges(
   ends: Iterable<{ readonly tenantId: TenantId; readonly queueChange: QueueChange | undefined }>,

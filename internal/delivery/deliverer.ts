@@ -32,7 +32,7 @@ export interface DelivererOptions extends SendParts {
   readonly leaseToken: string
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Called when a delivery gave up its place, with whether its tenant had no free place until then. */
+  /** Called when a delivery releases its place. `tenantWasFull`: its tenant had no free place before. */
   readonly onRoom: (tenantWasFull: boolean) => void
 }
 
@@ -41,16 +41,16 @@ type Plan =
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly tenant: PreparedTenant }
 
-/** Claims without a completion after which a delivery counts as a poison message. */
+/** Maximum claims without a completion. At this number a delivery counts as a poison message. */
 const claimsMax = 5
-/** Longer than the directory of this process may lag. */
+/** Snooze of deliveries to an unknown tenant. It exceeds the maximum delay of this process's tenant directory. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
-/** Applies to deliveries claimed before this process found that it cannot open the tenant's signing secrets. */
+/** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
-/** Tenants that claims leave out; deliveries of further ones are claimed and snoozed repeatedly. */
+/** Maximum tenants that claims exclude. Deliveries of further tenants are claimed and snoozed repeatedly. */
 const unreadableTenantsMax = 256
-/** Applies to deliveries claimed just before the pause; later claims leave the tenant out. */
+/** Snooze of deliveries that were claimed just before the pause. Later claims exclude the tenant. */
 const pausedMs = 1_000
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
@@ -59,7 +59,7 @@ export class Deliverer {
   readonly #options: DelivererOptions
   readonly #loader: Loader
   readonly #health = new CallbackHealth()
-  /** Every delivery from its claim until it is done, released or lost. */
+  /** Every delivery from its claim until it is completed, released or lost. */
   readonly #deliveries = new Map<EventId, Delivery>()
   readonly #unreadable = new Map<TenantId, DirectoryTenant>()
   readonly #aborting = new AbortController()
@@ -86,15 +86,15 @@ export class Deliverer {
     })
   }
 
-  /** Deliveries whose leases are to be renewed. */
+  /** Returns the deliveries whose leases must be renewed. */
   deliveries(): Iterable<Delivery> {
     return this.#deliveries.values()
   }
 
-  /** Starts claimed deliveries; after `stop` they are released. */
+  /** Starts claimed deliveries. After `stop` it releases them instead. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
-      // A row whose lease ended may come back to the process that still works on it; it is not sent twice.
+      // This process can claim a row again after its lease expired while it still works on the row; the delivery is not sent twice.
       if (this.#deliveries.get(claim.eventId)?.adopt(claim, leaseEndsMs)) continue
       const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(claim.tenantId))
       this.#deliveries.set(delivery.id, delivery)
@@ -103,7 +103,7 @@ export class Deliverer {
     this.load()
   }
 
-  /** Tenants whose signing secrets this process could not open, until they change. At most 256. */
+  /** Returns at most 256 tenants whose signing secrets this process could not decrypt. A tenant that changes is removed. */
   unreadableTenants(): readonly TenantId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)
@@ -111,19 +111,19 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Loads deliveries that wait for memory. Call it when memory may be free. */
+  /** Loads deliveries that wait for memory. Call it when memory may have been released. */
   load(): void {
     this.#loader.load()
   }
 
-  /** Drops a waiting delivery whose lease another process took over; a call in progress goes on. */
+  /** Drops a waiting delivery whose lease another process has taken. Does not interrupt a call in progress. */
   drop(delivery: Delivery): void {
     if (this.#loader.remove(delivery)) this.#lose(delivery)
   }
 
   /**
-   * Starts nothing more, waits for the calls in progress, and aborts them after `msMax`. Returns the deliveries to release: those
-   * that were not started or not answered.
+   * Starts no further deliveries, waits for the calls in progress, and aborts them after `msMax`. Returns the deliveries to release: those
+   * not started and those without a response.
    */
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
@@ -171,7 +171,7 @@ export class Deliverer {
     return { kind: 'not_sent', tenant, cause: 'signing_unavailable' }
   }
 
-  /** The tenant may have changed while the event was loaded, so the plan is made again. */
+  /** Prepares the call again, since the tenant can have changed while the event was loading. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     const plan = this.#planOf(delivery.claim)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
@@ -201,7 +201,7 @@ export class Deliverer {
     this.load()
   }
 
-  /** Turns an exception into a failed attempt, so that a bug with one event does not end the process with all its deliveries. */
+  /** Turns an exception into a failed attempt, so that a bug with one event does not stop the process and all its deliveries. */
   async #sendSafely(sending: Sending): Promise<AttemptResult> {
     const startedMs = performance.now()
     try {
@@ -254,7 +254,10 @@ export class Deliverer {
     this.#conclude(delivery, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
-  /** Gives up the delivery's place; its lease is renewed until its end is written. A probe that was not sent allows another one. */
+  /**
+   * Releases the delivery's place. Its lease is renewed until its outcome is written. After a probe that was not sent, another probe is
+   * allowed.
+   */
   #conclude(delivery: Delivery, ending: Conclusion['ending'], queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
     this.completions.add(delivery, { ending, queueChange: queueChange ?? unsent })

@@ -42,7 +42,7 @@ describe('Delivery', () => {
     ['lost', []],
   ]
 
-  test.each(allowed)('Delivery: from %s goes to %j and to no other state', (from, to) => {
+  test.each(allowed)('Delivery: changes from state %s to the states %j only', (from, to) => {
     for (const next of all) {
       const delivery = deliveryIn(from)
       if (to.includes(next)) {
@@ -65,7 +65,7 @@ describe('Delivery', () => {
     expect([delivery.claim, delivery.leaseEndsMs]).toEqual(adopts ? [next, 9] : [claim, 0])
   })
 
-  test('Delivery: a renewal counts for the claim that it was made for, not for a later one', () => {
+  test('Delivery: a renewal applies to the claim that was renewed and not to a later claim', () => {
     const delivery = deliveryIn('sending')
     delivery.renewed(claim, 5)
     expect(delivery.leaseEndsMs).toBe(5)

@@ -4,9 +4,10 @@ import type { Place } from './capacity.ts'
 import type { Conclusion } from './decide.ts'
 
 /**
- * State of a delivery in this process; README.md has the diagram. `claimed`: waits for payload memory. `loading`: its event is being
- * read. `sending`: the callback is being called. `concluded`: its end is decided and waits for a statement. `completing`: the end
- * is being written. `released`: handed back for other processes. `lost`: its lease ended, or its end could not be written.
+ * State of a delivery in this process; README.md contains the diagram. `claimed`: waits for payload memory. `loading`: its event is being
+ * read. `sending`: the callback is being called. `concluded`: its outcome is decided but not written. `completing`: its outcome is being
+ * written. `done`: its outcome is written. `released`: returned to the queue for other processes. `lost`: its lease expired, or its outcome
+ * could not be written.
  */
 export type DeliveryState =
   | 'claimed'
@@ -23,22 +24,22 @@ const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
   loading: ['sending', 'concluded', 'released'],
   sending: ['concluded', 'released'],
   concluded: ['completing', 'lost'],
-  // Back to `concluded` where this process claimed the row again while its end was being written.
+  // Returns to `concluded` if this process claimed the row again while writing its outcome.
   completing: ['concluded', 'done', 'lost'],
   done: [],
   released: [],
   lost: [],
 }
 
-/** A claimed delivery from its claim to its end, with everything that this process knows of it. */
+/** A claimed delivery, with its state in this process until its outcome is written. */
 export class Delivery {
-  /** Capacity that it occupies until it is concluded. */
+  /** Capacity that the delivery occupies until it is concluded. */
   readonly place: Place
-  /** Payload memory that it holds. */
+  /** Payload memory that the delivery holds. */
   payloadBytesHeld: number | undefined
-  /** The callback was called, whatever the result. */
+  /** True if the callback was called, whatever the result. */
   wasCalled = false
-  /** Set from `concluded` on. */
+  /** Set from state `concluded` on. */
   conclusion: Conclusion | undefined
   #claim: ClaimedDelivery
   #leaseEndsMs: number
@@ -51,7 +52,7 @@ export class Delivery {
     this.place = place
   }
 
-  /** The latest claim of the row: the one that an ending has to name. */
+  /** The latest claim of the row. The completion must name this claim. */
   get claim(): ClaimedDelivery {
     return this.#claim
   }
@@ -60,7 +61,7 @@ export class Delivery {
     return this.#claim.eventId
   }
 
-  /** End of its lease, by `performance.now()`. */
+  /** Expiry time of its lease, by `performance.now()`. */
   get leaseEndsMs(): number {
     return this.#leaseEndsMs
   }
@@ -69,21 +70,24 @@ export class Delivery {
     return this.#state
   }
 
-  /** Changes the state. @throws Error for a change that the transition table does not have */
+  /**
+   * Changes the state.
+   * @throws Error for a change that the transition table does not contain
+   */
   to(next: DeliveryState): void {
     if (!transitions[this.#state].includes(next))
       throw new Error(`a delivery cannot go from ${this.#state} to ${next}`)
     this.#state = next
   }
 
-  /** Notes a renewed lease; nothing where the row was claimed again after `claim`. */
+  /** Records a renewed lease. Does nothing if the row was claimed again after `claim`. */
   renewed(claim: ClaimedDelivery, leaseEndsMs: number): void {
     if (this.#claim === claim) this.#leaseEndsMs = leaseEndsMs
   }
 
   /**
-   * Continues under a new claim of the same row, after the lease had ended: a call in progress goes on, and an ending that is not
-   * written yet is written under the new claim. False where the ending is of an earlier attempt, so that the delivery has to start anew.
+   * Continues under a new claim of the same row after the lease has expired: a call in progress continues, and an unwritten outcome is
+   * written under the new claim. Returns false if the outcome belongs to an earlier attempt; the delivery must then start again.
    */
   adopt(claim: ClaimedDelivery, leaseEndsMs: number): boolean {
     const { cycle, attempts } = this.#claim

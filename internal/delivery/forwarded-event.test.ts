@@ -15,7 +15,7 @@ const event = {
   payload: '{"id":820982911946154508, "__proto__": {"a":1}}',
 }
 
-test('forwarded event: has the fields of the contract, with payload and headers as received', () => {
+test('forwarded event: contains the fields of the contract, with payload and headers as received', () => {
   const text = forwardedEvent(event)
   expect(text).toContain(`"payload":${event.payload},"headers":${event.headers}}`)
   const parsed = JSON.parse(text) as Record<string, unknown>
@@ -49,16 +49,16 @@ test.each([
   ['hops', { 'latchkey-hops': '4' }, { hops: '4', traceparent: undefined }],
   ['a trace', { traceparent, 'latchkey-hops': '1' }, { hops: '1', traceparent }],
   [
-    'a trace that is none',
+    'an invalid trace',
     { traceparent: 'nonsense', 'latchkey-hops': '1' },
     { hops: '1', traceparent: undefined },
   ],
-  ['no hops, which an older row may lack', {}, { hops: '1', traceparent: undefined }],
+  ['no hops, as in older rows', {}, { hops: '1', traceparent: undefined }],
   [
     'a value that looks like both',
     { 'x-a': `"latchkey-hops":"9","traceparent":"${traceparent}"`, 'latchkey-hops': '2' },
     { hops: '2', traceparent: undefined },
   ],
-])('carried headers: %s, are found in the stored headers', (_what, headers, carried) => {
+])('carried headers: reads hops and trace from stored headers (%s)', (_what, headers, carried) => {
   expect(carriedHeaders(JSON.stringify(headers))).toEqual(carried)
 })

@@ -25,7 +25,7 @@ const stateOf = 'SELECT state FROM events WHERE id = $1'
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
 describe('Forwarder: deliveries', () => {
-  test('delivery: 300 events, arrive once, complete and signed by Standard Webhooks', async () => {
+  test('delivery: 300 events arrive once each, complete and signed by Standard Webhooks', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await lab.accept(tenant.id, 300)
     const { observed, attempts, stop } = lab.forwarder()
@@ -64,7 +64,7 @@ describe('Forwarder: deliveries', () => {
     })
   })
 
-  test('delivery: at rest, is made within 50 ms of its notification', async () => {
+  test('delivery: an idle forwarder delivers an event within 50 ms of its notification', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { forwarder, stop } = lab.forwarder()
     await lab.accept(tenant.id)
@@ -83,7 +83,7 @@ describe('Forwarder: deliveries', () => {
     expect(waits.toSorted((a, b) => a - b)[5]).toBeLessThan(50)
   })
 
-  test('delivery: after a failure, is repeated on schedule under the same id', async () => {
+  test('delivery: a failed delivery is repeated on schedule under the same id', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '200ms', '1h'] })
     receiver.answer(() => new Response('no', { status: receiver.calls.length === 1 ? 500 : 200 }))
     const [id] = await lab.accept(tenant.id)
@@ -102,7 +102,7 @@ describe('Forwarder: deliveries', () => {
     ])
   })
 
-  test('delivery: last attempt failed, ends as delivery_failed, and a redelivery begins one new cycle', async () => {
+  test('delivery: a failed last attempt ends as delivery_failed, and a redelivery begins one new cycle', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     receiver.answer(() => new Response(null, { status: receiver.calls.length <= 2 ? 503 : 204 }))
     const [id] = await lab.accept(tenant.id)
@@ -129,7 +129,7 @@ describe('Forwarder: deliveries', () => {
     ])
   })
 
-  test('delivery: 429 with Retry-After, waits that long', async () => {
+  test('delivery: after 429 with Retry-After the next attempt waits for that time', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 429, headers: { 'retry-after': '3600' } }))
     await lab.accept(tenant.id)
@@ -142,7 +142,7 @@ describe('Forwarder: deliveries', () => {
     expect(Number(waitS)).toBeLessThanOrEqual(3_600)
   })
 
-  test('delivery: 410, ends the event, and others wait until the callback is resumed', async () => {
+  test('delivery: 410 ends the event, and other events wait until the callback is resumed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 410 }))
     const [id] = await lab.accept(tenant.id)
@@ -167,7 +167,7 @@ describe('Forwarder: deliveries', () => {
     expect(observed.suspended).toBe(1)
   })
 
-  test('delivery: abort-message, ends that event only', async () => {
+  test('delivery: abort-message ends only that event', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(
       () => new Response(null, { status: 422, headers: { 'webhook-delivery': 'abort-message' } }),
@@ -180,7 +180,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
   })
 
-  test('delivery: first wait of its schedule not 0, waits first', async () => {
+  test('delivery: waits before the first attempt if the schedule requires it', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['300ms'] })
     const acceptedMs = Date.now()
     await lab.accept(tenant.id)
@@ -191,7 +191,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(1)
   })
 
-  test('delivery: no usable signing secret, fails an attempt unsent', async () => {
+  test('delivery: without a usable signing secret an attempt fails unsent', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, secrets: ['no secret at all'], schedule: ['0s'] })
     const [id] = await lab.accept(tenant.id)
     const { stop } = lab.forwarder()
@@ -201,7 +201,7 @@ describe('Forwarder: deliveries', () => {
     expect(receiver.calls.length).toBe(0)
   })
 
-  test('delivery: five claims without completion, fail an attempt', async () => {
+  test('delivery: five claims without a completion fail an attempt', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     const [id] = await lab.accept(tenant.id)
     await lab.pool.query('UPDATE deliveries_due SET claims = 5')
@@ -215,7 +215,7 @@ describe('Forwarder: deliveries', () => {
     ])
   })
 
-  test('delivery: payload expired, fails, and a redelivery with payload begins a new cycle', async () => {
+  test('delivery: an event with an expired payload fails, and a redelivery with a payload begins a new cycle', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     if (id === undefined) throw new Error('no event')
@@ -233,7 +233,7 @@ describe('Forwarder: deliveries', () => {
     expect(call?.body).toContain(`"payload":${payload}`)
   })
 
-  test('delivery: event removed by retention, is dropped', async () => {
+  test('delivery: drops a delivery whose event retention has removed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.pool.query('DELETE FROM events')
@@ -244,7 +244,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(0)
   })
 
-  test('delivery: payloads of 1 MB, arrive', async () => {
+  test('delivery: payloads of 1 MB arrive complete', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const payload = JSON.stringify({ big: 'x'.repeat(1_000_000) })
     const ids = await lab.accept(tenant.id, 24, { payload, payloadBytes: payload.length })
@@ -264,7 +264,7 @@ describe('Forwarder: probes', () => {
     ['snoozed', async () => undefined],
     ['without payload', () => lab.pool.query('DELETE FROM event_payloads')],
     ['without event', () => lab.pool.query('DELETE FROM events')],
-  ])('probe: %s, lets another one be sent soon', async (what, change) => {
+  ])('probe: another probe is sent soon after a probe that is %s', async (what, change) => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await change()
@@ -285,7 +285,7 @@ describe('Forwarder: probes', () => {
 })
 
 describe('Forwarder: failing callbacks', () => {
-  test('circuit breaker: open, nothing is sent or counted; a successful probe closes it', async () => {
+  test('circuit breaker: while it is open nothing is sent or counted, and a successful probe closes it', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
@@ -310,7 +310,7 @@ describe('Forwarder: failing callbacks', () => {
     expect(receiver.calls.length - callsBefore).toBe(ids.length)
   })
 
-  test('circuit breaker: 32 failing deliveries in flight and a failed probe, count one opening', async () => {
+  test('circuit breaker: 32 failing deliveries in flight and a failed probe count as one opening', async () => {
     const gates = Array.from({ length: 32 }, () => Promise.withResolvers<void>())
     let calls = 0
     receiver.answer(async () => {
@@ -339,7 +339,7 @@ describe('Forwarder: failing callbacks', () => {
     expect(await lab.value('SELECT breaker_until > now() FROM tenant_queues')).toBe(true)
   })
 
-  test('circuit breaker: opened by several processes at once, one of them reports it', async () => {
+  test('circuit breaker: only one process reports an opening when several processes open it at the same time', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     const open = () =>
@@ -379,7 +379,7 @@ describe('Forwarder: payload memory', () => {
   const mib = 1024 * 1024
   const claimedCount = 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL'
 
-  test('payload memory: a large payload, gets it before small ones that came later', async () => {
+  test('payload memory: a large payload gets memory before small payloads that were claimed later', async () => {
     const held = startReceiver()
     const freed = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -414,7 +414,7 @@ describe('Forwarder: payload memory', () => {
     await Promise.all([held.stop(), freed.stop()])
   })
 
-  test('payload memory: stop while a payload is read, releases its delivery', async () => {
+  test('payload memory: a delivery whose payload is being read is released on stop', async () => {
     const { promise: asked, resolve: reads } = Promise.withResolvers<void>()
     const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
     const slow = new Proxy(lab.pool, {
@@ -445,7 +445,7 @@ describe('Forwarder: payload memory', () => {
 })
 
 describe('Forwarder', () => {
-  test('Forwarder: several processes, deliver each event once', async () => {
+  test('Forwarder: several processes deliver each event once', async () => {
     const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant({ url: receiver.url })))
     const forwarders = Array.from({ length: 3 }, () => lab.forwarder())
     for (let turn = 0; turn < 20; turn += 1) {
@@ -460,7 +460,7 @@ describe('Forwarder', () => {
     expect(forwarders.map(({ observed }) => observed.lost + observed.swept)).toEqual([0, 0, 0])
   })
 
-  test('Forwarder: stop, lets calls end and releases those that hang', async () => {
+  test('Forwarder: stop waits for calls in progress and releases the deliveries of hanging calls', async () => {
     const hanging = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     hanging.answer(() => released.then(noContent))
@@ -490,7 +490,7 @@ describe('Forwarder', () => {
     await hanging.stop()
   })
 
-  test('Forwarder: a call longer than the lease, keeps its lease', async () => {
+  test('Forwarder: a call longer than the lease keeps its lease', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -511,7 +511,7 @@ describe('Forwarder', () => {
     expect(first.observed.lost + second.observed.lost).toBe(0)
   })
 
-  test('Forwarder: a row claimed again during its call, is not sent twice', async () => {
+  test('Forwarder: a row claimed again during its call is not sent twice', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -532,7 +532,7 @@ describe('Forwarder', () => {
     expect(observed.lost).toBe(0)
   })
 
-  test('Forwarder: completions fail, keeps answered deliveries and claims nothing until they succeed', async () => {
+  test('Forwarder: while completions fail it keeps answered deliveries and claims nothing', async () => {
     const [tenant, other] = [
       await lab.addTenant({ url: receiver.url }),
       await lab.addTenant({ url: receiver.url }),
@@ -577,7 +577,7 @@ describe('Forwarder', () => {
     expect([first.observed.lost, first.observed.unwritable]).toEqual([0, 0])
   })
 
-  test('Forwarder: a tenant is suspended and resumed, its deliveries continue', async () => {
+  test('Forwarder: deliveries of a tenant continue after the tenant is suspended and resumed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.pool.query('UPDATE tenants SET suspended = true WHERE id = $1', [tenant.id])

@@ -21,9 +21,9 @@ import { Deliverer } from './deliverer.ts'
 import type { ForwarderObserver } from './observer.ts'
 import { type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
 
-/** Dependencies of a forwarder. Their owners close them. */
+/** Dependencies of a forwarder. The caller closes them. */
 export interface ForwarderOptions {
-  /** Made with `queueSessionSettings`; at least 6 connections. */
+  /** Pool with `queueSessionSettings` and at least 6 connections. */
   readonly pool: Pool
   readonly directory: Pick<Directory, 'findTenantById' | 'hasSnapshot'>
   readonly secrets: OpensSecrets
@@ -32,30 +32,37 @@ export interface ForwarderOptions {
   readonly clock: Clock
   readonly observer: ForwarderObserver
   readonly health?: Health
-  /** Length of a lease unless it is renewed, default 30 s. */
+  /** Duration of a lease without a renewal; default 30 s. */
   readonly leaseMs?: number
-  /** Tenants whose deliveries are paused; read for each claim and each delivery. Call `notify` when it ends. Default: none. */
+  /**
+   * Returns the tenants whose deliveries are paused; called for each claim and each delivery. Call `notify` when a pause ends. Default:
+   * none.
+   */
   readonly paused?: () => PausedForwarding
-  /** Called with the tenants whose deliveries were released, so that another process claims them at once. Must not throw. */
+  /** Called with the tenants whose deliveries were released, so that another process can claim them immediately. Must not throw. */
   readonly onReleased?: (tenantIds: readonly string[]) => void
 }
 
-/** Numbers of deliveries in progress, for metrics. */
+/** Number of deliveries in progress, for metrics. */
 export interface ForwarderStats {
-  /** Claimed and not answered. */
+  /** Deliveries that are claimed and have no response yet. */
   readonly inFlight: number
-  /** Answered and not written. */
+  /** Deliveries that have a response and are not written yet. */
   readonly uncompleted: number
 }
 
-/** Time after which others claim the deliveries of a killed process. Renewed each sixth of it, so that five renewals may fail. */
+/**
+ * Time after which other processes can claim the deliveries of a killed process. Renewed after each sixth of it, so that five renewals can
+ * fail.
+ */
 const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
 /**
- * The next claim waits for 6 ms, or for four times what the last one took beyond 1.5 ms, so that on a busy machine more rows share
- * its cost. Not after a claim of this many rows that left some behind; at rest a claim goes at once.
+ * Minimum rows of a claim after which the next claim starts without a wait, if due rows are left. After any other claim the next one waits
+ * for 6 ms, or for four times the duration of the claim above 1.5 ms, so that on a busy machine more rows share the cost of a claim. An
+ * idle forwarder claims immediately.
  */
 const claimRowsWanted = 20
 const gatherShare = 4
@@ -63,19 +70,24 @@ const quietClaimMs = 1.5
 const gatherMs = 6
 const gatherMsMax = 50
 const claimRowsMax = 200
-/** With less room than that, responsive callbacks are served apart from the others. */
+/** With fewer free places than this, responsive callbacks are claimed for separately. */
 const tightRoom = tenantDeliveriesMax
-/** Fewest rows of a claim for the others then, since a claim of one would always serve the tenant queue that waited longest. */
+/**
+ * Minimum rows of the claim for other callbacks in that case. A claim of one row would always serve the tenant queue with the longest wait.
+ */
 const tightRowsMin = 8
-/** Answered deliveries whose end is not written: while Postgres is slow or unavailable nothing more is claimed. */
+/**
+ * Maximum deliveries that have a response and are not written. Above it, while Postgres is slow or unavailable, the forwarder claims
+ * nothing.
+ */
 const uncompletedMax = 2_048
 const wokenMax = 500
-/** Share of the stop time reserved for the last statements. */
+/** Part of the stop time that is reserved for the last statements. */
 const lastStatementsMs = 2_000
 
 /**
- * Claims due deliveries, sends and completes them, until it is stopped. Any number of forwarders share one queue. Statements that
- * fail are retried with backoff.
+ * Claims, sends and completes due deliveries until it is stopped. Any number of forwarders share one queue. Failed statements are retried
+ * with backoff.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions
@@ -83,7 +95,7 @@ export class Forwarder {
   readonly #capacity = new Capacity()
   readonly #deliverer: Deliverer
   #woken = new Set<string>()
-  /** The last claim left due rows, for lack of room or because a tenant queue got its whole share. */
+  /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
@@ -104,12 +116,12 @@ export class Forwarder {
     })
   }
 
-  /** Returns the numbers of deliveries in progress. */
+  /** Returns the number of deliveries in progress. */
   stats(): ForwarderStats {
     return { inFlight: this.#capacity.count, uncompleted: this.#deliverer.completions.size }
   }
 
-  /** Starts claiming; call it once. */
+  /** Starts claiming. Call it only once. */
   start(): void {
     const { observer, health } = this.#options
     const loop = (
@@ -130,15 +142,15 @@ export class Forwarder {
     ]
   }
 
-  /** Notifies the forwarder that these tenants, or any, may have work. Cheap and safe to repeat. */
+  /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
   notify(news: DueNews): void {
     if (news !== 'all') for (const id of news) if (this.#woken.size < wokenMax) this.#woken.add(id)
     this.#loops[0]?.wake()
   }
 
   /**
-   * Claims nothing more, lets calls in progress end, completes them, and releases what was not started. Calls that take longer than
-   * `leftMs` allows are aborted and released. Safe to repeat; never rejects.
+   * Claims nothing more, waits for calls in progress, completes their deliveries, and releases deliveries that were not started. Aborts and
+   * releases calls that take longer than `leftMs` allows. Safe to repeat; never rejects.
    */
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
@@ -171,8 +183,8 @@ export class Forwarder {
   }
 
   /**
-   * Claims for notified tenants whose callbacks are responsive, and one delivery of each that this process has not called yet.
-   * Tenants without room stay notified.
+   * Claims for notified tenants whose callbacks are responsive, and one delivery for each callback that this process has not called yet.
+   * Tenants without free places stay notified.
    */
   async #claimForResponsive(completionsMax: number): Promise<void> {
     const rowsMax = Math.min(completionsMax, this.#capacity.reservedRoom)
@@ -184,9 +196,9 @@ export class Forwarder {
       Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
     )
     if (woken.length === 0) return
-    // Of up to a thousand tenants with deliveries here only those that are claimed for go into the statement.
+    // Passes only the tenants of this claim to the statement, since up to a thousand tenants can have deliveries in progress.
     const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
-    // A tenant queue that got its whole share may have more, and no notification would follow.
+    // A tenant queue that filled its whole share can contain more rows, and no further notification would arrive for them.
     if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
@@ -203,7 +215,7 @@ export class Forwarder {
     return taken
   }
 
-  /** Returns whether there is more to claim. Tenants of a failed claim stay notified. */
+  /** Returns whether more rows can be claimed. Tenants of a failed claim stay notified. */
   async #claim(
     woken: readonly string[],
     more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'wokenAlone'>,
@@ -218,7 +230,7 @@ export class Forwarder {
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))
       this.#options.observer.claimed(claimed.length)
-      // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
+      // The lease starts before the statement, so that it expires no earlier in Postgres than in this process.
       this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
       return hasMore
     } catch (error) {
@@ -228,8 +240,9 @@ export class Forwarder {
   }
 
   /**
-   * Rows that tenants may get. None for a tenant whose callback asked for suspension, also before that is written, for a paused one,
-   * and for one whose signing secrets this process cannot open: another process may be able to.
+   * Returns the maximum rows per tenant. It is 0 for a paused tenant, for a tenant whose callback asked for a suspension (even before the
+   * suspension is written), and for a tenant whose signing secrets this process cannot decrypt; another process may be able to decrypt
+   * them.
    */
   #rooms(): Map<string, number> {
     const rooms = this.#capacity.tenantRooms()
@@ -261,7 +274,7 @@ export class Forwarder {
     this.#loops[0]?.wake()
   }
 
-  /** Leases that cannot be released end by themselves. */
+  /** Leases that cannot be released expire by themselves. */
   async #release(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
     const { pool, observer, onReleased } = this.#options

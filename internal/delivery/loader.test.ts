@@ -38,7 +38,7 @@ function observedPool(before: (statement: Statement) => void): Pool {
   })
 }
 
-test('loader: payloads of 4 MiB at most share a statement, and a larger one is read alone', async () => {
+test('loader: payloads of at most 4 MiB in total share a statement, and a larger payload is read alone', async () => {
   const loads: string[][] = []
   const pool = observedPool(({ name, values: [ids] }) => {
     if (name.startsWith('load_events') && Buffer.isBuffer(ids))
@@ -66,7 +66,7 @@ test.each([
   ['a renewal finds that another process claimed it', ['claim_due']],
   ['its lease cannot be renewed', ['claim_due', 'renew_leases']],
 ])(
-  'loader: a delivery whose lease ends while it waits for payload memory (%s), is neither sent nor completed',
+  'loader: a delivery whose lease expires while it waits for payload memory is neither sent nor completed (%s)',
   async (_how, failing) => {
     const held = startReceiver()
     const { promise: released, resolve: release } = Promise.withResolvers<void>()

@@ -5,23 +5,23 @@ import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
 import type { ForwarderObserver } from './observer.ts'
 
-/** Dependencies of a loader. Its callbacks must not throw. */
+/** Dependencies of a loader. The callbacks must not throw. */
 export interface LoaderOptions {
   readonly pool: Pool
   readonly capacity: Capacity
   readonly observer: Pick<ForwarderObserver, 'failed'>
-  /** Called with the event of a delivery, which holds payload memory; undefined if the event was removed. */
+  /** Called with the event of a delivery, which then holds payload memory; undefined if retention removed the event. */
   onLoaded(delivery: Delivery, event: LoadedEvent | undefined): void
-  /** Called when the event could not be read. */
+  /** Called when reading the event failed. */
   onFailed(delivery: Delivery): void
-  /** Called when a delivery's lease ended before there was memory for it. */
+  /** Called when a delivery's lease expired before memory for it was free. */
   onLost(delivery: Delivery): void
 }
 
 const rowsMax = 100
-/** Payload bytes per statement; a larger payload is read alone. */
+/** Maximum payload bytes per statement. A larger payload is read alone. */
 const bytesMax = 4 * 1024 * 1024
-/** Two, so that a large payload does not delay those behind it. */
+/** Two statements, so that a large payload does not delay later ones. */
 const statementsMax = 2
 
 /** Reads the events of claimed deliveries as payload memory allows. Bounded by `Capacity`. */
@@ -40,14 +40,14 @@ export class Loader {
     this.#waiting.push(delivery)
   }
 
-  /** Removes a delivery that waits for memory; returns false if it does not wait. */
+  /** Removes a delivery that waits for memory. Returns false if the delivery does not wait. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)
     return at >= 0
   }
 
-  /** Reads events while memory is free. Call it whenever memory was given back. */
+  /** Reads events while memory is free. Call it whenever memory was released. */
   load(): void {
     while (!this.#stopped && this.#waiting.length > 0 && this.#loads.size < statementsMax) {
       const batch = this.#takeLoadable()
@@ -60,7 +60,7 @@ export class Loader {
     }
   }
 
-  /** Reads nothing more, waits at most `msMax` for reads in progress, and returns the deliveries that waited. */
+  /** Starts no further reads, waits at most `msMax` for reads in progress, and returns the deliveries that were waiting. */
   async stop(msMax: number): Promise<readonly Delivery[]> {
     this.#stopped = true
     const waiting = this.#waiting.splice(0)
@@ -69,8 +69,9 @@ export class Loader {
   }
 
   /**
-   * Takes memory for deliveries in the order of their claims. Head-of-line block: after one that does not fit into the free memory
-   * all later ones wait, so that small payloads cannot starve a large one; after one whose tenant has its share, that tenant's do.
+   * Reserves memory for deliveries in the order of their claims. Head-of-line block: after a delivery that does not fit into the free
+   * memory, all later deliveries wait, so that small payloads cannot starve a large one. After a delivery whose tenant has used its share,
+   * later deliveries of that tenant wait.
    */
   #takeLoadable(): Delivery[] {
     const { capacity, onLost } = this.#options

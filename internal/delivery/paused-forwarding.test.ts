@@ -38,7 +38,7 @@ function startForwarder(tenants: readonly DirectoryTenant[]) {
 const untouched = 'SELECT count(*) FROM deliveries_due WHERE attempts = 0 AND claims = 0 AND lease IS NULL'
 
 describe('paused tenants', () => {
-  test('paused tenant: is not claimed and causes no busy loop while others are served, and continues at once afterwards', async () => {
+  test('paused tenant: is not claimed, causes no busy loop while others are served, and continues immediately afterwards', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const other = startReceiver()
     const witness = await lab.addTenant({ url: other.url })
@@ -67,7 +67,7 @@ describe('paused tenants', () => {
     expect(await lab.value('SELECT count(*) FROM attempts WHERE attempt = 1')).toBe(101)
   })
 
-  test('paused tenant: is left out of the queue depth, as are all tenants while everything is paused', async () => {
+  test('paused tenant: is excluded from the queue depth, as are all tenants while everything is paused', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const other = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id, 3)
@@ -78,7 +78,7 @@ describe('paused tenants', () => {
     expect(await depth({ all: true, tenants: new Set() })).toBe(0)
   })
 
-  test('paused tenant: deliveries claimed before, are snoozed without an attempt', async () => {
+  test('paused tenant: deliveries claimed before the pause are snoozed without an attempt', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await lab.accept(tenant.id, 5)
     let asked = 0
@@ -105,7 +105,7 @@ describe('paused tenants', () => {
   })
 })
 
-test('pause of all tenants: nothing is claimed until it ends', async () => {
+test('pause of all tenants: nothing is claimed until the pause ends', async () => {
   const tenant = await lab.addTenant({ url: receiver.url })
   paused = { all: true, tenants: new Set() }
   await lab.accept(tenant.id, 3)

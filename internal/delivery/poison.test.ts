@@ -21,7 +21,7 @@ afterEach(() => receiver.stop())
 const stateOf = (id: EventId | undefined) => lab.value<string>('SELECT state FROM events WHERE id = $1', [id])
 
 describe('poison messages', () => {
-  test('poison message: each five claims of crashed processes, fail an attempt until the schedule ends', async () => {
+  test('poison message: every five claims of crashed processes fail an attempt until the schedule ends', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const [id] = await lab.accept(tenant.id)
     const die = () =>
@@ -45,7 +45,7 @@ describe('poison messages', () => {
   })
 
   test.each(['events', 'event_payloads', 'attempts'] as const)(
-    'poison message: partition of %s dropped, is completed, and others are delivered',
+    'poison message: a delivery whose partition of %s was dropped is completed, and others are delivered',
     async (table) => {
       const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
       const otherDays = { expiresOn: dayAfter(Date.now(), 90), payloadExpiresOn: dayAfter(Date.now(), 7) }
@@ -63,7 +63,7 @@ describe('poison messages', () => {
     },
   )
 
-  test('poison message: stored texts that are not JSON, reach the callback', async () => {
+  test('poison message: stored texts that are not JSON reach the callback', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
     await lab.accept(tenant.id, 1, { headers: 'no JSON "latchkey-hops":"', payload: '\\' })
     const { stop } = lab.forwarder()
@@ -88,7 +88,7 @@ describe('poison messages', () => {
       () => new Response('', { status: 503, headers: { 'retry-after': '9'.repeat(400) } }),
     ],
     ['redirects to itself', () => new Response('', { status: 302, headers: { location: receiver.url } })],
-  ])('poison message: its callback %s, does not delay others', async (_what, answer) => {
+  ])('poison message: a callback that %s does not delay others', async (_what, answer) => {
     const odd = startReceiver()
     odd.answer(answer)
     const tenant = await lab.addTenant({ url: odd.url, schedule: ['0s', '1h'] })
@@ -105,7 +105,7 @@ describe('poison messages', () => {
     expect([observed.failed, observed.unwritable]).toEqual([[], 0])
   })
 
-  test('poison message: sending throws, fails an attempt and does not delay others', async () => {
+  test('poison message: an exception during sending fails an attempt and does not delay others', async () => {
     const tenant = await lab.addTenant({ url: 'http://127.0.0.1:9/', schedule: ['0s'] })
     const other = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)

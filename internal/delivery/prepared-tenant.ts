@@ -7,22 +7,22 @@ import {
 import type { RetrySchedule } from './decide.ts'
 import { prepareSigningKey, type SigningKey } from './send.ts'
 
-/** Parameters of deliveries to a tenant, computed once for each state of the tenant. */
+/** Parameters for deliveries to a tenant, computed once per version of the tenant. */
 export interface PreparedTenant {
   readonly url: string
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
   readonly schedule: RetrySchedule
-  /** Keys of all live secrets; each signs. */
+  /** Keys of all live signing secrets. Each key adds a signature. */
   readonly keys: readonly SigningKey[]
-  /** The key ring cannot open some of the signing secrets: nothing is sent until it can. */
+  /** True if the key ring cannot decrypt some of the signing secrets. No delivery is sent while this is true. */
   readonly isUnreadable: boolean
 }
 
-/** Opens a tenant's signing secrets. */
+/** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
-/** Caches prepared tenants as long as the directory holds them. */
+/** Caches the parameters of each tenant while the tenant directory contains it. */
 export class PreparedTenants {
   readonly #secrets: OpensSecrets
   readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
@@ -31,7 +31,7 @@ export class PreparedTenants {
     this.#secrets = secrets
   }
 
-  /** Returns the same object for the same state of a tenant. */
+  /** Returns the same object for the same version of a tenant. */
   of(tenant: DirectoryTenant): PreparedTenant {
     let prepared = this.#prepared.get(tenant)
     if (prepared === undefined) {
@@ -42,7 +42,7 @@ export class PreparedTenants {
   }
 }
 
-/** Computes the parameters of deliveries to a tenant. Opens its secrets, so keep the result. */
+/** Computes the parameters for deliveries to a tenant. It decrypts secrets, so keep the result. */
 export function prepareTenant(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTenant {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)

@@ -5,14 +5,14 @@ import type { ClaimedDelivery, EventContent } from '#internal/events/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
 import type { PreparedTenant } from './prepared-tenant.ts'
 
-/** Dependencies of sending. */
+/** Dependencies of `sendDelivery`. */
 export interface SendParts {
   readonly outbound: Outbound
   readonly tracing: Tracing
   readonly clock: Clock
 }
 
-/** One attempt at a delivery. */
+/** Input of one delivery attempt. */
 export interface Sending {
   readonly delivery: ClaimedDelivery
   readonly content: EventContent
@@ -21,7 +21,7 @@ export interface Sending {
 }
 
 /**
- * Calls the callback once, signed by Standard Webhooks, within the tenant's time-out. Repeating it is another attempt under the same
+ * Calls the callback once within the tenant's timeout, signed by Standard Webhooks. A repeat is another attempt under the same
  * `webhook-id`.
  */
 export function sendDelivery(
@@ -46,7 +46,7 @@ export function sendDelivery(
   })
 }
 
-/** Makes the signed call of a tenant's callback. */
+/** Returns the signed request to a tenant's callback. */
 export function signedCall(
   { url, allowedCIDRs, timeoutMs, keys }: PreparedTenant,
   event: ForwardedEvent,
@@ -69,13 +69,13 @@ export function signedCall(
   }
 }
 
-/** Event as its callback receives it. */
+/** Event as the callback receives it. */
 export interface ForwardedEvent extends EventContent {
   readonly id: string
   readonly tenantId: TenantId
 }
 
-/** Builds the JSON text that callbacks receive. Payload and headers are in it as they were received. */
+/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received. */
 export function forwardedEvent(event: ForwardedEvent): string {
   const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = event
   return (
@@ -85,14 +85,16 @@ export function forwardedEvent(event: ForwardedEvent): string {
   )
 }
 
-/** Headers of the provider's call that go on as headers of ours. */
+/** Headers of the provider's call that are sent to the callback as request headers. */
 export interface CarriedHeaders {
-  /** Number of times that the event has been forwarded, this one included. */
+  /** Number of times that the event has been forwarded, including this time. */
   readonly hops: string
   readonly traceparent: string | undefined
 }
 
-/** Finds them in the stored JSON text. Quotation marks inside a JSON string are escaped, so that no value passes for a member. */
+/**
+ * Finds these headers in the stored JSON text. Quotation marks inside a JSON string are escaped, so no header value can look like a member.
+ */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
     hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
@@ -100,24 +102,24 @@ export function carriedHeaders(headers: string): CarriedHeaders {
   }
 }
 
-/** A signing key; does not show itself in logs. */
+/** Signing key of a callback. Logs cannot contain its bytes. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
-/** Message to sign. */
+/** Message to be signed. */
 export interface SignedMessage {
-  /** Value of `webhook-id`; must not contain a dot, which separates the parts of the signed text. */
+  /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
   readonly id: string
-  /** Value of `webhook-timestamp`: seconds since 1970, whole. */
+  /** Value of `webhook-timestamp`: whole seconds since 1970. */
   readonly timestampSeconds: number
-  /** The body, byte for byte as it is sent. */
+  /** Body, byte for byte as it is sent. */
   readonly body: string | Uint8Array
 }
 
-/** Sizes that Standard Webhooks allows (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
+/** Key lengths that Standard Webhooks allows (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
 const keyBytesMin = 24
 const keyBytesMax = 64
 
-/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for anything else. Prepare keys once, not per message. */
+/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for any other text. Parse each secret once, not once per message. */
 export function prepareSigningKey(secret: string): SigningKey | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
   if (encoded === undefined) return undefined
@@ -128,7 +130,7 @@ export function prepareSigningKey(secret: string): SigningKey | undefined {
 
 /**
  * Returns the value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>` for each key,
- * separated by spaces, so that a receiver that knows any of them accepts it.
+ * separated by spaces. A receiver that knows any of the keys accepts the message.
  */
 export function signStandardWebhook(message: SignedMessage, keys: readonly SigningKey[]): string {
   const start = `${message.id}.${message.timestampSeconds}.`

@@ -31,7 +31,7 @@ describe('signStandardWebhook', () => {
     ['empty', ''],
     ['beyond ASCII', '{"name":"Žluťoučký 😀 \\u0000"}'],
     ['a megabyte', `"${'x'.repeat(1_048_576)}"`],
-  ])('signature: a body that is %s, equals that of the standard’s library', (_case, body) => {
+  ])('signature: for a body that is %s it equals the result of the standard’s library', (_case, body) => {
     const secret = secretOf(randomBytes(32))
     const message = { id: 'evt_1', timestampSeconds: nowSeconds() }
     const theirs = new Webhook(secret).sign('evt_1', new Date(message.timestampSeconds * 1000), body)
@@ -39,7 +39,7 @@ describe('signStandardWebhook', () => {
     expect(signStandardWebhook({ ...message, body: Buffer.from(body) }, [keyOf(secret)])).toBe(theirs)
   })
 
-  test('signature: several live secrets, verifies with each of them and with no other', () => {
+  test('signature: can be verified with each of several live secrets and with no other secret', () => {
     const secrets = [24, 32, 64].map((length) => secretOf(randomBytes(length)))
     const body = '{"id":"evt_2"}'
     const timestampSeconds = nowSeconds()
@@ -67,11 +67,11 @@ describe('prepareSigningKey', () => {
     ['a newline at its end', `${secretOf(randomBytes(32))}\n`],
     ['nothing but the prefix', 'whsec_'],
     ['no text at all', ''],
-  ])('signing key: %s, is undefined', (_case, secret) => {
+  ])('signing key: a secret with %s is rejected', (_case, secret) => {
     expect(prepareSigningKey(secret)).toBeUndefined()
   })
 
-  test('signing key: printed, does not contain the secret', () => {
+  test('signing key: a printed key does not contain the secret', () => {
     const bytes = randomBytes(32)
     const shown = `${inspect(keyOf(secretOf(bytes)), { depth: 5, showHidden: true })}${JSON.stringify(keyOf(secretOf(bytes)))}`
     expect(shown).not.toContain(bytes.toString('base64'))

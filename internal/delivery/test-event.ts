@@ -4,36 +4,36 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 import { signedCall } from './send.ts'
 
-/** Dependencies of sending a test event. */
+/** Dependencies of `sendTestEvent`. */
 export interface TestEventParts {
   readonly outbound: Outbound
   readonly secrets: OpensSecrets
   readonly clock: Clock
 }
 
-/** Tenant whose callback is called. */
+/** Tenant whose callback is called, with an optional idempotency key. */
 export interface TestEventRequest {
   readonly tenant: DirectoryTenant
-  /** Repeats with the same key have the same `webhook-id`. Omit for a new one each time. */
+  /** Calls with the same key have the same `webhook-id`. Omit it for a new id per call. */
   readonly idempotencyKey?: string | undefined
 }
 
 /**
- * Result of a test event. Nothing was sent if it is `unsigned` (the callback has no usable signing secret) or `unreadable` (one of them cannot
- * be opened with the key ring).
+ * Result of a test event. `unsigned`: not sent, since the callback has no usable signing secret. `unreadable`: not sent, since the key ring
+ * cannot decrypt one of the signing secrets.
  */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: string; readonly result: CallResult }
   | { readonly kind: 'unsigned' }
   | { readonly kind: 'unreadable' }
 
-/** The type of events that test a callback. */
+/** Type of events that test a callback. */
 export const testEventType = 'latchkey.test'
 const idBytes = 16
 
 /**
- * Calls a tenant's callback once with a made-up event, signed and bounded as a delivery is. Stores nothing; an answer that would
- * suspend the callback does not. Never throws.
+ * Calls a tenant's callback once with a made-up event. Signature, timeout and limits are those of a delivery. Stores nothing. A response
+ * that would suspend the callback has no effect. Never throws.
  */
 export async function sendTestEvent(
   { outbound, secrets, clock }: TestEventParts,
@@ -53,7 +53,7 @@ export async function sendTestEvent(
   return { kind: 'called', id, result: await outbound.send(call) }
 }
 
-/** Makes an id that no event has. */
+/** Creates an id that no stored event has. */
 function idOf({ id }: DirectoryTenant, idempotencyKey: string): string {
   const digest = Bun.SHA256.hash(`${id}\n${idempotencyKey}`) as Uint8Array
   return `test_${encodeBase32(digest.subarray(0, idBytes))}`

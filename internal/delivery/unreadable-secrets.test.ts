@@ -16,7 +16,7 @@ afterAll(async () => {
 
 const stateOf = 'SELECT state FROM events WHERE id = $1'
 
-test('unreadable signing secrets: a delivery, waits without an attempt while other tenants are served', async () => {
+test('unreadable signing secrets: a delivery waits without an attempt while other tenants are served', async () => {
   const tenant = await lab.addTenant({ url: receiver.url })
   const served = await lab.addTenant({ url: receiver.url })
   lab.changeTenant(tenant.id, { secrets: tenant.secrets.map((each) => ({ ...each, keyId: 'lost' })) })
