@@ -4,43 +4,43 @@ import type { EventFilter, EventState, ReplayFate } from '#internal/events/index
 import { orm, type Pool } from '#internal/storage/index.ts'
 import { replays } from './tables.ts'
 
-/** Events to replay: those that match all of it, of any state but `accepted`. */
+/** Filter of the events to replay. An event must match all members and can be in any state except `accepted`. */
 export interface ReplayFilter extends Omit<EventFilter, 'state'> {
   readonly state?: Exclude<EventState, 'accepted'>
   readonly fromMs: number
-  /** Default, and latest: the start of the replay. */
+  /** Default and maximum: the start of the replay. */
   readonly toMs?: number
 }
 
-/** `queued`: not started; the last three are final. */
+/** States of a replay. `queued`: not started. `completed`, `cancelled` and `failed` are final. */
 export const replayStates = ['queued', 'running', 'completed', 'cancelled', 'failed'] as const
-/** State of a replay. */
+/** State of a replay; one of `replayStates`. */
 export type ReplayState = (typeof replayStates)[number]
 
-/** Number of events; at least `count` where it is not exact. */
+/** Number of events. It is a lower bound if it is not exact. */
 export interface ReplayCount {
   readonly count: number
   readonly isExact: boolean
 }
 
-/** A replay's id: `rpl_` and 26 characters. Sorts by the time of its start. */
+/** Id of a replay: `rpl_` and 26 characters. Ids sort by the start time of the replay. */
 export type ReplayId = string & { readonly __brand: 'ReplayId' }
 
-/** A replay of all events of a filter that were received before it was started. */
+/** A replay of all events that match a filter and were received before the replay was started. */
 export interface ReplayJob {
   readonly id: ReplayId
   readonly filter: ReplayFilter
   readonly ratePerSecond: number
   readonly requestedBy: string
   readonly state: ReplayState
-  /** Events that matched when it was started. */
+  /** Number of events that matched at the start. */
   readonly total: ReplayCount
   readonly queuedCount: number
-  /** Events that matched and got no delivery cycle, by cause. */
+  /** Number of events that matched and got no delivery cycle, by cause. */
   readonly skipped: Readonly<Partial<Record<Exclude<ReplayFate, 'queued'>, number>>>
-  /** Last event that was examined. */
+  /** Id of the last event that was examined. */
   readonly examinedTo: string | null
-  /** Waits until more of the tenant's retries and replays have been delivered. */
+  /** True while the replay waits for the delivery of the tenant's queued retries and replays. */
   readonly isWaiting: boolean
   readonly failedCause: string | null
   readonly createdAtMs: number
@@ -48,7 +48,7 @@ export interface ReplayJob {
   readonly endedAtMs: number | null
 }
 
-/** Makes a job of its row. Pure. */
+/** Creates a job from a row. Pure. */
 export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
   const { id, filter, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
   const { examinedTo, isWaiting, failedCause } = row
@@ -62,24 +62,27 @@ export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
   }
 }
 
-/** Makes the id of a replay that is started at a time. */
+/** Creates the id of a replay that is started at a time. */
 export function createReplayId(nowMs: number): ReplayId {
   return createEventId(nowMs, 0).replace('evt_', 'rpl_') as ReplayId
 }
 
 const replayIdForm = new RegExp(idPattern('rpl'))
 
-/** Parses a replay's id, also from outside; undefined for anything else. */
+/** Parses a replay id, including input from outside. Returns undefined for any other text. */
 export function parseReplayId(text: string): ReplayId | undefined {
   return replayIdForm.test(text) ? (text as ReplayId) : undefined
 }
 
-/** Condition of one replay, within a tenant where one is given. */
+/** Returns the SQL condition for one replay, restricted to a tenant if one is given. */
 export function isReplay({ id, tenantId }: { readonly id: ReplayId; readonly tenantId?: TenantId }) {
   return and(eq(replays.id, id), tenantId === undefined ? undefined : eq(replays.tenantId, tenantId))
 }
 
-/** Reads one replay; undefined for one that is unknown, or another tenant's. @throws what Postgres throws */
+/**
+ * Reads one replay. Returns undefined if the replay is unknown or another tenant's.
+ * @throws errors of Postgres
+ */
 export async function readReplay(
   pool: Pool,
   place: { readonly id: ReplayId; readonly tenantId?: TenantId },
@@ -87,26 +90,29 @@ export async function readReplay(
   return (await orm(pool).select().from(replays).where(isReplay(place))).map(jobOf)[0]
 }
 
-/** Page of replays to read. */
+/** Request for a page of replays. */
 export interface ReplayListRequest {
-  /** Filters by tenant. Omit for all replays. */
+  /** Filters by tenant. Omit it for all replays. */
   readonly tenantId?: TenantId
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly after?: ReplayId
   /** 1 to 100. */
   readonly limit: number
 }
 
-/** A page, newest first; `next` is undefined on the last one. */
+/** A page of replays, newest first. `next` is undefined on the last page. */
 export interface ReplayPage {
   readonly replays: readonly ReplayJob[]
   readonly next: ReplayId | undefined
 }
 
-/** Sorts behind every id. */
+/** Sorts after every id. */
 const highestId = 'rpl_~' as ReplayId
 
-/** Lists replays by keyset pagination. @throws RangeError for a limit out of its bounds; what Postgres throws */
+/**
+ * Lists replays with keyset pagination.
+ * @throws RangeError for a limit outside 1 to 100; errors of Postgres
+ */
 export async function listReplays(pool: Pool, request: ReplayListRequest): Promise<ReplayPage> {
   const { tenantId, after, limit } = request
   expectPageLimit(limit, 'replays')

@@ -46,7 +46,7 @@ const enable = (tenantId: string, stage: string) =>
   )
 
 describe('replayEvent', () => {
-  test('replay of an event: 40 concurrent calls for one cycle, and later ones, begin one cycle', async () => {
+  test('replay of an event: 40 concurrent calls and a later call for one cycle begin one new cycle', async () => {
     const { tenant, id } = await ended('processed')
     const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', cycle: 1 }, Date.now())
     const results = await Promise.all(Array.from({ length: 40 }, seen))
@@ -59,7 +59,7 @@ describe('replayEvent', () => {
   })
 
   test.each(['processed', 'delivery_failed'])(
-    '%s: it is delivered once more under the same id',
+    'replay of an event: a %s event is delivered once more under the same id',
     async (state) => {
       const { tenant, id } = await ended(state)
       const { forwarder, stop } = lab.forwarder()
@@ -73,7 +73,7 @@ describe('replayEvent', () => {
     },
   )
 
-  test('replay of an event: without a notification, is found by polling', async () => {
+  test('replay of an event: without a notification a forwarder finds the replay by polling', async () => {
     const { id } = await ended('processed')
     await lab.pool.query(
       "INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
@@ -84,7 +84,7 @@ describe('replayEvent', () => {
     await stop()
   })
 
-  test('replay of an event: 40 concurrent calls, queue it once', async () => {
+  test('replay of an event: 40 concurrent calls queue the event once', async () => {
     const { tenant, id } = await ended('processed')
     const results = await Promise.all(Array.from({ length: 40 }, () => replay(id)))
     expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
@@ -97,7 +97,7 @@ describe('replayEvent', () => {
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 
-  test('replay of an event: waits among the retries', async () => {
+  test('replay of an event: the delivery waits among the retries', async () => {
     const { id } = await ended('processed')
     await replay(id)
     expect(await lab.value('SELECT is_retry AND due_at <= now() AND attempts = 0 FROM deliveries_due')).toBe(
@@ -105,7 +105,7 @@ describe('replayEvent', () => {
     )
   })
 
-  test('replay of an event: verified, is refused until its provider is enabled', async () => {
+  test('replay of an event: a verified event is refused until its provider is enabled', async () => {
     const { tenant, id } = await ended('verified')
     expect(await replay(id)).toEqual({ kind: 'not_enabled' })
     await enable(tenant.id, 'verify')
@@ -115,7 +115,7 @@ describe('replayEvent', () => {
     expect(await replay(id)).toMatchObject({ kind: 'queued' })
   })
 
-  test('replay of an event: payload expired or event unknown, is refused', async () => {
+  test('replay of an event: an unknown event and an expired payload are refused', async () => {
     const { tenant, id } = await ended('processed')
     const stranger = await lab.addTenant()
     expect(await replay(id, { tenantId: stranger.id })).toEqual({ kind: 'not_found' })
@@ -135,13 +135,13 @@ describe('replayEvent', () => {
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(0)
   })
 
-  test('replay of an event: day without partitions, is not found', async () => {
+  test('replay of an event: an event of a day without partitions is not found', async () => {
     const longAgo = createEventId(Date.now() - 80 * dayMs, 90)
     expect(dayAfter(Date.now(), 0) < dayAfter(Date.now() - 80 * dayMs, 90)).toBe(true)
     expect(await replay(longAgo)).toEqual({ kind: 'not_found' })
   })
 
-  test('replay of an event: delivery in progress, is already queued', async () => {
+  test('replay of an event: an event with a delivery in progress is already queued', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     if (id === undefined) throw new Error('no event')

@@ -6,15 +6,15 @@ import { type Pool, withTx } from '#internal/storage/index.ts'
 /** Request to deliver one event again. */
 export interface ReplayEventRequest {
   readonly eventId: EventId
-  /** Filters by tenant. Omit for an event of any tenant. */
+  /** Filters by tenant. Omit it for an event of any tenant. */
   readonly tenantId?: TenantId
   /** Actor for the audit log. */
   readonly by: string
-  /** Delivery cycle that it has to be in; default any. */
+  /** Required delivery cycle of the event. Default: any cycle. */
   readonly cycle?: number
 }
 
-/** Result of a replay, with the event's delivery cycle now. */
+/** Result of a replay, with the event's current delivery cycle. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
   | { readonly kind: Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'> }
@@ -22,10 +22,10 @@ export type ReplayEventResult =
   | { readonly kind: 'changed'; readonly tenantId: TenantId; readonly cycle: number }
 
 /**
- * Begins another delivery cycle of one event under the same id: of a processed or failed one, or of a verified one whose provider is
- * enabled by now. Concurrent and repeated calls begin one. Writes an audit row in the same transaction. Publish on `dueChannel`
- * afterwards; without that a forwarder finds it by polling within about a second.
- * @throws what Postgres throws; then nothing was done, or a repeat returns `already_queued`
+ * Begins another delivery cycle of one event under the same id. The event must be processed or failed, or verified with a provider that is
+ * enabled now. Concurrent and repeated calls begin one cycle. Writes an audit row in the same transaction. Publish on `dueChannel`
+ * afterwards; otherwise a forwarder finds the event by polling within about a second.
+ * @throws errors of Postgres; then nothing was changed, or a repeat returns `already_queued`
  */
 export async function replayEvent(
   pool: Pool,

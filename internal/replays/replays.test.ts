@@ -82,7 +82,7 @@ const queuedIds = async () =>
   )
 
 describe('replay jobs', () => {
-  test('replay job: matching events, are queued once, oldest first, with counts', async () => {
+  test('replay job: queues matching events once, oldest first, and counts them', async () => {
     const ids = await failed(1_100)
     await lab.accept(tenantId, 3, { type: 'order.paid' })
     const others = await failed(5, (await lab.addTenant()).id)
@@ -109,7 +109,7 @@ describe('replay jobs', () => {
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
   })
 
-  test('replay job: all states, skips accepted events and expired payloads, counted by cause', async () => {
+  test('replay job: a replay of all states skips accepted events and expired payloads and counts them by cause', async () => {
     const ids = await failed(10)
     await lab.accept(tenantId, 4)
     await lab.pool.query('DELETE FROM event_payloads WHERE event_id = ANY($1)', [ids.slice(0, 3)])
@@ -123,7 +123,7 @@ describe('replay jobs', () => {
     })
   })
 
-  test('replay job: ids, skips those of other tenants', async () => {
+  test('replay job: a replay by ids skips events of other tenants', async () => {
     const ids = await failed(6)
     const others = await failed(2, (await lab.addTenant()).id)
     await started({ filter: { tenantId, fromMs: 0, ids: [...ids.slice(0, 4), ...others] } })
@@ -131,7 +131,7 @@ describe('replay jobs', () => {
     expect(await queuedIds()).toEqual(ids.slice(0, 4))
   })
 
-  test('replay job: covers events received before its start only', async () => {
+  test('replay job: covers only events received before its start', async () => {
     const ids = await failed(3)
     await started({ filter: { tenantId, fromMs: 0, toMs: Date.now() + hourMs } })
     for (let nth = 0; nth < 3; nth += 1)
@@ -141,7 +141,7 @@ describe('replay jobs', () => {
     expect(await queuedIds()).toEqual(ids)
   })
 
-  test('replay job: concurrent workers, queue each event once', async () => {
+  test('replay job: concurrent workers queue each event once', async () => {
     const ids = await failed(1_200)
     const first = await started()
     const second = await started({ idempotencyKey: 'another' })
@@ -157,7 +157,7 @@ describe('replay jobs', () => {
     expect(await lab.value('SELECT max(cycle) FROM events')).toBe(2)
   })
 
-  test('replay job: an aborted step, is repeated without effect', async () => {
+  test('replay job: an aborted step has no effect and is repeated', async () => {
     const ids = await failed(700)
     const job = await started()
     await lab.pool.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -178,7 +178,7 @@ describe('replay jobs', () => {
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'completed', queuedCount: 700 })
   })
 
-  test('replay job: ten failed steps in a row, fails without blocking others', async () => {
+  test('replay job: fails after ten failed steps in a row without blocking other jobs', async () => {
     await failed(5)
     const bad = await started()
     const good = await started({ idempotencyKey: 'another', filter: { ...anHour(), fromMs: 5 } })
@@ -196,7 +196,7 @@ describe('replay jobs', () => {
     expect(await readReplay(pool, { id: good.id })).toMatchObject({ queuedCount: 5 })
   })
 
-  test('replay job: keeps to its rate', async () => {
+  test('replay job: queues no more events per second than its rate', async () => {
     await failed(30)
     await started({ ratePerSecond: 4 })
     await stepReplay(pool, Date.now())
@@ -214,7 +214,7 @@ describe('replay jobs', () => {
     expect(steps).toBeLessThanOrEqual(3)
   })
 
-  test('replay job: its tenant has 1 000 due retries, waits', async () => {
+  test('replay job: waits while its tenant has 1 000 due retries', async () => {
     await failed(5)
     const job = await started()
     const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, is_retry)
@@ -227,7 +227,7 @@ describe('replay jobs', () => {
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ isWaiting: false, queuedCount: 5 })
   })
 
-  test('replay job: cancelled, ends with an audit row', async () => {
+  test('replay job: a cancelled job queues no further events and writes an audit row', async () => {
     await failed(700)
     const job = await started()
     await stepReplay(pool, Date.now())
@@ -246,14 +246,14 @@ describe('replay jobs', () => {
     ])
   })
 
-  test('replay job: not ended after a week, fails', async () => {
+  test('replay job: fails if it is unfinished after a week', async () => {
     const job = await started()
     await lab.pool.query("UPDATE replays SET created_at = now() - interval '8 days'")
     await stepReplay(pool, Date.now())
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'failed', failedCause: 'too_old' })
   })
 
-  test('replay job: new events meanwhile, do not wait for it', async () => {
+  test('replay job: new events do not wait for the events of the job', async () => {
     const receiver = startReceiver()
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await failed(400, tenant.id)
@@ -282,7 +282,7 @@ describe('replay jobs', () => {
 })
 
 describe('startReplay', () => {
-  test('start of a replay: same key, returns the same job; other contents are refused', async () => {
+  test('start of a replay: a repeated key returns the same job, and another request with this key is refused', async () => {
     const filter = anHour()
     const job = await started({ filter })
     const repeats = await Promise.all(Array.from({ length: 10 }, () => start({ filter })))
@@ -296,7 +296,7 @@ describe('startReplay', () => {
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(2)
   })
 
-  test('start of a replay: bounds per tenant and in all, are enforced', async () => {
+  test('start of a replay: enforces the limits per tenant and for all tenants', async () => {
     const many = await Promise.all(
       Array.from({ length: 6 }, (_none, nth) => start({ idempotencyKey: `k${nth}` })),
     )
@@ -310,7 +310,7 @@ describe('startReplay', () => {
     expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
   })
 
-  test('start of a replay: waiting jobs do not count, and some places are kept for the platform', async () => {
+  test('start of a replay: waiting jobs do not count, and some places are reserved for the platform', async () => {
     const ofAnother = async (isByTenant: boolean) =>
       start({ filter: { ...anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
     const refused = { kind: 'too_many', whose: 'all', max: 15 } as const
@@ -324,26 +324,26 @@ describe('startReplay', () => {
   })
 
   test.each<[string, Partial<StartReplayRequest>]>([
-    ['no rate', { ratePerSecond: 0 }],
-    ['a rate over the bound', { ratePerSecond: 1_001 }],
-    ['half an event', { ratePerSecond: 1.5 }],
+    ['a rate of 0', { ratePerSecond: 0 }],
+    ['a rate above the maximum', { ratePerSecond: 1_001 }],
+    ['a fractional rate', { ratePerSecond: 1.5 }],
     ['an empty key', { idempotencyKey: '' }],
-    ['a long name', { by: 'x'.repeat(201) }],
-    ['an end before its beginning', { filter: { fromMs: 2, toMs: 1 } }],
-    ['no ids', { filter: { fromMs: 0, ids: [] } }],
-  ])('start of a replay: %s, is refused', async (_what, fields) => {
+    ['an actor of 201 characters', { by: 'x'.repeat(201) }],
+    ['an end before its start', { filter: { fromMs: 2, toMs: 1 } }],
+    ['an empty list of ids', { filter: { fromMs: 0, ids: [] } }],
+  ])('start of a replay: a request with %s is refused', async (_what, fields) => {
     expect(await start(fields)).toMatchObject({ kind: 'invalid' })
     expect(await lab.value('SELECT count(*) FROM replays')).toBe(0)
   })
 
-  test('start of a replay: unknown tenant, is refused', async () => {
+  test('start of a replay: an unknown tenant is refused', async () => {
     await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenantId])
     expect(await start()).toEqual({ kind: 'unknown_tenant' })
   })
 })
 
 describe('previewReplay and listReplays', () => {
-  test('replay preview: counts, and returns the first events and the newest', async () => {
+  test('replay preview: returns the count, the first events and the newest event', async () => {
     const ids = await failed(60)
     await lab.accept(tenantId, 2)
     const preview = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
@@ -354,7 +354,7 @@ describe('previewReplay and listReplays', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(2)
   })
 
-  test('replay preview: over 10 000 events, is a lower bound', async () => {
+  test('replay preview: the count is a lower bound above 10 000 events', async () => {
     const [one] = await failed(1)
     await lab.pool.query(
       `INSERT INTO events SELECT substr(id, 1, 21) || lpad(to_hex(n), 9, '0'), expires_on, tenant_id, provider, source_event_id || n, raw_type,
@@ -366,7 +366,7 @@ describe('previewReplay and listReplays', () => {
     expect(count).toEqual({ count: 10_000, isExact: false })
   })
 
-  test('list of replays: is paged, newest first, within the tenant', async () => {
+  test('list of replays: returns pages, newest first, within the tenant', async () => {
     const mine = [await started(), await started({ idempotencyKey: 'b', filter: { ...anHour(), fromMs: 1 } })]
     const other = (await lab.addTenant()).id
     const others = await started({ filter: { ...anHour(), tenantId: other } })

@@ -26,19 +26,19 @@ import { replays } from './tables.ts'
 /** Request to start a replay. */
 export interface StartReplayRequest {
   readonly filter: ReplayFilter
-  /** Events that are queued per second, 1 to 1 000. */
+  /** Number of events to queue per second, 1 to 1 000. */
   readonly ratePerSecond: number
   /** Actor for the audit log; 1 to 200 characters. */
   readonly by: string
-  /** Makes repeats the same replay; 1 to 200 characters, unique within the tenant. */
+  /** A repeat with this key returns the same replay. 1 to 200 characters, unique within the tenant. */
   readonly idempotencyKey: string
-  /** Started by a tenant for its own events, which may not use the places kept for the platform. Default false. */
+  /** True if a tenant replays its own events; it cannot use the places reserved for the platform. Default: false. */
   readonly isByTenant?: boolean
 }
 
 /**
- * Result of starting a replay. `conflict`: the key was used for another one. `too_many`: others have to end first, of the same
- * tenant (`own`) or of any (`all`).
+ * Result of starting a replay. `conflict`: the key was used for a different replay. `too_many`: too many replays are unfinished, of the
+ * same tenant (`own`) or of all tenants (`all`).
  */
 export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
@@ -46,29 +46,29 @@ export type StartReplayResult =
   | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
   | { readonly kind: 'invalid'; readonly problem: string }
 
-/** Result of cancelling a replay; `ended`: it had ended before. */
+/** Result of cancelling a replay. `ended`: the replay ended before the call. */
 export type CancelReplayResult =
   | { readonly kind: 'cancelled' | 'ended'; readonly job: ReplayJob }
   | { readonly kind: 'not_found' }
 
-/** Unfinished replays of a tenant, or of all tenants together. */
+/** Maximum unfinished replays of one tenant, and of replays that cover all tenants. */
 export const unfinishedPerTenantMax = 2
-/** Unfinished replays in all; those that wait for their tenant are not counted. */
+/** Maximum unfinished replays in total. Replays that wait for their tenant are not counted. */
 export const unfinishedMax = 20
-/** Number reserved for the platform when tenants start their own. */
+/** Number of unfinished replays reserved for the platform; tenants cannot use them for their own replays. */
 const keptForPlatform = 5
-/** Two steps per second of as many events as one statement may hold. */
+/** Maximum events per second: two steps per second, each with the maximum events per statement. */
 export const replayRateMax = 1_000
 
 const idsMax = 1_000
 const textCharsMax = 200
-/** Advisory lock number, unique within this database. */
+/** Key of the advisory lock, unique within this database. */
 const advisoryLock = 7_205_759_403_792_797
 
 /**
- * Starts the replay of all events that match a filter and were received until now; forwarders work on it. Repeating it with the
- * same key and contents returns the same one. Writes an audit row in the same transaction. Give it a pool with `eventReadSettings`.
- * @throws what Postgres throws; then it was not started, or a repeat finds it
+ * Starts the replay of all events that match a filter and were received until now. Forwarders process it. A repeat with the same key and
+ * contents returns the same replay. Writes an audit row in the same transaction. Requires a pool with `eventReadSettings`.
+ * @throws errors of Postgres; then the replay was not started, or a repeat finds it
  */
 export async function startReplay(
   pool: Pool,
@@ -81,7 +81,7 @@ export async function startReplay(
   if (known) return sameOr(known, request)
   const { count } = await previewReplay(pool, request.filter, nowMs)
   return await withTx(pool, async (client) => {
-    // Starts run one after the other, so that each counts those before it.
+    // Serializes starts, so that each start counts all earlier ones.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
     if (meanwhile) return sameOr(meanwhile, request)
@@ -92,8 +92,9 @@ export async function startReplay(
 }
 
 /**
- * Cancels a replay after the step in progress; events that it queued are delivered. Writes an audit row. Repeating it returns `ended`.
- * @throws what Postgres throws
+ * Cancels a replay after the step in progress. Events that it has queued are still delivered. Writes an audit row. A repeat returns
+ * `ended`.
+ * @throws errors of Postgres
  */
 export async function cancelReplay(
   pool: Pool,
@@ -118,28 +119,28 @@ export async function cancelReplay(
   })
 }
 
-/** Events that a replay would examine. */
+/** Preview of the events that a replay would examine. */
 export interface ReplayPreview {
   readonly count: ReplayCount
-  /** The first 20, oldest first. */
+  /** The first 20 events, oldest first. */
   readonly examples: readonly EventSummary[]
-  /** The latest one, where it is found within the bound. */
+  /** The latest event, if the limited search finds it. */
   readonly newest: EventSummary | undefined
 }
 
-/** Events that are counted exactly. */
+/** Maximum events that are counted exactly. */
 const countMax = 10_000
 const stepRows = 1_000
 const stepExamined = 10_000
-/** Bounds the work where no index covers the filter; the count is a lower bound then. */
+/** Maximum steps of a preview if no index covers the filter. The count is then a lower bound. */
 const stepsMax = 12
 const examplesMax = 20
-/** Examined for the latest one: those before it may have a delivery cycle in progress. */
+/** Maximum events examined to find the latest one. The search skips events whose delivery cycle is in progress. */
 const newestRows = 100
 
 /**
- * Counts the events that a replay would examine, exactly up to 10 000 and with bounded work, and returns the first. Some of them may
- * still be skipped. Give it a pool with `eventReadSettings`. A read, no locks.
+ * Counts the events that a replay would examine: exactly up to 10 000, with bounded work. Also returns the first events. The replay can
+ * still skip some of them. Requires a pool with `eventReadSettings`. Takes no locks.
  */
 export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
   const toMs = Math.min(filter.toMs ?? nowMs, nowMs)
@@ -162,7 +163,7 @@ export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: num
   return { count: { count, isExact }, examples, newest }
 }
 
-/** Returns what is wrong with a request, for its caller. Pure. */
+/** Returns the validation error of a request for its caller, or undefined. Pure. */
 function validate({ filter, ratePerSecond, by, idempotencyKey }: StartReplayRequest): string | undefined {
   const { fromMs, toMs = Number.POSITIVE_INFINITY, ids, state } = filter
   const isText = (text: string) => text.length >= 1 && text.length <= textCharsMax && text.isWellFormed()
@@ -189,13 +190,13 @@ async function findByKey(
 }
 
 function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): StartReplayResult {
-  // As stored, without undefined members.
+  // The filter as stored, without undefined members.
   const stored: unknown = JSON.parse(JSON.stringify(filter))
   const isSame = isDeepStrictEqual(job.filter, stored) && job.ratePerSecond === ratePerSecond
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
 }
 
-// Few rows, by the index over unfinished replays. The caller holds the lock.
+// Reads few rows, with the index over unfinished replays. The caller holds the advisory lock.
 async function checkBounds(
   client: PoolClient,
   { filter, isByTenant = false }: StartReplayRequest,

@@ -12,7 +12,7 @@ import {
 import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import type { ReplayFilter, ReplayId } from './job.ts'
 
-/** Result of a step. `idle`: no replay is due; `waiting`: its tenant has enough to deliver; `failed`: retried later. */
+/** Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step will be retried. */
 export type ReplayStep =
   | { readonly kind: 'idle' }
   | { readonly kind: 'waiting' | 'failed'; readonly id: ReplayId; readonly cause?: unknown }
@@ -21,25 +21,25 @@ export type ReplayStep =
       readonly id: ReplayId
       readonly queuedCount: number
       readonly skippedCount: number
-      /** Tenants with new deliveries. */
+      /** Ids of tenants with new deliveries. */
       readonly tenantIds: readonly TenantId[]
       readonly isCompleted: boolean
     }
 
-/** Time between two steps of a replay whose rate allows several events in it. */
+/** Interval between two steps of a replay whose rate allows several events per interval. */
 const stepMs = 500
-/** Most that a late step catches up, so that it makes no burst. */
+/** Maximum delay that a late step makes up for, so that it causes no burst. */
 const lateMsMax = 1_000
-/** Least time between two steps: a filter that matches little must not keep Postgres busy. */
+/** Minimum time between two steps, so that a filter with few matches does not keep Postgres busy. */
 const pauseMsMin = 100
-/** Events examined in a step where no index covers the filter. */
+/** Maximum events examined in a step if no index covers the filter. */
 const examinedMax = 5_000
-/** Due retries and replays of a tenant at which its replay waits. */
+/** Number of a tenant's due retries and replays at which its replay waits. */
 const waitingRowsMax = 1_000
 const waitMs = 1_000
-/** Failed steps in a row, with growing waits. */
+/** Maximum failed steps in a row. The wait grows after each failure. */
 const failuresMax = 10
-/** A replay that has not ended by then fails. */
+/** Maximum age of an unfinished replay in days; an older replay fails. */
 const ageDaysMax = 7
 
 interface Picked {
@@ -52,17 +52,17 @@ interface Picked {
   readonly isOld: boolean
 }
 
-// The row's lock is the lease: others skip it, and it ends with the transaction, also that of a process that dies, as does all that
-// the step did.
+// The lock of the row is the lease: other processes skip the row. When the transaction ends, also by a crash of the process, the lock is
+// released and an uncommitted step is rolled back.
 const pickText = `
 SELECT id, tenant_id AS "tenantId", filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
   created_at < now() - interval '${ageDaysMax} days' AS "isOld"
 FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDER BY next_step_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /**
- * Takes the next replay one step further in one transaction: at most 500 events, and half a second's worth, get another delivery
- * cycle. Any number of processes may call this; a step that is cut short did nothing. Give it a pool with `eventReadSettings`.
- * @throws what Postgres throws before a replay was picked; otherwise the error is in the result
+ * Performs one step of the next replay in one transaction: begins another delivery cycle for the events of half a second, at most 500. Any
+ * number of processes can call it; an interrupted step has no effect. Requires a pool with `eventReadSettings`.
+ * @throws errors of Postgres before a replay was picked; later errors are in the result
  */
 export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep> {
   let picked: Picked | undefined
@@ -112,7 +112,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   }
 }
 
-/** Reads the next events, oldest first and received before the start. */
+/** Reads the next events, oldest first, received before the start of the replay. */
 async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promise<ScannedEvents> {
   const whole = rangeOf(job.filter, nowMs)
   const bounded = job.endsBefore < whole.highId ? { ...whole, highId: job.endsBefore } : whole
@@ -127,7 +127,7 @@ interface Advance {
   readonly searchedTo: string | undefined
 }
 
-// By key, a row that we hold. Each event that got a delivery cycle takes its share of a second.
+// Updates the locked row by key. The time of the next step follows from the number of queued events and the rate.
 async function advance(client: Queryable, { id, rate }: Picked, done: Advance): Promise<void> {
   const { queuedCount, skipped, searchedTo } = done
   await client.query({
@@ -153,10 +153,10 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
     `UPDATE replays SET state = 'failed', failed_cause = $2, ended_at = now(), is_waiting = false WHERE id = $1`,
     [id, cause],
   )
-  return { kind: 'failed', id, cause: new Error(`a replay failed: ${cause}`) }
+  return { kind: 'failed', id, cause: new Error(`replay failed: ${cause}`) }
 }
 
-// By key, after the step was rolled back, so that a replay that fails does not block others.
+// Updates the row by key after the step was rolled back, so that a failing replay does not block others.
 async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
@@ -168,20 +168,20 @@ async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   })
 }
 
-/** Returns the part of an error that its requester may see: an SQLSTATE, or the side of the fault. */
+/** Returns the part of an error that the requester can see: the SQLSTATE, or whether Postgres or this service failed. */
 function causeOf(error: unknown): string {
   const { kind, code } = classifySqlError(error)
   if (/^[0-9A-Z]{5}$/.test(code)) return code
   return kind === 'unavailable' ? 'unavailable' : 'internal'
 }
 
-/** Steps of one turn, so that a turn is short and stopping waits for one step at most. */
+/** Maximum steps per run, so that a run is short and stopping waits for at most one step. */
 const stepsPerTurnMax = 40
 
 /**
- * Takes replays further until none is due, at most 40 steps. Any number of processes share them.
- * @param onStep called for each step that did something or failed. Must not throw
- * @throws what Postgres throws where it is unavailable
+ * Performs steps until no replay is due, at most 40. Any number of processes share the replays.
+ * @param onStep called for each step that changed something or failed. Must not throw
+ * @throws errors of Postgres while it is unavailable
  */
 export async function stepReplays(
   { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
@@ -196,12 +196,12 @@ export async function stepReplays(
 }
 
 const forgottenMax = 1_000
-/** The longest retention of events: none of those that it queued is left. */
+/** Maximum retention of events, in milliseconds: afterwards none of the replayed events is left. */
 const keptMs = 90 * 86_400_000
 
 /**
- * Removes replays that ended over 90 days ago, at most 1 000 of the oldest, with their idempotency keys. Safe to repeat.
- * @throws what Postgres throws
+ * Removes at most 1 000 replays that ended over 90 days ago, oldest first, with their idempotency keys. Safe to repeat.
+ * @throws errors of Postgres
  */
 export async function forgetReplays(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const { rowCount } = await pool.query({

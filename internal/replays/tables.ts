@@ -3,7 +3,7 @@ import type { ReplayFilter, ReplayId, ReplayJob, ReplayState } from './job.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 
-/** Replays of filters; the migration 0006_replays.sql explains the columns. */
+/** Replay jobs. Migration 0006_replays.sql explains the columns. */
 export const replays = pgTable('replays', {
   id: text('id').$type<ReplayId>().primaryKey(),
   idempotencyKey: text('idempotency_key').notNull(),
