@@ -21,7 +21,7 @@ describe('parseAddress', () => {
     ['1:2:3:4:5:6:1.2.3.4', [0x10002, 0x30004, 0x50006, 0x01020304]],
     ['1.2.3.4', [0x01020304]],
     ['255.255.255.255', [0xffffffff]],
-  ])('address parser: %s becomes words %p', (text, words) => {
+  ])('parseAddress: parses %s to the words %p', (text, words) => {
     expect(parseAddress(text)?.words).toEqual(words)
   })
 
@@ -36,11 +36,11 @@ describe('parseAddress', () => {
     ':::',
     'localhost',
     ' ::1',
-  ])('address parser: %p is rejected', (text) => {
+  ])('parseAddress: rejects %p', (text) => {
     expect(parseAddress(text)).toBeUndefined()
   })
 
-  test('address parser: the compressed form of an IPv6 address equals its long form', () => {
+  test('parseAddress: parses the compressed form of an IPv6 address like its long form', () => {
     fc.assert(
       fc.property(v6, (text) => {
         const short = new URL(`http://[${text}]/`).hostname.slice(1, -1)
@@ -53,13 +53,13 @@ describe('parseAddress', () => {
 
 describe('networks', () => {
   test.each(['1.2.3.4/33', '::/129', '1.2.3.4/', '1.2.3.4/x', '1.2.3.4/-1', '/8', 'x/8', '1.2.3.4/8/8'])(
-    'network parser: %p is rejected',
+    'parseCidr: rejects %p',
     (text) => {
       expect(parseCidr(text)).toBeUndefined()
     },
   )
 
-  test('network: contains the same addresses as Node’s BlockList', () => {
+  test('contains: finds the same addresses in a network as the BlockList of Node.js', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -120,7 +120,7 @@ describe('address blocks', () => {
     ['2001:200::1', 'public'],
     ['1fff::1', 'reserved'],
     ['fe00::1', 'reserved'],
-  ] as const)('address block: %s is %s', (text, block) => {
+  ] as const)('blockOf: returns the block of %s, which is %s', (text, block) => {
     const address = parseAddress(text)
     expect(address && blockOf(address)).toBe(block)
   })
@@ -149,7 +149,7 @@ describe('address check', () => {
     ['behind a listed local NAT64', '64:ff9b:1::808:808', ['64:ff9b:1::/48'], ['64:ff9b:1::/48'], true],
     ['listed by invalid networks', '10.20.0.1', ['10.0.0.0/99', 'ten'], dev, false],
   ] as const)(
-    'address check: non-public address %s (%s, tenant lists %j, platform lists %j) is allowed: %p',
+    'checkAddress: non-public address %s (%s, tenant lists %j, platform lists %j) is allowed: %p',
     (_case, address, allowedCIDRs, cidrsMax, allowed) => {
       const verdict = checkAddress(address, { allowedCIDRs, cidrsMax })
       expect(verdict.kind).toBe(allowed ? 'allowed' : 'refused')
@@ -164,11 +164,11 @@ describe('address check', () => {
     ['unique local addresses', 'fd00:10::/32', true],
     ['global unicast addresses', '2000::/3', false],
     ['an invalid network', 'ten', false],
-  ])('isNeverPublic: %s (%s) gives %p', (_case, cidr, expected) => {
+  ])('isNeverPublic: for %s (%s) returns %p', (_case, cidr, expected) => {
     expect(isNeverPublic(cidr)).toBe(expected)
   })
 
-  test('address check: a public address is allowed, and `listed` only if a list contains it', () => {
+  test('checkAddress: allows a public address, and sets `listed` only if a list contains the address', () => {
     const lists = { allowedCIDRs: ['8.8.8.0/24'], cidrsMax: ['8.0.0.0/8'] }
     expect(checkAddress('8.8.8.8', lists)).toEqual({ kind: 'allowed', listed: true, isPublic: true })
     expect(checkAddress('8.8.4.4', lists)).toEqual({ kind: 'allowed', listed: false, isPublic: true })

@@ -1,27 +1,27 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** IP address as 32-bit words, most significant first: one for IPv4, four for IPv6. */
+/** IP address as 32-bit words, most significant first: one word for IPv4, four for IPv6. */
 export interface Address {
   readonly family: 4 | 6
   readonly words: readonly number[]
 }
 
-/** Network: a base address and its prefix length in bits. */
+/** IP network: a base address and its prefix length in bits. */
 export interface Cidr {
   readonly base: Address
   readonly prefix: number
 }
 
 /**
- * Parses an address in canonical form: dotted decimal, or IPv6 without brackets and zone. Returns undefined for anything else,
- * including octal and hexadecimal IPv4, which a URL parser has already converted to decimal.
+ * Parses an address in canonical form: dotted decimal, or IPv6 without brackets and zone. Returns undefined for any other text, including
+ * octal and hexadecimal IPv4, which a URL parser has already converted to decimal.
  */
 export function parseAddress(text: string): Address | undefined {
   if (isIPv4(text)) return ipv4(wordOf(text))
   return isIPv6(text) && !text.includes('%') ? { family: 6, words: wordsOf(text) } : undefined
 }
 
-/** Parses `address/prefix`; a bare address is a network of one. Returns undefined for anything else. */
+/** Parses `address/prefix`. An address without prefix is a network of one address. Returns undefined for any other text. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')
   const base = parseAddress(slash < 0 ? text : text.slice(0, slash))
@@ -51,7 +51,7 @@ function wordOf(dotted: string): number {
   return dotted.split('.').reduce((word, part) => word * 256 + Number(part), 0)
 }
 
-/** Expects text that passed `isIPv6`. */
+/** Converts an IPv6 text to words. The text must have passed `isIPv6`. */
 function wordsOf(text: string): number[] {
   const lastColon = text.lastIndexOf(':')
   const tail = text.slice(lastColon + 1)
@@ -71,7 +71,7 @@ function groupsOf(text: string): number[] {
   return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
 }
 
-/** Purposes of address blocks, as refusals name them. */
+/** Purpose of each address block, as shown in the message of a refusal. */
 export const blockNames = {
   public: 'a public address',
   unspecified: 'no particular address',
@@ -88,29 +88,32 @@ export const blockNames = {
   reserved: 'a reserved address',
   not_an_address: 'something that is no address',
 }
-/** Purpose of an address block; a closed set. Every block except `public` is refused unless listed. */
+/** Purpose of an address block, from a closed set. Every block except `public` is refused unless a list allows it. */
 export type AddressBlock = keyof typeof blockNames
 
-/** Result of an address check. `listed`: in the tenant's list and in the platform's. `isPublic`: allowed without being listed. */
+/**
+ * Result of an address check. `listed`: the lists of the tenant and of the platform contain the address. `isPublic`: the address is allowed
+ * without a list.
+ */
 export type AddressVerdict =
   | { readonly kind: 'allowed'; readonly listed: boolean; readonly isPublic: boolean }
   | { readonly kind: 'refused'; readonly block: AddressBlock }
 
-/** Networks that may be called although they are not public. */
+/** Networks that can be called although they are not public. */
 export interface AddressLists {
   readonly allowedCIDRs: readonly string[]
-  /** Platform limit: the tenant's list counts only inside these networks. */
+  /** Platform limit: an entry of the tenant's list counts only inside these networks. */
   readonly cidrsMax: readonly string[]
 }
 
 /**
- * Refused blocks, narrower before wider. Contains all of IANA's special-purpose registries
- * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), including those
- * marked globally reachable: they hold relays, anycast resolvers and sinks, never a callback.
+ * Refused blocks, smaller blocks before larger ones that contain them. Includes IANA's special-purpose registries completely
+ * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), also the blocks
+ * marked globally reachable: these contain relays, anycast resolvers and sinks, but never a callback.
  */
 const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
-  // Metadata services that hand out credentials, also outside the link-local block: AWS (instances, containers), Alibaba, Oracle
-  // classic, Azure (a public address); over IPv6 AWS (instances, pods), Google, Scaleway.
+  // Metadata services that issue credentials, including those outside the link-local block: AWS (instances, containers), Alibaba, Oracle
+  // classic and Azure (a public address). Over IPv6: AWS (instances, pods), Google and Scaleway.
   ['metadata', ['169.254.169.254', '169.254.170.0/24', '100.100.100.200', '192.0.0.192', '168.63.129.16']],
   ['metadata', ['fd00:ec2::/32', 'fd20:ce::254', 'fd00:42::42', 'fe80::a9fe:a9fe']],
   ['unspecified', ['0.0.0.0/8', '::']],
@@ -122,10 +125,10 @@ const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
   ['multicast', ['224.0.0.0/4', 'ff00::/8']],
   ['documentation', ['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '2001:db8::/32', '3fff::/20']],
   ['benchmarking', ['198.18.0.0/15', '2001:2::/48']],
-  // IPv4-mapped, -translated, -compatible; NAT64 well-known and local; 6to4; Teredo.
+  // IPv4-mapped, IPv4-translated and IPv4-compatible addresses; NAT64, well-known and local; 6to4; Teredo.
   ['embedded_ipv4', ['::ffff:0:0/96', '::ffff:0:0:0/96', '::/96', '64:ff9b::/96', '64:ff9b:1::/48']],
   ['embedded_ipv4', ['2002::/16', '2001::/32']],
-  // Protocol assignments, AS112, AMT, 6to4 relays; class E and broadcast; ORCHID and DRIP are within 2001::/23.
+  // Protocol assignments, AS112, AMT and 6to4 relays; class E and broadcast; ORCHID and DRIP, which are within 2001::/23.
   ['reserved', ['192.0.0.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.88.99.0/24', '192.175.48.0/24']],
   ['reserved', ['240.0.0.0/4', '2001::/23', '2620:4f:8000::/48']],
 ]
@@ -133,18 +136,21 @@ const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
 const table: readonly (readonly [AddressBlock, Cidr])[] = blocks.flatMap(([block, texts]) =>
   cidrsOf(texts).map((cidr) => [block, cidr] as const),
 )
-/** The only part of IPv6 assigned to global unicast (RFC 4291, 2.4); the rest is reserved. */
+/** The only part of IPv6 assigned to global unicast (RFC 4291, 2.4). All other parts are reserved. */
 const globalUnicast = cidrsOf(['2000::/3'])
 const nat64Local = cidrsOf(['64:ff9b:1::/48'])
 const tunnel6to4 = cidrsOf(['2002::/16'])
 const teredo = cidrsOf(['2001::/32'])
 
-/** Blocks refused even if listed: no callback lives there, and metadata services would leak platform credentials. */
+/**
+ * Blocks that are refused even if a list contains them: they contain no callbacks, and a metadata service would leak the credentials of the
+ * platform.
+ */
 export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set([
   ...(['unspecified', 'link_local', 'metadata', 'multicast', 'not_an_address'] as const),
 ])
 
-/** Classifies an address, ignoring any IPv4 address embedded in it. */
+/** Returns the block of an address. Ignores an IPv4 address embedded in it. */
 export function blockOf(address: Address): AddressBlock {
   const found = table.find(([, cidr]) => contains(cidr, address))
   if (found) return found[0]
@@ -154,16 +160,16 @@ export function blockOf(address: Address): AddressBlock {
 }
 
 /**
- * Decides whether an address may be called. Public: yes. Link-local, metadata, unspecified, multicast: never. Any other: only if
- * listed by the tenant within the platform's networks. An IPv6 address that embeds an IPv4 address must be listed in its IPv6
- * form, and the embedded address must be allowed too.
+ * Decides whether an address can be called. A public address is allowed. A link-local, metadata, unspecified or multicast address is always
+ * refused. Any other address is allowed only if the tenant lists it within the networks of the platform. An IPv6 address that embeds an
+ * IPv4 address must be listed in its IPv6 form, and the embedded address must be allowed too.
  */
 export function checkAddress(text: string, lists: AddressLists): AddressVerdict {
   const address = parseAddress(text)
   return address ? validate(address, lists) : { kind: 'refused', block: 'not_an_address' }
 }
 
-/** Returns whether a network contains no public address; false if it may contain one or is not a network. */
+/** Returns whether a network contains no public address. Returns false if it contains one, or if the text is not a network. */
 export function isNeverPublic(text: string): boolean {
   const cidr = parseCidr(text)
   return (
@@ -189,8 +195,8 @@ function refusedInner(address: Address, lists: AddressLists): AddressVerdict | u
 }
 
 /**
- * Checks every position that the embedded address can have. The length of a local NAT64 prefix is its operator's choice (RFC 6052,
- * 2.2; RFC 8215), so the lists decide, but no reading may be a metadata or link-local address.
+ * Checks every position that the embedded address can have. The operator chooses the length of a local NAT64 prefix (RFC 6052, 2.2; RFC
+ * 8215), so the lists decide, but no interpretation may result in a metadata or link-local address.
  */
 function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): AddressVerdict | undefined {
   const readings = [
@@ -205,11 +211,11 @@ function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): Address
   return block && { kind: 'refused', block }
 }
 
-/** Returns the IPv4 addresses that a translator may forward a packet for this IPv6 address to. */
+/** Returns the IPv4 addresses to which a translator can forward a packet for this IPv6 address. */
 function innerOf(address: Address): Address[] {
   const [a = 0, b = 0, , d = 0] = address.words
   if (isIn(tunnel6to4, address)) return [ipv4((a << 16) | (b >>> 16))]
-  // Teredo embeds its server's address, and its client's with all bits inverted (RFC 4380, 4).
+  // Teredo embeds the address of its server, and the address of its client with all bits inverted (RFC 4380, 4).
   if (isIn(teredo, address)) return [ipv4(b), ipv4(~d)]
   return [ipv4(d)]
 }
@@ -223,7 +229,7 @@ function isIn(cidrs: readonly Cidr[], address: Address): boolean {
   return cidrs.some((cidr) => contains(cidr, address))
 }
 
-/** Parses networks; skips entries that are not one. */
+/** Parses networks. Skips entries that are not a network. */
 function cidrsOf(texts: readonly string[]): Cidr[] {
   return texts.flatMap((text) => parseCidr(text) ?? [])
 }

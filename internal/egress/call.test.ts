@@ -30,7 +30,7 @@ function caller(options: Partial<OutboundOptions> = {}) {
 }
 
 describe('request', () => {
-  test('request: is a POST to path and query with the name as Host and the given headers and body', async () => {
+  test('request: is a POST to the URL’s path and query, with the URL’s name as Host and the given headers and body', async () => {
     let received = ''
     await using server = await listenRaw((socket) => {
       socket.on('data', (data) => {
@@ -65,7 +65,7 @@ describe('request', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('request: is sent again on a new connection if the reused one was already closed', async () => {
+  test('request: is repeated on a new connection if the server has closed the reused connection', async () => {
     await using server = await listenRaw((socket) => {
       let requests = 0
       socket.on('data', () => {
@@ -81,13 +81,13 @@ describe('request', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('request: is not sent again if a new connection breaks', async () => {
+  test('request: is not repeated if a new connection breaks', async () => {
     await using server = await listenRaw((socket) => socket.on('data', () => socket.destroy()))
     expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause: 'reset' })
     expect(server.accepted()).toBe(1)
   })
 
-  test('request: goes to the validated address even if the name resolves differently later', async () => {
+  test('request: is sent to the validated address even if the name resolves differently later', async () => {
     await using server = await listenRaw(answering(ok))
     const answers = [['127.0.0.1'], ['169.254.169.254'], ['127.0.0.2']]
     let asked = 0
@@ -99,13 +99,13 @@ describe('request', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('request: tries the next address if the first refuses the connection', async () => {
+  test('request: is sent to the next address if the first address refuses the connection', async () => {
     await using server = await listenRaw(answering(ok))
     const call = caller({ resolve: async () => ['127.0.0.2', '127.0.0.3', '127.0.0.1'] })
     expect(await call(server.port)).toMatchObject({ status: 200 })
   })
 
-  test('request: is not delayed by 400 others that hang', async () => {
+  test('request: is not delayed by 400 other requests that hang', async () => {
     await using silent = await listenRaw(() => {})
     await using server = await listenRaw(answering(ok))
     const call = caller()
@@ -124,7 +124,7 @@ describe('request', () => {
 
 describe('answer', () => {
   test.each([301, 302, 303, 307, 308])(
-    'answer: a redirect with status %d is not followed',
+    'response: a redirect with status %d is not followed',
     async (status) => {
       await using elsewhere = await listenRaw(answering(ok))
       await using server = await listenRaw(
@@ -137,7 +137,7 @@ describe('answer', () => {
     },
   )
 
-  test('answer: keeps Retry-After, Webhook-Delivery and Content-Type only', async () => {
+  test('response: only Retry-After, Webhook-Delivery and Content-Type are kept of its headers', async () => {
     await using server = await listenRaw(
       answering(
         'HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nWebhook-Delivery: disable\r\nContent-Type: text/plain\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n',
@@ -151,7 +151,7 @@ describe('answer', () => {
     })
   })
 
-  test('answer: exactly 16 KiB is whole, and the connection is reused', async () => {
+  test('response: a body of exactly 16 KiB is returned whole, and the connection is reused', async () => {
     await using server = await listenRaw(
       answering(`HTTP/1.1 200 OK\r\nContent-Length: 16384\r\n\r\n${'é'.repeat(8192)}`),
     )
@@ -162,7 +162,7 @@ describe('answer', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('answer: an endless body is cut after 16 KiB, and the connection is closed', async () => {
+  test('response: an endless body is cut after 16 KiB, and the connection is closed', async () => {
     await using server = await listenRaw((socket) => {
       const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`
       const pour = () => {
@@ -185,7 +185,7 @@ describe('answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('answer: invalid UTF-8 and NUL become U+FFFD', async () => {
+  test('response: invalid UTF-8 and NUL become U+FFFD', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () =>
         socket.write(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na\xff\0b\xe2', 'latin1')),
@@ -194,21 +194,21 @@ describe('answer', () => {
     expect(await caller()(server.port)).toMatchObject({ answer: 'a\uFFFD\uFFFDb\uFFFD' })
   })
 
-  test('answer: without a length it ends with the connection', async () => {
+  test('response: a body without a length ends when the connection ends', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 200 OK\r\n\r\nuntil the end')),
     )
     expect(await caller()(server.port)).toMatchObject({ kind: 'answered', answer: 'until the end' })
   })
 
-  test('answer: interim answers are skipped', async () => {
+  test('response: interim responses (1xx) are skipped', async () => {
     await using server = await listenRaw(answering(`HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}`))
     expect(await caller()(server.port)).toMatchObject({ status: 200, answer: 'ok' })
   })
 })
 
 describe('failed call', () => {
-  test('failed call: a silent callback gives `timeout`', async () => {
+  test('failed call: a callback that never responds causes `timeout`', async () => {
     await using server = await listenRaw(() => {})
     const result = await caller()(server.port, { timeoutMs: 50 })
     expect(result).toMatchObject({ kind: 'failed', cause: 'timeout' })
@@ -216,7 +216,7 @@ describe('failed call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: a body that drips past the time limit gives `timeout`', async () => {
+  test('failed call: a body that arrives too slowly for the time limit causes `timeout`', async () => {
     await using server = await listenRaw((socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n')
@@ -230,13 +230,13 @@ describe('failed call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: a closed port gives `connect_failed`', async () => {
+  test('failed call: a closed port causes `connect_failed`', async () => {
     const server = await listenRaw(() => {})
     await server[Symbol.asyncDispose]()
     expect(await caller()(server.port)).toMatchObject({ cause: 'connect_failed' })
   })
 
-  test('failed call: an unfinished TLS handshake gives `connect_timeout`', async () => {
+  test('failed call: an unfinished TLS handshake causes `connect_timeout`', async () => {
     await using server = await listenRaw(() => {})
     const result = await caller({ connectMs: 50 })(server.port, {
       url: `https://hooks.example:${server.port}/`,
@@ -245,12 +245,12 @@ describe('failed call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: a name without address gives `dns_failed`', async () => {
+  test('failed call: a name without an address causes `dns_failed`', async () => {
     const call = caller({ resolve: () => Promise.reject(new Error('ENOTFOUND')) })
     expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
   })
 
-  test('failed call: a silent name server gives `dns_failed`', async () => {
+  test('failed call: a name server that never replies causes `dns_failed`', async () => {
     const call = caller({ resolve: () => new Promise(() => {}), connectMs: 20 })
     expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
   })
@@ -268,13 +268,13 @@ describe('failed call', () => {
       `HTTP/1.1 200 OK\r\n${`X: ${'y'.repeat(1000)}\r\n`.repeat(20)}\r\n`,
       'protocol_error',
     ],
-  ])('failed call: %s is reported, and the connection closed', async (_case, bytes, cause) => {
+  ])('failed call: %s is reported, and the connection is closed', async (_case, bytes, cause) => {
     await using server = await listenRaw((socket) => socket.on('data', () => socket.end(bytes)))
     expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause })
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: endless headers give `protocol_error`', async () => {
+  test('failed call: endless headers cause `protocol_error`', async () => {
     await using server = await listenRaw((socket) => {
       const pour = () => {
         while (!socket.destroyed && socket.write(`X: ${'y'.repeat(1000)}\r\n`));
@@ -289,7 +289,7 @@ describe('failed call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: the caller’s signal gives `aborted`', async () => {
+  test('failed call: an abort by the caller causes `aborted`', async () => {
     await using server = await listenRaw(() => {})
     const stop = new AbortController()
     const pending = caller()(server.port, { signal: stop.signal })
@@ -300,7 +300,7 @@ describe('failed call', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('failed call: a signal during resolution or TLS handshake gives `aborted`', async () => {
+  test('failed call: an abort during name resolution or TLS handshake causes `aborted`', async () => {
     await using server = await listenRaw(() => {})
     const stop = new AbortController()
     const resolving = Promise.withResolvers<readonly string[]>()
@@ -319,14 +319,14 @@ describe('failed call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('failed call: an invalid header gives `protocol_error` and is not sent', async () => {
+  test('failed call: an invalid header causes `protocol_error`, and the request is not sent', async () => {
     await using server = await listenRaw(answering(ok))
     const result = await caller()(server.port, { headers: { 'x-a': 'b\r\nhost: internal' } })
     expect(result).toMatchObject({ kind: 'failed', cause: 'protocol_error' })
     expect(server.accepted()).toBe(0)
   })
 
-  test('failed call: the detail contains nothing of body and headers', async () => {
+  test('failed call: the detail contains no part of the body or the headers', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('secret-of-theirs\r\n')),
     )

@@ -10,24 +10,24 @@ import {
   exchange,
 } from './exchange.ts'
 
-/** One call to a callback or to another address from outside. */
+/** One call to a callback, or to another address that a user of Latchkey has set. */
 export interface OutboundCall extends CallContent {
   readonly url: string
-  /** Non-public networks listed by the tenant; count only inside the platform's. */
+  /** Non-public networks that the tenant lists. They count only inside the networks of the platform. */
   readonly allowedCIDRs: readonly string[]
 }
 
-/** The callback answered. */
+/** The callback responded. */
 export interface CallAnswered extends Answered {
   readonly durationMs: number
 }
 
-/** No answer arrived. */
+/** No complete response arrived. */
 export interface CallFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause
   readonly durationMs: number
-  /** A sentence for the tenant. Contains no header, no body and no byte from the far side. */
+  /** Explanation for the tenant. Contains no header, no body and no byte from the remote server. */
   readonly detail: string
 }
 
@@ -37,23 +37,23 @@ export type CallResult = CallAnswered | CallFailed
 /** Client for calls to addresses that tenants and providers choose. */
 export interface Outbound {
   /**
-   * Sends one request. Never rejects; ends within `timeoutMs`. Not idempotent: a repeat is a new request, which receivers
-   * deduplicate by `webhook-id`. Sends a request twice if a reused connection turns out to be closed.
+   * Sends one request. Never rejects; ends within `timeoutMs`. Not idempotent: a second call is a new request. A request is sent twice if a
+   * reused connection turns out to be closed. Receivers deduplicate by `webhook-id`.
    */
   send(call: OutboundCall): Promise<CallResult>
-  /** Closes idle connections; calls in flight go on. Idempotent. */
+  /** Closes idle connections. Calls in flight continue. Idempotent. */
   close(): void
 }
 
-/** Dependencies and bounds of the client. */
+/** Dependencies and limits of the client. */
 export interface OutboundOptions extends CallbackBounds {
-  /** `LATCHKEY_EGRESS_PROXY`; proxy variables of the environment are ignored. */
+  /** Proxy URL from `LATCHKEY_EGRESS_PROXY`. The usual proxy variables of the environment are ignored. */
   readonly egressProxy?: string | undefined
-  /** PEM certificates trusted instead of the runtime's. */
+  /** PEM certificates that are trusted instead of the CAs of the runtime. */
   readonly ca?: string | undefined
-  /** Default: /etc/hosts and DNS. */
+  /** Name resolution. Default: /etc/hosts and DNS. */
   readonly resolve?: Resolve | undefined
-  /** For resolving, connecting and TLS together; default 5 000. */
+  /** Time limit for resolving, connecting and TLS together, in milliseconds; default 5 000. */
   readonly connectMs?: number | undefined
 }
 
@@ -96,10 +96,10 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { send, close: () => connections.close() }
 }
 
-/** Holds the callbacks of one process with room to spare. */
+/** Maximum memoized results: more than the callbacks of one process. */
 const memoizedMax = 10_000
 
-/** Memoizes a pure function. Arguments must not contain spaces, nor commas if they are lists. */
+/** Memoizes a pure function. Arguments must not contain spaces; list arguments must not contain commas either. */
 function memoized<Arguments extends readonly (string | readonly string[])[], Result>(
   compute: (...parts: Arguments) => Result,
 ): (...parts: Arguments) => Result {
@@ -115,7 +115,7 @@ function memoized<Arguments extends readonly (string | readonly string[])[], Res
   }
 }
 
-/** Resolves a name to all its addresses, in the order to try them. Rejects if it has none. */
+/** Resolves a name to all its addresses, in the order in which they are tried. Rejects if the name has no address. */
 export type Resolve = (name: string) => Promise<readonly string[]>
 
 /** Result of resolving a name. */
@@ -129,10 +129,9 @@ const namesMax = 10_000
 const addressesMax = 64
 
 /**
- * Resolves by /etc/hosts and DNS, including the cluster's search domains.
- *
- * Uses c-ares, which needs no thread: `node:dns` calls getaddrinfo on a small thread pool, where a few names with silent name
- * servers block the calls of all tenants (40 names: over 40 s, Bun 1.4.5).
+ * Resolves a name by /etc/hosts and DNS, including the search domains of the cluster.
+ * Uses c-ares, which needs no thread. `node:dns` calls getaddrinfo on a small thread pool, where a few names whose name servers never reply
+ * would block the calls of all tenants (40 names: over 40 s, Bun 1.4.5).
  */
 export const systemResolve: Resolve = async (name) => {
   const found = await Bun.dns.lookup(name, { backend: 'c-ares' })
@@ -141,13 +140,13 @@ export const systemResolve: Resolve = async (name) => {
 
 interface CachedName {
   readonly pending: Promise<Resolved>
-  /** Undefined while resolution is in flight. */
+  /** Result of the lookup; undefined while the lookup is in flight. */
   settled: { readonly value: Resolved; readonly expiresAtMs: number } | undefined
 }
 
 /**
- * Creates a caching resolver: addresses are kept for 5 s, failures for 1 s, 10 000 names at most; concurrent calls for a name share
- * one lookup. Never rejects.
+ * Creates a caching resolver. It caches addresses for 5 s and failures for 1 s, for at most 10 000 names. Concurrent calls for a name share
+ * one lookup. The resolver never rejects.
  */
 export function createResolver(
   lookup: Resolve,
@@ -174,7 +173,7 @@ export function createResolver(
     const cached = cache.get(name)
     if (cached?.settled && now() < cached.settled.expiresAtMs) return cached.settled.value
     const { pending } = cached && !cached.settled ? cached : resolve(name)
-    // The lookup goes on after a time-out, bounded by its own retries, and serves the next call.
+    // After a time-out, the lookup continues until its own retries end, and its result serves the next call.
     return within(timeoutMs, pending, () => ({ kind: 'failed', cause: 'timeout' }) as const)
   }
 }
@@ -183,7 +182,7 @@ async function lookedUp(lookup: Resolve, name: string): Promise<Resolved> {
   try {
     const addresses = [...new Set(await lookup(name))]
     if (addresses.length === 0) return { kind: 'failed', cause: 'no_address' }
-    // Every address is validated before the first is called, so their number is bounded.
+    // Every address is validated before the first one is called, so their number is limited.
     return addresses.length > addressesMax
       ? { kind: 'failed', cause: 'too_many' }
       : { kind: 'addresses', addresses }

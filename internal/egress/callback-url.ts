@@ -4,17 +4,17 @@ import { type AddressBlock, blockNames, blocksNeverCalled, checkAddress, isNever
 /** Parsed callback URL. */
 export interface CallbackUrl {
   readonly scheme: 'http' | 'https'
-  /** ASCII name without final dot, or address without brackets; IPv4 always in dotted decimal. */
+  /** ASCII host name without a final dot, or an address without brackets. IPv4 addresses are always in dotted decimal. */
   readonly host: string
   readonly isAddress: boolean
   readonly port: number
-  /** Path and query, percent-encoded: the request target. */
+  /** Request target: path and query, percent-encoded. */
   readonly path: string
   /** Value of the `Host` header. */
   readonly authority: string
 }
 
-/** Reason for refusing a URL. */
+/** Reason for refusing a callback URL. */
 export type CallbackRefusal =
   | 'malformed'
   | 'too_long'
@@ -29,7 +29,7 @@ export type CallbackRefusal =
 /** Result of a URL check. `message` tells the tenant what to change. */
 export type CheckedCallbackUrl = { readonly kind: 'callback'; readonly url: CallbackUrl } | RefusedCallback
 
-/** URL that must not be called. */
+/** Reason why a URL must not be called. */
 export interface RefusedCallback {
   readonly kind: 'refused'
   readonly cause: CallbackRefusal
@@ -38,7 +38,10 @@ export interface RefusedCallback {
 
 const urlLengthMax = 2048
 
-/** Ports of other protocols, refused for callbacks: the Fetch standard's list (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11). */
+/**
+ * Ports of other protocols. Callbacks to them are refused. The list is from the Fetch standard
+ * (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11).
+ */
 export const portsBlocked: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -46,28 +49,31 @@ export const portsBlocked: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
 ])
 
-/** Ports always allowed at listed, non-public addresses: those of HTTP servers. */
+/** Ports of HTTP servers, which are always allowed at listed, non-public addresses. */
 export const callbackPortsAlways: readonly number[] = [80, 443, 8080, 8443]
 
 /** Platform limits for callbacks. */
 export interface CallbackBounds {
-  /** `LATCHKEY_CALLBACK_CIDRS_MAX`: non-public networks that a tenant may list. */
+  /** Non-public networks that a tenant can list, from `LATCHKEY_CALLBACK_CIDRS_MAX`. */
   readonly cidrsMax: readonly string[]
-  /** `LATCHKEY_CALLBACK_PORTS`: ports allowed there besides 80, 443, 8080 and 8443. Public addresses have no port limit. */
+  /**
+   * Ports that are allowed at non-public addresses in addition to 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. All ports of
+   * public addresses are allowed, except blocked ones.
+   */
   readonly ports: readonly number[] | 'any'
 }
 
 /** Rules for the addresses of a callback. */
 export interface CallbackRules extends CallbackBounds {
-  /** Non-public networks listed by the tenant. */
+  /** Non-public networks that the tenant lists. */
   readonly allowedCIDRs: readonly string[]
 }
 
-/** Parses a URL and checks its form, not its address. Pure. */
+/** Parses a callback URL and checks its form, but not its address. Pure. */
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.length > urlLengthMax)
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
-  // A URL parser drops or converts these characters, so the call would go elsewhere than the tenant reads.
+  // A URL parser removes or converts these characters, so the call would go to another URL than the tenant reads.
   if (/[\\\u0000-\u0020\u007f]/.test(text)) {
     return refused('malformed', 'must not hold spaces, control characters or backslashes')
   }
@@ -86,7 +92,7 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   return parsed(url, scheme, port)
 }
 
-/** Validates a callback URL without resolving its name; each delivery applies the same rules to the resolved addresses. Pure. */
+/** Validates a callback URL without resolving its name. Each delivery applies the same rules to the resolved addresses. Pure. */
 export function validateCallback(text: string, rules: CallbackRules): CheckedCallbackUrl {
   const checked = checkCallbackUrl(text)
   if (checked.kind === 'refused') return checked
@@ -96,9 +102,9 @@ export function validateCallback(text: string, rules: CallbackRules): CheckedCal
 }
 
 /**
- * Validates all addresses of a callback; one refused address refuses the callback. A name that resolves to a public and an
- * internal address is a DNS-rebinding attack or a mistake. A non-public address is allowed only at HTTP ports and those that the
- * platform sets, so that no tenant reaches databases or kubelets. Pure.
+ * Validates all addresses of a callback. One refused address refuses the callback, because a name that resolves to both a public and an
+ * internal address is a DNS-rebinding attack or a mistake. A non-public address is allowed only at HTTP ports and at the ports that the
+ * platform sets, so that tenants cannot reach databases or kubelets. Pure.
  */
 export function validateAddresses(
   { scheme, port }: Pick<CallbackUrl, 'scheme' | 'port'>,
@@ -126,7 +132,7 @@ function portNotListed(port: number): RefusedCallback {
   )
 }
 
-/** Validates a host name before resolution: plain HTTP requires listed networks. */
+/** Validates a host name before resolution. Plain HTTP requires listed networks. */
 function validateName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
   if (scheme === 'https') return undefined
   const { allowedCIDRs, cidrsMax } = rules
@@ -160,7 +166,7 @@ const httpNotListed = refused(
   'must be https, unless allowedCIDRs, within what the platform permits, lists every address that it has',
 )
 
-/** Names the kind of address, never the address: tenants must not resolve internal names through us. */
+/** The message names the block of the address, but never the address. Otherwise tenants could resolve internal names through Latchkey. */
 function refusedAddress(block: AddressBlock): RefusedCallback {
   const advice = blocksNeverCalled.has(block)
     ? ', which is never called: use another address'

@@ -4,12 +4,12 @@ import net from 'node:net'
 import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
 
-/** Target of a connection. Connections are reused only for an equal endpoint. */
+/** Target of a connection. A connection is reused only for an equal endpoint. */
 export interface Endpoint {
   /** A validated IP address, never a name. */
   readonly address: string
   readonly port: number
-  /** Name or address that the certificate must be valid for; undefined for plain HTTP. */
+  /** Name or address for which the certificate must be valid; undefined for plain HTTP. */
   readonly tlsName: string | undefined
 }
 
@@ -18,7 +18,7 @@ export interface EgressProxy {
   readonly overTls: boolean
   readonly host: string
   readonly port: number
-  /** Value of `Proxy-Authorization`; sent to the proxy only. */
+  /** Value of `Proxy-Authorization`. It is sent only to the proxy. */
   readonly authorization: string | undefined
 }
 
@@ -26,11 +26,11 @@ export interface EgressProxy {
 export interface ConnectPath {
   /** Proxy that opens each connection by CONNECT. */
   readonly egressProxy: EgressProxy | undefined
-  /** PEM certificates trusted instead of the runtime's. */
+  /** PEM certificates that are trusted instead of the CAs of the runtime. */
   readonly ca: string | undefined
 }
 
-/** Parses a proxy URL with percent-encoded user and password. @throws TypeError, URIError if it is not one */
+/** Parses a proxy URL with percent-encoded user and password. @throws TypeError, URIError if the text is not a proxy URL */
 export function parseEgressProxy(text: string): EgressProxy {
   const { protocol, hostname, port, username, password } = new URL(text)
   const overTls = protocol === 'https:'
@@ -43,10 +43,10 @@ export function parseEgressProxy(text: string): EgressProxy {
   }
 }
 
-/** No connection was established, so no byte of a request was sent. */
+/** Thrown when no connection could be established, so no byte of a request was sent. */
 export class ConnectError extends Error {
   readonly stage: 'connect_failed' | 'connect_timeout' | 'tls_failed' | 'proxy_failed'
-  /** The runtime's code, such as `ECONNREFUSED`. */
+  /** Error code of the runtime, such as `ECONNREFUSED`. */
   readonly code: string | undefined
 
   constructor(stage: ConnectError['stage'], cause?: unknown) {
@@ -56,7 +56,7 @@ export class ConnectError extends Error {
   }
 }
 
-/** Returns the runtime's error code, such as `ECONNRESET`; undefined without one. */
+/** Returns the error code of the runtime, such as `ECONNRESET`, or undefined if the error has none. */
 export function codeOf(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,60}$/.test(code) ? code : undefined
@@ -65,21 +65,21 @@ export function codeOf(error: unknown): string | undefined {
 /** Callbacks for the request that uses a connection. */
 export interface ConnectionUser {
   data(bytes: Buffer): void
-  /** The server half-closed the connection: no more data. */
+  /** Called when the server has half-closed the connection and sends no more data. */
   ended(): void
-  /** The connection broke or was closed; called once, last. */
+  /** Called when the connection broke or was closed: once, after all other callbacks. */
   closed(error: unknown): void
 }
 
 /**
- * Socket that serves one request after another. Its listeners are set once and forward to the current user. Data while no request
- * uses it closes it: a server has nothing to send unasked, so it would be an answer to a later request (response smuggling).
+ * Socket that serves one request after another. Its listeners are set once and forward events to the current user. Data that arrives while
+ * no request uses the socket closes it, because it would be taken for the response to a later request (response smuggling).
  */
 export class Connection {
   readonly #socket: Duplex
   #user: ConnectionUser | undefined
   #isClosed = false
-  /** By `performance.now()`. */
+  /** Start of the idle time, from `performance.now()`. */
   idleSinceMs = 0
 
   constructor(socket: Duplex, onClosed: (connection: Connection) => void) {
@@ -97,17 +97,17 @@ export class Connection {
     })
   }
 
-  /** Whether it can carry another request. */
+  /** Whether the connection can be used for another request. */
   get isUsable(): boolean {
     return !this.#isClosed && !this.#socket.destroyed && this.#socket.writable && this.#socket.readable
   }
 
-  /** Whether all written bytes were handed to the kernel. */
+  /** Whether all written bytes were passed to the kernel. */
   get isFlushed(): boolean {
     return this.#socket.writableLength === 0
   }
 
-  /** Sets the user that receives events; undefined makes it idle. */
+  /** Sets the user that receives events. With undefined, the connection becomes idle. */
   use(user: ConnectionUser | undefined): void {
     this.#user = user
   }
@@ -116,21 +116,21 @@ export class Connection {
     this.#socket.write(bytes)
   }
 
-  /** Closes it at once. Idempotent. */
+  /** Closes the connection immediately. Idempotent. */
   close(): void {
     this.#socket.destroy()
   }
 }
 
-/** Servers commonly close idle connections after 5 s (Node's default); closing earlier avoids the race. */
+/** Maximum idle time. Servers commonly close idle connections after 5 s (default of Node.js), so an earlier close avoids a race. */
 const idleMs = 4000
 const sweepMs = 1000
-/** Equals the calls in flight of one tenant in a process. */
+/** Maximum idle connections per endpoint. Equals the maximum calls in flight of one tenant in a process. */
 const idlePerEndpointMax = 64
-/** Above it, connections are closed after their answer, so that callbacks do not use up the file descriptors. */
+/** Open connections above which a connection is closed after its response, so that callbacks do not use up the file descriptors. */
 const openMax = 2048
 
-/** Connection pool. Idle connections are kept for 4 s, at most 64 per endpoint, and reused for that endpoint only. */
+/** Connection pool. Keeps idle connections for 4 s, at most 64 per endpoint, and reuses them only for the same endpoint. */
 export class Connections {
   readonly #path: ConnectPath
   readonly #idle = new Map<string, Connection[]>()
@@ -144,7 +144,7 @@ export class Connections {
   /** Returns an idle connection, or undefined. */
   takeIdle(endpoint: Endpoint): Connection | undefined {
     const idle = this.#idle.get(keyOf(endpoint))
-    // LIFO, so that surplus connections reach their idle limit.
+    // LIFO order lets surplus connections reach the maximum idle time.
     for (let one = idle?.pop(); one !== undefined; one = idle?.pop()) if (one.isUsable) return one
     return undefined
   }
@@ -156,7 +156,7 @@ export class Connections {
     return new Connection(socket, (connection) => this.#forget(endpoint, connection))
   }
 
-  /** Returns a connection to the pool after a whole answer, or closes it if the pool is full. */
+  /** Returns a connection to the pool after a complete response. Closes it if the pool is full. */
   keep(endpoint: Endpoint, connection: Connection): void {
     connection.use(undefined)
     const key = keyOf(endpoint)
@@ -182,7 +182,7 @@ export class Connections {
   #sweep(): void {
     const sinceMs = performance.now() - idleMs
     for (const [key, idle] of this.#idle) {
-      // Sorted by idle time, longest first.
+      // The list is sorted by idle time, longest first.
       while (idle[0] && idle[0].idleSinceMs <= sinceMs) idle.shift()?.close()
       if (idle.length === 0) this.#idle.delete(key)
     }
@@ -227,7 +227,10 @@ async function connect(endpoint: Endpoint, path: ConnectPath, timeoutMs: number)
   }
 }
 
-/** Registers a socket for clean-up. Without an error listener a socket that breaks between two owners would end the process. */
+/**
+ * Registers a socket for clean-up. The error listener is necessary, because a socket that breaks while it has no other listener would end
+ * the process.
+ */
 function hold(socket: Duplex, opened: Duplex[]): void {
   socket.on('error', () => {})
   opened.push(socket)
@@ -248,7 +251,7 @@ function connected(socket: net.Socket, opened: Duplex[]): Promise<Duplex> {
 function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened: Duplex[]): Promise<Duplex> {
   const secure = tls.connect({
     socket,
-    // An IP address must not be sent as server name (RFC 6066, 3), but the certificate must be valid for it.
+    // An IP address must not be sent as server name (RFC 6066, 3), although the certificate must be valid for it.
     servername: net.isIP(tlsName) === 0 ? tlsName : '',
     checkServerIdentity: (_host, certificate) => tls.checkServerIdentity(tlsName, certificate),
     ALPNProtocols: ['http/1.1'],
@@ -270,8 +273,9 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
 }
 
 /**
- * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve it to another one. Also used for plain
- * HTTP: in absolute form a proxy replaces `Host` by the request target (RFC 9112, 3.2.2), which is the address.
+ * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve the name to another address. Also used for
+ * plain HTTP: with a request in absolute form, the proxy would replace `Host` by the request target (RFC 9112, 3.2.2), which is the
+ * address.
  */
 function tunnel(
   target: Endpoint,
@@ -299,7 +303,7 @@ function tunnel(
     request.on('error', fail)
     request.once('connect', (response, socket, head) => {
       hold(socket, opened)
-      // In TLS and HTTP the client speaks first, so early bytes are not the target's.
+      // In TLS and HTTP the client sends first, so bytes that arrive now do not come from the target.
       if (response.statusCode === 200 && head.length === 0) resolve(socket)
       else fail()
     })
@@ -308,7 +312,7 @@ function tunnel(
   })
 }
 
-/** Set per connection, so that `NODE_TLS_REJECT_UNAUTHORIZED` cannot turn verification off. */
+/** Verification is set per connection, so that `NODE_TLS_REJECT_UNAUTHORIZED` cannot disable it. */
 function trusting(ca: string | undefined) {
   return { rejectUnauthorized: true, minVersion: 'TLSv1.2' as const, ...(ca === undefined ? {} : { ca }) }
 }

@@ -42,7 +42,7 @@ async function listenProxy(asked: string[], overTls = false): Promise<RawServer>
 }
 
 describe('egress proxy', () => {
-  test('egress proxy: https is tunnelled to the validated address and verifies the name’s certificate', async () => {
+  test('egress proxy: an https call is tunnelled to the validated address, and the certificate is verified for the name', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked)
     await using server = await listenRaw(answering(ok), true)
@@ -55,7 +55,7 @@ describe('egress proxy', () => {
     expect(await call(`https://bank.example:${server.port}/`)).toMatchObject({ cause: 'tls_failed' })
   })
 
-  test('egress proxy: plain http is tunnelled too, with the name as Host', async () => {
+  test('egress proxy: a plain http call is tunnelled too, with the name as Host', async () => {
     const asked: string[] = []
     let received = ''
     await using proxy = await listenProxy(asked)
@@ -72,7 +72,7 @@ describe('egress proxy', () => {
     expect(received.toLowerCase()).toContain(`host: hooks.example:${server.port}\r\n`)
   })
 
-  test('egress proxy: works over TLS', async () => {
+  test('egress proxy: a proxy that requires TLS is supported', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked, true)
     await using server = await listenRaw(answering(ok), true)
@@ -81,7 +81,7 @@ describe('egress proxy', () => {
     expect(asked.length).toBe(1)
   })
 
-  test('egress proxy: credentials are sent to the proxy only', async () => {
+  test('egress proxy: credentials are sent only to the proxy', async () => {
     const asked: string[] = []
     let received = ''
     await using proxy = await listenProxy(asked)
@@ -98,7 +98,7 @@ describe('egress proxy', () => {
     expect(received.toLowerCase()).not.toContain('proxy-authorization')
   })
 
-  test('egress proxy: is not asked for a refused address', async () => {
+  test('egress proxy: a call to a refused address does not reach the proxy', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked)
     const call = caller(`http://127.0.0.1:${proxy.port}`)
@@ -112,7 +112,7 @@ describe('egress proxy', () => {
     ['sends bytes before the tunnel is used', `HTTP/1.1 200 Fine\r\n\r\n${ok}`],
     ['speaks another protocol', 'SSH-2.0-OpenSSH\r\n'],
     ['closes the connection', ''],
-  ])('egress proxy: one that %s gives `proxy_failed`', async (_case, answer) => {
+  ])('egress proxy: a proxy that %s causes `proxy_failed`', async (_case, answer) => {
     await using proxy = await listenRaw((socket) => socket.once('data', () => socket.end(answer)))
     const result = await caller(`http://lk:secret@127.0.0.1:${proxy.port}`)('https://hooks.example/')
     expect(result).toMatchObject({ kind: 'failed', cause: 'proxy_failed' })
@@ -120,7 +120,7 @@ describe('egress proxy', () => {
     await eventually('no connection', () => proxy.open() === 0)
   })
 
-  test('egress proxy: a closed port gives `proxy_failed`', async () => {
+  test('egress proxy: a closed port of the proxy causes `proxy_failed`', async () => {
     const proxy = await listenRaw(() => {})
     await proxy[Symbol.asyncDispose]()
     const call = caller(`http://127.0.0.1:${proxy.port}`)

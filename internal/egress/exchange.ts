@@ -10,8 +10,9 @@ import {
 import { AnswerReader, encodeRequest, type RequestContent } from './http1.ts'
 
 /**
- * Reasons why a call brought no answer, with a sentence for the tenant. After `connect_failed`, `connect_timeout` and `tls_failed` no
- * byte of the request was sent. `timeout` ends before the answer was whole, or before its first 16 KiB had arrived.
+ * Causes of a call without a complete response, each with an explanation for the tenant. After `connect_failed`, `connect_timeout` and
+ * `tls_failed`, no byte of the request was sent. `timeout` means that the response was not complete and its first 16 KiB had not arrived
+ * within the time limit.
  */
 export const callFailures = {
   url_refused: 'The form of the callback’s URL is not accepted.',
@@ -26,24 +27,24 @@ export const callFailures = {
   proxy_failed: 'The platform’s egress proxy did not open the connection.',
   aborted: 'The platform ended the call.',
 }
-/** Reason why a call brought no answer; a closed set, used as a metric label. */
+/** Cause of a call without a complete response. The set is closed, so it can be a metric label. */
 export type CallFailureCause = keyof typeof callFailures
 
-/** Answer headers that delivery interprets, as received; all others are dropped. */
+/** Response headers that delivery interprets, as received. All other headers are dropped. */
 export interface AnswerHeaders {
-  /** Seconds or an HTTP date. */
+  /** Number of seconds, or an HTTP date. */
   readonly retryAfter?: string
   readonly webhookDelivery?: string
   readonly contentType?: string
 }
 
-/** Request content with its bounds. */
+/** Request content with its limits. */
 export interface CallContent extends RequestContent {
-  /** Bytes of the answer's body that are read and returned; default 16 KiB. */
+  /** Maximum bytes of the response body that are read and returned; default 16 KiB. */
   readonly answerBytesMax?: number
-  /** For the whole call, name resolution included. */
+  /** Time limit of the whole call, including name resolution. */
   readonly timeoutMs: number
-  /** Aborts the call once its name is resolved; the result is `aborted`. */
+  /** Aborts the call once its name is resolved. The result is then `aborted`. */
   readonly signal?: AbortSignal
 }
 
@@ -51,52 +52,56 @@ export interface CallContent extends RequestContent {
 export interface ValidatedCall {
   readonly call: CallContent
   readonly url: CallbackUrl
-  /** All of them may be called. */
+  /** Validated addresses. Each of them can be called. */
   readonly addresses: readonly string[]
-  /** By `performance.now()`; `timeoutMs` counts from here. */
+  /** Start of `timeoutMs`, from `performance.now()`. */
   readonly startedAtMs: number
-  /** Share of `timeoutMs` for resolving, connecting and TLS, all addresses together. */
+  /** Time limit for resolving, connecting and TLS together, over all addresses. It is part of `timeoutMs`. */
   readonly connectMs: number
 }
 
-/** The callback answered, with any status. A redirect is an answer too and is never followed. */
+/** The callback responded, with any status. A redirect is also a response and is never followed. */
 export interface Answered {
   readonly kind: 'answered'
   readonly status: number
   readonly headers: AnswerHeaders
-  /** First `answerBytesMax` bytes of the body; invalid UTF-8 becomes U+FFFD. */
+  /** First `answerBytesMax` bytes of the response body. Invalid UTF-8 becomes U+FFFD. */
   readonly answer: string
-  /** Whether the body went on after `answer`. */
+  /** Whether the response body is longer than `answer`. */
   readonly answerCut: boolean
 }
 
 /** Result of an exchange. */
 export type Exchanged = Answered | ExchangeFailed
 
-/** No whole answer arrived. */
+/** No complete response arrived. */
 export interface ExchangeFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause
-  /** The runtime's code. */
+  /** Error code of the runtime. */
   readonly code?: string | undefined
-  /** Status of an answer that had begun. */
+  /** Status of an incomplete response. */
   readonly status?: number | undefined
-  /** Reset of a reused connection before any byte of an answer: the server had most likely closed it before the request. */
+  /**
+   * True if a reused connection was reset before any byte of a response arrived. The server had most likely closed it before the request.
+   */
   readonly stale: boolean
 }
 
 const answerBytesMaxDefault = 16_384
 const answerHeaderCharsMax = 256
 const addressesTriedMax = 4
-/** Least time for one address before the next is tried. */
+/** Minimum time for one address before the next address is tried. */
 const addressMsMin = 1000
 const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'connect_timeout'])
 
-/** Sends a request to the first address that accepts a connection, at most 4. Ends within `timeoutMs`; never rejects. */
+/**
+ * Sends a request to the first address that accepts a connection, and tries at most four addresses. Ends within `timeoutMs`; never rejects.
+ */
 export async function exchange(connections: Connections, validated: ValidatedCall): Promise<Exchanged> {
   const { call, url, startedAtMs } = validated
   const bytes = encodeRequest(call, url)
-  // Only a programming error of our own caller makes an invalid header.
+  // An invalid header is a programming error in the calling code of Latchkey.
   if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
@@ -118,7 +123,7 @@ export async function exchange(connections: Connections, validated: ValidatedCal
       })
     }
     result = await attempt(false)
-    // Sent once more on a new connection: receivers deduplicate by `webhook-id`.
+    // The request is repeated once on a new connection. Receivers deduplicate by `webhook-id`.
     if (result.kind === 'failed' && result.stale) result = await attempt(true)
     if (result.kind === 'answered' || !unreached.has(result.cause)) break
   }
@@ -127,17 +132,17 @@ export async function exchange(connections: Connections, validated: ValidatedCal
 
 interface ExchangeRequest {
   readonly endpoint: Endpoint
-  /** Head and body. */
+  /** Bytes of the request: head and body. */
   readonly bytes: Buffer
   readonly answerBytesMax: number
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Uses a new connection and closes it afterwards: the server has just closed a kept one. */
+  /** Uses a new connection and closes it afterwards, because the server has just closed an idle one. */
   readonly isFresh: boolean
 }
 
-/** One request on one connection. The connection is reused only after a whole answer. */
+/** One request on one connection. The connection is reused only after a complete response. */
 class Exchange implements ConnectionUser {
   readonly #connections: Connections
   readonly #request: ExchangeRequest
@@ -186,7 +191,7 @@ class Exchange implements ConnectionUser {
   }
 
   #send(connection: Connection): void {
-    // The call ended while its connection was opened: another call may use it.
+    // The call ended while its connection was being opened, so the connection is kept for another call.
     if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
     this.#connection = connection
     connection.use(this)
@@ -197,7 +202,8 @@ class Exchange implements ConnectionUser {
     const connection = this.#connection
     this.#finish(answerOf(this.#reader, answerCut))
     if (!connection) return
-    // A server that answers before reading the whole request would parse the rest as another request.
+    // The connection is not reused if the response came before the whole request was sent, because the server would parse the remaining
+    // bytes as another request.
     const { endpoint, isFresh } = this.#request
     if (!isFresh && this.#reader.leavesConnection && connection.isFlushed)
       this.#connections.keep(endpoint, connection)
@@ -236,7 +242,7 @@ function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
       ...(webhookDelivery === undefined ? {} : { webhookDelivery }),
       ...(contentType === undefined ? {} : { contentType }),
     },
-    // Postgres text refuses NUL.
+    // NUL is replaced, because a text column of Postgres rejects it.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
     answerCut,
   }
@@ -244,6 +250,6 @@ function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
 
 function causeOf(error: unknown): CallFailureCause {
   if (error instanceof ConnectError) return error.stage
-  // In TLS 1.3 the server refuses a client certificate only after the handshake.
+  // In TLS 1.3 the server rejects a client certificate only after the handshake.
   return (codeOf(error) ?? '').startsWith('ERR_SSL_') ? 'tls_failed' : 'reset'
 }

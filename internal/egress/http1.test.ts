@@ -94,15 +94,15 @@ const malformed: readonly (readonly [name: string, bytes: string])[] = [
 ]
 
 describe('answer reader', () => {
-  test.each(cases)('answer reader: reads an answer with %s', (_name, bytes, expected) => {
+  test.each(cases)('AnswerReader: reads a response with %s', (_name, bytes, expected) => {
     expect(read(bytes)).toMatchObject({ progress: 'whole', ...expected })
   })
 
-  test.each(malformed)('answer reader: rejects %s as malformed', (_name, bytes) => {
+  test.each(malformed)('AnswerReader: rejects %s as malformed', (_name, bytes) => {
     expect(read(bytes).progress).toBe('malformed')
   })
 
-  test('answer reader: an answer without length ends with its connection', () => {
+  test('AnswerReader: a response without a length ends when its connection ends', () => {
     const reader = new AnswerReader(kept)
     expect(reader.endsWithConnection()).toBe(false)
     expect(reader.push(Buffer.from('HTTP/1.1 200 OK\r\n\r\nabc'))).toBe('more')
@@ -111,14 +111,14 @@ describe('answer reader', () => {
     expect(reader.leavesConnection).toBe(false)
   })
 
-  test('answer reader: an answer with a length is incomplete if its connection ends early', () => {
+  test('AnswerReader: a response with a length is incomplete if its connection ends early', () => {
     const reader = new AnswerReader(kept)
     reader.push(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'))
     expect(reader.endsWithConnection()).toBe(false)
   })
 })
 
-test('answer reader: the result does not depend on how the bytes are split', () => {
+test('AnswerReader: the result does not depend on how the bytes are split', () => {
   const texts = [...cases.map(([, bytes]) => bytes), ...malformed.map(([, bytes]) => bytes)]
   fc.assert(
     fc.property(
@@ -138,7 +138,7 @@ test('answer reader: the result does not depend on how the bytes are split', () 
   )
 })
 
-test('answer reader: random chunked bytes never throw or exceed the body bound', () => {
+test('AnswerReader: random chunked bytes never cause an exception or a body above the maximum length', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 64 }), { maxLength: 20 }), (pieces) => {
       const reader = new AnswerReader(kept)

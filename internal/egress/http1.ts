@@ -2,18 +2,18 @@ import type { CallbackUrl } from './callback-url.ts'
 
 /** Content of one request. */
 export interface RequestContent {
-  /** Default: POST. A GET has no body. */
+  /** HTTP method; default POST. A GET has no body. */
   readonly method?: 'GET' | 'POST'
-  /** Names in lower case. `host`, `content-length`, `connection` and `accept-encoding` are added by the client. */
+  /** Headers with names in lower case. The client adds `host`, `content-length`, `connection` and `accept-encoding`. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
 }
 
 const token = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
-/** Printable ASCII and tab: no character that could end a line (header injection). */
+/** Matches printable ASCII and tab, but no character that could end a line (header injection). */
 const fieldValue = /^[\t\x20-\x7e]*$/
 
-/** Encodes an HTTP/1.1 request, head and body in one buffer. Returns undefined for an invalid or non-ASCII header. */
+/** Encodes an HTTP/1.1 request, head and body, in one buffer. Returns undefined for an invalid or non-ASCII header. */
 export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer | undefined {
   const { method = 'POST', headers, body } = content
   let head = `${method} ${url.path} HTTP/1.1\r\nhost: ${url.authority}\r\n`
@@ -22,7 +22,7 @@ export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer
     if (!token.test(name) || !fieldValue.test(value)) return undefined
     head += `${name}: ${value}\r\n`
   }
-  // Answers are stored as text, so compression is not offered.
+  // Responses are stored as text, so the request does not offer compression.
   head += 'accept-encoding: identity\r\nconnection: keep-alive\r\n'
   if (method === 'GET') return Buffer.from(`${head}\r\n`, 'latin1')
   head += `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
@@ -31,7 +31,7 @@ export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer
     : Buffer.concat([Buffer.from(head, 'latin1'), body])
 }
 
-/** Status line and header fields of an answer. */
+/** Status line and header fields of a response. */
 export interface AnswerHead {
   readonly status: number
   /** First value of each field, by name in lower case. */
@@ -39,11 +39,11 @@ export interface AnswerHead {
 }
 
 interface ParsedHead extends AnswerHead {
-  /** All `Content-Length` values, comma-separated, not validated yet. */
+  /** All `Content-Length` values, comma-separated and not yet validated. */
   readonly length: string | undefined
-  /** All `Transfer-Encoding` values, comma-separated, not validated yet. */
+  /** All `Transfer-Encoding` values, comma-separated and not yet validated. */
   readonly transferCoding: string | undefined
-  /** Whether the server keeps the connection open after this answer. */
+  /** Whether the server keeps the connection open after this response. */
   readonly isKept: boolean
 }
 
@@ -52,8 +52,8 @@ const folded = /\r\n[ \t]/
 const fieldLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\0\r\n]*)$/
 
 /**
- * Parses a head without its final empty line (RFC 9112, 3 to 5) and unfolds folded fields. Returns undefined for another protocol,
- * a field without a name, or CR, LF or NUL within a line.
+ * Parses a response head without its final empty line (RFC 9112, 3 to 5) and joins folded fields. Returns undefined for another protocol,
+ * for a field without a name, and for CR, LF or NUL within a line.
  */
 function parseHead(text: string): ParsedHead | undefined {
   const unfolded = folded.test(text) ? text.replaceAll(/\r\n[ \t]+/g, ' ') : text
@@ -79,16 +79,16 @@ function parseHead(text: string): ParsedHead | undefined {
 }
 
 /**
- * State of an answer after more bytes. `more`: incomplete. `whole`: complete. `enough`: `bodyBytesMax` reached, the body goes on.
- * `malformed`: not HTTP/1.1, or a head, trailer or chunk line over its bound.
+ * State of a response after more bytes. `more`: the response is incomplete. `whole`: it is complete. `enough`: `bodyBytesMax` is reached
+ * and the body continues. `malformed`: it is not HTTP/1.1, or its head, trailer or a chunk line is too long.
  */
 export type AnswerProgress = 'more' | 'whole' | 'enough' | 'malformed'
 
-/** Bound of interim answers, head and trailer together. */
+/** Maximum total length of interim responses, head and trailer. */
 const headBytesMax = 16_384
 const headEnd = Buffer.from('\r\n\r\n')
 const lineEnd = Buffer.from('\r\n')
-/** Size in hexadecimal, then ignored extensions. */
+/** Chunk size in hexadecimal, then extensions, which are ignored. */
 const chunkLine = /^([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?$/
 const chunkLineBytesMax = 256
 const nothing = Buffer.alloc(0)
@@ -105,21 +105,21 @@ type Phase =
   | 'malformed'
 
 /**
- * Incremental parser of one HTTP/1.1 answer (RFC 9112) that keeps the start of its body. Strict, because a connection is reused only
- * if the end of its answer is certain: lines end with CRLF; a length given twice or beside a transfer coding, and any coding but
- * `chunked`, are malformed. Interim answers are skipped; a protocol switch is malformed.
+ * Incremental parser of one HTTP/1.1 response (RFC 9112). Keeps the start of the body. The parser is strict, because a connection can be
+ * reused only if the end of the response is certain: lines end with CRLF. A repeated length, a length together with a transfer coding, and
+ * any coding other than `chunked` are malformed. Skips interim responses; a protocol switch is malformed.
  */
 export class AnswerReader {
   readonly #bodyBytesMax: number
   #phase: Phase = 'head'
-  /** Unparsed bytes; bounded, since every phase consumes or rejects what it has. */
+  /** Bytes that are not parsed yet. Their number is limited, because every phase either consumes its bytes or rejects them. */
   #pending: Buffer = nothing
   #head: AnswerHead | undefined
   #isKept = false
   readonly #body: Buffer[] = []
   #bodyBytes = 0
   #isCut = false
-  /** Remaining bytes of the body or chunk. */
+  /** Remaining bytes of the body or of the chunk. */
   #left = 0
   #headBytes = 0
   #hasBegun = false
@@ -137,12 +137,12 @@ export class AnswerReader {
     return this.#head
   }
 
-  /** Whether the connection may carry another request now. */
+  /** Whether the connection can be used for another request now. */
   get leavesConnection(): boolean {
     return this.#phase === 'over' && this.#isKept && this.#pending.length === 0
   }
 
-  /** The first `bodyBytesMax` bytes of the body. */
+  /** First `bodyBytesMax` bytes of the body. */
   get body(): Buffer {
     const [first = nothing] = this.#body
     return this.#body.length > 1 ? Buffer.concat(this.#body) : first
@@ -152,19 +152,19 @@ export class AnswerReader {
   push(bytes: Buffer): AnswerProgress {
     this.#hasBegun = true
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
-    // Terminates: each step consumes bytes or enters another phase.
+    // The loop terminates, because each step consumes bytes or enters another phase.
     while (!this.#isCut && this.#step());
     if (this.#isCut) return 'enough'
     if (this.#phase === 'over') return 'whole'
     return this.#phase === 'malformed' ? 'malformed' : 'more'
   }
 
-  /** Returns whether the end of the connection is a valid end of this answer. */
+  /** Returns whether the response is complete if the connection ends now. */
   endsWithConnection(): boolean {
     return this.#phase === 'unsized'
   }
 
-  /** Returns false if more bytes are needed. */
+  /** Runs one step of the parser. Returns false if it needs more bytes. */
   #step(): boolean {
     switch (this.#phase) {
       case 'head':
@@ -194,19 +194,22 @@ export class AnswerReader {
     this.#headBytes += bytes
     this.#pending = this.#pending.subarray(bytes)
     if (parsed === undefined || parsed.status === 101) return this.#enter('malformed')
-    // Interim answers (1xx) precede the final one (RFC 9110, 15.2).
+    // Interim responses (1xx) precede the final response (RFC 9110, 15.2).
     if (parsed.status < 200) return true
     this.#head = parsed
     this.#isKept = parsed.isKept
     return this.#enter(this.#bodyPhase(parsed))
   }
 
-  /** Detects other protocols early: their server may wait for us without sending CRLF CRLF. */
+  /**
+   * Returns false for bytes of another protocol. Early detection is necessary, because such a server may wait for the client without
+   * sending CRLF CRLF.
+   */
   #startsAsHttp(): boolean {
     return this.#pending.toString('latin1', 0, 5) === 'HTTP/'
   }
 
-  /** Selects the body framing by RFC 9112, 6.3. */
+  /** Selects the framing of the body as RFC 9112, 6.3 requires. */
   #bodyPhase({ status, transferCoding, length }: ParsedHead): Phase {
     if (status === 204 || status === 304) return 'over'
     if (transferCoding !== undefined) {

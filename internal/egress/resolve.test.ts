@@ -26,7 +26,7 @@ function lab() {
 }
 
 describe('resolver', () => {
-  test('resolver: shares one lookup between concurrent calls and caches it for 5 s', async () => {
+  test('resolver: shares one lookup between concurrent calls and caches its result for 5 s', async () => {
     const { asked, resolver, pass } = lab()
     const together = await Promise.all([resolver('a.example', 1000), resolver('a.example', 1000)])
     expect(together).toEqual([
@@ -54,7 +54,7 @@ describe('resolver', () => {
     expect(asked.length).toBe(2)
   })
 
-  test('resolver: times out on a silent name and serves its late answer to the next call', async () => {
+  test('resolver: fails after its time limit if the name server is silent, and uses a late reply for the next call', async () => {
     const { asked, resolver, answerWith } = lab()
     const late = Promise.withResolvers<readonly string[]>()
     answerWith(() => late.promise)

@@ -151,11 +151,11 @@ const send = (url: string, allowedCIDRs: readonly string[] = []) =>
   outbound.send({ url, allowedCIDRs, headers: {}, body: '{}', timeoutMs: 1000 })
 
 describe('refused targets', () => {
-  test('SSRF: the table holds at least its agreed number of payloads', () => {
+  test('SSRF: the test table contains at least 60 payloads', () => {
     expect(payloads.length + answers.length).toBeGreaterThanOrEqual(60)
   })
 
-  test.each(payloads)('SSRF: %s is not called', async (_case, url) => {
+  test.each(payloads)('SSRF: a callback to %s is not called', async (_case, url) => {
     const before = asked
     const result = await send(url)
     expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
@@ -164,7 +164,7 @@ describe('refused targets', () => {
   })
 
   test.each(payloads)(
-    'SSRF: %s is not called if listed by the tenant but not by the platform',
+    'SSRF: a callback to %s is not called if only the tenant lists the address, not the platform',
     async (_case, url) => {
       const result = await send(url, everything)
       expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
@@ -174,14 +174,14 @@ describe('refused targets', () => {
     },
   )
 
-  test.each(answers)('SSRF: a name that resolves to %s is not called', async (name, addresses) => {
+  test.each(answers)('SSRF: a callback whose name resolves to %s is not called', async (name, addresses) => {
     const host = `${name.replaceAll(/[^a-zA-Z0-9]+/g, '-').toLowerCase()}.example`
     answerOf.set(host, addresses)
     expect(await send(`https://${host}:${sink.port}/`)).toMatchObject({ cause: 'address_refused' })
     expect(await send(`http://${host}:${sink.port}/`)).toMatchObject({ cause: 'address_refused' })
   })
 
-  test('SSRF: the result does not reveal the address of a name', async () => {
+  test('SSRF: the result of a refused call does not reveal the address of a name', async () => {
     answerOf.set('internal.example', ['10.9.8.7'])
     expect(JSON.stringify(await send('https://internal.example/'))).not.toContain('10.9')
   })
@@ -207,7 +207,7 @@ describe('refused targets', () => {
     'https://[::]/',
     'https://224.0.0.1/',
     'https://[ff02::1]/',
-  ])('SSRF: %s is refused even if tenant and platform list it', (url) => {
+  ])('SSRF: a callback to %s is refused even if tenant and platform list the address', (url) => {
     expect(
       validateCallback(url, { allowedCIDRs: everything, cidrsMax: everything, ports: 'any' }),
     ).toMatchObject({ kind: 'refused', cause: 'address' })
@@ -230,7 +230,7 @@ describe('listed private address', () => {
   const refusal = () =>
     `address_refused: The callback’s URL must not use port ${sink.port} of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS.`
 
-  test('listed private address: is not called at a port that is not set, by name or address', async () => {
+  test('listed private address: is not called at a port that the platform does not allow, by name or by address', async () => {
     const before = sink.accepted()
     expect(await sendOnce('hooks.example', [], ['127.0.0.1'])).toBe(refusal())
     expect(await sendOnce('hooks.example', [1], ['127.0.0.1'])).toBe(refusal())
@@ -238,7 +238,7 @@ describe('listed private address', () => {
     expect(sink.accepted()).toBe(before)
   })
 
-  test('listed private address: is called at a port that is set, or with `any`', async () => {
+  test('listed private address: is called at a port that the platform allows, or if the platform allows any port', async () => {
     expect(await sendOnce('hooks.example', [sink.port], ['127.0.0.1'])).toBe(200)
     expect(await sendOnce('127.0.0.1', 'any', [])).toBe(200)
   })

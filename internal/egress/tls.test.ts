@@ -23,7 +23,7 @@ function caller(ca?: string) {
 }
 
 describe('TLS', () => {
-  test('TLS: a call to the validated address accepts the name’s certificate', async () => {
+  test('TLS: a call to the validated address accepts the certificate of the name', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     expect(await call(`https://hooks.example:${server.port}/`)).toMatchObject({ status: 200 })
@@ -31,7 +31,7 @@ describe('TLS', () => {
     expect(await call(`https://127.0.0.1:${server.port}/`)).toMatchObject({ status: 200 })
   })
 
-  test('TLS: a connection is reused for the same name only', async () => {
+  test('TLS: a connection is reused only for the same name', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     await call(`https://hooks.example:${server.port}/`)
@@ -41,7 +41,7 @@ describe('TLS', () => {
     expect(server.accepted()).toBe(2)
   })
 
-  test('TLS: another name at the same address is refused, even right after a successful call', async () => {
+  test('TLS: another name at the same address is refused, even immediately after a successful call', async () => {
     let requests = 0
     await using server = await listenRaw((socket) => {
       socket.on('data', () => {
@@ -57,7 +57,7 @@ describe('TLS', () => {
     expect(requests).toBe(1)
   })
 
-  test('TLS: an untrusted authority is refused', async () => {
+  test('TLS: a certificate of an untrusted CA is refused', async () => {
     await using server = await listenRaw(answering(ok), true)
     expect(await caller()(`https://hooks.example:${server.port}/`)).toMatchObject({ cause: 'tls_failed' })
     await eventually('no connection', () => server.open() === 0)
@@ -70,7 +70,7 @@ describe('TLS', () => {
     })
   })
 
-  test('TLS: a connection closed during the handshake gives `tls_failed`', async () => {
+  test('TLS: a connection closed during the handshake causes `tls_failed`', async () => {
     await using server = await listenRaw((socket) => socket.once('data', () => socket.end()))
     expect(await caller(testCa)(`https://hooks.example:${server.port}/`)).toMatchObject({
       cause: 'tls_failed',
@@ -130,7 +130,7 @@ describe('environment', () => {
     expect(proxy.accepted()).toBe(0)
   })
 
-  test('environment: NODE_TLS_REJECT_UNAUTHORIZED does not disable verification', async () => {
+  test('environment: NODE_TLS_REJECT_UNAUTHORIZED does not disable certificate verification', async () => {
     await using secure = await listenRaw(answering(ok), true)
     const url = `https://hooks.example:${secure.port}/`
     const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0' }

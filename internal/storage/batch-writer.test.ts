@@ -64,28 +64,28 @@ describe('writeRows', () => {
       calls: 2,
     },
     {
-      name: 'counts a missing partition that cannot be created as unavailable',
+      name: 'returns unavailable for a missing partition that cannot be created',
       answers: [sqlError('23514')],
       more: { createPartitions: () => Promise.reject(away()) },
       kinds: unavailable,
       calls: 1,
     },
     {
-      name: 'counts a missing table as unavailable',
+      name: 'returns unavailable for a missing table',
       answers: [sqlError('42P01')],
       kinds: unavailable,
       calls: 1,
     },
-    { name: 'asks an unavailable store once', answers: [away()], kinds: unavailable, calls: 1 },
+    { name: 'sends one statement to an unavailable store', answers: [away()], kinds: unavailable, calls: 1 },
     {
-      name: 'writes again as long as retry says so',
+      name: 'repeats the write while retry returns true',
       answers: [away(), away()],
       more: { retry: async () => true },
       kinds: written,
       calls: 3,
     },
     {
-      name: 'halves a rejected batch, and asks a store that fails in the first half no more',
+      name: 'halves a rejected batch, and does not send the second half after the store fails in the first',
       answers: [rejection(), away()],
       kinds: unavailable,
       calls: 2,
@@ -104,13 +104,13 @@ describe('writeRows', () => {
     expect(told.calls).toHaveLength(calls)
   })
 
-  test('writeRows: without rows sends nothing', async () => {
+  test('writeRows: sends no statement for an empty batch', async () => {
     const { calls, statement } = scripted([])
     expect(await writeRows([], statement)).toEqual([])
     expect(calls).toEqual([])
   })
 
-  test('writeRows: exactly the rejected rows are rejected, all others are written once, in at most 2n statements', async () => {
+  test('writeRows: rejects only the invalid rows and writes each valid row once, in at most 2n statements', async () => {
     const property = fc.asyncProperty(
       fc.array(fc.boolean(), { minLength: 1, maxLength: 200 }),
       async (bad) => {
@@ -139,7 +139,7 @@ describe('writeRows', () => {
     expect(writeRowsOrThrow([1, 2], scripted([away()]).statement)).rejects.toThrow('ECONNREFUSED')
   })
 
-  test('retryWithBackoff: waits longer each time, ends after its tries or with its signal', async () => {
+  test('retryWithBackoff: waits longer before each attempt, and stops after its maximum of attempts or on abort', async () => {
     const stopping = new AbortController()
     const waits: number[] = []
     const retry = (triesMax: number) =>
@@ -162,10 +162,10 @@ describe('writeRows', () => {
 describe('takeBatch', () => {
   const bytesOf = (bytes: number) => bytes
   const cases: readonly [name: string, queue: number[], taken: number[]][] = [
-    ['nothing of an empty queue', [], []],
-    ['as many as the bytes allow', [40, 60, 1], [40, 60]],
-    ['one that is larger than the bytes allow alone', [101, 1], [101]],
-    ['no more than the count', [1, 1, 1, 1, 1], [1, 1, 1]],
+    ['no item from an empty queue', [], []],
+    ['as many items as the maximum of bytes allows', [40, 60, 1], [40, 60]],
+    ['an item above the maximum of bytes as a batch of its own', [101, 1], [101]],
+    ['no more than the maximum count of items', [1, 1, 1, 1, 1], [1, 1, 1]],
   ]
   test.each(cases)('takeBatch: takes %s', (_name, queue, taken) => {
     expect(takeBatch(queue, { itemsMax: 3, bytesMax: 100, bytesOf })).toEqual(taken)
@@ -190,7 +190,7 @@ function heldWriter(options: Partial<BatchWriterOptions<number>> = {}) {
 }
 
 describe('BatchWriter', () => {
-  test('BatchWriter: writes a lone item at once; items that come meanwhile share the next batch', async () => {
+  test('BatchWriter: writes a single item immediately, and collects items that arrive during the write into the next batch', async () => {
     const { writer, batches, add, sizes } = heldWriter()
     add(4)
     expect(sizes()).toEqual([1])
@@ -200,7 +200,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 3])
   })
 
-  test('BatchWriter: with deferred start, items added in one tick share the first batch', async () => {
+  test('BatchWriter: writes items that were added in one tick as one batch when its start is deferred', async () => {
     const { batches, add, sizes } = heldWriter({ deferred: true })
     add(4)
     expect(sizes()).toEqual([])
@@ -213,7 +213,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([4, 2])
   })
 
-  test('BatchWriter: takes at most itemsMax items a batch', async () => {
+  test('BatchWriter: writes at most itemsMax items per batch', async () => {
     const { batches, add, sizes } = heldWriter()
     add(25)
     for (let at = 0; at < 3; at += 1) {
@@ -223,7 +223,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 10, 10, 4])
   })
 
-  test('BatchWriter: starts a second batch beside the first only for parallelItems items, and never a third', () => {
+  test('BatchWriter: starts a second concurrent batch only when parallelItems items wait, and never a third batch', () => {
     const { add, sizes } = heldWriter({ batchesMax: 2, parallelItems: 5 })
     add(5)
     expect(sizes()).toEqual([1])
@@ -231,7 +231,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 5])
   })
 
-  test('BatchWriter: a late batch keeps its slot, and delays no later item', () => {
+  test('BatchWriter: a late batch keeps its slot, and does not delay later items', () => {
     const { batches, add, sizes } = heldWriter({ batchesMax: 2, parallelItems: 5 })
     add(1)
     batches[0]?.markLate()
@@ -242,7 +242,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 1])
   })
 
-  test('BatchWriter: gathers items after a batch for a share of its duration, within bounds', async () => {
+  test('BatchWriter: waits between batches for a share of the last batch’s duration, within a minimum and a maximum', async () => {
     let nowMs = 0
     const gather = { leastMs: 20, mostMs: 30, share: 2 }
     const { batches, add, sizes } = heldWriter({ gather, now: () => nowMs })
@@ -262,20 +262,20 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 1, 3])
   })
 
-  test('BatchWriter: a full queue refuses items and counts them', () => {
+  test('BatchWriter: refuses items when its queue is full, and counts the refused items', () => {
     const { writer, add } = heldWriter({ waitingMax: 2 })
     expect(add(5)).toEqual([true, true, true, false, false])
     expect(writer.dropped).toBe(2)
   })
 
-  test('BatchWriter: takeWaiting leaves the batch in flight alone', () => {
+  test('BatchWriter: takeWaiting removes the waiting items, and leaves the batch in flight unchanged', () => {
     const { writer, add } = heldWriter()
     add(4)
     expect(writer.takeWaiting()).toEqual([1, 2, 3])
     expect(writer.size).toBe(1)
   })
 
-  test('BatchWriter: work in a slot takes the place of a batch', async () => {
+  test('BatchWriter: starts no batch while other work occupies its only slot', async () => {
     const { writer, batches, add, sizes } = heldWriter()
     const work = Promise.withResolvers<string>()
     const running = writer.tryInSlot(() => work.promise)
@@ -288,7 +288,7 @@ describe('BatchWriter', () => {
     batches[0]?.end()
   })
 
-  test('BatchWriter: drain resolves once everything is written, or when its time is up', async () => {
+  test('BatchWriter: drain resolves after all items are written, or after its time limit', async () => {
     const { writer, batches, add } = heldWriter()
     await writer.drain(0)
     add(2)
@@ -304,7 +304,7 @@ describe('BatchWriter', () => {
   })
 })
 
-test('BufferedWriter: writes a failed batch again, unchanged, before any other', async () => {
+test('BufferedWriter: repeats a failed batch unchanged before it writes the next batch', async () => {
   const buffer = [[1], [2], [3]]
   const written: number[][] = []
   let isAway = true

@@ -2,28 +2,28 @@ import { type BackoffBounds, backoffMs, within } from '#internal/base/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
 import { classifySqlError, type SqlFailure } from './postgres/sql-failure.ts'
 
-/** Result of writing one row. `unavailable`: unknown whether it is stored; write it again later. */
+/** Result of writing one row. `unavailable`: it is unknown whether the row is stored, so the caller must write the row again later. */
 export type RowResult<Result> =
   | { readonly kind: 'written'; readonly result: Result }
   | { readonly kind: 'rejected'; readonly failure: SqlFailure; readonly error: unknown }
   | { readonly kind: 'unavailable'; readonly error: unknown }
 
-/** Statement of a batch, and the reactions to its failures. */
+/** Statement that writes a batch, with callbacks for its failures. */
 export interface RowWrite<Row, Result> {
-  /** Writes all rows or none, and returns a result per row, in their order. Must be safe to repeat. */
+  /** Writes all rows or none, and returns one result per row, in the order of the rows. Must be safe to repeat. */
   write(rows: readonly Row[]): Promise<readonly Result[]>
-  /** Creates the partitions that rows need. Without it a missing one counts as unavailable. */
+  /** Creates the partitions that the rows need. Without this callback, a missing partition counts as `unavailable`. */
   createPartitions?(rows: readonly Row[]): Promise<unknown>
-  /** Returns whether to write again after the store was unavailable, once it has waited. Default: no. */
+  /** Waits after a failure of the store, and returns whether to repeat the write. Default: the write is not repeated. */
   retry?(error: unknown): Promise<boolean>
 }
 
-/** Immediate attempts at one statement after deadlocks and for new partitions. */
+/** Maximum attempts to run one statement without a wait, after a deadlock or after a missing partition was created. */
 const immediateTriesMax = 4
 
 /**
- * Writes a batch of rows and returns each one's result, in their order. Retries deadlocks, creates missing partitions, and halves
- * a rejected batch until the rejected row stands alone: at most twice as many statements as rows. Never throws.
+ * Writes a batch of rows and returns one result per row, in the order of the rows. Retries after deadlocks, creates missing partitions, and
+ * halves a rejected batch until each rejected row is found. Runs at most twice as many statements as there are rows. Never throws.
  */
 export async function writeRows<Row, Result>(
   rows: readonly Row[],
@@ -37,15 +37,15 @@ export async function writeRows<Row, Result>(
   const first = await writeRows(rows.slice(0, middle), statement)
   const last = first.at(-1)
   const second = rows.slice(middle)
-  // A store that just failed is not asked again for the second half.
+  // The store has just failed, so the second half is not sent.
   if (last?.kind === 'unavailable') return [...first, ...second.map(() => last)]
   return [...first, ...(await writeRows(second, statement))]
 }
 
 /**
- * Writes a batch of rows like `writeRows`. For rows that a buffer keeps until they are written.
+ * Writes a batch of rows like `writeRows`, for callers that keep the rows in a buffer until they are written.
  * @returns the rows that Postgres rejected
- * @throws the error of an unavailable store; write all rows again then
+ * @throws the error of an unavailable store; the caller must then write all rows again
  */
 export async function writeRowsOrThrow<Row>(
   rows: readonly Row[],
@@ -98,17 +98,17 @@ async function tryWrite<Row, Result>(
   }
 }
 
-/** Bounds of retrying while a store is unavailable. */
+/** Limits for retries while a store is unavailable. */
 export interface RetryBounds {
   readonly triesMax: number
   readonly waits: BackoffBounds
-  /** Ends waiting and retrying. */
+  /** Aborts the current wait and all further retries. */
   readonly signal: AbortSignal
   onFailed(error: unknown): void
   readonly sleep?: Sleep
 }
 
-/** Makes a `retry` for `writeRows` with exponential backoff and jitter; one batch's halves share its tries. */
+/** Creates a `retry` callback for `writeRows` with exponential backoff and jitter. Both halves of a split batch share one retry count. */
 export function retryWithBackoff(bounds: RetryBounds): (error: unknown) => Promise<boolean> {
   let failures = 0
   return async (error) => {
@@ -119,15 +119,15 @@ export function retryWithBackoff(bounds: RetryBounds): (error: unknown) => Promi
   }
 }
 
-/** Size limits of a batch. */
+/** Maximum size of a batch. */
 export interface BatchBounds<Item> {
   readonly itemsMax: number
-  /** Total of `bytesOf` over a batch; a larger item goes alone. Default unlimited. */
+  /** Maximum sum of `bytesOf` over a batch. An item above this maximum is written alone. Default: unlimited. */
   readonly bytesMax?: number
   bytesOf?(item: Item): number
 }
 
-/** Removes a batch from the front of a queue: at least one item where there is any. */
+/** Removes a batch from the front of a queue and returns it. The batch contains at least one item unless the queue is empty. */
 export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: BatchBounds<Item>): Item[] {
   let count = Math.min(queue.length, itemsMax)
   if (bytesMax !== undefined && bytesOf) {
@@ -141,27 +141,28 @@ export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: 
 /** Configuration of a `BatchWriter`. */
 export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
   /**
-   * Writes one batch and reports the items' results to their owners. Its slot is free once it has ended. Must not reject.
-   * @param markLate called when the items' owners wait no longer: later items then do not wait for this batch
+   * Writes one batch and reports each result to the owner of the item. Occupies a slot until the promise resolves. Must not reject.
+   * @param markLate called when the owners of the items no longer wait; after that, later items do not wait for this batch
    */
   write(batch: Item[], markLate: () => void): Promise<void>
-  /** Items that may wait; more are refused and counted. Default unlimited: the producers are bounded. */
+  /** Maximum waiting items. Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
   readonly waitingMax?: number
-  /** Batches in flight; default 1. */
+  /** Maximum concurrent batches; default 1. */
   readonly batchesMax?: number
-  /** Waiting items at which a batch starts at once, beside those in flight; default never. */
+  /** Number of waiting items that starts a further batch immediately, concurrently with batches in flight. Default: never. */
   readonly parallelItems?: number
   /**
-   * Time from the start of one batch to the start of the next, so that under load items share a statement's cost; an item at rest
-   * goes at once. At least `leastMs`, else `share` times the duration of the last batch, at most `mostMs`. Default none.
+   * Minimum time between the starts of two batches, so that under load more items share one statement. The time is `share` times the
+   * duration of the last batch, but at least `leastMs` and at most `mostMs`. After a longer pause, an item is written immediately. Default:
+   * no minimum time.
    */
   readonly gather?: { readonly leastMs: number; readonly mostMs: number; readonly share: number }
-  /** Starts batches in a microtask, so that items added in one tick share the first one. Default: at once. */
+  /** Starts batches in a microtask, so that items added in one tick share a batch. Default: `add` starts a batch immediately. */
   readonly deferred?: boolean
   readonly now?: () => number
 }
 
-/** Gathers items into batches by count, bytes and time, with a bounded number of batches in flight. */
+/** Collects items into batches with limits on their count, bytes and frequency, and with a maximum of concurrent batches. */
 export class BatchWriter<Item> {
   readonly #options: BatchWriterOptions<Item>
   readonly #now: () => number
@@ -181,17 +182,17 @@ export class BatchWriter<Item> {
     this.#gatherMs = options.gather?.leastMs ?? 0
   }
 
-  /** Items that wait or are in flight. */
+  /** Number of items that wait or are in flight. */
   get size(): number {
     return this.#waiting.length + this.#itemsInFlight
   }
 
-  /** Items refused because the queue was full. */
+  /** Number of items refused because the queue was full. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Adds an item; returns false, and counts it as dropped, when the queue is full. */
+  /** Adds an item to the queue. When the queue is full, counts the item as dropped and returns false. */
   add(item: Item): boolean {
     if (this.#waiting.length >= (this.#options.waitingMax ?? Number.POSITIVE_INFINITY)) {
       this.#dropped += 1
@@ -203,12 +204,12 @@ export class BatchWriter<Item> {
     return true
   }
 
-  /** Removes and returns all items that wait, such as those that must not wait for a store that has failed. */
+  /** Removes and returns all waiting items, for example after the store has failed. */
   takeWaiting(): Item[] {
     return this.#waiting.splice(0)
   }
 
-  /** Runs work in the slot of a batch; undefined when none is free. */
+  /** Runs other work in a free batch slot. Returns undefined when no slot is free. */
   tryInSlot<T>(work: () => Promise<T>): Promise<T> | undefined {
     if (this.#batches >= (this.#options.batchesMax ?? 1)) return undefined
     this.#batches += 1
@@ -218,7 +219,7 @@ export class BatchWriter<Item> {
     })
   }
 
-  /** Resolves once nothing waits and nothing is in flight, or after `msMax`. Repeating it is safe. */
+  /** Resolves when no item waits or is in flight, or after `msMax`. Safe to repeat. */
   async drain(msMax: number): Promise<void> {
     if (this.size === 0) return
     const drained = new Promise<void>((resolve) => this.#idle.push(resolve))
@@ -272,15 +273,15 @@ export class BatchWriter<Item> {
 
 /** Configuration of a `BufferedWriter`. */
 export interface BufferedWriterOptions<Batch> {
-  /** Removes the next batch from a bounded buffer; undefined when it is empty. */
+  /** Removes the next batch from a bounded buffer. Returns undefined when the buffer is empty. */
   take(): Batch | undefined
-  /** Writes a batch. Repeating it must be safe. @throws when the store is unavailable */
+  /** Writes a batch. Must be safe to repeat. @throws when the store is unavailable */
   write(batch: Batch): Promise<void>
 }
 
 /**
- * Writes a buffer when its owner's polling loop flushes it. Repeats a batch whose write failed, or whose result is unknown,
- * unchanged before any other.
+ * Writes the batches of a buffer each time the polling loop of its owner calls `flush`. Repeats a failed batch unchanged before it writes
+ * the next batch.
  */
 export class BufferedWriter<Batch> {
   readonly #options: BufferedWriterOptions<Batch>
@@ -290,12 +291,12 @@ export class BufferedWriter<Batch> {
     this.#options = options
   }
 
-  /** Batch that was taken from the buffer and may be unwritten. */
+  /** Batch that was taken from the buffer and may not be written yet. */
   get pending(): Batch | undefined {
     return this.#pending
   }
 
-  /** Writes at most `batchesMax` batches, one flush at a time. @throws what `write` throws */
+  /** Writes at most `batchesMax` batches. Must not run concurrently with itself. @throws the error of `write` */
   async flush(batchesMax: number): Promise<void> {
     for (let batches = 0; batches < batchesMax; batches += 1) {
       this.#pending ??= this.#options.take()

@@ -4,7 +4,7 @@ import { schemaVersionNeeded } from './postgres/migrate.ts'
 import { createPool } from './postgres/pool.ts'
 import { schemaCheck } from './readiness.ts'
 
-test('schema readiness: fails below the required version, passes at it and stays passed', async () => {
+test('schema readiness: fails below the required version, passes at it, and then passes permanently', async () => {
   const database = await createMigratedDatabase()
   const bounds = { connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: database.url, applicationName: 'latchkey test readiness', ...bounds })

@@ -9,8 +9,8 @@ import { TlsFailure } from './tls.ts'
 const redisMajorMin = 7
 
 /**
- * Ready once the database has the schema that this build needs, then for good: without Postgres, records still answer, and a
- * pod outside the Service would answer nothing.
+ * Readiness check that passes permanently once the database has the schema version that this build needs. It does not fail later, because
+ * idempotency records work without Postgres, and a pod that is not ready serves no calls at all.
  */
 export function schemaCheck(pool: Pool): Check {
   let reached = false
@@ -25,17 +25,20 @@ export function schemaCheck(pool: Pool): Check {
     if (reached) return { ok: true }
     return {
       ok: false,
-      reason: `the schema is at version ${version}, ${schemaVersionNeeded} is needed: run migrate`,
+      reason: `the database schema has version ${version}, but version ${schemaVersionNeeded} is needed: run migrate`,
     }
   }
 }
 
-/** Maximum wait for Redis, below the bound of a health check, so that a hung Redis is not a failed check. */
+/**
+ * Maximum wait for Redis. It is shorter than the time limit of a health check, so that a hung Redis returns the last result instead of a
+ * time-out.
+ */
 const lookMsMax = 400
 
 /**
- * Ready while Redis, as last seen, has a supported version and evicts nothing. If it stops answering later, the process stays
- * ready: calls get a specific 503, which a Service without pods could not give.
+ * Readiness check that passes while Redis, at its last reply, had a supported version and the policy noeviction. If Redis stops replying
+ * later, the process stays ready, so that callers get a specific 503; a Service without ready pods could not send one.
  */
 export function redisCheck(redis: RedisConnection): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not answered yet' }
@@ -45,11 +48,12 @@ export function redisCheck(redis: RedisConnection): Check {
     } catch (error) {
       const tls = redis.tlsFailure()
       if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
-      // Callers count and log an unavailable Redis.
+      // An unavailable Redis is not reported here, because each failed call is already counted and logged.
       if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
         last = {
           ok: false,
-          reason: 'Redis refuses INFO: is it loading, or may this user not call it (+info)?',
+          reason:
+            'Redis refuses INFO: the server is still loading, or the Redis user lacks the permission +info',
         }
     }
     return last
@@ -60,13 +64,16 @@ export function redisCheck(redis: RedisConnection): Check {
 function validateRedis(servers: readonly RedisServerFacts[]): CheckResult {
   for (const server of servers) {
     if (Number.parseInt(server.version, 10) < redisMajorMin) {
-      return { ok: false, reason: `Redis is ${server.version}, ${redisMajorMin}.0 or newer is needed` }
+      return {
+        ok: false,
+        reason: `Redis has version ${server.version}, but version ${redisMajorMin}.0 or newer is needed`,
+      }
     }
     if (server.maxmemoryPolicy !== 'noeviction') {
       const policy = server.maxmemoryPolicy
       return {
         ok: false,
-        reason: `Redis has maxmemory-policy ${policy} and would drop records: set noeviction`,
+        reason: `Redis has maxmemory-policy ${policy} and would evict records: set noeviction`,
       }
     }
   }

@@ -133,7 +133,7 @@ describe('Postgres', () => {
     expect(await askPostgres(postgres.url, tls())).toMatch(said)
   })
 
-  test('Postgres TLS: an address without a name is verified as one', async () => {
+  test('Postgres TLS: an IP address in the URL is verified against the addresses of the certificate', async () => {
     await postgres.serve(identity('good'))
     expect(await askPostgres(postgres.postgres.url, { caFile: own.ca })).toBe('TLS')
     await postgres.serve(identity('elsewhere'))
@@ -141,7 +141,7 @@ describe('Postgres', () => {
   })
 
   test.each(['?sslmode=no-verify', '?ssl=false', '?sslmode=disable', '?ssl%6Dode=disable'])(
-    'Postgres TLS: nothing in the URL switches off what is configured: %s',
+    'Postgres TLS: TLS options in the URL cannot disable the configured verification: %s',
     async (query) => {
       await postgres.serve(identity('good'))
       expect(await askPostgres(postgres.url + query, { caFile: own.ca })).toBe('TLS')
@@ -149,13 +149,13 @@ describe('Postgres', () => {
     },
   )
 
-  test('Postgres TLS: a server without TLS is refused', async () => {
+  test('Postgres TLS: a connection to a server without TLS is refused', async () => {
     expect(await askPostgres((await testStores()).databaseUrl, { caFile: own.ca })).toBe(
       'postgres: TLS: the server does not offer it',
     )
   })
 
-  test('Postgres TLS: replaced files are used from the next connection on, a removed file keeps its last content', async () => {
+  test('Postgres TLS: the next connection reads a replaced file, and a removed file keeps its last content', async () => {
     await postgres.serve(identity('good'))
     const caFile = join(folder, 'rotated.crt')
     copyFileSync(foreign.ca, caFile)
@@ -178,15 +178,19 @@ describe('Postgres', () => {
 
   // Last, since it shuts plain text out.
   test.each<[name: string, tls: () => StoreTls, said: RegExp]>([
-    ['with a client certificate', () => ({ caFile: own.ca, ...clientOf('client') }), /^TLS$/],
-    ['without one', () => ({ caFile: own.ca }), /connection requires a valid client certificate|TLS:/],
+    ['accepts a trusted client certificate', () => ({ caFile: own.ca, ...clientOf('client') }), /^TLS$/],
     [
-      'with one of another CA',
+      'refuses a client without certificate',
+      () => ({ caFile: own.ca }),
+      /connection requires a valid client certificate|TLS:/,
+    ],
+    [
+      'refuses a client certificate of another CA',
       () => ({ caFile: own.ca, ...clientOf('stranger') }),
       /TLS: handshake failed|client certificate/,
     ],
-  ])('Postgres TLS: a server that requires client certificates, %s', async (name, tls, said) => {
-    if (name.startsWith('with a')) {
+  ])('Postgres TLS: a server that requires client certificates %s', async (name, tls, said) => {
+    if (name.startsWith('accepts')) {
       await postgres.serve(identity('good'))
       await postgres.askForClients(own.ca)
     }
@@ -201,7 +205,7 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('Redis TLS: a server that requires client certificates accepts a configured one', async () => {
+  test('Redis TLS: a server that requires client certificates accepts only a certificate that it trusts', async () => {
     const { redis, url } = await createTlsRedis({
       ca: own.ca,
       identity: identity('good'),
@@ -213,7 +217,7 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('Redis TLS: a port without a handshake and a closed port are not TLS failures', async () => {
+  test('Redis TLS: a server without TLS and a closed port are not reported as TLS failures', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { port } = silent.address() as AddressInfo
@@ -240,13 +244,13 @@ describe('Redis', () => {
     silent.close()
   })
 
-  test('Redis TLS: refuses a plain-text URL with TLS settings', () => {
+  test('Redis TLS: TLS settings are refused together with a plain-text URL', () => {
     const open = () =>
       openRedis({ url: 'redis://localhost', tls: { caFile: own.ca }, onError: () => undefined })
     expect(open).toThrow('TLS needs a rediss… URL')
   })
 
-  test('Redis TLS: every node of a Cluster is verified, under one name where they are known by address', async () => {
+  test('Redis TLS: every node of a Cluster is verified, under one server name if the URL contains IP addresses', async () => {
     const byName = { ca: own.ca, identity: identity('elsewhere') }
     const { redis, port } = await createTlsRedis(byName, ['--tls-cluster', 'yes'], { cluster: true })
     await command(redis, ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383'])
@@ -261,24 +265,21 @@ describe('Redis', () => {
     ['the sentinel shows another name', 'elsewhere', 'good', 'another name'],
     ['the master shows another name', 'good', 'elsewhere', 'another name'],
     ['both show the expected name', 'good', 'good', 'TLS'],
-  ])(
-    'Redis TLS: sentinel and master are both verified where %s',
-    async (_case, ofSentinel, ofMaster, said) => {
-      const master = await createTlsRedis({ ca: own.ca, identity: identity(ofMaster) })
-      const sentinel = await createTlsRedis({ ca: own.ca, identity: identity(ofSentinel) }, [
-        ...['--sentinel', '--tls-replication', 'yes'],
-      ])
-      await command(
-        sentinel.redis,
-        ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '1'],
-        ['SENTINEL', 'SET', 'mymaster', 'auth-pass', master.redis.password],
-      )
-      const url = `rediss+sentinel://:${master.redis.password}@127.0.0.1:${sentinel.port}/mymaster?sentinelPassword=${sentinel.redis.password}`
-      expect(await askRedis(url, { caFile: own.ca })).toContain(said)
-      if (ofSentinel === ofMaster && ofMaster === 'elsewhere')
-        expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
-      await sentinel.redis.stop()
-      await master.redis.stop()
-    },
-  )
+  ])('Redis TLS: Sentinel and master are both verified if %s', async (_case, ofSentinel, ofMaster, said) => {
+    const master = await createTlsRedis({ ca: own.ca, identity: identity(ofMaster) })
+    const sentinel = await createTlsRedis({ ca: own.ca, identity: identity(ofSentinel) }, [
+      ...['--sentinel', '--tls-replication', 'yes'],
+    ])
+    await command(
+      sentinel.redis,
+      ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '1'],
+      ['SENTINEL', 'SET', 'mymaster', 'auth-pass', master.redis.password],
+    )
+    const url = `rediss+sentinel://:${master.redis.password}@127.0.0.1:${sentinel.port}/mymaster?sentinelPassword=${sentinel.redis.password}`
+    expect(await askRedis(url, { caFile: own.ca })).toContain(said)
+    if (ofSentinel === ofMaster && ofMaster === 'elsewhere')
+      expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
+    await sentinel.redis.stop()
+    await master.redis.stop()
+  })
 })

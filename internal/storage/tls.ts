@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 
-/** TLS settings of a store. An empty object verifies against public CAs and the host name. */
+/** TLS settings of a store. An empty object means verification against public CAs and the host name. */
 export interface StoreTls {
   readonly caFile?: string | undefined
   readonly certFile?: string | undefined
   readonly keyFile?: string | undefined
-  /** Name that the server's certificate must have, in place of its host. */
+  /** Name that the certificate of the server must contain, instead of the host of the URL. */
   readonly serverName?: string | undefined
 }
 
-/** Address of a store. Without `tls`, only the URL decides. */
+/** Address of a store. If `tls` is absent, only the URL decides about TLS. */
 export interface StoreAddress {
   readonly url: string
   readonly tls?: StoreTls | undefined
@@ -26,9 +26,8 @@ export interface TlsMaterial {
 }
 
 /**
- * Creates a reader to call for each new connection, so that replaced files take effect with the next one. A file that cannot be
- * read keeps its last content.
- * @throws if a file cannot be read the first time
+ * Creates a reader of TLS files. It must be called for each new connection, so that replaced files take effect with the next connection.
+ * Keeps the last content of a file that can no longer be read. @throws if a file cannot be read the first time
  */
 export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
   const read = { ca: fileReader(tls.caFile), cert: fileReader(tls.certFile), key: fileReader(tls.keyFile) }
@@ -38,7 +37,7 @@ export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
-      // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable it.
+      // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable verification.
       rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(tls.serverName ?? host(), certificate),
     }
@@ -52,7 +51,7 @@ function fileReader(path: string | undefined): () => string | undefined {
     try {
       last = readFileSync(path, 'utf8')
     } catch {
-      // A mounted Secret is replaced by a rename; the next connection reads it.
+      // This error is ignored, because Kubernetes replaces a mounted Secret by a rename, and the next connection reads the file again.
     }
     return last
   }
@@ -61,7 +60,7 @@ function fileReader(path: string | undefined): () => string | undefined {
 /** TLS failure of a connection. The message begins with `TLS:` and contains no secret. */
 export class TlsFailure extends Error {
   override readonly name = 'TlsFailure'
-  /** OpenSSL's or Node's code, such as CERT_HAS_EXPIRED. */
+  /** Error code of OpenSSL or Node.js, such as CERT_HAS_EXPIRED. */
   readonly code: string
 
   constructor(what: string, code: string, cause: unknown) {
@@ -88,7 +87,10 @@ const untrusted: ReadonlySet<string> = new Set([
 ])
 const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-/** Converts a TLS error; returns any other unchanged. The text is the library's and may name the host and the certificate's names. */
+/**
+ * Converts a TLS error to a TlsFailure; returns any other error unchanged. The message is from the library and can contain the host and the
+ * names in the certificate.
+ */
 export function asTlsFailure<T>(error: T): T | TlsFailure {
   if (!(error instanceof Error) || error instanceof TlsFailure) return error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

@@ -70,17 +70,17 @@ const insertPayload = (day: string, id = 'evt_1') =>
 
 describe('lastExpiredDay', () => {
   test.each([
-    ['an hour after its midnight', '2031-05-05T01:00:00Z', '2031-05-05'],
-    ['not a moment before', '2031-05-05T00:59:59.999Z', '2031-05-04'],
-    ['for all of the day', '2031-05-05T23:59:59Z', '2031-05-05'],
-    ['across a year', '2032-01-01T00:30:00Z', '2031-12-31'],
+    ['returns a day from one hour after its midnight on', '2031-05-05T01:00:00Z', '2031-05-05'],
+    ['returns the previous day a millisecond earlier', '2031-05-05T00:59:59.999Z', '2031-05-04'],
+    ['returns the same day until its end', '2031-05-05T23:59:59Z', '2031-05-05'],
+    ['returns the last day of the previous year', '2032-01-01T00:30:00Z', '2031-12-31'],
   ])('lastExpiredDay: %s', (_case, now, day) => {
     expect(lastExpiredDay(Date.parse(now))).toBe(day)
   })
 })
 
 describe('expired partitions', () => {
-  test('expired partitions: are dropped on their day, oldest first, events last', async () => {
+  test('expired partitions: are dropped on the day they expire, oldest first, and on each day the events partition last', async () => {
     for (const day of ['2031-05-05', '2031-05-04', '2031-05-06']) await make(day)
     expect(namesOf(await drop(overMs('2031-05-04') - 1))).toEqual([])
     const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'events']
@@ -90,7 +90,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-06') - 1))).toEqual([])
   })
 
-  test('expired partitions: are dropped with their rows, the next day stays', async () => {
+  test('expired partitions: are dropped with their rows, while the partition of the next day remains', async () => {
     for (const day of ['2031-05-05', '2031-05-06']) {
       await make(day, ['event_payloads'])
       await insertPayload(day, day)
@@ -100,7 +100,7 @@ describe('expired partitions', () => {
     expect(rows).toEqual([{ event_id: '2031-05-06' }])
   })
 
-  test('expired partitions: one that was detached before a crash is dropped', async () => {
+  test('expired partitions: a partition that was detached before a crash is dropped', async () => {
     await make('2031-05-05', ['events'])
     await pool.query('ALTER TABLE events DETACH PARTITION events_20310505 CONCURRENTLY')
     expect(await listExpiredPartitions(pool, overMs('2031-05-05') - 1)).toEqual([])
@@ -108,7 +108,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['events_20310505'])
   })
 
-  test('expired partitions: an interrupted detach is finalized and dropped before others of its table', async () => {
+  test('expired partitions: an interrupted detach is completed and its partition dropped before others of the same table', async () => {
     for (const day of ['2031-05-04', '2031-05-05']) await make(day, ['events'])
     await other.query('BEGIN')
     await other.query('SELECT * FROM events')
@@ -127,7 +127,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['events_20310505', 'events_20310504'])
   })
 
-  test('expired partitions: one that a transaction reads is dropped after its end, without blocking intake', async () => {
+  test('expired partitions: a partition in use is dropped after the reading transaction ends, and intake is not blocked', async () => {
     for (const day of ['2031-05-04', '2031-05-05', '2031-08-08'])
       await make(day, ['event_payloads', 'attempts', 'events'])
     await insertPayload('2031-05-04')
@@ -158,20 +158,20 @@ describe('expired partitions', () => {
     expect((await pool.query('SELECT * FROM event_payloads')).rowCount).toBe(written)
   })
 
-  test('expired partitions: one created again for a late row is dropped again', async () => {
+  test('expired partitions: a partition that was created again for a late row is dropped again', async () => {
     await make('2031-05-05', ['attempts'])
     await drop(overMs('2031-05-05'))
     await make('2031-05-05', ['attempts'])
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['attempts_20310505'])
   })
 
-  test('expired partitions: a signal ends the turn between two drops', async () => {
+  test('expired partitions: an abort signal stops the run between two drops', async () => {
     await make('2031-05-05', ['attempts', 'events'])
     const result = await drop(overMs('2031-05-05'), AbortSignal.abort())
     expect(result).toEqual({ dropped: [], blocked: [], hasMore: true })
   })
 
-  test('expired partitions: tables with similar names stay', async () => {
+  test('expired partitions: tables with similar names are not dropped', async () => {
     await pool.query(
       'CREATE TABLE events_20319999 (); CREATE TABLE my_events_20310505 (); CREATE TABLE events_old ()',
     )
@@ -179,7 +179,7 @@ describe('expired partitions', () => {
     await pool.query('DROP TABLE events_20319999, my_events_20310505, events_old')
   })
 
-  test('expired partitions: report the age of the oldest', async () => {
+  test('expired partitions: retention reports the age of the oldest expired partition', async () => {
     for (const day of ['2031-05-05', '2031-05-06']) await make(day, ['events'])
     const ageAt = async (nowMs: number) => expiredAgeMs(await listExpiredPartitions(pool, nowMs), nowMs)
     expect(await ageAt(overMs('2031-05-05') - 1)).toBe(0)

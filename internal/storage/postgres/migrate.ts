@@ -6,22 +6,21 @@ import { type Migration, migrations as ownMigrations } from './migrations/list.t
 /** Options of `migrate`. */
 export interface MigrateOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>
-  /** Maximum wait for another migrating process. Default 60 s. */
+  /** Maximum wait for another process that runs migrations. Default 60 s. */
   readonly lockTimeoutMs?: number
-  /** Other steps than the product's, for tests. */
+  /** Migrations that a test runs instead of the migrations of the product. */
   readonly migrations?: readonly Migration[]
 }
 
-/** Schema version that this build needs; processes are not ready below it. */
+/** Minimum schema version that this build needs. A process is not ready while the database has an older version. */
 export const schemaVersionNeeded: number = ownMigrations.length
 
-/** Any number that nothing else in this database locks. */
+/** Key of the advisory lock for migrations. The number is arbitrary, but no other lock in this database may use it. */
 const advisoryLock = 7_205_759_403_792_793
 
 /**
- * Migrates the database, each step in its own transaction, under an advisory lock that admits one process at a time. Fails
- * without changes if the lock is not free in time or an applied step has another text. Leaves a newer database unchanged, with
- * a warning. Idempotent.
+ * Migrates the database, each step in its own transaction. An advisory lock admits one process at a time. Fails without changes if the lock
+ * is not free in time, or if the text of an applied step has changed. Leaves a newer database unchanged and logs a warning. Idempotent.
  */
 export async function migrate(pool: Pool, options: MigrateOptions) {
   const steps = options.migrations ?? ownMigrations
@@ -39,12 +38,12 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
     }
     return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
   } finally {
-    // Ending the session releases its lock, time-outs and open transaction.
+    // Closing the session releases its lock, its time-outs and an open transaction.
     client.release(broken ?? true)
   }
 }
 
-/** Returns the schema version of the database, 0 before the first migration. @throws whatever Postgres throws */
+/** Returns the schema version of the database, or 0 before the first migration. @throws any error of Postgres */
 export async function schemaVersion(pool: Pool): Promise<number> {
   const known = await pool.query<{ known: boolean }>(
     `SELECT to_regclass('schema_migrations') IS NOT NULL AS known`,
@@ -106,7 +105,7 @@ async function applyStep(client: PoolClient, step: Migration): Promise<void> {
   await run(client, 'COMMIT', stepMsMax)
 }
 
-/** Runs text that may hold several statements, with a bound of its own instead of the pool's. */
+/** Runs SQL text that can contain several statements, with its own time limit instead of the limit of the pool. */
 async function run(client: PoolClient, text: string, queryTimeoutMs: number): Promise<void> {
   const query = { text, query_timeout: queryTimeoutMs }
   await client.query(query)

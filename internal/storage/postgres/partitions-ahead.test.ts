@@ -55,7 +55,7 @@ async function store(receivedAtMs: number, payloadDays: number, eventDays: numbe
 }
 
 describe('partitions ahead', () => {
-  test('partitions ahead: exist for today and two days, for each retention of a live tenant only', async () => {
+  test('partitions ahead: are created for today and the next two days, only for the retention periods of live tenants', async () => {
     await addTenant('ten_a', kept(30, 90))
     await addTenant('ten_b', kept(30, 90))
     await addTenant('ten_c', kept(7, 30))
@@ -77,7 +77,7 @@ describe('partitions ahead', () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
   })
 
-  test('partitions ahead: use the platform defaults for a tenant without own retention', async () => {
+  test('partitions ahead: use the platform defaults for a tenant that sets no retention', async () => {
     await addTenant('ten_open', { retention: {} })
     await ensurePartitionsAhead(pool, nowMs)
     expect(await store(nowMs, 30, 90)).toBe(1)
@@ -93,7 +93,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs, 3, 3)).toBe(1)
   })
 
-  test('partitions ahead: accept events after midnight and advance by a day', async () => {
+  test('partitions ahead: accept events after midnight, and the next run adds the partitions of one more day', async () => {
     await addTenant('ten_a', kept(30, 90))
     await ensurePartitionsAhead(pool, nowMs)
     for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
@@ -103,7 +103,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })
 
-  test('partitions ahead: concurrent processes create each one once', async () => {
+  test('partitions ahead: concurrent processes create each partition once', async () => {
     await pool.query(
       `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
        SELECT id, id, 'shops', id, false,
@@ -114,7 +114,7 @@ describe('partitions ahead', () => {
     expect(await partitionNames()).toHaveLength(5 * 92)
   }, 60_000)
 
-  test('partitions ahead: none without tenants; rows of other days do not block', async () => {
+  test('partitions ahead: no partition is created without a valid tenant, and an invalid tenant does not block others', async () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
     await addTenant('ten_odd', { retention: { payloadDays: 0, eventDays: 900_000 } })
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)

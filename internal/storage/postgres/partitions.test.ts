@@ -20,14 +20,14 @@ afterAll(async () => {
 const insert = `INSERT INTO event_payloads VALUES ('evt_1', $1, '{}')`
 
 describe('partitions', () => {
-  test('partitions: a row without its partition is distinguished from an invalid row', async () => {
+  test('partitions: a row without a partition is distinguished from an invalid row', async () => {
     const missing = await pool.query(insert, ['2031-05-05']).catch((error: unknown) => error)
     expect(classifySqlError(missing).kind).toBe('partition_missing')
     const wrong = await pool.query(insert, ['no day']).catch((error: unknown) => error)
     expect(classifySqlError(wrong).kind).toBe('rejected')
   })
 
-  test('partitions: concurrent callers create each one once, with the indexes of its parent', async () => {
+  test('partitions: concurrent callers create each partition once, with the indexes of its parent table', async () => {
     const wanted = [
       { table: 'event_payloads', day: '2031-05-05' },
       { table: 'events', day: '2031-05-05' },
@@ -47,7 +47,7 @@ describe('partitions', () => {
     ])
   })
 
-  test('partitions: creating one does not block the table', async () => {
+  test('partitions: creating a partition does not block the table', async () => {
     const client = await pool.connect()
     try {
       await client.query('BEGIN')
@@ -60,13 +60,13 @@ describe('partitions', () => {
     }
   })
 
-  test('partitions: names accept days only', () => {
+  test('partitions: names can be built only from valid days', () => {
     expect(partitionName({ table: 'attempts', day: '2031-05-05' })).toBe('attempts_20310505')
     expect(() => partitionName({ table: 'attempts', day: `2031-05-05'; --` })).toThrow(RangeError)
   })
 })
 
-test('textArrayParam: round-trips any text', async () => {
+test('textArrayParam: encodes any text so that Postgres returns the same text', async () => {
   const values = ['', '{"a":"\\"b\\""}', 'NULL', null, '日本 🎉', '{1,2}', "it's", '\\', ' a ']
   const { rows } = await pool.query<{ v: string | null }>('SELECT unnest($1::text[]) AS v', [
     textArrayParam(values),
@@ -76,7 +76,7 @@ test('textArrayParam: round-trips any text', async () => {
   expect(none.rows).toEqual([])
 })
 
-test('numberArrayParam: round-trips numbers', async () => {
+test('numberArrayParam: encodes numbers so that Postgres returns the same numbers', async () => {
   const values = [0, -1, 1.5, Number.MAX_SAFE_INTEGER, 1_795_255_200_123, Number.NaN]
   const { rows } = await pool.query<{ v: number }>('SELECT unnest($1::float8[]) AS v', [
     numberArrayParam(values),

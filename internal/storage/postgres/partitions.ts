@@ -10,28 +10,28 @@ export const partitionedTables = [
   'refused_calls',
   'executions',
 ] as const
-/** Partitioned table. */
+/** Name of a partitioned table. */
 export type PartitionedTable = (typeof partitionedTables)[number]
 
-/** Day for which a table needs a partition. */
+/** Table and day for which a partition is needed. */
 export interface WantedPartition {
   readonly table: PartitionedTable
   readonly day: Day
 }
 
-/** Any number that nothing else in this database locks. */
+/** Key of the advisory lock for creating partitions. The number is arbitrary, but no other lock in this database may use it. */
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
- * Events are updated once or twice soon after insertion, many per statement. With half a page free, these are HOT updates, which
- * write no index.
+ * Fill factor by table, in percent. Each event is updated once or twice soon after its insertion. With half of each page free, these are
+ * heap-only tuple (HOT) updates, which write no index.
  */
 const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50 }
 
 /**
- * Creates missing partitions and returns their number. A table is created beside its parent and then attached, which blocks
- * neither readers nor writers; one transaction per partition under an advisory lock, so any number of processes may call this
- * at once. A signal ends it between two partitions. Idempotent; costs one query if all exist.
+ * Creates missing partitions and returns how many were created. Creates each table separately and then attaches it, which blocks neither
+ * readers nor writers. Uses one transaction per partition under an advisory lock, so concurrent calls of any number of processes are safe.
+ * Stops between two partitions when `signal` aborts. Idempotent. Costs one query if all partitions exist.
  */
 export async function ensurePartitions(
   pool: Pool,
@@ -39,7 +39,9 @@ export async function ensurePartitions(
   signal?: AbortSignal,
 ): Promise<number> {
   if (wanted.length > wantedMax)
-    throw new RangeError(`at most ${wantedMax} partitions a call, got ${wanted.length}`)
+    throw new RangeError(
+      `ensurePartitions accepts at most ${wantedMax} partitions per call, got ${wanted.length}`,
+    )
   let made = 0
   for (const one of await listMissing(pool, wanted)) {
     if (signal?.aborted) break
@@ -49,7 +51,7 @@ export async function ensurePartitions(
   return made
 }
 
-/** Returns the partition's name, such as `events_20270219`. */
+/** Returns the name of a partition, such as `events_20270219`. */
 export function partitionName({ table, day }: WantedPartition): string {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return `${table}_${day.replaceAll('-', '')}`
@@ -83,23 +85,23 @@ async function createPartition(client: PoolClient, wanted: WantedPartition): Pro
   )
 }
 
-/** Retention of an active tenant's data. */
+/** Retention periods of an active tenant. */
 interface RetentionPair {
   readonly payloadDays: number
   readonly eventDays: number
 }
 
-/** Receipt days with partitions: today and the next two, so that a day without any process does no harm. */
+/** Days of receipt with partitions: today and the next two days, so that intake survives a day on which no process creates partitions. */
 const receiptDays = 3
 const dayMs = 86_400_000
-/** Maximum of the resource's schema: at most 90 × 90 pairs, and with three receipt days 460 partitions. */
+/** Maximum retention in days, as in the schema of the resource. With three days of receipt, 90 × 90 pairs need at most 460 partitions. */
 const daysMax = 90
 
 /**
- * Creates the partitions needed until the end of the day after tomorrow (UTC), so that no call at midnight creates its own, and
- * returns their number. For a later tenant, intake creates what is missing. A signal ends it early. Any number of processes may
- * call this at once; costs two queries if all exist.
- * @throws whatever Postgres throws; partitions created so far remain
+ * Creates the partitions needed until the end of the day after tomorrow (UTC), so that no request after midnight has to create one, and
+ * returns how many were created. Intake creates the partitions of a tenant that is added later. Stops early when `signal` aborts.
+ * Concurrent calls of any number of processes are safe. Costs two queries if all partitions exist.
+ * @throws any error of Postgres; partitions created before the error remain
  */
 export async function ensurePartitionsAhead(
   pool: Pool,
@@ -112,7 +114,7 @@ export async function ensurePartitionsAhead(
 function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): WantedPartition[] {
   const wanted = new Map<string, WantedPartition>()
   const add = (table: PartitionedTable, day: Day) => wanted.set(partitionName({ table, day }), { table, day })
-  // Day by day, since calls may already wait for today's.
+  // Creates today's partitions first, because requests may already wait for them.
   for (let days = 0; days < receiptDays; days += 1) {
     for (const { payloadDays, eventDays } of pairs) {
       const receivedAtMs = nowMs + days * dayMs
@@ -126,8 +128,8 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
   return [...wanted.values()]
 }
 
-// Reads all live tenants without locks. Like intake, uses the runtime settings for what a tenant leaves open. Ignores rows with
-// days that the schema does not allow.
+// Reads the retention periods of all live tenants without locks. Uses the runtime settings where a tenant sets no retention, as intake
+// does. Ignores rows with values that the schema does not allow.
 async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   const { rows } = await pool.query<RetentionPair>(
     `WITH defaults AS (
@@ -147,7 +149,7 @@ async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   return rows
 }
 
-/** Expired partition. `detaching`: its detach was interrupted; `detached`: its drop was. */
+/** Expired partition. `detaching`: its detach was interrupted. `detached`: it was detached, but its drop was interrupted. */
 export interface ExpiredPartition {
   readonly table: PartitionedTable
   readonly day: Day
@@ -157,46 +159,46 @@ export interface ExpiredPartition {
 /** Result of dropping expired partitions. */
 export interface DroppedPartitions {
   readonly dropped: readonly ExpiredPartition[]
-  /** Partitions in use beyond the lock time-out; the next turn retries them. */
+  /** Partitions that stayed in use longer than the lock time-out. The next run retries them. */
   readonly blocked: readonly ExpiredPartition[]
-  /** True if the signal ended it before all were tried. */
+  /** True if `signal` aborted the run before every partition was tried. */
   readonly hasMore: boolean
 }
 
-/** Options of dropping expired partitions. */
+/** Options of `dropExpiredPartitions`. */
 export interface DropOptions {
-  /** Exclusive session outside a transaction, the only one in this database that drops partitions. */
+  /** Session outside a transaction. It must be the only session in this database that drops partitions. */
   readonly session: PoolClient
   readonly nowMs: number
   readonly signal: AbortSignal
-  /** Called for each dropped partition with the duration in milliseconds. Must not throw. */
+  /** Called after each drop with the partition and the duration in milliseconds. Must not throw. */
   readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
 }
 
-/** Margin after midnight for clock skew and for calls and leases that last minutes. */
+/** Margin after midnight for clock skew, and for calls and leases that last minutes. */
 const marginMs = 3_600_000
-/** Longer than autovacuum takes to yield (deadlock_timeout, 1 s), shorter than intake waits for its own partition. */
+/** Longer than the time after which autovacuum yields (deadlock_timeout, 1 s), shorter than the wait of intake for a new partition. */
 const lockWaitMs = 1_500
-/** Events last, since the others are found through them. */
+/** Order of the drops within a day. Events come last, because the rows of the other tables are found through them. */
 const dropOrder: readonly PartitionedTable[] = [
   ...partitionedTables.filter((table) => table !== 'events'),
   'events',
 ]
 
-/** Returns the last expired day: its midnight (UTC) was at least an hour ago. Pure. */
+/** Returns the last expired day. A day has expired one hour after its midnight (UTC). Pure. */
 export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }
 
-/** Returns the milliseconds since the oldest of these partitions expired; 0 for none. Pure. */
+/** Returns the milliseconds since the oldest of these partitions expired, or 0 if the list is empty. Pure. */
 export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: number): number {
   const oldest = partitions.map(({ day }) => day).toSorted()[0]
   return oldest === undefined ? 0 : Math.max(0, nowMs - marginMs - Date.parse(oldest))
 }
 
 /**
- * Lists expired partitions: interrupted ones first, then the oldest, events last within a day. A table with a partition's name
- * and no parent counts as detached: rename what is to be kept. Takes no locks.
+ * Lists expired partitions: interrupted ones first, then the oldest, and events last within a day. A table that has the name of a partition
+ * but no parent counts as detached, so a table to keep must be renamed. Takes no locks.
  */
 export async function listExpiredPartitions(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -219,10 +221,10 @@ export async function listExpiredPartitions(
 }
 
 /**
- * Drops expired partitions one by one without blocking readers and writers of their tables: detaches concurrently, then drops.
- * Waits 1.5 s for a partition in use, then leaves it and the rest of its table, and events with any, to the next turn. Continues
- * what was interrupted. Idempotent.
- * @throws whatever else Postgres throws; what was dropped before stays dropped
+ * Drops expired partitions one by one: detaches each one concurrently, then drops it, without blocking readers and writers of the table.
+ * Waits 1.5 s for a partition in use. If the wait fails, the remaining partitions of that table, and of events, are left to the next run.
+ * Continues an interrupted detach or drop. Idempotent.
+ * @throws any other error of Postgres; partitions dropped before the error stay dropped
  */
 export async function dropExpiredPartitions(options: DropOptions): Promise<DroppedPartitions> {
   const { session, nowMs, signal, onDropped } = options
@@ -242,8 +244,9 @@ export async function dropExpiredPartitions(options: DropOptions): Promise<Dropp
   return { dropped, blocked, hasMore: false }
 }
 
-// DETACH CONCURRENTLY takes SHARE UPDATE EXCLUSIVE on the parent, which does not block readers and writers, and waits for earlier
-// transactions; FINALIZE completes an interrupted one. A detached table has no parent, so DROP locks nothing else.
+// Detaches and drops a partition; returns false if it stayed in use. DETACH CONCURRENTLY takes SHARE UPDATE EXCLUSIVE on the parent,
+// which blocks neither readers nor writers, and waits for earlier transactions. FINALIZE completes an interrupted DETACH. A detached
+// table has no parent, so DROP locks no other table.
 // https://www.postgresql.org/docs/15/sql-altertable.html (read 2026-11)
 async function dropPartition(session: PoolClient, partition: ExpiredPartition): Promise<boolean> {
   const { table, state } = partition
@@ -261,7 +264,7 @@ async function dropPartition(session: PoolClient, partition: ExpiredPartition): 
   }
 }
 
-/** lock_not_available, query_canceled (its time was over) and deadlock_detected. */
+/** SQLSTATE codes after a wait without success: lock_not_available, query_canceled (statement time-out) and deadlock_detected. */
 const waitedInVain: ReadonlySet<string | undefined> = new Set(['55P03', '57014', '40P01'])
 
 function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefined {
@@ -272,7 +275,7 @@ function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefi
   return { table, day }
 }
 
-/** Interrupted ones first: Postgres detaches one partition of a table at a time. */
+/** Sorts partitions with an interrupted detach first, because Postgres detaches only one partition of a table at a time. */
 function compareTurns(one: ExpiredPartition, other: ExpiredPartition): number {
   const begun = Number(one.state === 'attached') - Number(other.state === 'attached')
   if (begun !== 0) return begun

@@ -2,34 +2,34 @@ import type { Pool, PoolClient } from 'pg'
 import pg from 'pg'
 import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader } from '../tls.ts'
 
-/** Options of a connection pool. Every wait is bounded. */
+/** Options of a connection pool. Every wait has a time limit. */
 export interface PoolOptions extends StoreAddress {
-  /** A `postgres://` URL; `?host=/dir` connects through a socket. With `tls`, its own TLS options are ignored. */
+  /** A `postgres://` URL. `?host=/dir` connects through a Unix socket. If `tls` is set, TLS options in the URL are ignored. */
   readonly url: string
-  /** Shown in `pg_stat_activity`, so that a connection can be traced to its process. */
+  /** Name shown in `pg_stat_activity`, so that a connection can be traced to its process. */
   readonly applicationName: string
   readonly connectionsMax: number
-  /** Time limit of a statement: the server ends it, and `clientGraceMs` later the client stops waiting. */
+  /** Time limit of a statement. The server cancels the statement; the client stops waiting `clientGraceMs` later. */
   readonly queryTimeoutMs: number
-  /** Time limit of waiting for a free connection and of connecting. */
+  /** Time limit of waiting for a free connection, and of opening a connection. */
   readonly connectTimeoutMs: number
-  /** Age at which an idle connection is replaced, with its cached plans. Default never. */
+  /** Age at which an idle connection and its cached plans are replaced. Default: never. */
   readonly lifetimeMsMax?: number
-  /** Server settings of its sessions, such as `jit: 'off'`. Plain words only. */
+  /** Server settings of each session, such as `jit: 'off'`. Values must be plain words. */
   readonly sessionSettings?: Readonly<Record<string, string>>
-  /** Called for connections that broke while idle, after the pool has dropped them. Must not throw. */
+  /** Called for each connection that breaks while it is idle, after the pool has removed it. Must not throw. */
   readonly onIdleError?: (error: Error) => void
 }
 
 export type { Pool, PoolClient } from 'pg'
 
-/** Margin of the client's time-out over the server's. Beyond it, the network or the server is gone. */
+/** Margin of the client's time-out over the server's time-out. After the margin, the network or the server has failed. */
 const clientGraceMs = 250
 const int8Oid = 20
 
 /**
- * Creates a pool without connecting, so it does not fail while Postgres is unavailable. `bigint` columns are numbers; a value
- * beyond 2^53 fails its query. The caller ends the pool.
+ * Creates a pool without connecting, so that it does not fail while Postgres is unavailable. Returns `bigint` columns as numbers; a value
+ * beyond 2^53 fails its query. The caller must end the pool.
  */
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -50,14 +50,14 @@ export function createPool(options: PoolOptions): pg.Pool {
     keepAliveInitialDelayMillis: 10_000,
     types: { getTypeParser: typeParser },
   })
-  // Without a listener an idle connection's end would be an uncaught exception.
+  // Without this listener, a broken idle connection would cause an uncaught exception.
   pool.on('error', (error) => options.onIdleError?.(error))
   return pool
 }
 
 /**
- * Creates the class of a pool's connections, which reads the TLS files per connection and converts TLS failures. `pg` sends the
- * URL's host as server name (SNI); verified is `tls.serverName`, or that host.
+ * Creates the class of a pool's connections. It reads the TLS files for each connection and converts TLS failures. `pg` sends the host of
+ * the URL as server name (SNI). The certificate is verified against `tls.serverName`, or against the host if that is unset.
  */
 function clientClass(tls: StoreTls | undefined): typeof pg.Client {
   const read = tls && tlsReader(tls)
@@ -79,20 +79,23 @@ function clientClass(tls: StoreTls | undefined): typeof pg.Client {
 
 type OnConnected = ((error: Error) => void) | ((error: null, client: pg.Client) => void)
 
-/** Errors of `pg` itself that have no code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js (2026-11) */
+/**
+ * Messages of errors that `pg` throws without a code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js
+ * (2026-11)
+ */
 const withoutTls: ReadonlySet<string> = new Set([
   'The server does not support SSL connections',
   'There was an error establishing an SSL connection',
 ])
 
 function namedTls(error: Error): Error {
-  // `pg` calls back with null for success, whatever its types say.
+  // On success, `pg` calls back with null, although its types exclude null.
   if (error instanceof Error && withoutTls.has(error.message))
     return new TlsFailure('the server does not offer it', 'NO_TLS', error)
   return asTlsFailure(error)
 }
 
-/** Removes TLS options that `pg` would prefer to `tls`. */
+/** Removes TLS options from the URL, because `pg` would prefer them to `tls`. */
 function withoutTlsOptions(url: string): string {
   const start = url.indexOf('?')
   if (start < 0) return url
@@ -108,7 +111,7 @@ function commandLine(settings: Readonly<Record<string, string>>): string {
     .join(' ')
 }
 
-/** Parses text `bigint` as number; all else by the parsers of `pg`. */
+/** Parses `bigint` text as a number. Uses the parsers of `pg` for all other types. */
 const typeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') => {
   if (oid === int8Oid && format !== 'binary') return safeInteger
   return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
@@ -121,13 +124,14 @@ function safeInteger(text: string): number {
 }
 
 /**
- * Runs `fn` in one READ COMMITTED transaction and commits; if `fn` throws, rolls back and throws the same error. The connection
- * always returns to the pool, also if BEGIN fails, unlike with Drizzle's `transaction()`; it is destroyed if BEGIN, COMMIT or
- * ROLLBACK failed. After an error of COMMIT the outcome is unknown, so `fn` must be safe to repeat.
+ * Runs `fn` in one READ COMMITTED transaction and commits. If `fn` throws, rolls back and throws the same error. Always returns the
+ * connection to the pool, also if BEGIN fails, unlike Drizzle's `transaction()`. Destroys the connection if BEGIN, COMMIT or ROLLBACK
+ * fails. After a failed COMMIT the outcome is unknown, so `fn` must be safe to repeat.
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // A checked-out connection has no listener of the pool; a broken one also rejects its query.
+  // The pool has no error listener on a connection in use. Without this one, an error event would be an uncaught exception; the query
+  // rejects anyway.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error
@@ -151,7 +155,7 @@ export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<
   }
 }
 
-/** Carries the error of `fn` past the handling of BEGIN and COMMIT. */
+/** Wraps an error of `fn`, to distinguish it from an error of BEGIN or COMMIT. */
 class RolledBack extends Error {
   readonly connectionError: Error | undefined
   constructor(cause: unknown, connectionError: Error | undefined) {
@@ -178,15 +182,15 @@ const float8Oid = 701
 const headerBytes = 20
 
 /**
- * Encodes a `text[]` parameter in Postgres' binary format. `pg` would write one quoted literal, which costs both sides several
- * passes over each JSON text. Add a cast: `$1::text[]`. A string with U+0000 fails in the server (22021). Format: array_recv in
+ * Encodes a `text[]` parameter in the binary format of Postgres. `pg` would write one quoted literal, which costs both sides several passes
+ * over each JSON text. The statement needs a cast: `$1::text[]`. The server rejects a string with U+0000 (22021). Format: array_recv in
  * https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c
  */
 export function textArrayParam(values: readonly (string | null)[]): Buffer {
   let length = headerBytes
   for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value))
   const buffer = Buffer.allocUnsafe(length)
-  // Dimensions, "has nulls", element type; then the one dimension's size and lower bound.
+  // Header of the array: number of dimensions, "has nulls" flag and element type, then size and lower bound of the one dimension.
   buffer.writeInt32BE(1, 0)
   buffer.writeInt32BE(values.includes(null) ? 1 : 0, 4)
   buffer.writeInt32BE(textOid, 8)
@@ -206,7 +210,8 @@ export function textArrayParam(values: readonly (string | null)[]): Buffer {
 }
 
 /**
- * Encodes a `float8[]` parameter in Postgres' binary format, exact for whole numbers to 2^53. Add a cast: `$1::float8[]`.
+ * Encodes a `float8[]` parameter in the binary format of Postgres, exact for integers up to 2^53. The statement needs a cast:
+ * `$1::float8[]`.
  */
 export function numberArrayParam(values: readonly number[]): Buffer {
   const buffer = Buffer.allocUnsafe(headerBytes + 12 * values.length)

@@ -1,10 +1,15 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import type { Pool } from './pool.ts'
 
-/** Removes at most `rowsMax` rows of a deleted tenant per statement. Returns their approximate number, 0 when none is left. Idempotent. */
+/**
+ * Deletes at most `rowsMax` rows of a deleted tenant per statement. Returns their approximate number, or 0 when no row is left. Idempotent.
+ */
 export type PurgeStep = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
 
-/** Purges a table by the key `columns`, not by ctid: an update in progress moves the row, and the statement waits for it. */
+/**
+ * Purges a table by the key `columns`. Does not use ctid, because a concurrent update moves the row and the statement waits for that
+ * update.
+ */
 export function purgeByKey(table: string, columns: readonly string[]): PurgeStep {
   const key = columns.join(', ')
   const isSame = columns.map((name) => `t.${name} = old.${name}`).join(' AND ')
@@ -18,7 +23,7 @@ export function purgeByKey(table: string, columns: readonly string[]): PurgeStep
   }
 }
 
-/** Purges a partitioned table by the key `column`, within the partitions of the rows' days. */
+/** Purges a partitioned table by the key `column`. Reads only the partitions of the days on which the rows expire. */
 export function purgeByPartition(table: string, column: string): PurgeStep {
   return async (pool, id, rowsMax) => {
     const { rows } = await pool.query<{ key: unknown; day: Day }>(

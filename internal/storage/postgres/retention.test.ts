@@ -58,7 +58,7 @@ function stepOf(table: string, batches: number): RetentionStep {
   }
 }
 
-test('retention: a turn removes references to partitions, then partitions, then other rows', async () => {
+test('retention: a run removes rows that refer to partitions, then drops partitions, then removes other rows', async () => {
   await ensurePartitions(pool, [{ table: 'events', day: '2031-05-05' }])
   const told = nothing()
   expect(await run({ told, before: [stepOf('queue', 2)], after: [stepOf('a', 1), stepOf('b', 1)] })).toBe(
@@ -68,7 +68,7 @@ test('retention: a turn removes references to partitions, then partitions, then 
   expect(told.ageMs).toBe(0)
 })
 
-test('retention: pauses after each batch for its duration', async () => {
+test('retention: pauses after each batch for as much time as the batch took', async () => {
   const paused: number[] = []
   const slow: RetentionStep = {
     table: 'slow',
@@ -82,14 +82,14 @@ test('retention: pauses after each batch for its duration', async () => {
   expect(Math.min(...paused)).toBeGreaterThanOrEqual(50)
 })
 
-test('retention: a step above the bound of a turn continues in the next, after the other steps', async () => {
+test('retention: a step that reaches the maximum of a run continues in the next run, after the other steps', async () => {
   const told = nothing()
   expect(await run({ told, after: [stepOf('large', 101), stepOf('small', 1)] })).toBe('more')
   expect(told.events.filter((event) => event === 'large 10')).toHaveLength(100)
   expect(told.events.at(-1)).toBe('small 10')
 })
 
-test('retention: a failed step does not block the others, and the turn fails', async () => {
+test('retention: a failed step does not block the other steps, but the run fails', async () => {
   await ensurePartitions(pool, [{ table: 'attempts', day: '2031-05-05' }])
   const broken: RetentionStep = { table: 'broken', removeBatch: () => Promise.reject(new Error('broken')) }
   const told = nothing()
@@ -97,11 +97,11 @@ test('retention: a failed step does not block the others, and the turn fails', a
   expect(told.events).toEqual(['failed broken', 'dropped attempts_20310505', 'a 10'])
 })
 
-test('retention: a signal ends the turn, the next one continues', async () => {
+test('retention: an abort signal stops the run, and the next run continues', async () => {
   expect(await run({ signal: AbortSignal.abort(), after: [stepOf('a', 1)] })).toBe('more')
 })
 
-test('retention: one process works at a time; the other reports the oldest age and runs afterwards', async () => {
+test('retention: one process runs at a time, and the other process reports the oldest age and runs afterwards', async () => {
   await ensurePartitions(pool, [{ table: 'events', day: '2031-05-05' }])
   const gate = Promise.withResolvers<void>()
   const inside = Promise.withResolvers<void>()
@@ -123,7 +123,7 @@ test('retention: one process works at a time; the other reports the oldest age a
   expect(await run({ told, after: [stepOf('a', 1)] })).toBe('done')
 })
 
-test('retention: the lock of a killed process ends with its session', async () => {
+test('retention: the lock of a killed process is released when its session ends', async () => {
   const gate = Promise.withResolvers<never>()
   const inside = Promise.withResolvers<void>()
   const stuck: RetentionStep = {

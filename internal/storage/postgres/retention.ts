@@ -8,59 +8,59 @@ import {
 } from './partitions.ts'
 import type { Pool, PoolClient } from './pool.ts'
 
-/** Rows deleted by one statement. */
+/** Result of one DELETE statement. */
 export interface RemovedRows {
   readonly removed: number
-  /** True if more may remain. */
+  /** True if more expired rows may remain. */
   readonly hasMore: boolean
 }
 
-/** Time-based removal of one table's rows, in batches. */
+/** Step that deletes the expired rows of one table in batches. */
 export interface RetentionStep {
   readonly table: string
-  /** Removes at most some thousand rows. Safe to repeat and to run concurrently. */
+  /** Deletes one batch, at most a few thousand rows. Safe to repeat and to run concurrently. */
   readonly removeBatch: (nowMs: number) => Promise<RemovedRows>
 }
 
-/** Callbacks of retention. Must not throw. */
+/** Callbacks of retention. They must not throw. */
 export interface RetentionObserver {
   partitionDropped(partition: ExpiredPartition, durationMs: number): void
   partitionBlocked(partition: ExpiredPartition): void
   rowsRemoved(table: string, count: number): void
-  /** A step failed; the others went on. */
+  /** Called when a step fails. The other steps still run. */
   failed(table: string, error: unknown): void
-  /** Milliseconds since the oldest remaining partition expired; 0 for none. Called in every process. */
+  /** Called in every process with the milliseconds since the oldest remaining partition expired, or 0 without expired partitions. */
   expiredAgeSeen(ageMs: number): void
 }
 
-/** Options of a retention turn. */
+/** Options of one retention run. */
 export interface RetentionTurn {
-  /** Pool with at least two connections. Its statement time-out bounds each statement. */
+  /** Pool with at least two connections. Its statement time-out applies to each statement. */
   readonly pool: Pool
   readonly nowMs: number
-  /** Ends the turn between two statements. */
+  /** Stops the run between two statements. */
   readonly signal: AbortSignal
-  /** Steps for tables that refer to rows of partitions; run before the partitions are dropped. */
+  /** Steps for tables that refer to rows of partitions. They run before the partitions are dropped. */
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
   readonly observer: RetentionObserver
-  /** Replaced in tests only. */
+  /** Replaces the pause after each batch in tests. */
   readonly pause?: Sleep
 }
 
-/** `elsewhere`: another process runs retention. `more`: the signal or a step's bound ended the turn early. */
+/** `elsewhere`: another process runs retention. `more`: the signal or the maximum of a step ended the run early. */
 export type RetentionResult = 'done' | 'more' | 'elsewhere'
 
-/** Any number that nothing else in this database locks. */
+/** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may use it. */
 const advisoryLock = 7_205_759_403_792_795
-/** Maximum batches per step and turn, so that no step delays the others for long. */
+/** Maximum batches per step and run, so that no step delays the others for long. */
 const batchesMax = 100
 
 /**
- * Runs one turn of retention: drops expired partitions, then removes rows of the other tables in batches. Pauses after each batch
- * for its duration, so that it uses at most half of one connection. An advisory lock of its session admits one process at a
- * time. A failed step does not stop the others.
- * @throws the first failure, after the other steps; whatever Postgres throws without a session
+ * Runs retention once: drops expired partitions, then deletes expired rows of the other tables in batches. Pauses after each batch for as
+ * long as the batch took, so that it uses at most half of one connection. A session-level advisory lock admits one process at a time. A
+ * failed step does not stop the others.
+ * @throws the first error of a step, after the other steps have run; any error of Postgres if no session can be opened
  */
 export async function runRetention(turn: RetentionTurn): Promise<RetentionResult> {
   const failures: unknown[] = []
@@ -98,7 +98,7 @@ async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise
   return hasMore
 }
 
-/** Returns true if rows may remain beyond the bound. */
+/** Deletes batches of one table. Returns true if expired rows may remain after the maximum number of batches. */
 async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boolean> {
   const { nowMs, signal, observer, pause = sleep } = turn
   for (let batch = 0; batch < batchesMax; batch += 1) {
@@ -112,10 +112,13 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
   return true
 }
 
-/** Returns undefined if another session has the lock. Closes the session afterwards, which ends the lock in any case. */
+/**
+ * Runs `work` under the advisory lock. Returns undefined if another session holds the lock. Always closes the session, which releases the
+ * lock.
+ */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
   const session = await pool.connect()
-  // A checked-out connection has no listener of the pool; a broken one also rejects its query.
+  // The pool has no error listener on a connection in use. The query rejects anyway, so this listener ignores the event.
   const ignore = () => undefined
   session.on('error', ignore)
   try {
@@ -132,9 +135,9 @@ async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>
   }
 }
 
-/** Expiry day of each table's rows. Indexed, like the columns below. */
+/** Column with the expiry day, by table. The column is indexed. */
 const dayColumns = { dedupe_keys: 'expires_on', failed_events: 'expires_on' } as const
-/** Time of each table's rows. */
+/** Column with the time of a row, by table. The column is indexed. */
 const timeColumns = {
   stats_hourly: 'at',
   stats_minutely: 'at',
@@ -144,7 +147,7 @@ const timeColumns = {
   usage_hourly: 'hour',
 } as const
 
-/** Rows to delete: up to and including a day, or before a time. */
+/** Rows to delete: expired on a day or earlier, or older than a time. */
 export type OldestRows =
   | { readonly table: keyof typeof dayColumns; readonly lastDay: Day; readonly rowsMax?: number }
   | { readonly table: keyof typeof timeColumns; readonly before: Date; readonly rowsMax?: number }
@@ -152,8 +155,9 @@ export type OldestRows =
 const rowsMaxDefault = 5_000
 
 /**
- * Removes the oldest rows of a table, at most `rowsMax`, default 5 000, by the index over their time. Safe to repeat and to run
- * concurrently. @throws whatever Postgres throws
+ * Deletes the oldest rows of a table, at most `rowsMax` (default 5 000), through the index on their time. Safe to repeat and to run
+ * concurrently.
+ * @throws any error of Postgres
  */
 export async function removeOldest(pool: Pool, rows: OldestRows): Promise<RemovedRows> {
   const { table, rowsMax = rowsMaxDefault } = rows
@@ -161,8 +165,8 @@ export async function removeOldest(pool: Pool, rows: OldestRows): Promise<Remove
     'lastDay' in rows
       ? [dayColumns[rows.table], '<= $1::date', rows.lastDay]
       : [timeColumns[rows.table], '< $1', rows.before]
-  // SKIP LOCKED neither waits for other processes nor counts a row twice. A locked row cannot move, so ctid identifies it. One
-  // text per name, so rowsMax is a parameter.
+  // SKIP LOCKED avoids waiting for other processes and counting a row twice. A locked row cannot move, so ctid identifies it. rowsMax is a
+  // parameter, because a named prepared statement must always have the same text.
   const { rowCount } = await pool.query({
     name: `remove_oldest_${table}`,
     text: `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(

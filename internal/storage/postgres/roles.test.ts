@@ -41,7 +41,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-test('roles: pods with another role than migrations create and drop partitions, and the next migration alters those', async () => {
+test('database roles: pods with another role than the migrations create and drop partitions, and the next migration can alter them', async () => {
   await migrateUrl(urlAs(names.owner))
   const pods = poolOf(urlAs(names.pods))
   const owner = poolOf(urlAs(names.owner))

@@ -33,20 +33,20 @@ const failures: readonly [name: string, error: unknown, kind: string, code: stri
   ['an error of the driver without a code', new Error('Query read timeout'), 'unavailable', 'Error'],
 ]
 
-test.each(failures)('classifySqlError: %s', (_name, error, kind, code) => {
+test.each(failures)('classifySqlError: classifies %s', (_name, error, kind, code) => {
   expect(classifySqlError(error)).toEqual({ kind: kind as never, code })
   expect(isMistake(error)).toBe(kind !== 'retry' && kind !== 'unavailable')
 })
 
 test.each(failures)(
-  'classifySqlError: %s inside a DrizzleQueryError is the same failure',
+  'classifySqlError: classifies %s inside a DrizzleQueryError like the error alone',
   (_name, error, kind) => {
     if (!(error instanceof Error)) return
     expect(classifySqlError(new DrizzleQueryError('SELECT $1', ['secret'], error)).kind).toBe(kind as never)
   },
 )
 
-test('withoutParameters: a DrizzleQueryError becomes its cause, without the statement’s parameters', () => {
+test('withoutParameters: returns the cause of a DrizzleQueryError, which does not contain the statement’s parameters', () => {
   const cause = sqlError('22021')
   expect(withoutParameters(new DrizzleQueryError('SELECT $1', ['secret'], cause))).toBe(cause)
   const orphan = withoutParameters(new DrizzleQueryError('SELECT $1', ['secret']))

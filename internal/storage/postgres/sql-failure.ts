@@ -1,39 +1,39 @@
 /** Error fields that Postgres reported for a failed statement. */
 export interface SqlError {
-  /** SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11); a lost connection has a Node.js code. */
+  /** SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). A lost connection has a Node.js code instead. */
   readonly code: string
-  /** Name of the violated constraint, of those that have one. */
+  /** Name of the violated constraint; undefined for other errors. */
   readonly constraint: string | undefined
 }
 
 /**
- * Consequence of a failed statement.
- * - `retry`: deadlock or serialization failure; the same statement may succeed at once.
- * - `partition_missing`: a row's day has no partition yet.
- * - `rejected`: Postgres will never accept this data. Retrying is useless; other rows of the batch may be fine.
- * - `mistake`: the statement itself is wrong, or code threw; a rollout or a migration may fix it.
- * - `unavailable`: everything else. Postgres is away, slow, full or read-only; retry later.
+ * Class of a failed statement, which decides about a retry.
+ * - `retry`: deadlock or serialization failure; an immediate retry may succeed.
+ * - `partition_missing`: no partition exists yet for the day of a row.
+ * - `rejected`: Postgres will never accept this data. A retry is useless, but other rows of the batch can be valid.
+ * - `mistake`: the statement is wrong, or our code threw. A rollout or a migration may fix this.
+ * - `unavailable`: all other failures: Postgres is unreachable, slow, full or read-only. Retry later.
  */
 export type SqlFailureKind = 'retry' | 'partition_missing' | 'rejected' | 'mistake' | 'unavailable'
 
-/** A classified failure, safe to log. */
+/** A classified failure. Safe to log. */
 export interface SqlFailure {
   readonly kind: SqlFailureKind
-  /** SQLSTATE or Node.js code; the error's name where it has none. */
+  /** SQLSTATE or Node.js code, or the name of the error if it has no code. */
   readonly code: string
 }
 
 const retryCodes: ReadonlySet<string> = new Set(['40P01', '40001'])
 /**
- * Data exceptions (22), constraint violations (23) and program limits (54, such as an index entry that is too large) depend on the
- * rows alone, so that they fail again. Class 42 does not: a missing table, column or grant fails for every row alike, and rows
- * must survive until it is there.
+ * SQLSTATE classes that depend only on the rows, so that a retry fails again: data exceptions (22), constraint violations (23) and program
+ * limits (54, such as a too large index entry). Class 42 is excluded: a missing table, column or grant affects every row, and the rows must
+ * be kept until it exists.
  */
 const rejectedClasses = /^(22|23|54)[0-9A-Z]{3}$/
 const mistakeClasses = /^42[0-9A-Z]{3}$/
 const checkViolation = '23514'
 
-/** Finds the error that Postgres reported in `error` or in its causes: Drizzle wraps the driver's error. */
+/** Finds the error that Postgres reported, in `error` or in its chain of causes. Drizzle wraps the error of the driver. */
 export function sqlErrorOf(error: unknown): SqlError | undefined {
   if (!(error instanceof Error)) return undefined
   if (!('code' in error && typeof error.code === 'string')) return sqlErrorOf(error.cause)
@@ -42,12 +42,12 @@ export function sqlErrorOf(error: unknown): SqlError | undefined {
   return { code: error.code, constraint }
 }
 
-/** Classifies what a statement threw. The only place that decides which failures of Postgres are final. Pure. */
+/** Classifies the error of a failed statement. No other function decides which failures of Postgres are final. Pure. */
 export function classifySqlError(error: unknown): SqlFailure {
   const cause = rootCauseOf(error)
-  // A value that has no text form, such as an invalid date or an array beyond the largest buffer.
+  // A RangeError means that a value has no text form, such as an invalid date, or that an array exceeds the maximum buffer size.
   if (cause instanceof RangeError) return { kind: 'rejected', code: cause.name }
-  // Node.js gives some of these a code, which is no SQLSTATE.
+  // Node.js sets a `code` on some of these errors, but that code is not an SQLSTATE.
   if (cause instanceof TypeError || cause instanceof ReferenceError || cause instanceof SyntaxError)
     return { kind: 'mistake', code: cause.name }
   const found = sqlErrorOf(error)
@@ -57,15 +57,15 @@ export function classifySqlError(error: unknown): SqlFailure {
     : { kind: 'mistake', code: 'unknown' }
 }
 
-/** Returns whether an error means that our code or data is wrong, rather than Postgres being unavailable. Pure. */
+/** Returns whether an error is caused by faulty code or data in Latchkey, not by unavailability of Postgres. Pure. */
 export function isMistake(error: unknown): boolean {
   const { kind } = classifySqlError(error)
   return kind !== 'unavailable' && kind !== 'retry'
 }
 
 /**
- * Returns the driver's error in place of Drizzle's `DrizzleQueryError`, whose message and stack contain the statement's parameters;
- * other errors as they are. Call it before an error from Drizzle is logged.
+ * Returns the driver's error instead of Drizzle's `DrizzleQueryError`, whose message and stack contain the parameters of the statement.
+ * Returns other errors unchanged. Must be called before an error from Drizzle is logged.
  */
 export function withoutParameters(error: unknown): unknown {
   const isWrapped = error instanceof Error && 'query' in error && 'params' in error
@@ -74,7 +74,8 @@ export function withoutParameters(error: unknown): unknown {
 
 function kindOf({ code, constraint }: SqlError): SqlFailureKind {
   if (retryCodes.has(code)) return 'retry'
-  // A check_violation without a constraint: https://www.postgresql.org/docs/15/ddl-partitioning.html (read 2026-11).
+  // Postgres reports a missing partition as a check_violation without a constraint name:
+  // https://www.postgresql.org/docs/15/ddl-partitioning.html (read 2026-11).
   if (code === checkViolation && !constraint) return 'partition_missing'
   if (rejectedClasses.test(code)) return 'rejected'
   return mistakeClasses.test(code) ? 'mistake' : 'unavailable'

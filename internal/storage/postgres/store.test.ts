@@ -35,7 +35,7 @@ describe('migrate', () => {
   const step = (version: number, sql: string): Migration => ({ version, name: `step ${version}`, sql })
   const first = step(1, 'CREATE TABLE one (n int); INSERT INTO one VALUES (1)')
 
-  test('migrate: brings an empty database to the last version, once', async () => {
+  test('migrate: migrates an empty database to the latest version, and does nothing on the second call', async () => {
     const pool = poolOf(database.url)
     expect(await schemaVersion(pool)).toBe(0)
     const both = [first, step(2, 'CREATE TABLE two (n int)')]
@@ -46,7 +46,7 @@ describe('migrate', () => {
     expect((await pool.query('SELECT n FROM one')).rows).toEqual([{ n: 1 }])
   })
 
-  test('migrate: refuses a database whose applied step has another text', async () => {
+  test('migrate: refuses a database in which the text of an applied step differs', async () => {
     const changed = [step(1, 'CREATE TABLE other (n int)')]
     await expect(migrate(poolOf(database.url), { log: silent, migrations: changed })).rejects.toThrow(
       'another text',
@@ -74,7 +74,7 @@ describe('migrate', () => {
     expect((await migrate(pool, { log: silent, migrations: mended })).versionAfter).toBe(3)
   })
 
-  test('migrate: fails at its bound while another process holds the lock', async () => {
+  test('migrate: fails after its time limit while another process holds the lock', async () => {
     const pool = poolOf(database.url)
     const begun = Promise.withResolvers<void>()
     const sleeper = step(4, 'SELECT pg_sleep(30)')
@@ -95,7 +95,7 @@ describe('migrate', () => {
   })
 })
 
-test('migrations count from 1 without a gap', () => {
+test('migrations: have versions that start at 1 and have no gaps', () => {
   expect(migrations.map(({ version }) => version)).toEqual(migrations.map((_, index) => index + 1))
   expect(schemaVersionNeeded).toBe(migrations.length)
 })
@@ -109,11 +109,11 @@ describe('a migrated database', () => {
     await database.drop()
   })
 
-  test('migrated database: has the version that this build needs', async () => {
+  test('migrated database: has the schema version that this build needs', async () => {
     expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
   })
 
-  test('Postgres pool: returns bigint as number, and fails instead of rounding', async () => {
+  test('Postgres pool: returns a bigint as a number, and fails instead of rounding', async () => {
     const pool = poolOf(database.url)
     expect((await pool.query('SELECT 9007199254740991::bigint AS n')).rows).toEqual([
       { n: 9_007_199_254_740_991 },
@@ -121,20 +121,20 @@ describe('a migrated database', () => {
     await expect(pool.query('SELECT 9007199254740993::bigint AS n')).rejects.toThrow('beyond 2^53')
   })
 
-  test('Postgres pool: a statement time-out leaves the connection usable', async () => {
+  test('Postgres pool: a connection remains usable after a statement time-out', async () => {
     const pool = poolOf(database.url, { queryTimeoutMs: 50, connectionsMax: 1 })
     await expect(pool.query('SELECT pg_sleep(5)')).rejects.toThrow('statement timeout')
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   })
 
-  test('Postgres pool: waiting for a connection is bounded', async () => {
+  test('Postgres pool: waits for a free connection only until the time limit', async () => {
     const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 50 })
     const client = await pool.connect()
     await expect(pool.query('SELECT 1')).rejects.toThrow('timeout')
     client.release()
   })
 
-  test('Postgres pool: replaces a connection at its maximum age, with its prepared plans', async () => {
+  test('Postgres pool: replaces a connection and its prepared plans when it reaches its maximum age', async () => {
     const pool = poolOf(database.url, { connectionsMax: 1, lifetimeMsMax: 1_000 })
     const session = async () =>
       (await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]?.pid
@@ -177,7 +177,7 @@ describe('a migrated database', () => {
       expect([pool.totalCount, pool.idleCount, pool.waitingCount]).toEqual([1, 1, 0])
     })
 
-    test('withTx: drops a connection that breaks inside, and the pool continues', async () => {
+    test('withTx: drops a connection that breaks during the transaction, and the pool opens a new connection', async () => {
       const pool = poolOf(database.url, { connectionsMax: 1 })
       const run = withTx(pool, async (client) => {
         const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -189,7 +189,7 @@ describe('a migrated database', () => {
       expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
     })
 
-    test('withTx: returns the connection when BEGIN fails', async () => {
+    test('withTx: returns the connection to the pool when BEGIN fails', async () => {
       const proxy = await deafProxy(database.url, 'BEGIN')
       const pool = poolOf(proxy.url, { connectionsMax: 1, queryTimeoutMs: 100 })
       await expect(withTx(pool, async () => 'never')).rejects.toThrow()
@@ -255,7 +255,7 @@ function connectTo(target: URL): Socket {
 }
 
 describe('writeRows', () => {
-  test('writeRows: on Postgres, rejected rows stand alone, a missing partition is created, and all others are written', async () => {
+  test('writeRows: isolates rows that Postgres rejects, creates a missing partition, and writes all other rows', async () => {
     const database = await createMigratedDatabase()
     try {
       const pool = poolOf(database.url)

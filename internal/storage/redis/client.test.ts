@@ -48,7 +48,7 @@ describe('standalone Redis', () => {
 describe('hung Redis', () => {
   afterEach(() => server.signal('SIGCONT'))
 
-  test('Redis connection: a hung server is refused within 1 s, later calls at once, and is used again when it resumes', async () => {
+  test('Redis connection: rejects calls to a hung server within 1 s, then immediately, and accepts calls after the server resumes', async () => {
     const redis = await connect()
     server.signal('SIGSTOP')
     const first = await Promise.all(Array.from({ length: 50 }, () => call(redis)))
@@ -61,7 +61,7 @@ describe('hung Redis', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1500)
   })
 
-  test('Redis connection: a hang longer than the connection lives is refused throughout, until the server resumes', async () => {
+  test('Redis connection: rejects calls to a server that hangs past the connection’s lifetime, until the server resumes', async () => {
     const redis = await connect()
     let messages = 0
     await redis.subscribe('{t}:hung', () => {
@@ -81,7 +81,7 @@ describe('hung Redis', () => {
     })
   })
 
-  test('Redis readiness: a server that hangs after it was seen leaves the process ready', async () => {
+  test('Redis readiness: the process stays ready when a server hangs that replied before', async () => {
     const redis = await connect()
     let nowMs = 0
     const health = createHealth({ clock: { now: () => (nowMs += 5_000) } })
@@ -93,7 +93,7 @@ describe('hung Redis', () => {
     await untilWorks(redis, 't')
   })
 
-  test('Redis connection: refuses a call above ten thousand in flight', async () => {
+  test('Redis connection: refuses a call when ten thousand calls are in flight', async () => {
     const redis = await connect()
     server.signal('SIGSTOP')
     const calls = Array.from({ length: 10_001 }, () => call(redis))
@@ -111,8 +111,8 @@ function block(ms: number): void {
 
 test.each([
   ['a second', 1000],
-  ['longer than a silent server is given', 2500],
-])('Redis connection: a pause of this process for %s is not a silent server', async (_name, ms) => {
+  ['longer than the time limit for a silent server', 2500],
+])('Redis connection: survives a pause of this process that lasts %s', async (_name, ms) => {
   const redis = await connect()
   const before = redis.evaluate(echo, ['{t}:k'], ['v']).catch(() => undefined)
   block(ms)
@@ -146,7 +146,7 @@ test('Redis connection: reports each refused call once, with its reason', async 
   await redis.close()
 })
 
-test('Redis connection: a server that accepts and never replies is refused within 1 s', async () => {
+test('Redis connection: rejects calls within 1 s to a server that accepts the connection and never replies', async () => {
   const mute = createServer((socket) => socket.on('error', () => undefined))
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
   const address = mute.address()
@@ -173,7 +173,7 @@ test('Redis connection: uses a killed server again after its restart', async () 
   expect(await untilWorks(redis, 't')).toBeLessThan(2000)
 })
 
-test('Redis connection: uses a server that starts later', async () => {
+test('Redis connection: connects to a server that starts later', async () => {
   await server.stop()
   const redis = connections.open(server.url)
   await until('a failed attempt', () => connections.errors.length > 0 || undefined)
@@ -182,7 +182,7 @@ test('Redis connection: uses a server that starts later', async () => {
   expect(await untilWorks(redis, 't')).toBeLessThan(2000)
 })
 
-test('Redis connection: a full server refuses writes as full, serves reads, and accepts writes after a removal', async () => {
+test('Redis connection: a server out of memory rejects writes as full, serves reads, and accepts writes after a deletion', async () => {
   const redis = await connect()
   await redis.evaluate(put, ['{t}:big'], ['x'.repeat(600_000)])
   const [info] = await command(server, ['INFO', 'memory'])
@@ -196,7 +196,7 @@ test('Redis connection: a full server refuses writes as full, serves reads, and 
   await command(server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
 })
 
-test('Redis connection: a wrong password is refused, appears in no error, and works once corrected', async () => {
+test('Redis connection: a wrong password is rejected and appears in no error, and calls succeed after its correction', async () => {
   const wrong = 'not-the-password'
   const redis = connections.open(server.url.replace(server.password, wrong))
   await until('a failed attempt', () => connections.errors.length > 0 || undefined)
@@ -208,7 +208,7 @@ test('Redis connection: a wrong password is refused, appears in no error, and wo
   await command(server, ['ACL', 'SETUSER', 'default', `<${wrong}`])
 })
 
-test('Redis connection: does not use a replica until it is a master', async () => {
+test('Redis connection: does not use a replica until it becomes a master', async () => {
   const redis = await connect()
   await command(server, ['REPLICAOF', '127.0.0.1', '1'])
   expect(await refusal(redis.evaluate(put, ['{t}:k'], ['v']))).toMatchObject({ reason: 'refused' })
@@ -221,7 +221,7 @@ test('Redis connection: does not use a replica until it is a master', async () =
   for (const each of [redis, late]) expect(await untilWorks(each, 't')).toBeLessThan(2500)
 })
 
-test('Redis connection: refuses calls to a server that is busy with an endless script', async () => {
+test('Redis connection: rejects calls to a server that is blocked by an endless script', async () => {
   await command(server, ['CONFIG', 'SET', 'busy-reply-threshold', '100'])
   const redis = await connect()
   const endless = defineScript('endless', 'no-writes', ['while true do end'])

@@ -22,23 +22,23 @@ import { parseRedisUrl } from './url.ts'
 
 /** Options of a Redis connection. */
 export interface RedisOptions extends StoreAddress {
-  /** One of the forms that `parseRedisUrl` reads; `rediss…` for `tls`. */
+  /** Redis URL in a form that `parseRedisUrl` accepts. With `tls`, its scheme must start with `rediss`. */
   readonly url: string
-  /** A command without a reply for this long counts as unavailable; default 800. */
+  /** Time limit of a command; after it, Redis counts as unavailable. Default 800 ms. */
   readonly deadlineMs?: number
-  /** Called for every failed attempt to connect and every lost connection, about once a second per server. */
+  /** Called for every failed attempt to connect and every lost connection, about once per second and server. */
   readonly onError: (error: unknown) => void
-  /** Called for every refused call, with the reason. Must not throw. */
+  /** Called with the reason of each refused call. Must not throw. */
   readonly onRefused?: (reason: RedisFailure) => void
 }
 
 const defaultDeadlineMs = 800
-/** Commands in flight per process, including those past their caller's deadline. */
+/** Maximum commands in flight per process, including commands whose caller has already timed out. */
 const inFlightMax = 10_000
 
 /**
- * Opens a connection that reconnects by itself. Returns at once; until Redis answers, every call throws RedisUnavailable.
- * @throws RangeError for an invalid URL
+ * Opens a connection that reconnects automatically. Returns immediately. Until Redis replies, every call throws RedisUnavailable. @throws
+ * RangeError for an invalid URL
  */
 export function openRedis(options: RedisOptions): RedisConnection {
   completeTracingChannel()
@@ -48,7 +48,7 @@ export function openRedis(options: RedisOptions): RedisConnection {
   return new Connection((onError) => createDriver({ ...address, readTls }, onError), options)
 }
 
-/** Connection to a standalone Redis, a master behind Sentinels, or a Cluster. Reconnects until `close`. */
+/** Connection to a standalone Redis, to a master behind Sentinels, or to a Cluster. Reconnects until `close`. */
 export type RedisConnection = Pick<Connection, keyof Connection>
 
 class Connection {
@@ -69,7 +69,7 @@ class Connection {
   }
 
   /**
-   * Runs a script in one round trip. All keys share one hash tag.
+   * Runs a script in one round trip. All keys must share one hash tag.
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -84,16 +84,18 @@ class Connection {
     )
   }
 
-  /** Reads plain values in one round trip, null for a missing key. All keys share one hash tag. @throws RedisUnavailable */
+  /**
+   * Reads plain values in one round trip and returns null for each missing key. All keys must share one hash tag. @throws RedisUnavailable
+   */
   read(keys: readonly string[]): Promise<readonly (string | null)[]> {
     const values = this.#bounded(() => this.#driver.send(keys[0] ?? '', ['MGET', ...keys]))
     return values as Promise<readonly (string | null)[]>
   }
 
   /**
-   * Runs a script, waits until one replica has its writes, and reads the server's durability, in one round trip on one
-   * connection. The wait blocks later commands of the connection, so use a separate one.
-   * @param waitMs maximum wait, below the connection's deadline; 0 for no wait, such as without replicas
+   * Runs a script, waits until one replica has its writes, and reads the durability of the server, in one round trip on one connection. The
+   * wait blocks later commands on that connection, so the caller should use a separate connection.
+   * @param waitMs maximum wait, below the connection's deadline; 0 for no wait, for example without replicas
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   async evaluateKept(
@@ -115,14 +117,14 @@ class Connection {
     return parseKept(replies, waitMs)
   }
 
-  /** Reads the durability of the server that holds `key`. @throws RedisUnavailable */
+  /** Reads the durability settings of the server that holds `key`. @throws RedisUnavailable */
   async durability(key: string): Promise<RedisDurability> {
     return parseDurability(await this.#bounded(() => this.#driver.sendTogether(key, durabilityCommands)))
   }
 
   /**
-   * Listens on a sharded channel until `unsubscribe`, across reconnects and failovers; a second listener replaces the first.
-   * Resolves once the server confirmed.
+   * Subscribes to a sharded channel until `unsubscribe`, across reconnects and failovers. A second listener replaces the first. Resolves
+   * once the server has confirmed the subscription.
    * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
@@ -134,12 +136,12 @@ class Connection {
     if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }
 
-  /** Publishes on a sharded channel. @throws RedisUnavailable */
+  /** Publishes a message on a sharded channel. @throws RedisUnavailable */
   async publish(channel: string, message: string): Promise<void> {
     await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message]))
   }
 
-  /** Reads the facts of all connected masters. @throws RedisUnavailable if there is none */
+  /** Reads `INFO` from all connected masters. @throws RedisUnavailable if no master is connected */
   async serverFacts(): Promise<readonly RedisServerFacts[]> {
     const replies = await this.#bounded(() => this.#driver.sendToMasters(['INFO']))
     this.#tlsFailure = undefined
@@ -151,15 +153,15 @@ class Connection {
     return this.#tlsFailure
   }
 
-  /** Ends all connections and rejects calls in flight. Idempotent. */
+  /** Closes all connections and rejects calls in flight. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true
     this.#driver.close()
   }
 
   /**
-   * Runs a call under the deadline and the bound on calls in flight; turns store failures into RedisUnavailable.
-   * @param again makes a second call after an error that this repairs, and throws any other
+   * Runs a call with a deadline and a maximum of calls in flight. Converts failures of the store to RedisUnavailable.
+   * @param again repeats the call after an error that it can recover from, and throws any other error
    */
   #bounded<T>(call: () => Promise<T>, again?: (error: unknown) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(this.#refuse('disconnected'))
@@ -176,7 +178,7 @@ class Connection {
         return await again(error)
       } catch (left) {
         const reason = reasonOf(left)
-        // A late call was already refused and counted.
+        // A call that failed after its deadline was already refused and counted.
         throw reason === undefined || isLate ? left : this.#refuse(reason, left)
       }
     })
@@ -196,7 +198,7 @@ function isUnknownScript(error: unknown): boolean {
   return error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')
 }
 
-/** Error codes of a server that is loading, failing over, out of disk, or rejects the sign-in. */
+/** Error codes of a server that is loading, failing over or out of disk space, or that rejects the sign-in. */
 const refusals = new Set([
   'LOADING',
   'READONLY',
@@ -213,11 +215,11 @@ const refusals = new Set([
   'NOPERM',
 ])
 
-/** Returns the reason of a store failure; undefined for a bug in Latchkey. */
+/** Returns the reason of a store failure, or undefined if the error is a bug in Latchkey. */
 function reasonOf(error: unknown): RedisFailure | undefined {
   if (error instanceof RedisUnavailable) return error.reason
   if (error instanceof ErrorReply) {
-    // An error reply begins with a code in capitals, by the protocol's convention:
+    // By convention of the protocol, an error reply begins with a code in capitals:
     // https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (2026-11)
     const code = error.message.split(' ', 1)[0] ?? ''
     if (code === 'OOM') return 'full'

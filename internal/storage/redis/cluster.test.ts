@@ -48,19 +48,19 @@ describe('Redis Cluster', () => {
     masters: async () => [0, 1, 2].map(master),
   })
 
-  test('Redis Cluster: computes the same slots as the servers', async () => {
+  test('Redis Cluster: the client computes the same slots as the servers', async () => {
     for (const key of ['a', '{t}:b', '{}x', 'a{b}c{d}', '{ten_ü}:r:s\nk'])
       expect(await command(master(0), ['CLUSTER', 'KEYSLOT', key])).toEqual([slotOf(key)])
   })
 
-  test('Redis Cluster: connects through any one node of the URL', async () => {
+  test('Redis Cluster: the client connects if the URL names any one node', async () => {
     const [head = '', hosts = ''] = cluster.url.split('@')
     const redis = connections.open(`${head}@127.0.0.1:1,${hosts.split(',')[1]}`)
     for (const tag of tags) expect(await untilWorks(redis, tag)).toBeLessThan(2000)
   })
 })
 
-test('Redis Cluster: follows a migrating slot by ASK, then by MOVED, with its channel', async () => {
+test('Redis Cluster: the client follows a migrating slot and its channel by ASK, then by MOVED', async () => {
   const redis = await connect()
   const heard: string[] = []
   const channel = `{${firstTag}}:moving`
@@ -105,7 +105,7 @@ test('Redis Cluster: follows a migrating slot by ASK, then by MOVED, with its ch
   })
 }, 20_000)
 
-test('Redis Cluster: a killed master is refused within 1 s, its replica is used within 8 s, other masters are unaffected', async () => {
+test('Redis Cluster: a killed master is refused within 1 s and replaced by its replica within 8 s; other masters are unaffected', async () => {
   const redis = await connect()
   let messages = 0
   await redis.subscribe(`{${secondTag}}:failover`, () => {
@@ -131,7 +131,7 @@ test('Redis Cluster: a killed master is refused within 1 s, its replica is used 
   })
 }, 30_000)
 
-test('Redis Cluster: a killed master without a replica is refused until its restart, other masters are unaffected', async () => {
+test('Redis Cluster: a killed master without a replica is refused until its restart; other masters are unaffected', async () => {
   const alone = cluster.shards[1]?.replica
   if (!alone) throw new Error('the test before left the replica as the only server of its shard')
   const redis = await connect()

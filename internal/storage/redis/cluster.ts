@@ -15,20 +15,20 @@ import {
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/** Refresh intervals of the slot map: while every master answers, while one does not, and the minimum. */
+/** Intervals between reads of the slot map: while every master replies, while one does not, and the minimum. */
 const calmMs = 5000
 const urgentMs = 500
 const leastMs = 100
-/** Maximum wait for one node's slot map; then the next node is asked. */
+/** Maximum wait for the slot map of one node. After it, the next node is asked. */
 const askMsMax = 700
 /** Maximum redirections per command. */
 const redirectionsMax = 3
-/** Maximum wait of a command for the connection to a node first named by a redirection. */
+/** Maximum wait of a command for the connection to a node that a redirection names for the first time. */
 const redirectionMsMax = 500
-/** Time for commands in flight on a node that left the map. */
+/** Time for commands in flight on a node that was removed from the slot map. */
 const retireMs = 1000
 
-/** Sends each key's command to the master of its slot, by the slot map that the nodes publish. */
+/** Sends each command to the master of its key's slot, by the slot map that the nodes publish. */
 export class ClusterDriver implements RedisDriver {
   readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
@@ -54,7 +54,7 @@ export class ClusterDriver implements RedisDriver {
     return this.#sendTo(key, (link, asking) => link.sendTogether(commands, asking))
   }
 
-  /** Leaves out masters without a connection. */
+  /** Sends the command to all connected masters and skips masters without a connection. */
   async sendToMasters(args: readonly string[]): Promise<readonly unknown[]> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     const replies = await Promise.allSettled(connected.map((peer) => peer.link.send(args)))
@@ -78,7 +78,7 @@ export class ClusterDriver implements RedisDriver {
     return send(peer.link, false).catch((error: unknown) => this.#sendElsewhere(peer, error, send))
   }
 
-  /** Follows redirections; any other error is thrown. A redirected command has not run, so nothing runs twice. */
+  /** Follows redirections and throws any other error. A redirected command has not run, so no command runs twice. */
   async #sendElsewhere<T>(
     first: RedisPeer,
     firstError: unknown,
@@ -123,7 +123,7 @@ export class ClusterDriver implements RedisDriver {
     return peer
   }
 
-  /** Reads the slot map until `close`, at most ten times a second. */
+  /** Reads the slot map until `close`, at most ten times per second. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const ranges = await this.#readMap()
@@ -137,7 +137,10 @@ export class ClusterDriver implements RedisDriver {
     return this.#peers.size > 0 && [...this.#peers.values()].every((peer) => peer.link.session)
   }
 
-  /** Asks another connected node each time, so that the next one corrects an old map; without one, all nodes of the URL at once. */
+  /**
+   * Reads the slot map from a different connected node each time, so that an outdated map is corrected by the next read. Without a
+   * connection, asks all nodes of the URL concurrently.
+   */
   async #readMap(): Promise<SlotRange[] | undefined> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     this.#asked += 1
@@ -166,7 +169,9 @@ export class ClusterDriver implements RedisDriver {
     }
   }
 
-  /** Returns undefined if the node does not answer or knows no slots, such as one that restarted empty. */
+  /**
+   * Asks one node for its slot map. Returns undefined if the node does not reply or has no slots, for example after a restart without data.
+   */
   async #question(
     node: RedisNode,
     send: (args: readonly string[]) => Promise<unknown>,

@@ -1,7 +1,7 @@
-/** Reason of a failed call. Closed set, usable as a metric label. */
+/** Reason of a failed call. The set is closed, so it can be a metric label. */
 export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
 
-/** Redis did not answer; whether the command ran is unknown. Callers answer 503. */
+/** Thrown when Redis did not reply. It is unknown whether the command ran. Callers respond with 503. */
 export class RedisUnavailable extends Error {
   override readonly name = 'RedisUnavailable'
   readonly reason: RedisFailure
@@ -12,13 +12,13 @@ export class RedisUnavailable extends Error {
   }
 }
 
-/** Listener of a pub/sub channel. */
+/** Receives each message of a pub/sub channel. */
 export type ChannelListener = (message: string) => void
 
-/** Facts from `INFO` that records depend on. */
+/** Fields of `INFO` on which idempotency records depend. */
 export interface RedisServerFacts {
-  /** Such as `7.0.15`. */
+  /** Redis version, such as `7.0.15`. */
   readonly version: string
-  /** Such as `noeviction`. */
+  /** Eviction policy, such as `noeviction`. */
   readonly maxmemoryPolicy: string
 }

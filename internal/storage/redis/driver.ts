@@ -5,24 +5,21 @@ import type { RedisServers } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 /**
- * Sends commands to a standalone Redis, the master behind Sentinels, or a Cluster. Connects and reconnects by itself. A call
- * without a connection is rejected at once; a sent one may take as long as its connection lives, so callers have a deadline.
+ * Sends commands to a standalone Redis, to the master behind Sentinels, or to a Cluster. Connects and reconnects automatically. Rejects a
+ * call immediately when no connection exists. A sent command can wait for the lifetime of its connection, so callers must set a deadline.
  */
 export interface RedisDriver {
   /** Sends one command to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
   send(key: string, args: readonly string[]): Promise<unknown>
-  /**
-   * Sends commands to the server that holds `key`, as `RedisSession.sendTogether`.
-   * @throws RedisUnavailable | ErrorReply
-   */
+  /** Sends commands to the server that holds `key`, like `RedisSession.sendTogether`. @throws RedisUnavailable | ErrorReply */
   sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]>
-  /** Sends one command to every master that is connected. @throws RedisUnavailable if there is none */
+  /** Sends one command to every connected master. @throws RedisUnavailable if no master is connected */
   sendToMasters(args: readonly string[]): Promise<readonly unknown[]>
   readonly channels: Subscriptions
   close(): void
 }
 
-/** Creates the driver for an address. `onError` is called for every failed attempt to connect and every lost connection. */
+/** Creates the driver for an address. Calls `onError` for every failed attempt to connect and every lost connection. */
 export function createDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   switch (address.mode) {
     case 'standalone':
@@ -38,7 +35,7 @@ export function createDriver(address: RedisServers, onError: (error: unknown) =>
 
 function standaloneDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   const [node] = address.nodes
-  if (!node) throw new RangeError('the Redis address names no host')
+  if (!node) throw new RangeError('the Redis address contains no host')
   const channels: Subscriptions = new Subscriptions(() => peer, onError)
   const events = { onError, onChange: () => undefined, onMessages: channels.convergeAll }
   const peer = new RedisPeer(address, node, events)

@@ -25,7 +25,7 @@ async function connect(url = server.url) {
 }
 
 describe('Redis that syncs before it replies', () => {
-  test('Redis durability: reports sync before reply, alone and after a write', async () => {
+  test('Redis durability: a server that syncs each write is reported as such, both alone and after a write', async () => {
     const redis = await connect()
     const durability = { syncsFirst: true, replicas: 0 }
     expect(await redis.durability('{t}:k')).toEqual(durability)
@@ -37,22 +37,25 @@ describe('Redis that syncs before it replies', () => {
     ['appendfsync', 'everysec'],
     ['appendfsync', 'no'],
     ['no-appendfsync-on-rewrite', 'yes'],
-  ])('Redis durability: does not report sync before reply with %s %s', async (name, value) => {
-    const redis = await connect()
-    await command(server, ['CONFIG', 'SET', name, value])
-    expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
-    expect((await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)).durability.syncsFirst).toBe(false)
-  })
+  ])(
+    'Redis durability: a server with %s %s is not reported as syncing before each reply',
+    async (name, value) => {
+      const redis = await connect()
+      await command(server, ['CONFIG', 'SET', name, value])
+      expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
+      expect((await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)).durability.syncsFirst).toBe(false)
+    },
+  )
 })
 
-test('Redis durability: a server without an append-only file does not sync', async () => {
+test('Redis durability: a server without an append-only file is reported as not syncing', async () => {
   const volatile = await startStandalone()
   const redis = await connect(volatile.url)
   expect((await redis.durability('{t}:k')).syncsFirst).toBe(false)
   await volatile.stop()
 })
 
-test('Redis durability: is unknown where CONFIG or INFO is forbidden, and the write is answered', async () => {
+test('Redis durability: is unknown where CONFIG or INFO is forbidden, and the write still succeeds', async () => {
   const redis = await connect()
   await command(server, ['ACL', 'SETUSER', 'default', '-config'])
   expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
@@ -69,7 +72,7 @@ test('Redis durability: is unknown where CONFIG or INFO is forbidden, and the wr
   await command(server, ['ACL', 'SETUSER', 'default', '+config', '+info'])
 })
 
-test('Redis durability: a script that the server forgot runs once', async () => {
+test('Redis durability: a script that is missing from the server’s cache runs exactly once', async () => {
   const redis = await connect()
   const count = defineScript('count', '', ["return redis.call('INCR', KEYS[1])"])
   for (const expected of [1, 2]) {
@@ -78,19 +81,19 @@ test('Redis durability: a script that the server forgot runs once', async () => 
   }
 })
 
-test('Redis durability: a script error is thrown', async () => {
+test('Redis durability: an error of the script is thrown', async () => {
   const redis = await connect()
   const broken = defineScript('broken', '', ["return redis.error_reply('ERR a mistake')"])
   await expect(redis.evaluateKept(broken, ['{t}:k'], [], 0)).rejects.toThrow('a mistake')
 })
 
-test('Redis durability: is refused while the server is unavailable', async () => {
+test('Redis durability: a call is refused while the server is unavailable', async () => {
   const redis = connections.open('redis://127.0.0.1:1')
   expect((await refusal(redis.evaluateKept(put, ['{t}:k'], ['v'], 0))).reason).toBe('disconnected')
   expect((await refusal(redis.durability('{t}:k'))).reason).toBe('disconnected')
 })
 
-test('Redis durability: waits for one replica, and keeps the write if the replica hangs', async () => {
+test('Redis durability: a write waits for one replica, and is kept if the replica hangs', async () => {
   const redis = await connect()
   const replica = await startReplicaOf(server)
   // A replica that has just begun to follow may need a moment until it confirms.

@@ -1,41 +1,41 @@
 import { ErrorReply } from 'redis'
 
-/** Durability of a server's writes, as the server reports it. */
+/** Durability of the writes to a server, as the server reports it. */
 export interface RedisDurability {
   /**
-   * True if every write is on disk before its reply, also during a rewrite of the file: `appendonly`, `appendfsync` and
-   * `no-appendfsync-on-rewrite`. False if CONFIG is forbidden.
+   * True if every write is on disk before its reply, also while the append-only file is rewritten. Requires `appendonly`, `appendfsync` and
+   * `no-appendfsync-on-rewrite` to be set accordingly. False if CONFIG is forbidden.
    */
   readonly syncsFirst: boolean
-  /** Connected replicas; undefined if the server does not report them. */
+  /** Number of connected replicas; undefined if the server does not report it. */
   readonly replicas: number | undefined
 }
 
 /** Reply of a script with the durability of its writes. */
 export interface KeptReply {
   readonly reply: unknown
-  /** Replicas that have the script's writes; 0 without a wait. */
+  /** Number of replicas that have the writes of the script; 0 without a wait. */
   readonly replicasReached: number
-  /** Reported by the same server after the script. */
+  /** Durability that the same server reported after the script. */
   readonly durability: RedisDurability
 }
 
-// Managed servers often forbid CONFIG, so INFO comes first: only an error reply to the first command is thrown.
-/** The commands whose replies `parseDurability` reads, in order. */
+// INFO comes first, because managed servers often forbid CONFIG, and only an error reply to the first command is thrown.
+/** Commands whose replies `parseDurability` reads, in this order. */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
   ['CONFIG', 'GET', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'],
 ]
 
 /**
- * Returns the commands that follow a write.
- * @param waitMs maximum wait for one replica to have the write; 0 for no wait
+ * Returns the commands to send after a write.
+ * @param waitMs maximum wait until one replica has the write; 0 for no wait
  */
 export function keepingCommands(waitMs: number): readonly (readonly string[])[] {
   return waitMs > 0 ? [['WAIT', '1', String(waitMs)], ...durabilityCommands] : durabilityCommands
 }
 
-/** Parses the replies to a write and its `keepingCommands`. */
+/** Parses the replies to a write and to its `keepingCommands`. */
 export function parseKept(replies: readonly unknown[], waitMs: number): KeptReply {
   const [reply, ...kept] = replies
   const reached = waitMs > 0 ? kept.shift() : 0
@@ -46,7 +46,7 @@ export function parseKept(replies: readonly unknown[], waitMs: number): KeptRepl
   }
 }
 
-/** Parses the replies to `durabilityCommands`; an error reply counts as unknown. */
+/** Parses the replies to `durabilityCommands`. An error reply counts as unknown. */
 export function parseDurability([info, settings]: readonly unknown[]): RedisDurability {
   const replicas = info instanceof ErrorReply ? undefined : /^connected_slaves:(\d+)/m.exec(String(info))?.[1]
   return {

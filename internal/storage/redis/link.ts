@@ -3,21 +3,21 @@ import { RedisUnavailable } from './connection.ts'
 import { type RedisServers, RedisSession, type RedisTarget } from './session.ts'
 import type { RedisNode } from './url.ts'
 
-/** Callbacks of a link. */
+/** Callbacks of a `RedisLink`. */
 export interface LinkEvents {
   /** Called for every failed attempt to connect and every lost connection. */
   readonly onError: (error: unknown) => void
-  /** Called when the connection is up and when it is lost. */
+  /** Called when the connection is established and when it is lost. */
   readonly onChange: () => void
-  /** Called when the server ends a subscription because its slot moved. */
+  /** Called when the server ends a subscription because the slot of the channel has moved. */
   readonly onChannelMoved?: () => void
 }
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** Minimum lifetime of a connection that resets the backoff. */
+/** Minimum lifetime of a connection after which the reconnect backoff starts again. */
 const steadyMs = 5000
 
-/** Keeps one connection to one server: connects at once, and reconnects until `close`. */
+/** Maintains one connection to one server: connects immediately, and reconnects until `close`. */
 export class RedisLink {
   readonly #target: RedisTarget
   readonly #events: LinkEvents
@@ -32,24 +32,26 @@ export class RedisLink {
     void this.#run()
   }
 
-  /** The current connection, if it is ready. */
+  /** Returns the current connection if it is ready. */
   get session(): RedisSession | undefined {
     return this.#session?.isReady ? this.#session : undefined
   }
 
-  /** Sends one command; rejects at once without a connection. @throws RedisUnavailable | ErrorReply */
+  /** Sends one command. Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply */
   send(args: readonly string[], asking = false): Promise<unknown> {
     return this.#session?.send(args, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
-  /** Like `RedisSession.sendTogether`; rejects at once without a connection. @throws RedisUnavailable | ErrorReply */
+  /**
+   * Sends commands like `RedisSession.sendTogether`. Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply
+   */
   sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
     return (
       this.#session?.sendTogether(commands, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
     )
   }
 
-  /** Resolves at the next connection, at `close`, or after `msMax`. */
+  /** Resolves when a connection is established, at `close`, or after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -58,12 +60,12 @@ export class RedisLink {
     this.#waiting.delete(resolve)
   }
 
-  /** Ends the current connection, so that a new one replaces it. */
+  /** Closes the current connection, so that a new connection replaces it. */
   renew(cause: unknown): void {
     this.session?.end(cause)
   }
 
-  /** Ends the connection and reconnecting. Idempotent. */
+  /** Closes the connection and stops reconnecting. Idempotent. */
   close(): void {
     this.#closed = true
     this.#session?.end(new RedisUnavailable('disconnected'))
@@ -71,7 +73,7 @@ export class RedisLink {
     this.#release()
   }
 
-  /** Runs until `close`; waits up to a second between attempts. */
+  /** Connects again and again until `close`, with a wait of up to a second between attempts. */
   async #run(): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt += 1) {
       const startedMs = performance.now()
@@ -105,12 +107,12 @@ export class RedisLink {
   }
 }
 
-/** One data server: a connection for commands, and one for messages from its first use on. */
+/** Client of one data server. Opens one connection for commands, and one for pub/sub messages on first use. */
 export class RedisPeer {
   readonly name: string
   readonly node: RedisNode
   readonly link: RedisLink
-  /** Called when the command connection changes and when a slot has moved. */
+  /** Called when the command connection changes, and when a slot has moved. */
   readonly onChange: () => void
   readonly #target: RedisTarget
   readonly #events: PeerEvents
@@ -126,15 +128,15 @@ export class RedisPeer {
   }
 
   /**
-   * Returns the connection for messages. It is separate, since a server announces a moved channel unasked, and node-redis takes
-   * that for the reply to the first command that waits.
+   * Returns the connection for pub/sub messages. It is separate from the connection for commands, because a server announces a moved
+   * channel without a request, and node-redis would take that for the reply to the first waiting command.
    */
   messages(): RedisLink {
     const link = (this.#messages ??= new RedisLink(this.#target, {
       onError: this.#events.onError,
       onChange: this.#events.onMessages,
       onChannelMoved: () => {
-        // All channels are subscribed again, here or where their slots went.
+        // A new connection subscribes to all channels again, here or at the new servers of their slots.
         link.renew(new RedisUnavailable('refused'))
         this.onChange()
       },
@@ -148,11 +150,11 @@ export class RedisPeer {
   }
 }
 
-/** Callbacks of a peer. */
+/** Callbacks of a `RedisPeer`. */
 export interface PeerEvents {
   readonly onError: (error: unknown) => void
   readonly onChange: () => void
-  /** Called when the connection for messages changes. */
+  /** Called when the connection for pub/sub messages changes. */
   readonly onMessages: () => void
 }
 
@@ -161,7 +163,7 @@ export function nodeName(node: RedisNode): string {
   return `${node.host}:${node.port}`
 }
 
-/** Returns the target of a data server at `node` with the URL's credentials and TLS. */
+/** Returns the connection target of a data server at `node`, with the credentials and TLS options of the URL. */
 export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget {
   return {
     node,
@@ -173,7 +175,7 @@ export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget 
   }
 }
 
-/** Wait of a loop: `ring` ends it early, `stop` ends it for good. */
+/** Interruptible wait of a polling loop: `ring` ends the current wait early, `stop` ends this and all later waits. */
 export class Pulse {
   readonly #news = new Bell()
   readonly #end = new Bell()
@@ -186,14 +188,14 @@ export class Pulse {
   /** Ends the current wait, or the next one, once `leastMs` has passed. */
   readonly ring = this.#news.ring
 
-  /** Ends every wait from now on. */
+  /** Ends the current wait and makes all later waits return immediately. */
   stop(): void {
     this.#stopped = true
     this.#end.ring()
     this.#news.ring()
   }
 
-  /** Waits until a ring, at least `leastMs` and at most `mostMs`. */
+  /** Waits until `ring` is called, but at least `leastMs` and at most `mostMs`. */
   async wait(leastMs: number, mostMs: number): Promise<void> {
     if (!this.#stopped) await this.#end.sleep(leastMs)
     if (!this.#stopped) await this.#news.sleep(mostMs - leastMs)

@@ -11,8 +11,8 @@ const b = { host: 'b', port: 1 }
 describe('decideMaster', () => {
   test.each([
     ['switches to the first master named', [a], undefined, false, a],
-    ['switches to none without votes', [], undefined, false, undefined],
-    ['switches to the one with more votes', [b, a, a], undefined, false, a],
+    ['chooses no master without votes', [], undefined, false, undefined],
+    ['switches to the master with more votes', [b, a, a], undefined, false, a],
     ['stays while all votes name the current master', [a, a, a], 'a:1', true, undefined],
     ['stays by one vote against two while the current master answers', [a, a, b], 'a:1', true, undefined],
     ['stays by one vote against one while the current master answers', [a, b], 'a:1', true, undefined],
@@ -59,7 +59,7 @@ describe('Redis Sentinel', () => {
     return { redis, hears }
   }
 
-  test('Redis Sentinel: after a killed master the new one is used within 6 s', async () => {
+  test('Redis Sentinel: the client uses the new master within 6 s after the old master was killed', async () => {
     const { redis, hears } = await connect()
     const killed = await topology.killMaster()
     expect(await untilWorks(redis, 't')).toBeLessThan(6000)
@@ -75,7 +75,7 @@ describe('Redis Sentinel', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1000)
   }, 30_000)
 
-  test('Redis Sentinel: after a hung master the new one is used, also when the old one resumes as a master', async () => {
+  test('Redis Sentinel: the client uses the new master after the old one hangs, even if that one resumes as a master', async () => {
     const { redis, hears } = await connect()
     await until('a replica that is fit to be promoted', async () => {
       const [facts] = await command(await topology.master(), ['INFO', 'replication'])
@@ -92,7 +92,7 @@ describe('Redis Sentinel', () => {
     await hears()
   }, 40_000)
 
-  test('Redis Sentinel: without Sentinels the last named master stays in use; a wrong Sentinel password finds none', async () => {
+  test('Redis Sentinel: the last known master stays in use without Sentinels; no master is found with a wrong Sentinel password', async () => {
     const { redis, hears } = await connect()
     const wrong = connections.open(topology.url.replace(/sentinelPassword=.*/, 'sentinelPassword=wrong'))
     await until('a refused sign-in', () => String(connections.errors).includes('WRONGPASS') || undefined)

@@ -6,11 +6,11 @@ import type { RedisServers, RedisTarget } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/** Poll intervals of the Sentinels: while the master answers, while it does not, and the minimum. */
+/** Poll intervals of the Sentinels: while the master replies, while it does not reply, and the minimum. */
 const calmMs = 1000
 const urgentMs = 200
 const leastMs = 20
-/** Maximum wait for one Sentinel's vote. */
+/** Maximum wait for the vote of one Sentinel. */
 const voteMsMax = 500
 
 /** Sends commands to the master that the Sentinels name. */
@@ -52,7 +52,7 @@ export class SentinelDriver implements RedisDriver {
     this.#candidate?.close()
   }
 
-  /** Polls the Sentinels until `close`, at most fifty times a second, and that only while connections change. */
+  /** Polls the Sentinels until `close`, at most fifty times per second, and at that rate only while connections change. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const votes = await Promise.all(this.#sentinels.map((sentinel) => this.#ask(sentinel)))
@@ -69,7 +69,7 @@ export class SentinelDriver implements RedisDriver {
     }
   }
 
-  /** Connects to the next master; the current one stays in use until the other is verified to be a master. */
+  /** Connects to the next master. The current master stays in use until the new server is verified to be a master. */
   #prepare(node: RedisNode): void {
     if (this.#candidate?.name === nodeName(node)) return
     this.#candidate?.close()
@@ -102,9 +102,10 @@ export class SentinelDriver implements RedisDriver {
 }
 
 /**
- * Returns the master to switch to, or undefined to stay. While the current one answers, a switch needs more votes than it has, so that a
- * sentinel cut off from the others changes nothing. While it does not, one vote for another is enough: the leader of a
- * failover knows of it a second before the others do, and a server that turns out to be no master is not used.
+ * Returns the master to switch to, or undefined to keep the current master. While the current master replies, another server needs more
+ * votes than the current one, so that a Sentinel in a network partition cannot cause a switch. While it does not reply, one vote for
+ * another server is enough: the leader of a failover knows the new master a second before the other Sentinels, and a server that is no
+ * master is not used.
  */
 export function decideMaster(
   votes: readonly RedisNode[],

@@ -6,12 +6,12 @@ import type { RedisAddress, RedisNode } from './url.ts'
 /** Address and credentials of one server. */
 export interface RedisTarget {
   readonly node: RedisNode
-  /** Reads TLS files, called per connection; undefined for plain text. */
+  /** Reads the TLS files for each connection; undefined for plain text. */
   readonly tls: ReturnType<typeof tlsReader> | undefined
   readonly username?: string
   readonly password?: string
   readonly database: number
-  /** Rejects replicas. False in a Cluster, where a replica answers with the address of its master. */
+  /** Rejects replicas. False in a Cluster, where a replica redirects to its master. */
   readonly masterOnly: boolean
 }
 
@@ -21,19 +21,19 @@ export interface RedisServers extends RedisAddress {
 }
 
 const connectMsMax = 1000
-/** Time limit of connecting and signing in together. */
+/** Time limit for connecting and signing in together. */
 const openMsMax = 1500
 const heartbeatMs = 300
-/** Heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
+/** Number of heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
 const stalledBeats = 4
-/** Heartbeats without a reply after which the connection ends: 1.8 to 2.1 s. */
+/** Number of heartbeats without a reply after which the connection is closed: 1.8 to 2.1 s. */
 const silentBeatsMax = 7
-/** Maximum commands in flight per connection; node-redis rejects more. */
+/** Maximum commands in flight per connection. Above it, node-redis rejects commands. */
 const commandsQueuedMax = 20_000
 
 /**
- * One TCP connection, which never reconnects: subscriptions and commands end with it. This avoids the recovery of node-redis,
- * which repeats commands or lets them wait without a bound (see README.md).
+ * One TCP connection that never reconnects: its subscriptions and commands end with it. This avoids the automatic recovery of node-redis,
+ * which repeats commands or lets them wait without a time limit (see README.md).
  */
 export class RedisSession {
   /** Resolves with the cause when the connection has ended. */
@@ -44,7 +44,7 @@ export class RedisSession {
   #state: 'opening' | 'ready' | 'ended' = 'opening'
   #heartbeat: Timer | undefined
   #pending = 0
-  /** Heartbeats since the last reply while commands were in flight. */
+  /** Number of heartbeats since the last reply while commands are in flight. */
   #silentBeats = 0
 
   constructor(target: RedisTarget, onChannelMoved: () => void) {
@@ -62,7 +62,7 @@ export class RedisSession {
     return this.#state === 'ready'
   }
 
-  /** Connects and signs in within 1.5 s. @throws the cause; the session has then ended */
+  /** Connects and signs in within 1.5 s. @throws the cause of the failure; the session has then ended */
   async open(): Promise<void> {
     const timer = setTimeout(() => this.end(new RedisUnavailable('timeout')), openMsMax)
     try {
@@ -81,22 +81,22 @@ export class RedisSession {
   }
 
   /**
-   * Sends one command; its reply may take as long as the connection lives.
+   * Sends one command. The reply can take as long as the connection exists.
    * @param asking sends ASKING first, as the new master of a migrating slot requires
    * @throws RedisUnavailable | ErrorReply
    */
   send(args: readonly string[], asking = false): Promise<unknown> {
     if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
-    // Otherwise every caller of a hung server would wait until its deadline, and the commands would pile up.
+    // Rejects commands to a hung server. Otherwise each caller would wait until its deadline, and commands would accumulate.
     if (this.#silentBeats >= stalledBeats) return Promise.reject(new RedisUnavailable('timeout'))
     if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
   }
 
   /**
-   * Sends commands with one write, which the server runs in order, and returns their replies. An error reply to the first is
-   * thrown, another one is returned in its place.
-   * @param asking like `send`, for the first command
+   * Sends commands with one write and returns their replies. The server runs them in order. An error reply to the first command is thrown;
+   * an error reply to a later command is returned as its reply.
+   * @param asking like in `send`, for the first command
    * @throws RedisUnavailable | ErrorReply
    */
   sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
@@ -115,7 +115,7 @@ export class RedisSession {
     await this.#count(this.#client.sUnsubscribe(channel))
   }
 
-  /** Ends the connection and rejects commands in flight. Idempotent. */
+  /** Closes the connection and rejects commands in flight. Idempotent. */
   end(cause: unknown): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -142,13 +142,15 @@ export class RedisSession {
     try {
       await this.#client.connect()
     } finally {
-      // A client destroyed while connecting connects nevertheless and would stay open.
+      // node-redis completes a connection even if its client was destroyed while connecting. Destroying it again closes that connection.
       if (this.#state === 'ended') this.#client.destroy()
     }
     if (this.#target.masterOnly && (await this.#isReplica())) throw new RedisUnavailable('refused')
   }
 
-  /** Returns false if the user may not call INFO; the first write then reveals a replica. */
+  /**
+   * Returns whether the server is a replica. Returns false if the user has no permission for INFO; the first write then reveals a replica.
+   */
   async #isReplica(): Promise<boolean> {
     try {
       return /^role:slave/m.test(String(await this.#client.sendCommand(['INFO', 'replication'])))
@@ -158,7 +160,7 @@ export class RedisSession {
     }
   }
 
-  /** Not async: every request runs this, and a further promise is measurable. */
+  /** Not async, because every request calls this function and a further promise has a measurable cost. */
   #count<T>(reply: Promise<T>): Promise<T> {
     this.#pending += 1
     reply.then(this.#answered, this.#refused)
@@ -170,7 +172,7 @@ export class RedisSession {
     this.#silentBeats = 0
   }
 
-  /** Ends the connection when its master became a replica, since the name may lead to the new master by now. */
+  /** Closes the connection when its master became a replica, because the host name may now resolve to the new master. */
   readonly #refused = (error: unknown): void => {
     this.#answered()
     if (this.#target.masterOnly && error instanceof ErrorReply && error.message.startsWith('READONLY'))
@@ -178,8 +180,8 @@ export class RedisSession {
   }
 
   /**
-   * Counts heartbeats, not time: after a pause of this process the replies have arrived but are unread, which is not a silent
-   * server. A pause of any length counts as one heartbeat.
+   * Counts heartbeats instead of elapsed time. After a pause of this process, replies have arrived but are unread, so elapsed time would
+   * suggest a silent server. A pause of any length counts as one heartbeat.
    */
   #beat(): void {
     if (this.#pending > 0) this.#silentBeats += 1
@@ -202,7 +204,7 @@ function clientOf(target: RedisTarget) {
     disableOfflineQueue: true,
     commandsQueueMaxLength: commandsQueuedMax,
     maintNotifications: 'disabled',
-    // The default creates an abort signal and a timer per command; the caller has a deadline.
+    // The default timeout creates an abort signal and a timer per command. It is disabled, because the caller has a deadline.
     commandOptions: { timeout: 0 },
     socket: {
       ...target.node,

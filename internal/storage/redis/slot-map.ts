@@ -3,7 +3,7 @@ import type { RedisNode } from './url.ts'
 /** Number of hash slots of a Cluster. */
 export const slotCount = 16_384
 
-/** Consecutive slots, ends included, and the master that holds them. */
+/** Range of consecutive slots, both ends included, and the master that holds them. */
 export interface SlotRange {
   readonly from: number
   readonly to: number
@@ -17,7 +17,7 @@ export interface Redirection {
   readonly node: RedisNode
 }
 
-/** CRC-16/XMODEM of each byte, by the Cluster specification. */
+/** CRC-16/XMODEM of each byte value, as the Cluster specification requires. */
 const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8
   for (let bit = 0; bit < 8; bit += 1) crc = ((crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff) >>> 0
@@ -25,7 +25,7 @@ const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * Returns the slot of a key: the hash of the text between its first `{` and the next `}` if not empty, else of the whole key
+ * Returns the slot of a key. It hashes the text between the first `{` and the next `}` if that text is not empty, else the whole key
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags, 2026-11).
  */
 export function slotOf(key: string): number {
@@ -37,7 +37,7 @@ export function slotOf(key: string): number {
   return crc % slotCount
 }
 
-/** Parses the reply to CLUSTER SLOTS; `asked` replaces the address of a node that does not know its own. */
+/** Parses the reply to CLUSTER SLOTS. Uses the address `asked` for a node that does not know its own address. */
 export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
   if (!Array.isArray(reply)) return []
   return reply.flatMap((range: unknown) => {
@@ -48,7 +48,7 @@ export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
   })
 }
 
-/** Parses a reply such as `MOVED 3999 127.0.0.1:6381`; undefined for any other. */
+/** Parses an error reply such as `MOVED 3999 127.0.0.1:6381`. Returns undefined for any other text. */
 export function parseRedirection(text: string, asked: RedisNode): Redirection | undefined {
   const match = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(text)
   if (!match) return undefined
@@ -57,7 +57,7 @@ export function parseRedirection(text: string, asked: RedisNode): Redirection | 
   return node ? { kind, slot: Number(match[2]), node } : undefined
 }
 
-/** An empty or absent host means the asked node, `?` an unknown one. */
+/** An empty or absent host means the node that was asked; `?` means an unknown host. */
 function nodeOf(host: unknown, port: unknown, asked: RedisNode): RedisNode | undefined {
   const number = Number(port)
   if (host === '?' || !Number.isInteger(number) || number < 1) return undefined

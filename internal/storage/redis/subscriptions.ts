@@ -4,17 +4,17 @@ import type { RedisPeer } from './link.ts'
 import type { RedisSession } from './session.ts'
 
 interface Channel {
-  /** Undefined after `unsubscribe`. */
+  /** Listener of the channel; undefined after `unsubscribe`. */
   listener: ChannelListener | undefined
-  /** Connection on which the server has the subscription. */
+  /** Connection on which the server holds the subscription. */
   on: RedisSession | undefined
   converging: Promise<void> | undefined
 }
 
-/** Maximum wait of the first subscription for its connection. */
+/** Maximum wait of a channel's first subscription for a connection. */
 const connectMsMax = 500
 
-/** Sharded channels of a driver, each subscribed at the server that serves it now. */
+/** Sharded channels of a driver. Each channel is subscribed at the server that currently serves it. */
 export class Subscriptions {
   readonly #route: (channel: string) => RedisPeer | undefined
   readonly #onError: (error: unknown) => void
@@ -26,8 +26,8 @@ export class Subscriptions {
   }
 
   /**
-   * Listens until `unsubscribe`, also after a failure; one listener per channel. Resolves once the server confirmed.
-   * @throws RedisUnavailable | ErrorReply
+   * Subscribes a listener until `unsubscribe`, also after a failure. Each channel has one listener. Resolves once the server has confirmed
+   * the subscription. @throws RedisUnavailable | ErrorReply
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
     const entry = this.#channels.get(channel) ?? { listener, on: undefined, converging: undefined }
@@ -37,7 +37,7 @@ export class Subscriptions {
     await this.#converge(channel, entry)
   }
 
-  /** Ends the delivery at once; resolves once the server confirmed. @throws RedisUnavailable | ErrorReply */
+  /** Stops delivery to the listener immediately. Resolves once the server has confirmed. @throws RedisUnavailable | ErrorReply */
   async unsubscribe(channel: string): Promise<void> {
     const entry = this.#channels.get(channel)
     if (!entry) return
@@ -45,7 +45,7 @@ export class Subscriptions {
     await this.#converge(channel, entry)
   }
 
-  /** Subscribes where connections or servers have changed. */
+  /** Renews the subscriptions whose connections or servers have changed. */
   readonly convergeAll = (): void => {
     for (const [channel, entry] of this.#channels) this.#converge(channel, entry).catch(() => undefined)
   }
@@ -57,7 +57,10 @@ export class Subscriptions {
     return entry.converging
   }
 
-  /** Each turn waits for one reply, which the connection's end rejects; ends when the server has what is wanted. */
+  /**
+   * Subscribes and unsubscribes one channel until the server has the wanted state. Each iteration waits for one reply; the wait rejects
+   * when the connection ends.
+   */
   async #run(channel: string, entry: Channel): Promise<void> {
     for (;;) {
       const isWanted = entry.listener !== undefined
@@ -96,7 +99,7 @@ export class Subscriptions {
     try {
       this.#channels.get(channel)?.listener?.(message)
     } catch (error) {
-      // An exception in node-redis' parser would end the connection.
+      // The exception must not reach the parser of node-redis, where it would end the connection.
       this.#onError(error)
     }
   }

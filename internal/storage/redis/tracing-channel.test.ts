@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { tracingChannel } from 'node:diagnostics_channel'
 import { completeTracingChannel } from './tracing-channel.ts'
 
-test('tracing channel: reports whether it has subscribers', () => {
+test('tracing channel: `hasSubscribers` reports whether the channel has subscribers', () => {
   completeTracingChannel()
   completeTracingChannel()
   const channel = tracingChannel('latchkey:test')

@@ -3,9 +3,9 @@ import { tracingChannel } from 'node:diagnostics_channel'
 const events = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'] as const
 
 /**
- * Gives TracingChannel the `hasSubscribers` that Node has and Bun 1.4.5 lacks
- * (https://nodejs.org/api/diagnostics_channel.html#tracingchannelhassubscribers, read 2026-11). Without it node-redis takes
- * every command apart for subscribers that are not there, which costs more than encoding it. Repeating it is harmless.
+ * Adds the property `hasSubscribers` to TracingChannel, which Node.js provides and Bun 1.4.5 lacks
+ * (https://nodejs.org/api/diagnostics_channel.html#tracingchannelhassubscribers, read 2026-11). Without it, node-redis prepares trace data
+ * for every command although there are no subscribers, which costs more than encoding the command. Safe to repeat.
  */
 export function completeTracingChannel(): void {
   const prototype = Object.getPrototypeOf(tracingChannel('latchkey:probe')) as object

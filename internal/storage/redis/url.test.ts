@@ -65,23 +65,23 @@ describe('Redis URL', () => {
   test.each([
     ['another scheme', 'http://h'],
     ['an unknown form', 'redis+proxy://h'],
-    ['no host', 'redis://'],
+    ['a URL without host', 'redis://'],
     ['several hosts for one server', 'redis://a,b'],
     ['an empty host among others', 'redis+cluster://a,,b'],
     ['port 0', 'redis://h:0'],
     ['a port beyond 65535', 'redis://h:65536'],
     ['a port that is no number', 'redis://h:port'],
     ['a database that is no number', 'redis://h/one'],
-    ['a database below another', 'redis://h/0/1'],
+    ['a database path with two segments', 'redis://h/0/1'],
     ['a negative database', 'redis://h/-1'],
-    ['a database of a cluster', 'redis+cluster://h?database=1'],
-    ['sentinels without a master’s name', 'redis+sentinel://h'],
+    ['a database other than 0 for a Cluster', 'redis+cluster://h?database=1'],
+    ['Sentinels without the name of a master', 'redis+sentinel://h'],
     [
       'more than 32 hosts',
       `redis+cluster://${Array.from({ length: 33 }, (_none, nth) => `h${nth}`).join(',')}`,
     ],
-    ['a half escape in the password', 'redis://u:%4@h'],
-    ['nothing', ''],
+    ['an incomplete percent-encoding in the password', 'redis://u:%4@h'],
+    ['an empty text', ''],
   ])('Redis URL: refuses %s', (_case, url) => {
     expect(() => parseRedisUrl(url)).toThrow(RangeError)
   })
@@ -92,7 +92,7 @@ describe('Redis URL', () => {
     ['host', 'redis://u:secret@a,b'],
     ['database', 'redis://u:secret@h/secret'],
     ['at sign', 'redis://u:p@secret@h:x'],
-  ])('Redis URL: an error about a wrong %s does not contain the URL', (_case, url) => {
+  ])('parseRedisUrl: the error about a wrong %s does not contain the URL', (_case, url) => {
     let text = 'nothing was thrown: secret'
     try {
       parseRedisUrl(url)

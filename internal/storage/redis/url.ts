@@ -1,4 +1,4 @@
-/** One server's address. */
+/** Address of one server. */
 export interface RedisNode {
   readonly host: string
   readonly port: number
@@ -8,13 +8,13 @@ export interface RedisNode {
 export interface RedisAddress {
   readonly mode: 'standalone' | 'sentinel' | 'cluster'
   readonly tls: boolean
-  /** Standalone: the server. Sentinel: the sentinels. Cluster: some of the nodes. */
+  /** Standalone: the one server. Sentinel: the Sentinels. Cluster: any of its nodes. */
   readonly nodes: readonly RedisNode[]
   readonly username?: string
   readonly password?: string
   readonly sentinelUsername?: string
   readonly sentinelPassword?: string
-  /** The name of the master that the sentinels watch. */
+  /** Name of the master that the Sentinels monitor. */
   readonly masterName?: string
   readonly database: number
 }
@@ -23,24 +23,27 @@ const pattern = /^(redis|rediss)(?:\+(sentinel|cluster))?:\/\/(?:([^@]*)@)?([^/?
 const nodesMax = 32
 
 /**
- * Reads the four forms of a Redis URL (`rediss` for TLS in each):
- * `redis://user:pass@host:6379/0`, `redis+sentinel://user:pass@h1:26379,h2:26379/mymaster?database=0&sentinelPassword=…`,
- * `redis+cluster://user:pass@h1:6379,h2:6379`. User and password are percent-encoded.
- * @throws RangeError whose text never holds the URL, since a URL holds the password
+ * Parses a Redis URL: `redis://user:pass@host:6379/0`,
+ * `redis+sentinel://user:pass@h1:26379,h2:26379/mymaster?database=0&sentinelPassword=…`, or `redis+cluster://user:pass@h1:6379,h2:6379`.
+ * With `rediss` in place of `redis`, each form uses TLS. User and password are percent-encoded.
+ * @throws RangeError; its text never contains the URL, because a URL contains the password
  */
 export function parseRedisUrl(url: string): RedisAddress {
   const match = pattern.exec(url)
-  if (!match) throw new RangeError('expected redis://…, rediss://…, redis+sentinel://… or redis+cluster://…')
+  if (!match)
+    throw new RangeError(
+      'the Redis URL must start with redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    )
   const [, scheme, kind, credentials, hosts = '', path = '', query = ''] = match
   const mode = kind === 'sentinel' || kind === 'cluster' ? kind : 'standalone'
   const nodes = parseNodes(hosts, mode === 'sentinel' ? 26_379 : 6379)
   if (mode === 'standalone' && nodes.length > 1)
-    throw new RangeError('redis:// takes one host; use redis+cluster:// or redis+sentinel://')
+    throw new RangeError('a redis:// URL accepts only one host; use redis+cluster:// or redis+sentinel://')
   const options = new URLSearchParams(query)
   const databaseText = options.get('database') ?? (mode === 'standalone' && path !== '' ? path : '0')
   const database = Number(databaseText)
-  if (!/^\d{1,4}$/.test(databaseText)) throw new RangeError('the database must be a number')
-  if (mode === 'cluster' && database !== 0) throw new RangeError('a cluster has database 0 only')
+  if (!/^\d{1,4}$/.test(databaseText)) throw new RangeError('the database of a Redis URL must be a number')
+  if (mode === 'cluster' && database !== 0) throw new RangeError('a Redis Cluster has only database 0')
   if (mode === 'sentinel' && path === '')
     throw new RangeError("redis+sentinel:// needs the master's name as path")
   return {
@@ -57,11 +60,12 @@ export function parseRedisUrl(url: string): RedisAddress {
 
 function parseNodes(hosts: string, defaultPort: number): RedisNode[] {
   const parts = hosts.split(',')
-  if (parts.length > nodesMax) throw new RangeError(`at most ${nodesMax} hosts`)
+  if (parts.length > nodesMax) throw new RangeError(`a Redis URL accepts at most ${nodesMax} hosts`)
   return parts.map((part) => {
     const match = /^(\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::(\d{1,5}))?$/.exec(part)
     const port = Number(match?.[2] ?? defaultPort)
-    if (!match?.[1] || port < 1 || port > 65_535) throw new RangeError('each host must be host or host:port')
+    if (!match?.[1] || port < 1 || port > 65_535)
+      throw new RangeError('each host of a Redis URL must have the form host or host:port')
     return { host: match[1].replace(/^\[|\]$/g, ''), port }
   })
 }
@@ -82,6 +86,6 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new RangeError('user, password and master name must be percent-encoded')
+    throw new RangeError('user, password and master name of a Redis URL must be percent-encoded')
   }
 }

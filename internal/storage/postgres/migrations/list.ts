@@ -10,14 +10,14 @@ import sessions from './0009_sessions.sql' with { type: 'text' }
 import stats from './0010_stats.sql' with { type: 'text' }
 import keyPrefixes from './0011_key_prefixes.sql' with { type: 'text' }
 
-/** One step forward; its text is never changed once released, since the checksum of applied ones is verified. */
+/** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
   readonly version: number
   readonly name: string
   readonly sql: string
 }
 
-/** All migrations in order, versions counting from 1 without a gap. Bundled as text, so compiled binaries carry them. */
+/** All migrations in order. Versions start at 1 and have no gaps. The SQL is bundled as text, so that compiled binaries contain it. */
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'tenants', sql: tenants },
   { version: 2, name: 'events', sql: events },
