@@ -39,20 +39,20 @@ import { startSimulations } from './simulations.ts'
 import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
-/** Settings of the API. `npm run dev` sets them itself. */
+/** Settings of the API. `npm run dev` sets them in code instead of reading the environment. */
 export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'> &
   IntakeConfig &
   CommonConfig & {
-    /** Time for which new calls are accepted after shutdown began; default 0. */
+    /** Seconds for which the API still accepts new calls after shutdown has begun; default 0. */
     readonly shutdownDelaySeconds?: number
   }
 
 /** A running API. */
 export interface Api extends KeyRingParts {
-  /** Actual port, also if the configured one is 0. */
+  /** Actual port, also when the configured port is 0. */
   readonly port: number
   readonly opsPort: number
-  /** Base URLs of the two ports for callers on this machine, without a trailing slash. */
+  /** Base URLs of the public port and the ops port for callers on this machine, without a trailing slash. */
   readonly url: string
   readonly opsUrl: string
   readonly directory: Directory
@@ -60,30 +60,34 @@ export interface Api extends KeyRingParts {
   readonly settings: SettingsWatch
   readonly stats: StatsTally
   readonly usage: Usage
-  /** Records an answered request; also used by other ports of this process. */
+  /** Logs and counts a request after its response was sent. Other ports of this process also use it. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
-/** Memory for bodies: any caller that knows a slug can send webhooks of up to 25 MiB; callers with a key send at most 1 MiB. */
+/** Memory for webhook bodies. Any caller that knows a slug can send up to 25 MiB, while callers with an API key send at most 1 MiB. */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
-/** A session caches its first plans, so sequential scans are off: a table that was small then may have grown. */
+/** Sequential scans are off because a session keeps its cached plans, and a table that was small at planning time can have grown since. */
 const stores = {
   applicationName: 'latchkey-api',
   connectionsMax: 10,
   queryTimeoutMs: 2000,
   sessionSettings: { jit: 'off', enable_seqscan: 'off' },
 }
-/** Divisor of the remaining shutdown time: maximum delay. The rest is for calls in flight and for the stores. */
+/** The shutdown delay may use at most a quarter of the remaining shutdown time. The rest is for open calls and for closing the stores. */
 const delayShare = 4
-/** Exceeds the time of a short body and the store's answer. Waiting checks are answered at once; a longer upload is aborted. */
+/** Longer than a short body and a store response take. Waiting checks get their response immediately; longer uploads are aborted. */
 const drainMsMax = 12_000
 
-/** Starts the API: ops port, stores, settings, tenants, records, intake, simulations, then the public port. */
+/** Starts the API in this order: ops port, stores, settings, tenants, records, intake, simulations, public port. */
 export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const host = withRecordEvents(process)
   const { metrics, health } = host
-  const ops = await openOpsPort(host, { ...config, check: 'api port', reason: 'not opened yet' })
+  const ops = await openOpsPort(host, {
+    ...config,
+    check: 'api port',
+    reason: 'the API port is not open yet',
+  })
   const { pool, redis } = await openStores(host, config, stores)
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })
@@ -129,7 +133,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
       listen(publicServer(host, { directory, routes, observe }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
-      // Load balancers keep sending until they see that the process is not ready.
+      // Load balancers keep sending requests until their health check sees that the process is not ready.
       await Bun.sleep(Math.min(delayMs, leftMs / delayShare))
       await opened.stop()
     },

@@ -13,11 +13,14 @@ test.each<[CallOutcome, Record<string, number>, string[]]>([
   ['refused', { refused: 1 }, ['event_unwritable']],
   ['signature_mismatch', { refused: 1 }, ['signature_mismatch']],
   ['events_per_minute', { refused: 1 }, ['events_per_minute']],
-])('countCall: a call with outcome %s counts %j and causes %j', (outcome, expected, causes) => {
-  const tally = new StatsTally({ now: () => 0 })
-  countCall(tally, someTenantId(), outcome)
-  const [cell] = tally.take(1)
-  const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))
-  expect(Object.fromEntries(counted)).toEqual(expected)
-  expect([...(cell?.causes.keys() ?? [])]).toEqual(causes)
-})
+])(
+  'countCall: a call with outcome %s increases the counters %j and the refusal causes %j',
+  (outcome, expected, causes) => {
+    const tally = new StatsTally({ now: () => 0 })
+    countCall(tally, someTenantId(), outcome)
+    const [cell] = tally.take(1)
+    const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))
+    expect(Object.fromEntries(counted)).toEqual(expected)
+    expect([...(cell?.causes.keys() ?? [])]).toEqual(causes)
+  },
+)

@@ -15,12 +15,12 @@ import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-// Counters with labels are exposed as 0 from the start, so that `increase()` sees the first failure.
+// Labelled counters are exposed as 0 from the start, so that `increase()` sees the first failure.
 
-/** Limits log lines that would come many times a second during an outage. */
+/** Limits log lines that would otherwise be written many times per second during an outage. */
 const logLimit = { perSecondMax: 1, clock: systemClock }
 
-/** Declares the metrics of calls and their events, and logs failures of the event store. Call once per process. */
+/** Declares the metrics of webhook calls and their events, and logs failures of the event store. Call once per process. */
 export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   const calls = metrics.counter({
     name: 'latchkey_intake_calls_total',
@@ -36,7 +36,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   const mayLog = createLineLimit(logLimit)
   return {
     called: (provider: ProviderName, outcome: CallOutcome) => calls.with(provider, outcome).inc(),
-    /** `unavailable`: Postgres is; `refused`: Postgres rejected an event's data. */
+    /** `unavailable` means that Postgres is unavailable; `refused` means that Postgres rejected an event's data. */
     storeFailed(cause: unknown, kind: 'unavailable' | 'refused') {
       failures.with(kind).inc()
       if (kind === 'refused') log.error({ cause }, 'Postgres rejected the data of an event')
@@ -48,7 +48,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
         : 'event store circuit breaker closed: events are stored in Postgres'
       log.warn({ queue }, change)
     },
-    /** Declares gauges that read these parts. */
+    /** Declares gauges that read the event queues and the refused calls at each scrape. */
     watch(queue: SizeClassQueues, refusedCalls: RefusedCalls) {
       const { gauge } = unlabelled(metrics)
       gauge(
@@ -98,12 +98,12 @@ export function observeSpool({ log, metrics }: Host) {
       dead.with(reason).inc()
       log.error({ event: eventId, reason }, 'spool entry moved to the dead stream; inspect it in Redis')
     },
-    /** Sets the gauges. */
+    /** Stores the latest statistics, which the gauges then report. */
     seen: (stats: SpoolStats) => void (seen = stats),
   }
 }
 
-/** Declares the metrics of certificate fetches, and logs failed ones. Call once per process. */
+/** Declares the metrics of certificate fetches, and logs failed fetches. Call once per process. */
 export function observeCertificates({ log, metrics }: Host) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
@@ -118,7 +118,7 @@ export function observeCertificates({ log, metrics }: Host) {
       if (outcome !== 'trusted' && mayLog('fetch'))
         log.warn({ outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
     },
-    /** Declares the gauge that reads the store. */
+    /** Declares the gauge that reads the certificate store at each scrape. */
     watch(store: CertificateStore) {
       const help = 'Time until the first signing certificate used within a day expires; +Inf without any.'
       const read = () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY
@@ -127,7 +127,7 @@ export function observeCertificates({ log, metrics }: Host) {
   }
 }
 
-/** Counts a provider's call in its tenant's stats. In memory; never throws. */
+/** Counts a provider's call in the statistics of its tenant. Uses memory only and never throws. */
 export function countCall(stats: StatsTally, tenantId: TenantId, outcome: CallOutcome): void {
   switch (outcome) {
     case 'stored':

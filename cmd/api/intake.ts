@@ -35,7 +35,7 @@ import type { StatsTally } from '#internal/usage/index.ts'
 import { countCall, observeCalls, observeCertificates, observeSpool } from './intake-telemetry.ts'
 import type { Usage } from './usage.ts'
 
-/** Settings of the intake. */
+/** Settings of the webhook intake. */
 export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly signatureMaxAgeSeconds: number
   readonly trustedProxies?: readonly string[] | undefined
@@ -48,16 +48,16 @@ export interface IntakeConfig extends DatabaseSettings, RedisSettings {
 /** Replaces parts of the wallet vendor's certificate infrastructure in tests. */
 export interface CertificateConfig {
   readonly sources?: CertificateSources
-  /** Roots of signing certificates, in PEM. */
+  /** Root certificates that signing certificates must chain to, in PEM. */
   readonly roots?: readonly string[]
-  /** CA of the servers that hold the certificates, in PEM. */
+  /** CA certificate of the servers that provide the signing certificates, in PEM. */
   readonly serverCa?: string
   readonly resolve?: Resolve
-  /** Non-public networks of those servers. */
+  /** Private networks in which those certificate servers are allowed. */
   readonly cidrs?: readonly string[]
 }
 
-/** Dependencies of the intake. */
+/** Dependencies of the webhook intake. */
 export interface IntakeParts {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -73,17 +73,17 @@ const turnMsMax = 5000
 const largeEvents = {
   applicationName: 'latchkey-api large events',
   connectionsMax: 1,
-  /** A body of 25 MiB takes Postgres most of a second, and several may queue. */
+  /** Postgres needs almost a second to store a body of 25 MiB, and several such bodies can wait in a queue. */
   queryTimeoutMs: 6_000,
 }
-/** Deadline of the spool's connection, ms: fits a write that waits for the disk and a replica. */
+/** Deadline of spool commands in ms. Long enough for a write that waits for the disk and for a replica. */
 const spoolDeadlineMs = 1_500
 const drainMs = 1_000
 const drainTurnMsMax = 10_000
 const drainBackoff = { firstMs: 200, maxMs: 5_000 }
 const spoolStatsMs = 5_000
 
-/** Opens the webhook intake and starts its background loops, for the scope's life. */
+/** Opens the webhook intake and starts its background loops. Both run until the scope closes. */
 export async function startIntake(
   host: Host,
   config: IntakeConfig,
@@ -92,7 +92,7 @@ export async function startIntake(
   const observer = observeCalls(host)
   const storing: StoreBatchOptions = {
     pool,
-    // A lost publish delays the delivery until a forwarder polls.
+    // If the notification is lost, the delivery waits until a forwarder polls.
     wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
     onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,
@@ -145,7 +145,10 @@ export async function startIntake(
   }
 }
 
-/** Opens the spool and starts its drain. Its Redis connection is its own, since waiting for a replica blocks later commands. */
+/**
+ * Opens the spool and starts the loop that drains it. The spool has its own Redis connection, because waiting for a replica blocks later
+ * commands.
+ */
 async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
   const { log } = host
   const observer = observeSpool(host)
@@ -181,7 +184,7 @@ async function openCertificates(
     open: () => createOutbound({ cidrsMax: cidrs, ports: 'any', egressProxy, ca: serverCa, resolve }),
     close: (opened) => opened.close(),
   })
-  // The runtime's roots and those of NODE_EXTRA_CA_CERTS, not the machine's store.
+  // Trusts the runtime's root certificates and those of NODE_EXTRA_CA_CERTS, but not the operating system's certificate store.
   const trusted = (roots ?? [...tls.rootCertificates, ...tls.getCACertificates('extra')]).map(
     (pem) => new X509Certificate(pem),
   )

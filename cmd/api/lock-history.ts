@@ -10,17 +10,17 @@ import { type Directory, type RetentionDays, retentionOf } from '#internal/tenan
 export interface LockHistoryParts {
   readonly pool: Pool
   readonly directory: Directory
-  /** Returns the retention of tenants that do not set their own. */
+  /** Returns the retention for tenants that do not set their own. */
   readonly retentionDefaults: () => RetentionDays
 }
 
-/** With the duration of a write the history is at most a second behind. */
+/** With this interval and the duration of a write, the history is at most one second behind. */
 const flushMs = 500
 const turnMsMax = 5_000
-/** Short, since notes keep arriving while Postgres is unavailable and the buffer is bounded. */
+/** Retries soon, because history entries keep arriving while Postgres is unavailable and the buffer is limited. */
 const backoff = { firstMs: 200, maxMs: 2_000 }
 
-/** Starts the lock history recorder. Flushes it to Postgres every 500 ms and when the scope closes. Declares metrics; call once. */
+/** Starts the lock history recorder, which writes to Postgres every 500 ms and when the scope closes. Declares metrics; call once. */
 export async function startLockHistory(
   host: Host,
   { pool, directory, retentionDefaults }: LockHistoryParts,

@@ -12,18 +12,18 @@ import { countCall } from './intake-telemetry.ts'
 export interface SimulationParts {
   readonly pool: Pool
   readonly directory: Directory
-  /** Accepts simulated calls in this process, without a network call. */
+  /** Accepts simulated calls in this process, without the network. */
   readonly intake: Intake
   readonly stats: StatsTally
-  /** Retention of tenants that do not set it. */
+  /** Returns the retention for tenants that do not set their own. */
   readonly retentionDefaults: () => RetentionDays
 }
 
-/** Poll interval: the most by which a step scheduled by another process can be late. */
+/** Poll interval in ms. A step that another process scheduled can be late by at most this long. */
 const pollMs = 500
 const turnMsMax = 10_000
 
-/** Starts to send due simulated events, for the scope's life; returns the dependencies of the route. */
+/** Starts the loop that sends due simulated events until the scope closes. Returns the dependencies of the simulation routes. */
 export async function startSimulations(
   host: Host,
   { pool, directory, intake, stats, retentionDefaults }: SimulationParts,
@@ -54,7 +54,7 @@ function stepObserver({ log, metrics }: Host, stats: StatsTally): (report: StepR
   return (report) => {
     const { step, outcome, verdict, state, cause } = report
     steps.with(step.chargeback.provider, outcome).inc()
-    // Retries are not calls: only an accepted event counts.
+    // Counts only accepted events, because a retry is not a new call.
     if (outcome === 'stored' || outcome === 'duplicate' || outcome === 'queued')
       countCall(stats, step.tenantId, outcome)
     const why = verdict.kind === 'sent' ? undefined : verdict.cause

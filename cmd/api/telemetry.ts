@@ -6,7 +6,7 @@ import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
-/** Host of a process that serves records or reads their usage. */
+/** Host of a process that serves records or reads record usage. */
 export type ApiHost = ReturnType<typeof withRecordEvents>
 
 /** Adds the metrics of records and meters to a host. Call once per process. */
@@ -30,7 +30,7 @@ export function withRecordEvents(host: Host) {
   })
   return {
     ...host,
-    /** Counts an answered check, single or in a batch. */
+    /** Counts a check that got its response, alone or in a batch. */
     checked: (outcome: CheckOutcome) => checks.with(outcome).inc(),
     epochLost(tenantId: TenantId) {
       epochsLost.inc()
@@ -41,7 +41,7 @@ export function withRecordEvents(host: Host) {
     },
     /** Counts a failed usage rollup. */
     flushFailed: () => flushFailures.inc(),
-    /** Called by one process, once per period. */
+    /** Reports that a tenant crossed a soft limit. Only one process calls it, once per period. */
     softLimitCrossed({ tenantId, limit, periodMs, used, soft }: SoftCrossing) {
       softCrossings.with(limit).inc()
       const period = new Date(periodMs).toISOString()
@@ -77,7 +77,7 @@ export function registerGauges(metrics: Metrics, directory: Directory, waiters: 
 const readinessMs = 5000
 const turnMsMax = 5000
 
-/** Evaluates readiness every 5 s for the scope's life: some checks pass for good once they have passed, whether or not a probe asks. */
+/** Evaluates readiness every 5 s until the scope closes, even without probes, because some checks stay passed after their first success. */
 export async function startReadiness(host: Host): Promise<void> {
   await openLoop(host, {
     ...{ name: 'readiness', intervalMs: readinessMs, turnMsMax },

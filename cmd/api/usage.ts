@@ -15,7 +15,7 @@ export interface UsageParts {
   readonly settings: SettingsWatch
 }
 
-/** Meters and limits of a process. */
+/** Usage meters and limits of a process. */
 export interface Usage {
   readonly meter: Meter
   readonly limits: LimitsInForce
@@ -23,12 +23,12 @@ export interface Usage {
 
 const turnMsMax = 5_000
 const flushMs = 1_000
-/** Counts that decide about events are at most a second old. */
+/** The event counts that decide whether a limit is reached are at most one second old. */
 const countMs = 250
 const countBackoff = { firstMs: 200, maxMs: 1_000 }
 const limitsMs = 900
 
-/** Opens meters and limits with their polling loops. */
+/** Opens the meters and limits and starts their polling loops. */
 export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usage> {
   const { pool, redis, directory } = parts
   const limits = await openLimits(host, parts)
@@ -48,7 +48,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
       host.flushFailed()
       host.log.warn({ failures, cause }, 'usage rollup failed; retrying')
     },
-    // If it fails, the next process that counts for a tenant rolls up its counts.
+    // If this last rollup fails, the next process that counts usage for the tenant includes the remaining counts.
     lastTurn: () => meter.flush(),
   })
   unlabelled(host.metrics).gauge(
@@ -56,7 +56,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
     'Events since the start that no meter counts, because too many tenants had events waiting for Redis.',
     () => meter.events.uncounted,
   )
-  // Opened after the rollup and so closed before it: the last counts are rolled up.
+  // Opened after the rollup loop, so that it closes first and the rollup includes the last event counts.
   await openLoop(host, {
     ...{ name: 'event counts', intervalMs: countMs, turnMsMax, backoff: countBackoff },
     runOnce: () => meter.events.refresh(),
@@ -68,7 +68,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
 
 async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts): Promise<LimitsInForce> {
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
-  // Before the first call is answered, if Postgres is reachable.
+  // Loads the limits before the first call, if Postgres is reachable.
   await limits.look().catch(() => undefined)
   const loop = await openLoop(host, {
     ...{ name: 'limit overrides', intervalMs: limitsMs, turnMsMax, backoff: countBackoff },

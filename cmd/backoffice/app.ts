@@ -16,7 +16,7 @@ import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import { openBackofficePort } from './port.ts'
 
-/** Configuration of the back office. */
+/** Configuration of the backoffice. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
   'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
@@ -28,12 +28,16 @@ const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, quer
 const drainMs = 2_000
 
 /**
- * Starts the back office in order: ops port, stores, queue statistics, tenants, API server, port. Queue statistics are served here and
- * not by forwarders because forwarders are scaled by them, down to none.
+ * Starts the backoffice in this order: ops port, stores, queue statistics, tenants, API server, port. The backoffice exposes the queue
+ * statistics because they control how far forwarders are scaled, down to zero, and so forwarders cannot expose them.
  */
 export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host
-  const ops = await openOpsPort(host, { ...config, check: 'backoffice', reason: 'not started yet' })
+  const ops = await openOpsPort(host, {
+    ...config,
+    check: 'backoffice',
+    reason: 'the backoffice has not started yet',
+  })
   await watchOutgoingCalls(host, ops.ownUrl)
   const { pool, redis } = await openStores(host, config, stores)
   const settings = await openSettings(host, { pool, redis })
@@ -54,7 +58,7 @@ export async function startBackoffice(host: Host, config: BackofficeConfig): Pro
   return { port, opsPort: ops.port }
 }
 
-/** Connects to the API server, where one is configured. */
+/** Connects to the Kubernetes API server if one is configured. */
 async function findTransport(
   { log, metrics, scope: { signal } }: Host,
   config: BackofficeConfig,

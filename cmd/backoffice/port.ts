@@ -27,22 +27,22 @@ import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Configuration of the port of the internal API and the dashboard. */
+/** Configuration of the port that serves the internal API and the dashboard. */
 export interface BackofficePortConfig
   extends DatabaseSettings,
     Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly publicUrl?: string | undefined
-  /** IP address to listen on; default all interfaces. */
+  /** IP address to listen on. Default: all interfaces. */
   readonly bindAddress?: string | undefined
-  /** Set in `npm run dev` only. */
+  /** Sign-in token of the dashboard. Only `npm run dev` sets it. */
   readonly devToken?: string | undefined
-  /** Note of the dashboard on its charts. */
+  /** Returns a note that the dashboard shows above its charts. */
   readonly statsNote?: DashboardOptions['statsNote']
-  /** Time in which new calls are still accepted during shutdown; default 0. */
+  /** Time in ms for which the port still accepts new calls during shutdown; default 0. */
   readonly drainMs?: number
 }
 
-/** Dependencies of the port. */
+/** Dependencies of the port that serves the internal API and the dashboard. */
 export interface BackofficePortParts {
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -50,9 +50,9 @@ export interface BackofficePortParts {
   readonly settings: SettingsWatch
   readonly usage: Usage
   readonly stats: StatsTally
-  /** Absent without an API server: then only tenants' keys authenticate. */
+  /** Connection to the API server. Without it, only tenants' keys can authenticate. */
   readonly transport?: Transport | undefined
-  /** Called for each answered request. */
+  /** Called after each response. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
@@ -62,15 +62,15 @@ const readPool = {
   connectionsMax: 4,
   queryTimeoutMs: 5_000,
   sessionSettings: eventReadSettings,
-  /** A connection caches plans for each partition that it met; it is replaced after an hour. */
+  /** A connection caches plans for each partition that it has read, so it is replaced after an hour. */
   lifetimeMsMax: 3_600_000,
 }
-/** Two of the largest events at a time, with room for other bodies. */
+/** Fits two events of maximum size at a time, with room for other bodies. */
 const bodiesBytes = 64 * 1024 * 1024
-/** Longer than the longest call, a test call to a callback. */
+/** Longer than the longest call, which is a test event to a callback. */
 const drainMsMax = 35_000
 
-/** Opens the port of the internal API and the dashboard for the scope's life. Returns the actual port. */
+/** Opens the port of the internal API and the dashboard until the scope closes. Returns the actual port. */
 export async function openBackofficePort(
   host: Host,
   config: BackofficePortConfig,
@@ -108,7 +108,7 @@ export async function openBackofficePort(
     open: () => listen(portServer(parts, host, routes, dashboard), config.backofficePort, config.bindAddress),
     close: async (opened) => {
       host.health.startDraining()
-      // Load balancers keep sending until they see that the process is not ready.
+      // Load balancers keep sending requests until their health check sees that the process is not ready.
       await Bun.sleep(config.drainMs ?? 0)
       dashboard.close()
       await opened.stop()
@@ -157,7 +157,7 @@ function portServer(
 ) {
   return createServer<never, never>({
     routes,
-    // Each route of this table authenticates its callers by itself.
+    // Refuses every API key: each route in this table authenticates its callers itself.
     authorize: () => apiError('api_key_invalid'),
     nameOf: () => '',
     explain: explainDatabase,
@@ -170,12 +170,12 @@ function portServer(
   })
 }
 
-/** For lookups of sessions, which are outside of the use cases. */
+/** Reports an unavailable database for session lookups, which do not pass through the use cases. */
 function explainDatabase(error: unknown) {
   return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
 }
 
-/** Counts access reviews, and logs failed ones. Declares a metric: call it once per process. */
+/** Counts access reviews and logs those that failed. Declares a metric; call once per process. */
 function accessObserver({ log, metrics }: Pick<Host, 'log' | 'metrics'>): AccessObserver {
   const reviews = metrics.counter({
     name: 'latchkey_access_reviews_total',

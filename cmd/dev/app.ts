@@ -21,23 +21,23 @@ import { createStatsNote, startDemo } from './demo.ts'
 import { startDevTenants } from './tenants.ts'
 import { knowsSampleKey, repeating, welcomeText } from './welcome.ts'
 
-/** Base of relative folders, in whichever folder the command was typed. */
+/** Base of relative folders, independent of the folder in which the command was started. */
 const root = resolve(import.meta.dir, '../..')
-/** Both stores have 10 s to end in good order before they are killed. */
+/** Each store has 10 s to shut down cleanly before it is killed. */
 const storesCloseMsMax = 15_000
-/** Read by `cmd/dev/setup.mjs` as well. */
+/** `cmd/dev/setup.mjs` also reads this file. */
 const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Opens everything in order: stores, schema, the API, the folder's tenants, deliveries and the demo; then prints the addresses. */
+/** Opens the stores, the schema, the API, the folder's tenants, deliveries and the demo, in this order. Then prints the addresses. */
 export async function startDev(host: Host, config: Config<'dev'>, env: Env): Promise<void> {
   const startedAtMs = performance.now()
   const dataDir = resolve(root, config.dataDir)
   const tenantsDir = resolve(root, config.tenantsDir)
   if (!existsSync(tenantsDir))
     throw new StoreStartError(
-      `There is no folder ${tenantsDir}: make it, or set LATCHKEY_TENANTS_DIR to another`,
+      `The folder ${tenantsDir} does not exist: create it, or set LATCHKEY_TENANTS_DIR to another folder`,
     )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, host.scope)
   const database = databaseOf({ ...config, databaseUrl })
@@ -55,7 +55,7 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
     ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
     callbackBounds: callbackBoundsOf(config),
   })
-  // Opened after the sink, so that at the end deliveries stop before their receiver does.
+  // Opened after the sink, so that during shutdown deliveries stop before the sink that receives them.
   const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
   await startDeliveries(host, { ...config, ...stores }, delivering)
   await startReplays(host, { ...config, databaseUrl }, redis)
@@ -88,7 +88,7 @@ interface PortsConfig
   readonly redisUrl: string
 }
 
-/** Chooses and opens all ports. To be called in the port turn. */
+/** Chooses and opens all ports. The caller must hold the lock that `inPortTurn` takes. */
 async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const { bindAddress, keyRing } = config
   const choosePort = portChooser({ env, say, bindAddress })
@@ -119,7 +119,7 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   return { api, sink, dashboard: pages }
 }
 
-/** Prints a line of progress at the terminal, beside the log. */
+/** Prints a progress message to standard output, in addition to the log. */
 function say(line: string): void {
   process.stdout.write(`> ${line}\n`)
 }
@@ -133,12 +133,12 @@ async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) 
     closeMsMax: storesCloseMsMax,
   })
   void stores.lost.then((name) =>
-    scope.stop(new Error(`${name} has ended by itself; see its log in ${dataDir}`)),
+    scope.stop(new Error(`${name} has ended by itself; its log is in ${dataDir}`)),
   )
   return stores
 }
 
-/** Writes the stores' addresses for `npm run latchkey`, and removes them when the scope ends. */
+/** Writes the stores' addresses to a file for `npm run latchkey`, and deletes the file when the scope closes. */
 function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<string> {
   const path = join(dataDir, addressesFile)
   return scope.open({
@@ -151,7 +151,7 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-/** Returns the TLS settings of external stores, with absolute paths, since the reader may run in another folder. */
+/** Returns the TLS settings of external stores. Their paths are absolute, because the reader can run in another folder. */
 function tlsSettingsOf(env: Env): Env {
   return Object.fromEntries(
     Object.entries(env)
@@ -175,9 +175,8 @@ async function applyMigrations(database: StoreAddress, { log }: Host): Promise<v
 }
 
 /**
- * Returns the key ring of the settings, else the data folder's own, made at the first start and readable by its owner only: secrets
- * sealed by it must open again after a restart.
- * @throws StoreStartError when it cannot be parsed
+ * Returns the key ring of the settings, or else the key ring stored in the data folder. The first start creates that file, readable only by
+ * its owner, so that secrets can still be decrypted after a restart. @throws StoreStartError if the key ring cannot be parsed
  */
 async function openKeyRing(given: string | undefined, dataDir: string): Promise<KeyRing> {
   const path = join(dataDir, 'key-ring')

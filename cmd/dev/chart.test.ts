@@ -51,14 +51,14 @@ const keys = schemaKeys(schema)
 const groups = keys.filter(([, { properties }]) => properties !== undefined)
 
 describe('values', () => {
-  test('values.yaml: has every key of the schema and no other, and its defaults are valid', () => {
+  test('values.yaml: has exactly the keys of the schema, and its defaults are valid', () => {
     expect([validate(values), validate.errors]).toEqual([true, null])
     // `enabled` serves as the condition of a chart that depends on this one.
     const missing = keys.map(([path]) => path).filter((path) => valueAt(path) === undefined)
     expect(missing).toEqual(['enabled'])
   })
 
-  test('values.yaml: every key is explained by a comment, its own or that of the same key elsewhere', () => {
+  test('values.yaml: a comment explains every key, either there or at another key of the same name', () => {
     // Stores and processes have many keys in common.
     const shared = /^(database|redis|api|forwarder|operator|backoffice|migration|cleanup)\./
     const short = (path: readonly string[]) =>
@@ -77,7 +77,7 @@ describe('values', () => {
   })
 
   test.each(groups.map(([path, node]) => [path, node] as const))(
-    'schema: %s refuses an unknown key, except for global',
+    'values schema: %s refuses an unknown key, except for global',
     (path, { additionalProperties }) => {
       expect([path, additionalProperties]).toEqual([path, path === 'global'])
     },
@@ -93,11 +93,11 @@ describe('values', () => {
     ['a database of another kind', { database: { url: 'mysql://host/db' } }],
     ['an image digest that is a tag', { image: { digest: 'latest' } }],
     ['the reserved provider', { config: { gatewaySandbox: true } }],
-  ])('schema: refuses %s', (_what, of) => {
+  ])('values schema: refuses %s', (_what, of) => {
     expect(validate(of)).toBe(false)
   })
 
-  test('schema: accepts any key under global, and enabled', () => {
+  test('values schema: accepts any key under global, and accepts enabled', () => {
     expect(validate({ global: { theirs: { a: 1 } }, enabled: false })).toBe(true)
   })
 })
@@ -134,13 +134,13 @@ describe('settings', () => {
     new RegExp(`(name: |"env" ")${env}\\b`).test(templateText) ||
     templateText.includes(`"%s${tls.exec(env)?.[2]}"`)
 
-  test('every setting of a deployed process has a value or goes into extraEnv, but for those that the chart fixes', () => {
+  test('chart settings: every setting of a deployed process has a value, fits into extraEnv or is fixed by the chart', () => {
     expect(refused).not.toBe('')
     const unreachable = deployed.filter(({ env }) => !isSet(env) && new RegExp(refused).test(env))
     expect(unreachable.map(({ env }) => env).toSorted()).toEqual(fixed.toSorted())
   })
 
-  test('every setting that a template sets exists', () => {
+  test('chart settings: every setting that a template sets exists in the program', () => {
     const set = [...templateText.matchAll(/(?:name: |"env" ")((?:LATCHKEY|IDEMPOTENCY|OTEL)_\w+)/g)]
     const known = deployed.map(({ env }) => env)
     expect(set.map(([, env = '']) => env).filter((env) => !known.includes(env))).toEqual([])
@@ -148,7 +148,7 @@ describe('settings', () => {
   })
 
   test.each(Object.entries(mirrored))(
-    '%s: the default in values.yaml is the default of the program',
+    'values.yaml: the default of %s equals the default of the program',
     (env, path) => {
       const setting = deployed.find((each) => each.env === env)
       expect(String(valueAt(path))).toBe(String(setting?.default))
@@ -271,7 +271,7 @@ describe('rules, dashboards and runbooks', () => {
     selectorsOf(expr).map((selector) => ({ place, expr, ...selector })),
   )
 
-  test('every metric that they read is declared in the code or recorded by a rule', () => {
+  test('monitoring: every metric that a rule or dashboard reads is declared in the code or recorded by a rule', () => {
     const isKnown = (metric: string) =>
       metric === 'up' || recorded.has(metric) || declarationOf(metric) !== undefined
     expect(used.filter(({ metric }) => !isKnown(metric)).map(({ place, metric }) => [place, metric])).toEqual(
@@ -280,7 +280,7 @@ describe('rules, dashboards and runbooks', () => {
     expect(used.length).toBeGreaterThan(250)
   })
 
-  test('every label that they match or group by is a label of a metric in the expression', () => {
+  test('monitoring: every label that an expression matches or groups by is a label of one of its metrics', () => {
     const wrong = used.flatMap(({ place, metric, matchers }) =>
       matchers
         .filter(([label]) => !labelsOf(metric).includes(label))
@@ -296,7 +296,7 @@ describe('rules, dashboards and runbooks', () => {
     expect([...wrong, ...groupings]).toEqual([])
   })
 
-  test('every label value that they match is a literal of the code', () => {
+  test('monitoring: every label value that an expression matches is a literal in the code', () => {
     const wrong = used.flatMap(({ place, matchers }) =>
       matchers
         .filter(([label]) => !openLabels.includes(label))
@@ -308,12 +308,12 @@ describe('rules, dashboards and runbooks', () => {
     expect(wrong).toEqual([])
   })
 
-  test('every recorded series is read by an alert, a dashboard, a value or another recording', () => {
+  test('monitoring: an alert, a dashboard, a value or another rule reads every recorded series', () => {
     const readers = [...used.map(({ metric }) => metric), ...JSON.stringify(values).split('"')]
     expect([...recorded].filter((name) => !readers.includes(name))).toEqual([])
   })
 
-  test('every alert has its runbook, and every runbook its alert', () => {
+  test('runbooks: every alert has a runbook, and every runbook has an alert', () => {
     const pageOf = (alert = '') =>
       alert
         .replace(/^Latchkey/, '')
@@ -334,7 +334,7 @@ describe('rules, dashboards and runbooks', () => {
     }
   })
 
-  test('every link of a runbook leads to a page, and its README lists every page', () => {
+  test('runbooks: every link leads to an existing page, and the README lists every page', () => {
     const linked = (path: string) =>
       [...read(path).matchAll(/\]\(([^)]+\.md)\)/g)].map(([, target = '']) => target)
     const pages = runbooks.map((path) => basename(path))
@@ -344,7 +344,7 @@ describe('rules, dashboards and runbooks', () => {
     expect(pages.filter((page) => !listed.has(page))).toEqual([])
   })
 
-  test('every log line that a runbook quotes begins a text in the code', () => {
+  test('runbooks: every quoted log message is the beginning of a text in the code', () => {
     const quoted = runbooks.flatMap((path) =>
       [...read(path).matchAll(/\blog lines?\s`([^`]+)`(?:\sand\s`([^`]+)`)?/g)].flatMap(([, ...lines]) =>
         lines
@@ -357,7 +357,7 @@ describe('rules, dashboards and runbooks', () => {
     expect(quoted.length).toBeGreaterThan(12)
   })
 
-  test('every alert has a severity, a summary and a description', () => {
+  test('alerts: every alert has a severity, a summary and a description', () => {
     for (const { alert, labels, annotations } of alerts) {
       expect([alert, labels?.severity]).toEqual([alert, expect.stringMatching(/^(critical|warning|info)$/)])
       expect(annotations?.summary.replaceAll(/\{\{.*?\}\}/g, '')).toMatch(/^[^.]{10,100}$/)
@@ -366,7 +366,7 @@ describe('rules, dashboards and runbooks', () => {
   })
 
   test.each(dashboards.map((path) => [basename(path), path] as const))(
-    '%s: is formatted as Grafana exports it, and every panel has a title and a description',
+    'dashboard %s: the file is formatted as Grafana exports it, and every panel has a title and a description',
     (_name, path) => {
       const dashboard = JSON.parse(read(path)) as Dashboard
       expect(read(path)).toBe(`${JSON.stringify(dashboard, undefined, 2)}\n`)
@@ -413,7 +413,7 @@ describe('Chart.yaml', () => {
   const annotation = (name: string) => chart.annotations[`artifacthub.io/${name}`]
   const listed = (name: string) => parse(annotation(name) ?? '') as Record<string, unknown>[]
 
-  test('version, description, licence and least Kubernetes agree with the program and the README', () => {
+  test('Chart.yaml: version, description, licence and minimum Kubernetes version match the program and the README', () => {
     expect(chart.appVersion).toBe(packageJson.version)
     expect(chart.description).toBe(packageJson.description)
     expect(annotation('license')).toBe(packageJson.license)
@@ -425,14 +425,14 @@ describe('Chart.yaml', () => {
 
   // The levels rate how an operator runs an application. Ours configures tenants and does not back up the stores, which
   // `Full Lifecycle` would claim: https://sdk.operatorframework.io/docs/overview/operator-capabilities/ (2026-11)
-  test('annotations: only checked or free ones are used, and no operator capability level is claimed', () => {
+  test('Chart.yaml: contains only annotations that this test knows, and claims no operator capability level', () => {
     const names = Object.keys(chart.annotations).map((name) => name.replace('artifacthub.io/', ''))
     const checked = ['crds', 'crdsExamples', 'images', 'license', 'prerelease']
     const free = ['category', 'changes', 'containsSecurityUpdates', 'operator']
     expect(names.toSorted()).toEqual([...checked, ...free].toSorted())
   })
 
-  test('the image is the one in the values, for the platforms that the Dockerfile builds', () => {
+  test('Chart.yaml: the image matches values.yaml and the platforms that the Dockerfile builds', () => {
     const built = [...read('Dockerfile').matchAll(/^ {6}(\w+)\) target=/gm)].map(
       ([, arch]) => `linux/${arch}`,
     )
@@ -440,7 +440,7 @@ describe('Chart.yaml', () => {
     expect(listed('images')).toEqual([{ name: 'latchkey', image, platforms: built }])
   })
 
-  test('the definitions are those that the chart installs and Helm keeps, and the example is a valid Tenant', () => {
+  test('Chart.yaml: lists the CRDs that the chart installs and Helm keeps, and its example is a valid Tenant', () => {
     const names = (folder: string) =>
       filesIn(folder)
         .map((path) => basename(path))

@@ -15,27 +15,27 @@ export interface DemoOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly database: StoreAddress
   readonly directory: Directory
-  /** Base URL of the API, without / at the end. */
+  /** Base URL of the API, without a trailing slash. */
   readonly apiUrl: string
-  /** Prints a line at the terminal. */
+  /** Prints a line to standard output. */
   readonly say: (line: string) => void
   readonly statsNote: StatsNote
 }
 
-/** Note of the dashboard beside made-up stats. */
+/** Note of the dashboard above charts that contain generated statistics. */
 export interface StatsNote {
-  /** Returns the note for charts that show made-up stats, otherwise undefined. */
+  /** Returns the note for charts that contain generated statistics, otherwise undefined. */
   readonly note: NonNullable<DashboardOptions['statsNote']>
-  /** Sets the tenant of the made-up stats, and their end. */
+  /** Sets the tenant whose statistics are generated, and the end of their time range. */
   know(tenantId: TenantId, untilMs: number): void
 }
 
 const intervalMs = 4_000
 const turnMsMax = 30_000
-/** Leaves the history's largest statement enough time on a slow machine. */
+/** This timeout gives the largest statement of the generated history enough time on a slow machine. */
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
-/** Makes the note, which stays silent until `know`. */
+/** Creates the note. It stays undefined until `know` is called. */
 export function createStatsNote(): StatsNote {
   let madeUp: { readonly tenantId: TenantId; readonly untilMs: number } | undefined
   return {
@@ -53,8 +53,8 @@ export function createStatsNote(): StatsNote {
 }
 
 /**
- * Starts the sample tenant's demo traffic for the scope's life: a burst, then about one event each four seconds. Writes a made-up
- * history first. Does nothing without the sample tenants, or where it is switched off.
+ * Starts demo traffic of the sample tenant until the scope closes: first a burst, then about one event every four seconds. First generates
+ * a history of statistics. Does nothing without the sample tenants, or if the demo is switched off.
  */
 export async function startDemo(host: Host, options: DemoOptions): Promise<void> {
   const { config, env, database, directory, apiUrl, say, statsNote } = options
@@ -65,7 +65,7 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
     const untilMs = await readMadeUpUntil(pool, tenant.id)
     if (untilMs !== undefined) statsNote.know(tenant.id, untilMs)
   }
-  // Also without traffic: the history of an earlier start stays.
+  // Needed even without traffic, because the generated history of an earlier start remains.
   await noteHistory()
   if (!config.devDemo) return
   say('Demo traffic: made-up events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false: none)')

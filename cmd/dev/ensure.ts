@@ -1,6 +1,7 @@
 import { ensureChromium, ensureRedis, StoreStartError } from '#internal/dev/index.ts'
 
-// Finds or installs the programs named by the arguments before tests run, whose time limits leave no room for an installation.
+// Finds or installs the programs that the arguments name. Runs before the tests, because a test's time limit is too short for an
+// installation.
 const ensure: Readonly<Record<string, (say: (line: string) => void) => Promise<unknown>>> = {
   redis: (say) => (process.env['LATCHKEY_REDIS_URL'] ? Promise.resolve() : ensureRedis(say)),
   chromium: ensureChromium,

@@ -12,13 +12,13 @@ const notices = read(noticesPath)
 const allowedLicences = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']
 
 test.each([...(await generatedFiles())])(
-  'generated file %s is up to date: run npm run generate',
+  'generated file %s: is up to date (otherwise run npm run generate)',
   (path, text) => {
     expect(read(path)).toBe(text)
   },
 )
 
-test('third-party notices: each bundled package is listed with its version and licence text, under an allowed licence', async () => {
+test('third-party notices: list each bundled package with its version, its licence text and an allowed licence', async () => {
   const packages = await bundledPackages()
   expect(packages.length).toBeGreaterThan(50)
   for (const { name, version, licence, texts } of packages) {
@@ -31,7 +31,7 @@ test('third-party notices: each bundled package is listed with its version and l
   expect(Object.keys(dependencies).filter((name) => !names.includes(name))).toEqual([])
 })
 
-test('third-party notices: Bun is listed in the compiled version, with the licences of its libraries', () => {
+test('third-party notices: list Bun with the compiled version and the licences of its libraries', () => {
   expect(notices).toContain(packageManager.replace('@', ' '))
   const types = JSON.parse(read('node_modules/bun-types/package.json')) as { version: string }
   expect(types.version).toBe(packageManager.replace('bun@', ''))

@@ -5,7 +5,7 @@ import { noticesPath, noticesText } from './notices.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
-/** Returns the text of each committed file that follows from code, by its path from the repository's root. */
+/** Returns the text of each committed file that is generated from code, by its path from the repository root. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   const crds = readdirSync(resolve(root, 'crds')).map((name) => {
     const text = readFileSync(resolve(root, 'crds', name), 'utf8')
@@ -20,7 +20,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   ])
 }
 
-/** Has Helm keep the definition of Tenants, and with it all Tenants, when the release is uninstalled. */
+/** Adds the annotation that makes Helm keep the CRD, and with it all Tenants, when the release is uninstalled. */
 function kept(text: string): string {
   const keep = '  annotations:\n    helm.sh/resource-policy: keep\n'
   return text.replace(/(?<=^kind: CustomResourceDefinition\nmetadata:\n  name: .*\n)/m, keep)

@@ -21,7 +21,7 @@ await runProcess({
   explain: (cause) => (cause instanceof StoreStartError ? cause.message : undefined),
 })
 
-/** Ends the dev server with its terminal or parent process: a killed npm sends no signal, and the stores would run on. */
+/** Stops the dev server when its terminal or parent process ends. A killed npm sends no signal, so the stores would keep running. */
 function endWithParent(scope: Scope): void {
   process.on('SIGHUP', () => scope.stop())
   const parent = process.ppid

@@ -6,32 +6,32 @@ import { packageManager } from '../../package.json'
 export interface BundledPackage {
   readonly name: string
   readonly version: string
-  /** SPDX identifier. */
+  /** SPDX identifier of the licence. */
   readonly licence: string
-  /** Texts of its licence and notice files, by file name. */
+  /** Texts of the package's licence and notice files, sorted by file name. */
   readonly texts: readonly string[]
 }
 
 const root = resolve(import.meta.dir, '../..')
-/** Path of the notices in the repository; the image has them beside LICENSE. */
+/** Path of the notices in the repository. The image contains the notices next to LICENSE. */
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
 /** Entry points that the Dockerfile compiles. */
 export const entryPoints = ['cmd/latchkey/main.ts', './internal/intake/large-bodies.worker.ts'] as const
 const noticeFile = /^(licen[cs]e|copying|notice)/i
-/** SPDX identifiers for those that packages misspell. */
+/** Correct SPDX identifiers for names that packages misspell. */
 const spdx: Readonly<Record<string, string>> = { 'BSD-0-Clause': '0BSD' }
 
-// https://github.com/redis/node-redis/blob/master/LICENSE, read 2026-11-22.
+// Source: https://github.com/redis/node-redis/blob/master/LICENSE, read 2026-11-22.
 const redis = readFileSync(join(import.meta.dir, 'licences/redis.txt'), 'utf8')
-// Author and licence from its package.json.
+// Author and licence as stated in its package.json.
 const drizzle =
   'Copyright Drizzle Team\n\nLicensed under the Apache License, Version 2.0, whose text is in LICENSE beside this file.'
-/** Licence texts of packages that ship none, by the name or scope. */
+/** Licence texts of packages that do not contain one, by package name or scope. */
 const unshipped: Readonly<Record<string, string>> = { redis, '@redis': redis, 'drizzle-orm': drizzle }
 
 /**
- * Bundles the program and lists the packages in the bundle, sorted by name and version.
- * @throws if bundling fails, or a package has no licence text
+ * Bundles the program and returns the packages in the bundle, sorted by name and version. @throws if bundling fails, or if a package has no
+ * licence text
  */
 export async function bundledPackages(): Promise<readonly BundledPackage[]> {
   const built = await Bun.build({
@@ -69,7 +69,7 @@ function readPackage(folder: string): BundledPackage {
   const text = unshipped[manifest.name.replace(/\/.*/, '')] ?? readmeSection(folder)
   if (text === undefined)
     throw new Error(
-      `package ${manifest.name} ships no licence text: add it to "unshipped" in cmd/dev/notices.ts`,
+      `package ${manifest.name} contains no licence text: add it to "unshipped" in cmd/dev/notices.ts`,
     )
   return { ...manifest, texts: [plain(text)] }
 }
@@ -77,11 +77,11 @@ function readPackage(folder: string): BundledPackage {
 function parseManifest(text: string): Pick<BundledPackage, 'name' | 'version' | 'licence'> {
   const { name, version, license } = JSON.parse(text) as Record<string, unknown>
   if (typeof name !== 'string' || typeof version !== 'string' || typeof license !== 'string')
-    throw new Error(`package ${String(name)}: package.json lacks name, version or license`)
+    throw new Error(`package ${String(name)}: package.json has no name, version or license`)
   return { name, version, licence: spdx[license] ?? license }
 }
 
-/** Returns the licence section at the end of a README, if it contains the full text. */
+/** Returns the licence section at the end of a README if it contains the full licence text. */
 function readmeSection(folder: string): string | undefined {
   const path = join(folder, 'README.md')
   if (!existsSync(path)) return undefined
@@ -89,7 +89,7 @@ function readmeSection(folder: string): string | undefined {
   return section?.includes('Permission is hereby granted') ? section : undefined
 }
 
-/** Returns the text of `noticesPath`. @throws as `bundledPackages` does */
+/** Returns the text of the file at `noticesPath`. @throws the errors of `bundledPackages` */
 export async function noticesText(): Promise<string> {
   const packages = await bundledPackages()
   const byText = Map.groupBy(
@@ -123,7 +123,7 @@ ${texts.join('\n\n')}
 `
 }
 
-/** Returns Bun's page on licences from its types of the same version, with lower headings and without links to packages. */
+/** Returns the licence page that Bun's types of the same version contain, with lower heading levels and without links to packages. */
 function bunLicences(): string {
   const page = readFileSync(join(root, 'node_modules/bun-types/docs/project/license.mdx'), 'utf8')
   return page

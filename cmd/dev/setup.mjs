@@ -1,5 +1,5 @@
-// Installs what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20, without packages, since it installs
-// them: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
+// Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
+// because this script installs them: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,16 +11,19 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const nodeMajorMin = 20
 const parentCheckMs = 1000
 const sameSignalMs = 1000
-/** Includes the start of the stores by the first test of a process, seconds on a slow machine. */
+/** Time limit of a test. Includes starting the stores in the first test of a process, which takes seconds on a slow machine. */
 const testMsMax = 30_000
-/** Bound of test processes, each with stores of its own. One more than processors: tests also wait for disks and time-outs. */
+/**
+ * Maximum number of test processes, each with its own stores. Can exceed the number of processors, because tests also wait for disks and
+ * timeouts.
+ */
 const testProcessesMax = 4
 const clusterTests = 'test/cluster'
-/** Files named dashboard-… drive a browser. */
+/** End-to-end tests. Files whose names begin with `dashboard-` drive a browser. */
 const endToEndTests = 'test/e2e'
-/** These break whole stores for many seconds, so they have a run of their own. */
+/** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
 const faultTests = 'test/faults'
-/** A restarted API server takes some seconds to accept calls. */
+/** Time limit of a cluster test. A restarted API server needs some seconds until it accepts calls. */
 const clusterTestMsMax = 120_000
 const commands = {
   dev: (bun, args) => run(bun, ['cmd/dev/main.ts', ...args]),
@@ -34,9 +37,9 @@ const commands = {
   latchkey: runLatchkey,
 }
 
-/** The running child, which gets our signals. */
+/** The running child process. Signals to this process are forwarded to the child. */
 let current
-/** First signal received; no further step begins after it. */
+/** The first signal that was received. No further step begins after a signal. */
 let endedBy
 let endedAtMs
 
@@ -65,9 +68,9 @@ async function runTest(bun, args) {
   const flags = [
     `--timeout=${testMsMax}`,
     ...[clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`),
-    // A process keeps its modules from file to file, and with them its stores.
+    // A process keeps its loaded modules for all its test files, and so also its stores.
     ...[`--parallel=${processes}`, '--no-isolate'],
-    // Only by whole runs, whose durations are those of whole files.
+    // Only a full run updates the timings, because a filtered run does not execute every test of a file.
     ...(args.every((arg) => arg.startsWith('--reporter'))
       ? [`--timings=${testTimings()}`, '--update-timings']
       : []),
@@ -90,20 +93,22 @@ function ensure(bun, ...programs) {
   return run(bun, ['cmd/dev/ensure.ts', ...programs])
 }
 
-/** Runs the faults of stores, processes and callbacks. Each prints what was sent, acknowledged, delivered and lost. */
+/**
+ * Runs the fault tests of stores, processes and callbacks. Each test prints how many events were sent, acknowledged, delivered and lost.
+ */
 async function runFaultTest(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
   const { flags, files } = chooseTests(faultTests, args)
-  // On a disk, as in production; other tests may keep their stores in memory.
+  // Fault tests keep their stores on a disk, as in production. Other tests can keep them in memory.
   process.env.LATCHKEY_TEST_STORES_DIR ??= tmpdir()
   return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 
 /**
- * Runs tests on a Kubernetes API server, that of KUBECONFIG or one that is started for this and can be broken; then, in files named
- * node-…, on a whole node that is started for this. Those install, drain and remove things: another cluster has to be named by
- * LATCHKEY_NODE_URL.
+ * Runs the cluster tests: first against a Kubernetes API server, then the files named node-… on a whole node. Without KUBECONFIG or
+ * LATCHKEY_NODE_URL, a local server and node are started for the tests. The node tests install, drain and remove objects, so they use
+ * another cluster only if LATCHKEY_NODE_URL names it.
  */
 async function runClusterTest(bun, args) {
   const ensured = await ensure(bun, 'redis')
@@ -126,13 +131,15 @@ async function runClusterTest(bun, args) {
   return exitCode
 }
 
-/** Orders by name, but the installing tests come first, as long as there is no installation to remove. */
+/** Sorts test files by name, but puts the installation tests first, while the node has no installation to remove yet. */
 function installFirst(one, other) {
   const isInstall = (path) => Number(path.includes('/node-install.'))
   return isInstall(other) - isInstall(one) || one.localeCompare(other)
 }
 
-/** Splits arguments into parts of paths, those with ! in front that exclude, and flags. The argument after a flag may be its value. */
+/**
+ * Splits arguments into path patterns, excluding patterns (with a leading !) and flags. The argument after a flag can be the flag's value.
+ */
 function splitArgs(args) {
   const isPattern = (arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-')
   const all = args.filter(isPattern)
@@ -153,7 +160,7 @@ function testFiles(folder) {
     .map((path) => `${folder}/${path}`)
 }
 
-/** Returns the test files of a folder that the arguments name, and the flags among these. */
+/** Returns the test files in a folder that match the arguments, and the flags among the arguments. */
 function chooseTests(folder, args, isAllowed = () => true) {
   const { patterns, excluded, flags } = splitArgs(args)
   const files = testFiles(folder)
@@ -163,7 +170,7 @@ function chooseTests(folder, args, isAllowed = () => true) {
   return { flags, files: files.map((path) => `./${path}`) }
 }
 
-/** Measures records, or what the first argument names (CONTRIBUTING.md). */
+/** Runs the benchmark of records, or the one that the first argument names (see CONTRIBUTING.md). */
 async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
@@ -173,7 +180,7 @@ async function runBench(bun, args) {
     : run(bun, ['test/bench/main.ts', ...args])
 }
 
-/** Runs the tool on the stores of a running dev server, unless others are named. */
+/** Runs the `latchkey` tool with the stores of the running dev server, unless the environment names other stores. */
 async function runLatchkey(bun, args) {
   const path = join(resolve(root, process.env['LATCHKEY_DATA_DIR'] ?? '.latchkey'), 'stores.json')
   if (process.env['LATCHKEY_DATABASE_URL'] === undefined && existsSync(path))
@@ -181,11 +188,11 @@ async function runLatchkey(bun, args) {
   return run(bun, ['cmd/latchkey/main.ts', ...args])
 }
 
-/** Runs every check, also after a failed one, so that one run shows all findings. */
+/** Runs every check, even after a failure, so that one run shows all findings. */
 async function runLint() {
   const checks = [
     ['oxlint', '--type-aware', '--deny-warnings'],
-    // It colours its last line even in a file.
+    // Biome colours its last line even when the output is a file.
     ['biome', 'ci', ...(process.stdout.isTTY ? [] : ['--colors=off']), '.'],
     ['knip'],
     ['tsc', '--noEmit'],
@@ -200,7 +207,10 @@ async function runLint() {
   return failed.length === 0 ? 0 : 1
 }
 
-/** Returns the Bun that package.json names: the one on the PATH if it has that version, otherwise that of npx, which is remembered. */
+/**
+ * Returns the path of the Bun version in package.json. Prefers a remembered path and then the PATH; otherwise gets Bun with npx and
+ * remembers its path.
+ */
 async function findBun() {
   const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const version = /^bun@(\d+\.\d+\.\d+)$/.exec(packageManager)?.[1]
@@ -229,7 +239,7 @@ async function findBun() {
   })
 }
 
-/** Returns the path of the program itself rather than of its wrapper script, so that signals reach it directly. */
+/** Returns the path of the Bun binary instead of its wrapper script, so that signals reach Bun directly. */
 function realBun(output, version) {
   const line = (output ?? '').trim().split('\n').at(-1) ?? ''
   if (!line.startsWith('[')) return undefined
@@ -237,7 +247,10 @@ function realBun(output, version) {
   return found === version ? path : undefined
 }
 
-/** Installs packages when node_modules differs from bun.lock. Writes the stamp last, so that an interrupted install is repeated. */
+/**
+ * Installs the packages if node_modules does not match bun.lock. Writes the stamp file last, so that an interrupted installation is
+ * repeated.
+ */
 async function install(bun) {
   const stamp = join(root, 'node_modules/.latchkey-stamp')
   const wanted = createHash('sha256').update(`${bun} ${process.platform} ${process.arch}`)
@@ -268,8 +281,8 @@ async function capture(program, args) {
 }
 
 /**
- * Runs a child in a process group of its own and returns its exit code. Ctrl-C reaches it through us alone: in the terminal's group it
- * would get the signal from the terminal, npm and us.
+ * Runs a child in its own process group and returns its exit code. This process forwards Ctrl-C to the child. In the terminal's group, the
+ * child would get the signal several times: from the terminal, from npm and from this process.
  */
 function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput = undefined) {
   if (endedBy) return exitBy(endedBy)
@@ -286,16 +299,16 @@ function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput =
 }
 
 function passOn(signal) {
-  // The terminal and npm may both send the same Ctrl-C; a second signal would end the child at once.
+  // The terminal and npm can both send the same Ctrl-C, and a second signal would kill the child immediately.
   if (endedBy && performance.now() - endedAtMs < sameSignalMs) return
   endedBy ??= signal
   endedAtMs ??= performance.now()
   if (!current) return exitBy(signal)
   try {
-    // The whole group: npx and bun install have children.
+    // Signals the whole process group, because npx and bun install have child processes.
     process.kill(-current.pid, signal)
   } catch {
-    // Already gone; its 'close' event follows.
+    // The child has already exited; its 'close' event follows.
   }
 }
 
@@ -303,7 +316,7 @@ function exitBy(signal) {
   process.exit(128 + constants.signals[signal])
 }
 
-/** Ends us with our parent when npm runs us: a killed npm sends no signal. A background process may outlive its shell. */
+/** Stops this process when its npm parent ends, because a killed npm sends no signal. Without npm the process can outlive its shell. */
 function watchParent() {
   if (!process.env.npm_lifecycle_event) return
   const parent = process.ppid

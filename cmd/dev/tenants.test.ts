@@ -7,6 +7,6 @@ test.each([
   ['http://127.0.0.1:8082/', 'http://127.0.0.1:8082/'],
   ['https://sink.localhost/', 'https://sink.localhost/'],
   ['http://sink.localhost.example/', 'http://sink.localhost.example/'],
-])('sink address: %s becomes %s', (url, expected) => {
+])('sink address: the callback URL %s becomes %s', (url, expected) => {
   expect(sinkAddress('http://127.0.0.1:8182/')(url)).toBe(expected)
 })

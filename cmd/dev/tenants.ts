@@ -31,20 +31,23 @@ export interface DevTenantsOptions {
   readonly callbackBounds: CallbackBounds
 }
 
-/** The folder's tenants at the start. */
+/** Tenants of the folder at the start of the server. */
 export interface DevTenants {
   readonly inForce: readonly LiveTenant[]
-  /** Problems of manifests and tenants that are not Ready, one sentence each. */
+  /** Problems of manifests, and of tenants that are not Ready, as one sentence each. */
   readonly complaints: readonly string[]
 }
 
 const tenantsMax = 100_000
-/** Bounds the wait for the first tenants: without Postgres there may be none. */
+/** Maximum wait for the first tenants, which are never read while Postgres is unavailable. */
 const inForceMsMax = 5000
-/** Host that stands for the sink in a manifest's callback, since the sink's port is known only at the start. */
+/** Host name that a manifest uses for the sink in a callback URL, because the sink's port is known only after the start. */
 const sinkHost = 'sink.localhost'
 
-/** Reconciles the folder's tenants until the scope ends; readiness waits until they are in force once. Returns them as of then. */
+/**
+ * Reconciles the tenants of the folder until the scope closes. Readiness fails until all of them are applied for the first time. Returns
+ * the tenants at that time.
+ */
 export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
   const { log, health } = host
   const { directory, keyRing, redis, callbackBounds } = options
@@ -76,7 +79,7 @@ export async function startDevTenants(host: Host, options: DevTenantsOptions): P
   health.addCheck('tenants folder', () =>
     isInForce()
       ? { ok: true }
-      : { ok: false, reason: `the tenants of ${options.tenantsDir} are not in force yet` },
+      : { ok: false, reason: `the tenants of ${options.tenantsDir} are not applied yet` },
   )
   await host.scope.open({
     name: 'tenants folder',
@@ -106,7 +109,7 @@ function describeNotReady([name, [ready]]: NamedConditions): string[] {
   return ready === undefined || ready.status === 'True' ? [] : [`${name}: ${ready.reason}, ${ready.message}`]
 }
 
-/** Returns a function that replaces `http://sink.localhost` in a callback URL by the sink's address; path and query stay. */
+/** Returns a function that replaces `http://sink.localhost` in a callback URL with the sink's address and keeps path and query. */
 export function sinkAddress(sinkUrl: string): (callbackUrl: string) => string {
   return (callbackUrl) => {
     const url = URL.parse(callbackUrl)

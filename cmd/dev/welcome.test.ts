@@ -15,32 +15,32 @@ function text(inForce: readonly string[], complaints: readonly string[] = [], ha
   })
 }
 
-test('welcome: names ten tenants at most, and how many more there are', () => {
+test('welcome text: lists at most ten tenants and the number of further tenants', () => {
   const names = Array.from({ length: 12 }, (_, index) => `t${index}`)
   expect(text(names.slice(0, 2))).toContain('Tenants  shops/t0, shops/t1   (/manifests)\n')
   expect(text(names)).toContain('shops/t8, shops/t9 and 2 more   (/manifests)\n')
   expect(text([])).toContain('Tenants  none in force   (/manifests)\n')
 })
 
-test('welcome: shows ten complaints at most', () => {
+test('welcome text: lists at most ten problems', () => {
   const complaints = Array.from({ length: 12 }, (_, index) => `mistake ${index}`)
   const lines = text(['one'], complaints).split('\n')
   expect(lines.filter((line) => line.includes('! mistake'))).toHaveLength(10)
 })
 
-test('welcome: prints no API key but the sample tenant’s', () => {
+test('welcome text: contains no API key except the sample tenant’s', () => {
   expect(text(['one'])).toContain('Bearer <api key>')
   expect(text(['one'], [], true)).toContain('Bearer lk_demo_')
 })
 
-test('welcome: explains how to sign in, and for how long', () => {
+test('welcome text: explains how to sign in and how long the sign-in lasts', () => {
   expect(text(['one'])).toContain(`  Pages    http://127.0.0.1:8081/sign-in#token=local-token
            the dashboard. The token signs in until this server ends. A session lasts
            8 h, or 1 h without use, also over restarts
 `)
 })
 
-test('terminal lines: a line that scrolled away is repeated after each forty lines', () => {
+test('terminal output: a line that scrolled out of view is repeated after every forty lines', () => {
   const said: string[] = []
   const say = repeating(
     (line) => said.push(line),

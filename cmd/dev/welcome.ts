@@ -6,10 +6,10 @@ import type { DevTenants } from './tenants.ts'
 /** Addresses and tenants of a dev server that is ready. */
 export interface Welcome {
   readonly tenants: DevTenants
-  /** True when the sample tenant's key is in force, and may stand in the example call. */
+  /** True if the sample tenant's key is valid, so that the example call can use it. */
   readonly hasSampleKey: boolean
   readonly tenantsDir: string
-  /** Base URLs of the API and the ops port, without / at the end. */
+  /** Base URLs of the API and the ops port, without a trailing slash. */
   readonly apiUrl: string
   readonly opsUrl: string
   readonly sinkUrl: string
@@ -17,16 +17,18 @@ export interface Welcome {
   readonly dashboard: string
 }
 
-/** Slug and API key of the sample tenant in `config/samples/dev/demo.yaml`. The key is public; no other key is ever printed. */
+/**
+ * Slug and API key of the sample tenant in `config/samples/dev/demo.yaml`. The key is public. The dev server never prints any other key.
+ */
 export const sampleTenant = { slug: 'demo', apiKey: 'lk_demo_0000000000000000000000000000' } as const
 
 const hourMs = 3_600_000
 const tenantsShownMax = 10
 const complaintsShownMax = 10
-/** Lines that scroll the welcome out of a usual terminal. */
+/** Number of lines after which the welcome text has scrolled out of a typical terminal. */
 const scrolledLines = 40
 
-/** Returns the welcome for the terminal: the addresses, the tenants in force, and a first call to paste. */
+/** Returns the welcome text for the terminal: the addresses, the tenants, and an example call to copy. */
 export function welcomeText(welcome: Welcome): string {
   const { tenants, hasSampleKey, tenantsDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
@@ -54,13 +56,13 @@ export function welcomeText(welcome: Welcome): string {
 `
 }
 
-/** Returns whether the sample tenant's key is in force. */
+/** Checks that the sample tenant's key is valid. */
 export function knowsSampleKey(directory: Directory): boolean {
   const sha256 = createHash('sha256').update(sampleTenant.apiKey).digest('base64')
   return directory.findKey(sha256) !== undefined
 }
 
-/** Returns `say`, which after each 40 lines repeats a line that has scrolled away by then. */
+/** Returns a `say` function that repeats a line every 40 lines, after the line has scrolled out of view. */
 export function repeating(say: (line: string) => void, scrolledAway: () => string): (line: string) => void {
   let lines = 0
   return (line) => {

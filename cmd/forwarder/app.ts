@@ -13,12 +13,16 @@ import { startPartitionsAhead, startRetention } from './retention.ts'
 /** Settings of the forwarder. */
 export type ForwarderConfig = DeliveriesConfig & CommonConfig
 
-/** Pool of directory and settings. Deliveries have their own. */
+/** Connection pool for the tenant directory and the settings. Deliveries have their own pool. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
-/** Starts the forwarder: ops port, stores, tenants, retention, deliveries, replays. It has no public port. */
+/** Starts the forwarder in this order: ops port, stores, tenants, retention, deliveries, replays. The forwarder has no public port. */
 export async function startForwarder(host: Host, config: ForwarderConfig): Promise<ServingPorts> {
-  const ops = await openOpsPort(host, { ...config, check: 'deliveries', reason: 'not started yet' })
+  const ops = await openOpsPort(host, {
+    ...config,
+    check: 'deliveries',
+    reason: 'deliveries have not started yet',
+  })
   const { pool, redis } = await openStores(host, config, stores)
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })

@@ -21,7 +21,7 @@ import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 export interface DeliveriesConfig
   extends DatabaseSettings,
     Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
-  /** Lease duration of a claim unless renewed. Default 30 s. */
+  /** Duration of a claim's lease in ms, unless the lease is renewed. Default 30,000. */
   readonly leaseMs?: number
 }
 
@@ -35,19 +35,19 @@ export interface DeliveriesParts extends KeyRingParts {
 
 const queuePool = {
   applicationName: 'latchkey-forwarder',
-  /** One claim, two loads, two completion batches, one for other statements. */
+  /** One connection for claims, two for loads, two for completion batches, and one for other statements. */
   connectionsMax: 6,
   queryTimeoutMs: 5_000,
-  /** Sessions cache one plan per partition day; recycling them bounds that cache. */
+  /** A session caches one plan per daily partition, so connections are replaced to limit that cache. */
   lifetimeMsMax: 3_600_000,
 }
 const allPaused = { all: true, tenants: new Set<string>() }
-/** Longest callback plus the statements after it. The process' shutdown grace is the other bound. */
+/** Time for the longest callback call and the statements after it. The shutdown grace period of the process also limits it. */
 const stopMsMax = 35_000
-/** Share of the shutdown grace left for what closes afterwards. */
+/** Part of the shutdown grace period in ms that is reserved for what closes after deliveries. */
 const reserveMs = 1_000
 
-/** Runs the forwarder for the scope's life. */
+/** Starts deliveries, which run until the scope closes. */
 export async function startDeliveries(
   host: Host,
   config: DeliveriesConfig,
@@ -77,7 +77,7 @@ export async function startDeliveries(
         observer: countAttemptsByTenant(observer, host.metrics, directory),
         ...{ secrets, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
-        // With an unverified key ring this process could not sign deliveries that another process can.
+        // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       })
@@ -90,7 +90,7 @@ export async function startDeliveries(
   settings.onChange(() => forwarder.notify('all'))
   void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
-  // The forwarder's poll covers missed messages.
+  // If a message is lost, the forwarder still finds the deliveries by polling.
   await startSubscription(host, redis, {
     name: 'delivery subscription',
     channel: dueChannel,

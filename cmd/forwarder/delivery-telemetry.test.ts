@@ -35,23 +35,27 @@ function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
 
 test.each<[string, Case, Record<string, number>]>([
   [
-    'countAttempt: a delivered event, counts its time since receipt',
+    'countAttempt: counts a delivered event and its time since receipt',
     { kind: 'processed' },
     { delivered: 1, latency_250: 1 },
   ],
-  ['countAttempt: a delivered replay, counts no time', { kind: 'processed', cycle: 2 }, { delivered: 1 }],
   [
-    'countAttempt: a failed attempt with retries left, counts a failed attempt only',
+    'countAttempt: counts a delivered replay without its time since receipt',
+    { kind: 'processed', cycle: 2 },
+    { delivered: 1 },
+  ],
+  [
+    'countAttempt: counts a failed attempt, but no failed event, while retries are left',
     { kind: 'later' },
     { attempts_failed: 1 },
   ],
   [
-    'countAttempt: a failed last attempt, counts a failed attempt and a failed event',
+    'countAttempt: counts a failed attempt and a failed event after the last attempt',
     { kind: 'failed' },
     { attempts_failed: 1, failed: 1 },
   ],
   [
-    'countAttempt: an expired payload, counts a failed event without an attempt',
+    'countAttempt: counts a failed event without an attempt when the payload has expired',
     { kind: 'failed', isGone: true },
     { failed: 1 },
   ],

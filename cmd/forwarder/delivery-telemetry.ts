@@ -10,19 +10,19 @@ import type { StatsTally } from '#internal/usage/index.ts'
 
 /** Metrics and log lines of deliveries. */
 export interface DeliveryTelemetry extends ForwarderObserver {
-  /** Declares the gauges, which read from `stats` at each scrape. */
+  /** Declares the gauges. They call `stats` at each scrape. */
   watch(stats: () => ForwarderStats): void
 }
 
-/** Interval of log lines of failed statements, of which there are many per second while Postgres is unavailable. */
+/** Minimum time in ms between log lines of failed statements, because many statements fail per second while Postgres is unavailable. */
 const logMs = 1000
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release']
 
 /**
- * Declares the metrics of deliveries and writes their log lines. Call once per process.
- * @param keepsLine samples the log lines of delivered events
+ * Declares the metrics of deliveries and writes their log lines. Call once per process. @param keepsLine returns whether to log a delivered
+ * event, for sampling
  */
 export function createDeliveryTelemetry(
   { log, metrics }: Host,
@@ -86,8 +86,8 @@ export function createDeliveryTelemetry(
 }
 
 /**
- * Counts an attempt in its tenant's stats, with its duration only in a first cycle: in later ones the time since receipt says
- * nothing about delivery. Memory only; never throws.
+ * Counts a delivery attempt in the statistics of its tenant. Includes the time since receipt only in the first delivery cycle, because in
+ * later cycles that time says nothing about delivery. Uses memory only and never throws.
  */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
@@ -126,7 +126,7 @@ function declareCounters(metrics: Host['metrics']) {
     help: 'Failed steps of the forwarder, each retried.',
     labels: ['step'],
   })
-  // Exposes the series at 0, so that `rate()` sees the first increment.
+  // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
   for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome).inc(0)
   for (const ending of ['processed', 'later', 'failed']) endings.with(ending).inc(0)
   for (const step of steps) failures.with(step).inc(0)
@@ -178,7 +178,7 @@ function declareCounters(metrics: Host['metrics']) {
   }
 }
 
-/** Fields of the log line of an attempt: no body, no address, no secret. */
+/** Fields of an attempt's log line. Contains no body, address or secret. */
 function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): object {
   const { attempt } = ending
   return {

@@ -8,7 +8,7 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 
 const replayPool = {
   applicationName: 'latchkey-forwarder',
-  /** Steps are transactions that run one after the other. */
+  /** One connection is enough, because replay steps are transactions that run one after another. */
   connectionsMax: 1,
   queryTimeoutMs: 5_000,
   lifetimeMsMax: 3_600_000,
@@ -18,7 +18,7 @@ const replayPool = {
 const intervalMs = 500
 const turnMsMax = 5_000
 
-/** Runs replay jobs for the scope's life on its own connection, so that deliveries never wait for them. */
+/** Runs replay jobs until the scope closes. Uses its own connection, so that deliveries never wait for replays. */
 export async function startReplays(
   host: Host,
   settings: DatabaseSettings,
@@ -28,7 +28,7 @@ export async function startReplays(
   const observe = observer(host)
   const onStep = (step: Step) => {
     observe(step)
-    // A lost message delays the delivery until the next poll, at most 1 s.
+    // If the notification is lost, the delivery waits for the next poll, at most 1 s.
     if (step.kind === 'stepped') void notifyForwarders(redis, step.tenantIds).catch(() => undefined)
   }
   await openLoop(host, {

@@ -120,7 +120,7 @@ async function fill(): Promise<void> {
   ])
 }
 
-test('retention: one turn deletes expired rows of every table and nothing else; the next turn deletes nothing', async () => {
+test('retention: one run deletes the expired rows of every table and nothing else, and a second run deletes nothing', async () => {
   await fill()
   const one = {
     deliveries_due: 1,
@@ -162,7 +162,7 @@ test('retention: one turn deletes expired rows of every table and nothing else; 
   ])
 })
 
-test('retention: storage/README.md lists the retention period and the deleting step of every table', async () => {
+test('retention: storage/README.md states the retention period and the deletion step of every table', async () => {
   const { rows } = await pool.query<{ name: string; partitioned: boolean }>(
     `SELECT relname AS name, relkind = 'p' AS partitioned FROM pg_class
      WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1`,

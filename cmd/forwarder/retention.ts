@@ -19,7 +19,7 @@ import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
 import { forgetEmissions, forgetHours, forgetStats, statsTables } from '#internal/usage/index.ts'
 
-/** Steps that delete rows, before and after the partitions are dropped. */
+/** Steps that delete rows before and after expired partitions are dropped. */
 export interface RetentionSteps {
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
@@ -27,18 +27,18 @@ export interface RetentionSteps {
 
 const retentionPool = {
   applicationName: 'latchkey-retention',
-  /** One session holds the lock and drops partitions, one deletes batches. */
+  /** One connection holds the lock and drops partitions; the other deletes rows in batches. */
   connectionsMax: 2,
   queryTimeoutMs: 15_000,
 }
 const intervalMs = 300_000
-/** A turn that ends early is followed by the next one immediately. */
+/** Time limit of one run in ms. If rows remain, the next run starts immediately. */
 const turnMsMax = 60_000
 const backoff = { firstMs: 5_000, maxMs: intervalMs }
 
 /**
- * Deletes expired data on start and every 5 minutes for the scope's life, on its own connections. Safe in any number of processes: an
- * advisory lock lets one run at a time.
+ * Deletes expired data at the start and every 5 minutes until the scope closes, on its own connections. Any number of processes can call
+ * this function: an advisory lock ensures that only one deletes at a time.
  */
 export async function startRetention(host: Host, settings: DatabaseSettings): Promise<void> {
   const pool = await openPostgres(host, 'postgres of retention', {
@@ -60,7 +60,7 @@ export async function startRetention(host: Host, settings: DatabaseSettings): Pr
   })
 }
 
-/** Returns all row-deleting steps in order. */
+/** Returns all steps that delete rows, in the order of execution. */
 export function retentionSteps(pool: Pool): RetentionSteps {
   const queue = createQueueExpiry()
   const step = (table: string, remove: (pool: Pool, nowMs: number) => ReturnType<typeof forgetAudit>) => ({
@@ -94,7 +94,7 @@ function createObserver({ log, metrics }: Host, tables: readonly string[]): Rete
   )
   const removed = labelled('latchkey_storage_expired_rows_total', 'Deleted expired rows.')
   const failures = labelled('latchkey_storage_retention_failures_total', 'Failed retention steps.')
-  // Exposes the series at 0, so that `rate()` sees the first increment.
+  // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
   for (const table of partitionedTables)
     for (const each of [dropped, blocked, failures]) each.with(table).inc(0)
   for (const table of tables) for (const each of [removed, failures]) each.with(table).inc(0)
@@ -122,12 +122,12 @@ function createObserver({ log, metrics }: Host, tables: readonly string[]): Rete
   }
 }
 
-/** Partitions exist two days ahead, so that many failed turns do no harm. */
+/** Partitions are created two days ahead, so several failed runs do no harm. */
 const aheadIntervalMs = 3_600_000
-/** Creating all missing days takes about a hundred tables; the next turn continues. */
+/** Time limit of one run in ms. Creating all missing days means about a hundred tables; the next run continues with the rest. */
 const aheadTurnMsMax = 60_000
 
-/** Creates the partitions of the next days on start and every hour, for the scope's life. */
+/** Creates the partitions of the next days at the start and every hour, until the scope closes. */
 export async function startPartitionsAhead(host: Host, pool: Pool): Promise<void> {
   const { log, metrics } = host
   let verifiedMs = systemClock.now()

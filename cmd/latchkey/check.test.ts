@@ -17,16 +17,19 @@ afterAll(() => server.stop(true))
 const at = (path: string) => `http://127.0.0.1:${server.port}${path}`
 
 describe('check', () => {
-  test('latchkey check: prints the status of each address, once it answers 2xx', async () => {
+  test('latchkey check: waits for a 2xx response of each address and prints its status', async () => {
     const { code, out, err } = await latchkey(['check', at('/well'), at('/late')], {})
     expect([code, out, err]).toEqual([0, `${at('/well')}: 200\n${at('/late')}: 204\n`, ''])
   })
 
-  test.each([[[]], [['well']], [['file:///etc/hosts']]])('latchkey check: misused with %j', async (args) => {
-    const { code, out, err } = await latchkey(['check', ...args], {})
-    expect([code, out]).toEqual([2, ''])
-    expect(err).toContain('latchkey check --help')
-  })
+  test.each([[[]], [['well']], [['file:///etc/hosts']]])(
+    'latchkey check: rejects the arguments %j',
+    async (args) => {
+      const { code, out, err } = await latchkey(['check', ...args], {})
+      expect([code, out]).toEqual([2, ''])
+      expect(err).toContain('latchkey check --help')
+    },
+  )
 
   test('latchkey check: prints its help', async () => {
     expect(await latchkey(['check', '--help'], {})).toMatchObject({ code: 0, err: '' })
@@ -34,17 +37,20 @@ describe('check', () => {
 })
 
 describe('remove-finalizers', () => {
-  test.each([[['--all']], [['shops']]])('latchkey remove-finalizers: misused with %j', async (args) => {
-    const { code, err } = await latchkey(['remove-finalizers', ...args], {})
-    expect(code).toBe(2)
-    expect(err).toContain('latchkey remove-finalizers --help')
-  })
+  test.each([[['--all']], [['shops']]])(
+    'latchkey remove-finalizers: rejects the arguments %j',
+    async (args) => {
+      const { code, err } = await latchkey(['remove-finalizers', ...args], {})
+      expect(code).toBe(2)
+      expect(err).toContain('latchkey remove-finalizers --help')
+    },
+  )
 
-  test('latchkey remove-finalizers: outside of a cluster names the missing setting', async () => {
+  test('latchkey remove-finalizers: outside a cluster, the error names the missing setting', async () => {
     const { code, err } = await latchkey(['remove-finalizers'], {})
     expect([code, err]).toEqual([
       1,
-      'It did not work: nothing says where the API server is: run this in a pod, or set KUBECONFIG\n',
+      'It did not work: the address of the API server is unknown: run this command in a pod, or set KUBECONFIG\n',
     ])
   })
 })

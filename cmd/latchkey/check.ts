@@ -9,7 +9,7 @@ const deadlineMs = 30_000
 const againMs = 500
 const answerMsMax = 5_000
 
-/** Checks that addresses answer, for the test of an installation: `latchkey check`. */
+/** The command `latchkey check`: checks that addresses respond. The Helm test of an installation runs it. */
 export const checkCommand: Command = {
   summary: 'checks that addresses answer',
   help,

@@ -13,7 +13,7 @@ import {
 } from '#internal/storage/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
 
-/** Exit code of a command: 0 done, 1 failed, 2 misused. undefined: a process that sets its own. */
+/** Exit code of a command: 0 on success, 1 on failure, 2 for wrong arguments. Undefined for a process that sets its own exit code. */
 export type ExitCode = 0 | 1 | 2 | undefined
 
 /** Environment and output of a command. */
@@ -25,22 +25,22 @@ export interface Terminal {
   complain(text: string): void
 }
 
-/** One row of the table of commands. */
+/** A command in the table of commands. */
 export interface Command {
-  /** One line for the overview. */
+  /** Description of the command in the overview, one line long. */
   readonly summary: string
-  /** Answer to `--help`. */
+  /** Text that `--help` prints. */
   readonly help: string
-  /** Runs it with the arguments after its name. Must not throw for anything that can be typed. */
+  /** Runs the command with the arguments that follow its name. Must not throw, whatever the arguments are. */
   run(args: readonly string[], terminal: Terminal): Promise<ExitCode | Misuse>
 }
 
-/** Stores of a command. */
+/** Stores that a command can use. */
 export interface ToolStores {
   readonly pool: Pool
   /**
-   * Publishes in Redis, so that processes need not wait for their next poll. Tries for one second, then gives up, since subscribers poll
-   * as well. Never rejects.
+   * Publishes a message in Redis, so that other processes need not wait for their next poll. Gives up after one second, because subscribers
+   * also poll. Never rejects.
    */
   notify(publish: (redis: RedisConnection) => Promise<void>): Promise<void>
 }
@@ -51,7 +51,7 @@ const pooled = {
 }
 const notifyMsMax = 1_000
 const notifyAgainMs = 25
-/** Bound of an actor's name in the audit log. */
+/** Maximum number of characters of an actor's name in the audit log. */
 const actorCharsMax = 200
 
 /** Validation error of a command's arguments. */
@@ -60,12 +60,12 @@ export interface Misuse {
   readonly text: string
 }
 
-/** Makes a validation error. */
+/** Returns a validation error of a command's arguments. */
 export function misuse(text: string): Misuse {
   return { kind: 'misused', text }
 }
 
-/** Parses arguments as `parseArgs` does, its error included. */
+/** Parses arguments with `parseArgs`. Returns an error of `parseArgs` as a validation error. */
 export function parseOptions<Options extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: Options,
@@ -77,13 +77,13 @@ export function parseOptions<Options extends NonNullable<ParseArgsConfig['option
   }
 }
 
-/** Text and JSON of a result, or a problem. Timestamps of the JSON may be in milliseconds. */
+/** Result of a command as text and JSON, or a problem. Timestamps in the JSON are in milliseconds. */
 export type Result =
   | { readonly text: string; readonly json: unknown }
-  /** Default JSON: the problem. */
+  /** Default: the problem as JSON. */
   | { readonly problem: string; readonly json?: unknown }
 
-/** Prints a result, as text or as JSON; returns its exit code. */
+/** Prints a result as text or JSON, and returns the exit code. */
 export function answer(result: Result, isJson: boolean, terminal: Terminal): 0 | 1 {
   const isFailure = 'problem' in result
   const json = isFailure ? (result.json ?? { problem: result.problem }) : result.json
@@ -93,22 +93,22 @@ export function answer(result: Result, isJson: boolean, terminal: Terminal): 0 |
   return isFailure ? 1 : 0
 }
 
-/** Result of a command for an id or slug that no tenant has. */
+/** Result of a command when no tenant has the given id or slug. */
 export const noTenant = { problem: 'There is no tenant of that id or slug' } as const
 
-/** Finds the tenant of an option `--tenant`; null without the option, undefined for an unknown tenant. */
+/** Finds the tenant of the option `--tenant`. Returns null without the option, and undefined for an unknown tenant. */
 export async function tenantOf(pool: Pool, named: string | undefined): Promise<TenantId | null | undefined> {
   return named === undefined ? null : findLiveTenantId(pool, named)
 }
 
-/** Lays out rows of cells as columns of equal width. */
+/** Formats rows of cells as a table with aligned columns. */
 export function columnsText(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
   const line = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** Runs `work` on the stores that the environment names. Exit code 2 for wrong settings, 1 when `work` throws. */
+/** Runs `work` with the stores that the environment names. Returns exit code 2 for invalid settings, and 1 if `work` throws. */
 export async function withStores(
   terminal: Terminal,
   work: (stores: ToolStores) => Promise<ExitCode>,
@@ -138,7 +138,7 @@ async function notify(
   if (address === undefined) return
   const redis = openRedis({ ...address, deadlineMs: notifyMsMax, onError: () => undefined })
   const deadlineMs = performance.now() + notifyMsMax
-  // Calls are refused at once until the connection is open.
+  // Retries, because every command fails until the connection is open.
   for (let isDone = false; !isDone && performance.now() < deadlineMs; ) {
     isDone = await publish(redis).then(
       () => true,
@@ -149,13 +149,13 @@ async function notify(
   await redis.close()
 }
 
-/** Prints why a command failed; returns the exit code of failure. */
+/** Prints the reason why a command failed, and returns exit code 1. */
 export function failed(terminal: Terminal, error: unknown): 1 {
   terminal.complain(`It did not work: ${textOf(withoutParameters(error))}`)
   return 1
 }
 
-/** Text of an error. That of a connection which fails at every address of a name holds its reasons inside. */
+/** Returns the text of an error. If a host name has several addresses and all fail, returns the first address's error. */
 function textOf(thrown: unknown): string {
   const error = withoutParameters(thrown)
   if (error instanceof AggregateError && error.errors.length > 0) return textOf(error.errors[0])
@@ -165,17 +165,17 @@ function textOf(thrown: unknown): string {
 }
 
 /**
- * Returns user and host of this command for the audit log, at most 200 characters. Without a user in the environment it asks the system;
- * a container's user may have no name there, which leaves its number.
+ * Returns the user and host of this command for the audit log, at most 200 characters. If the environment names no user, asks the system; a
+ * container's user can lack a name, and then the user id is used.
  */
 export function whoRuns(env: Environment = process.env): string {
-  // Bun 1.4.5's os.userInfo() reads USER alone, and returns "unknown" without it.
+  // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
   const name =
     env['USER'] || env['LOGNAME'] || nameOfUser() || `uid ${process.getuid?.() ?? 'without number'}`
   return `${name}@${hostname()}`.slice(0, actorCharsMax)
 }
 
-/** Returns '' where the system has no name for this user, or no program `id`. */
+/** Returns an empty string if the system has no name for this user, or no program `id`. */
 function nameOfUser(): string {
   const program = Bun.which('id')
   return program === null ? '' : Bun.spawnSync([program, '-un'], { timeout: 1_000 }).stdout.toString().trim()

@@ -1,6 +1,6 @@
 import { runLatchkey } from './run-latchkey.ts'
 
-// The one program of the image: `latchkey <command>`. A process is loaded only when it is asked for.
+// The only program of the image: `latchkey <command>`. The code of a process is loaded only when its command runs.
 const exitCode = await runLatchkey(process.argv.slice(2), {
   env: process.env,
   say: (text) => void process.stdout.write(`${text}\n`),

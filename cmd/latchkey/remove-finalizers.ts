@@ -24,13 +24,13 @@ without an operator. Their data stays. The chart runs it before it is uninstalle
 Exit codes: 0 done, 1 failed, 2 misused.`
 
 const leaseName = 'latchkey-operator'
-/** Longer than the lease of a killed leader, 15 s. */
+/** Longer than 15 s, the lease duration of a leader that was killed. */
 const leaderMsMax = 60_000
 const lookAgainMs = 500
-/** Bound of conflicts with the operator's last writes. */
+/** Maximum number of attempts to write a Tenant while the operator's last writes conflict. */
 const triesMax = 5
 
-/** Removes our finalizer from Tenants without an operator: `latchkey remove-finalizers`. */
+/** The command `latchkey remove-finalizers`: removes Latchkey's finalizer from Tenants when no operator runs. */
 export const removeFinalizersCommand: Command = {
   summary: 'removes the finalizer from Tenants without an operator',
   help,
@@ -64,7 +64,7 @@ async function removeFinalizers(
   let count = 0
   for (const namespace of namespaces ?? [undefined]) {
     const listed = await client.list(tenantObjects, { namespace })
-    // The definition is not installed.
+    // The CRD is not installed, so there are no Tenants.
     if (listed.kind === 'notFound') continue
     const { items } = expectOk('listing Tenants', listed)
     for (const tenant of items) count += Number(await letGo(client, tenant))
@@ -72,13 +72,13 @@ async function removeFinalizers(
   terminal.say(`${count} Tenants were let go`)
 }
 
-/** Reads Kubernetes' own variables, which every pod has. */
+/** Finds the API server with KUBECONFIG, or with the variables that Kubernetes sets in every pod. */
 async function findEndpoint(env: Terminal['env']): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
   const host = env['KUBERNETES_SERVICE_HOST']
   if (host) return inCluster({ host, port: env['KUBERNETES_SERVICE_PORT'] ?? '443' })
-  throw new Error('nothing says where the API server is: run this in a pod, or set KUBECONFIG')
+  throw new Error('the address of the API server is unknown: run this command in a pod, or set KUBECONFIG')
 }
 
 interface Cluster {
@@ -87,7 +87,7 @@ interface Cluster {
   readonly endpoint: Endpoint
 }
 
-/** Scales the operator to 0 and waits until none leads: a running one would add the finalizers again. */
+/** Scales the operator to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
 async function endOperator(deployment: string, { transport, client, endpoint }: Cluster): Promise<void> {
   const namespace = endpoint.namespace ?? 'default'
   const scaled = await transport.request({
@@ -106,17 +106,19 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
     if (found.kind === 'notFound') return
     const { spec } = expectOk('reading the lease', found)
     if (!spec?.holderIdentity) return
-    // A leader that is ending renews its lease; a killed one does not.
+    // A leader that is shutting down still renews its lease; a killed leader does not.
     const now = `${spec.holderIdentity} ${spec.renewTime}`
     if (now !== seen) sinceMs = performance.now()
     seen = now
     if (performance.now() - sinceMs > (spec.leaseDurationSeconds ?? 15) * 1000) return
     await Bun.sleep(lookAgainMs)
   }
-  throw new Error(`an operator still leads after ${leaderMsMax / 1000} s: is there another one?`)
+  throw new Error(
+    `an operator still leads after ${leaderMsMax / 1000} s: check for another operator deployment`,
+  )
 }
 
-/** Removes our finalizer; returns whether the Tenant had it. */
+/** Removes Latchkey's finalizer from a Tenant. Returns whether the Tenant had the finalizer. */
 async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean> {
   let { metadata } = tenant
   for (let tries = 0; tries < triesMax; tries += 1) {
@@ -136,5 +138,5 @@ async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean>
     if (read.kind === 'notFound') return true
     metadata = expectOk('reading a Tenant', read).metadata
   }
-  throw new Error(`Tenant ${metadata.namespace}/${metadata.name} changes faster than we can: run this again`)
+  throw new Error(`Tenant ${metadata.namespace}/${metadata.name} keeps changing: run this command again`)
 }

@@ -8,7 +8,7 @@ export type ReplayRequest = {
   readonly kind: 'request'
   readonly by: string | undefined
   readonly json: boolean
-  /** Default all tenants. */
+  /** Tenant to replay. Default: all tenants. */
   readonly tenant: string | undefined
 } & (
   | { readonly verb: 'event'; readonly id: EventId }
@@ -23,7 +23,7 @@ export type ReplayRequest = {
     }
 )
 
-/** Options of each verb; `json` is one of all. */
+/** Options of each subcommand. Every subcommand also accepts `json`. */
 const verbs = {
   event: ['by'],
   start: ['tenant', 'all-tenants', 'state', 'provider', 'type', 'from', 'to', 'rate', 'key', 'dry-run', 'by'],

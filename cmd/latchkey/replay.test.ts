@@ -28,7 +28,7 @@ const run = (...args: string[]) => latchkey(['replay', ...args], { LATCHKEY_DATA
 const ofTenant = () => ['--tenant', tenantId, '--from', '24h', '--state', 'processed']
 
 describe('replay', () => {
-  test('latchkey replay event: queues another delivery cycle of one event, and audits the actor', async () => {
+  test('latchkey replay event: queues another delivery cycle of one event and records the actor in the audit log', async () => {
     const [id = ''] = await processed(1)
     expect(await run('event', id, '--by', 'ann')).toEqual({
       code: 0,
@@ -51,7 +51,7 @@ describe('replay', () => {
     expect([json.code, JSON.parse(json.out)]).toEqual([1, { event: unknown, result: { kind: 'not_found' } }])
   })
 
-  test('latchkey replay start --dry-run: counts the events and starts nothing', async () => {
+  test('latchkey replay start --dry-run: counts the events and starts no replay', async () => {
     const ids = await processed(30)
     const { code, out } = await run('start', ...ofTenant(), '--dry-run')
     expect(code).toBe(0)
@@ -63,7 +63,7 @@ describe('replay', () => {
     expect(await lab.value('SELECT count(*) FROM replays')).toBe(0)
   })
 
-  test('latchkey replay: start, status, list and cancel work on one replay', async () => {
+  test('latchkey replay: start, status, list and cancel work on the same replay', async () => {
     await processed(3)
     const started = await run('start', ...ofTenant(), '--rate', '7', '--by', 'ann', '--json')
     const job = JSON.parse(started.out)
@@ -82,7 +82,7 @@ describe('replay', () => {
     expect(await run('cancel', job.id)).toMatchObject({ code: 1, err: 'It had ended before: cancelled\n' })
   })
 
-  test('latchkey replay start --key: a repeat is the same replay, another request with that key is refused', async () => {
+  test('latchkey replay start --key: a repeated request returns the same replay, and a different request with that key is refused', async () => {
     const at = ['--from', '2026-01-01', '--tenant', tenantId, '--key', 'incident 7', '--json']
     const first = JSON.parse((await run('start', ...at)).out)
     expect(JSON.parse((await run('start', ...at)).out).id).toBe(first.id)
@@ -97,7 +97,7 @@ describe('replay', () => {
     [['list', '--tenant', 'nobody'], 'There is no tenant of that id or slug'],
     [['status', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
     [['cancel', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
-  ])('latchkey replay: %j fails with "%s"', async (args, text) => {
+  ])('latchkey replay: the arguments %j fail with "%s"', async (args, text) => {
     expect(await run(...args)).toEqual({ code: 1, out: '', err: `${text}\n` })
   })
 
@@ -126,7 +126,7 @@ describe('replay', () => {
     [['start', '--tenant', 'a', '--from', '1h', '--provider', 'stripe'], '--provider has to be one of'],
     [['start', '--tenant', 'a', '--from', '1h', '--rate', '0'], '--rate has to be 1 to 1000'],
     [['start', '--tenant', 'a', '--colour'], '--colour'],
-  ])('latchkey replay: %j is misused with "%s"', async (args, text) => {
+  ])('latchkey replay: the arguments %j are rejected with "%s"', async (args, text) => {
     const { code, out, err } = await run(...args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toContain(text)
@@ -139,7 +139,7 @@ describe('replay', () => {
     ['2026-11-01', Date.UTC(2026, 10, 1)],
     ['2026-11-01T08:30:00Z', Date.UTC(2026, 10, 1, 8, 30)],
     ['2026-11-01T08:30+02:00', Date.UTC(2026, 10, 1, 6, 30)],
-  ])('latchkey replay start: --from %s is accepted', (from, fromMs) => {
+  ])('latchkey replay start: accepts %s as --from', (from, fromMs) => {
     const args = ['start', '--all-tenants', '--from', from]
     expect(parseReplayRequest(args, Date.UTC(2026, 10, 21))).toMatchObject({
       verb: 'start',

@@ -48,7 +48,7 @@ list takes --tenant ID|SLUG, --limit N, --after ID.
 It needs LATCHKEY_DATABASE_URL. Forwarders carry replays out; the webhook-id of an event stays the same.
 Exit codes: 0 done, 1 failed, 2 misused.`
 
-/** Delivers events once more: `latchkey replay event|start|status|list|cancel`. */
+/** The command `latchkey replay event|start|status|list|cancel`: delivers events again. */
 export const replayCommand: Command = {
   summary: 'delivers events once more',
   help,

@@ -5,7 +5,7 @@ import { removeFinalizersCommand } from './remove-finalizers.ts'
 import { replayCommand } from './replay.ts'
 import { settingsCommand } from './settings.ts'
 
-/** All commands of `latchkey` by name, in the order of the overview. Each import path is a literal, so that the bundler finds it. */
+/** All commands of `latchkey` by name, in the order of the overview. Each import path is a literal, because the bundler requires it. */
 const commands: Readonly<Record<string, Command>> = {
   api: processOf('serves the public routes', () => import('#cmd/api/main.ts')),
   forwarder: processOf('delivers events to callbacks', () => import('#cmd/forwarder/main.ts')),
@@ -25,7 +25,7 @@ const commands: Readonly<Record<string, Command>> = {
 }
 const helps = ['--help', '-h']
 
-/** Runs `latchkey` with its arguments. Must not throw for anything that can be typed. */
+/** Runs `latchkey` with its arguments. Must not throw, whatever the arguments are. */
 export async function runLatchkey(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const [name = '', ...rest] = args
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
@@ -54,7 +54,7 @@ ${lines.join('\n')}
 latchkey <command> --help describes a command; latchkey --version prints the version.`
 }
 
-/** Makes the command of a process of `cmd`, which runs by being imported and takes its settings from the environment. */
+/** Returns the command of a process in `cmd`. Importing the process runs it; it reads its settings from the environment. */
 function processOf(summary: string, load: () => Promise<unknown>): Command {
   return {
     summary,

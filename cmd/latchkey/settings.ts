@@ -40,7 +40,7 @@ const help = `usage: ${command} list                  shows all settings with th
 It needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes at once.
 Exit codes: 0 done, 1 failed, 2 misused.`
 
-/** Reads and writes runtime settings: `latchkey settings list|get|set|clear`. */
+/** The command `latchkey settings list|get|set|clear`: reads and writes runtime settings. */
 export const settingsCommand: Command = {
   summary: 'reads and changes runtime settings: pauses, log sampling, defaults',
   help,
@@ -62,7 +62,7 @@ interface Request {
   readonly json: boolean
 }
 
-/** Words after each verb. */
+/** Arguments that follow each subcommand. */
 const verbs = {
   list: [0, 'nothing'],
   get: [1, 'the setting’s name'],
@@ -138,7 +138,7 @@ async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | 
   }
 }
 
-/** Sets a setting, or clears it where there is no value. */
+/** Sets a setting, or clears it if no value is given. */
 async function write(
   { setting, expectedVersion, by = whoRuns() }: Request,
   { pool, notify }: ToolStores,

@@ -2,16 +2,19 @@ import { type Pool, TlsFailure } from '#internal/storage/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
 const retryMs = 1_000
-/** Interval of repeated log lines. */
+/** Interval in ms between repeated log lines. */
 const logMs = 10_000
-/** Bound of the wait for causes that only a change of the configuration ends: TLS, and a refused password. */
+/** Maximum wait in ms while TLS fails or Postgres refuses the password. Only a configuration change can solve these problems. */
 const lastingMsMax = 15_000
-/** `invalid_password` and `invalid_authorization_specification`: https://www.postgresql.org/docs/15/errcodes-appendix.html (2026-11) */
+/**
+ * Postgres error codes `invalid_password` and `invalid_authorization_specification`:
+ * https://www.postgresql.org/docs/15/errcodes-appendix.html (2026-11)
+ */
 const authenticationCodes: ReadonlySet<string> = new Set(['28P01', '28000'])
 
 /**
- * Waits until Postgres accepts statements: at a first installation it may start after this process, or lack its database and role at
- * first. Waits at most 15 s while TLS or the password is refused. @throws its last error after `secondsMax`
+ * Waits until Postgres accepts statements. During a first installation Postgres can start later than this process, or lack its database and
+ * role at first. Waits at most 15 s while TLS fails or the password is refused. @throws the last error after `secondsMax`
  */
 export async function reachPostgres(target: Pool, secondsMax: number, log: Logger): Promise<void> {
   const startedMs = performance.now()

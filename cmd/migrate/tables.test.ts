@@ -32,7 +32,7 @@ const all = rooms.flatMap((room) => Object.values(room).filter((each): each is P
 /** Tables whose statements are written without Drizzle. */
 const undefinedTables = ['schema_migrations']
 
-test('table definitions: cover every table of the migrations, each once', async () => {
+test('table definitions: define every table of the migrations exactly once', async () => {
   const { rows } = await pool.query<{ name: string }>(
     `SELECT relname AS name FROM pg_class
      WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`,

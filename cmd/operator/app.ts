@@ -42,17 +42,21 @@ export type OperatorConfig = Pick<
   ClusterConfig &
   CommonConfig
 
-/** Name of the Lease, in the operator's own namespace. */
+/** Name of the Lease for leader election, in the operator's own namespace. */
 const leaseName = 'latchkey-operator'
 /** One connection per concurrent reconciliation, and one for the sweep. */
 const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryTimeoutMs: 5_000 }
-/** Waits for reconciliations in progress, then releases the lease. */
+/** Maximum time in ms to wait for running reconciliations before the lease is released. */
 const stopMsMax = 15_000
 
-/** Starts the operator: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
+/** Starts the operator in this order: ops port, stores, watches of Tenants and Secrets, leader election. */
 export async function startOperator(host: Host, config: OperatorConfig): Promise<ServingPorts> {
   const { log, metrics, health } = host
-  const ops = await openOpsPort(host, { ...config, check: 'operator', reason: 'not started yet' })
+  const ops = await openOpsPort(host, {
+    ...config,
+    check: 'operator',
+    reason: 'the operator has not started yet',
+  })
   await watchOutgoingCalls(host, ops.ownUrl)
   const { pool, redis } = await openStores(host, config, stores)
   const { keyRing, keyRingReplacesLost: replacesLost } = config
@@ -82,12 +86,13 @@ export async function startOperator(host: Host, config: OperatorConfig): Promise
     })
     ops.markStarted()
   }
-  // A leader replaces secrets that it cannot open, sealed with its own first key: with a wrong ring no other process could open them.
+  // Waits for the key ring gate before the leader election. A leader replaces secrets that it cannot decrypt, so with a wrong key ring it
+  // would seal them with a key that no other process has.
   void gate.opened.then(openElection).catch((error: unknown) => host.scope.stop(error))
   return { opsPort: ops.port }
 }
 
-/** Followers watch the cluster too, so that a new leader starts at once. */
+/** Followers also watch the cluster, so that a new leader can start immediately. */
 async function openTenants(
   { log, health, scope }: Host,
   config: OperatorConfig,
@@ -125,7 +130,7 @@ async function openTenants(
   }
 }
 
-/** Counts at each scrape what `kubectl get tenants` shows. */
+/** Counts the Tenants by readiness at each scrape, as `kubectl get tenants` shows them. */
 function showReadiness(metrics: Metrics, source: Pick<TenantSource, 'tenants'>): void {
   metrics.gauge({
     name: 'latchkey_tenants_resources_count',

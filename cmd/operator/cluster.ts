@@ -14,24 +14,24 @@ import type { Logger } from '#internal/telemetry/index.ts'
 /** Settings of the API server's address. */
 export type ClusterConfig = Pick<Config<'operator'>, 'kubeconfig' | 'kubernetesHost' | 'kubernetesPort'> & {
   readonly version: string
-  /** Part of the user agent; default `operator`. */
+  /** Used in the user agent; default `operator`. */
   readonly client?: 'operator' | 'backoffice'
 }
 
-/** An API server that was verified and has authenticated this process. */
+/** A Kubernetes API server that this process has verified and that has authenticated this process. */
 export interface Cluster {
   readonly transport: Transport
-  /** Namespace of the credentials: in a pod its own. */
+  /** Namespace of the credentials. In a pod this is the pod's own namespace. */
   readonly namespace: string
-  /** User name at the API server. */
+  /** Name under which the API server knows this process. */
   readonly username: string
 }
 
 const probeAgainMs = 1_000
 
 /**
- * Connects to the API server and verifies it before anything else is sent. Retries while it does not answer, until the signal fires.
- * @throws when it cannot be trusted, or its address is not configured
+ * Connects to the API server and verifies its identity before sending anything else. Retries while the API server is unavailable, until the
+ * signal aborts. @throws if the API server cannot be trusted, or its address is not configured
  */
 export async function reachCluster(
   config: ClusterConfig,
@@ -60,7 +60,7 @@ export async function reachCluster(
     if (tries % 30 === 0) log.warn({ failure: probed.failure.message }, 'the API server does not answer')
     await Bun.sleep(probeAgainMs)
   }
-  throw new Error('the process ended before the API server answered')
+  throw new Error('the process was stopped before the API server responded')
 }
 
 async function findEndpoint({
@@ -70,5 +70,5 @@ async function findEndpoint({
 }: ClusterConfig): Promise<Endpoint> {
   if (kubeconfig !== undefined) return await fromKubeconfig({ path: kubeconfig })
   if (kubernetesHost !== undefined) return await inCluster({ host: kubernetesHost, port: kubernetesPort })
-  throw new Error('the address of the API server is unknown: run in a pod, or set KUBECONFIG')
+  throw new Error('the address of the API server is unknown: run this process in a pod, or set KUBECONFIG')
 }

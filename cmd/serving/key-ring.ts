@@ -10,11 +10,11 @@ import {
 import { openLoop } from './loop.ts'
 import type { Host } from './telemetry.ts'
 
-/** Secret opener and gate of a process. */
+/** Secret decrypter and key ring gate of a process. */
 export interface KeyRingParts {
-  /** Decrypts tenant secrets and reports those that it cannot decrypt. */
+  /** Decrypts tenant secrets and reports secrets that cannot be decrypted. */
   readonly secrets: SecretOpener
-  /** Opens once the key ring has decrypted a stored secret. The process is not ready before. */
+  /** Opens after the key ring has decrypted a stored secret. The process is not ready before that. */
   readonly keyRingGate: KeyRingGate
 }
 
@@ -29,7 +29,7 @@ export interface KeyRingOptions {
 const lookMs = 1_000
 const turnMsMax = 10_000
 
-/** Opens the key ring gate and the secret opener for the scope's life and declares their metrics. Call once per process. */
+/** Opens the key ring gate and the secret decrypter until the scope closes, and declares their metrics. Call once per process. */
 export async function openKeyRing(
   host: Host,
   { directory, ...options }: KeyRingOptions & { readonly directory: Directory },
@@ -53,7 +53,7 @@ export async function openKeyRing(
   return { secrets, keyRingGate: await openKeyRingGate(host, options) }
 }
 
-/** Opens only the gate, for a process without a directory. Call once per process. */
+/** Opens only the key ring gate, for a process without a tenant directory. Call once per process. */
 export async function openKeyRingGate(
   host: Host,
   { pool, keyRing, replacesLost = false }: KeyRingOptions,

@@ -8,7 +8,7 @@ export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
   readonly lastTurn?: () => Promise<void>
 }
 
-/** Runs a loop for the scope's life, adds its heartbeat to health and counts its failures. */
+/** Runs a loop until the scope closes. Adds its heartbeat to the health checks and counts its failures. */
 export function openLoop(
   { health, loopFailed, scope }: Host,
   { lastTurn, ...options }: ProcessLoopOptions,
@@ -18,7 +18,7 @@ export function openLoop(
     loopFailed(name)
     options.onError(error, failures)
   }
-  // Exposes the series at 0, so that `rate()` sees the first failure.
+  // Exposes the series as 0 from the start, so that `rate()` sees the first failure.
   loopFailed(name, 0)
   return scope.open({
     name,
@@ -32,7 +32,7 @@ export function openLoop(
 
 /** Options of `startSubscription`. */
 export interface SubscriptionOptions {
-  /** Loop name in logs and metrics. */
+  /** Name of the subscription's loop in logs and metrics. */
   readonly name: string
   readonly channel: string
   readonly onMessage: ChannelListener
@@ -42,8 +42,8 @@ const subscribeMs = 5_000
 const turnMsMax = 5_000
 
 /**
- * Subscribes to a Redis channel as soon as Redis is reachable; the connection resubscribes by itself. Messages can be missed, so the
- * caller must also poll, and readiness does not depend on the subscription.
+ * Subscribes to a Redis channel as soon as Redis is reachable. The connection resubscribes automatically. Messages can be lost, so the
+ * caller must also poll. Readiness does not depend on the subscription.
  */
 export async function startSubscription(
   host: Host,

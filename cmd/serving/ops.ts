@@ -5,7 +5,7 @@ import { openLoop } from './loop.ts'
 import type { DatabaseSettings, RedisSettings } from './stores.ts'
 import type { Host } from './telemetry.ts'
 
-/** Listen addresses. Default: all interfaces. */
+/** Addresses to listen on. Default: all interfaces. */
 export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
 
 /** Settings of every process: stores, key ring, listen addresses. */
@@ -23,17 +23,17 @@ export interface OpsPortOptions extends BindConfig {
 
 /** An open ops port. */
 export interface OpsPort {
-  /** Actual port, also if the configured one is 0. */
+  /** Actual port, also when the configured port is 0. */
   readonly port: number
-  /** Base URL for calls of this process to its own ops port, without a trailing slash. */
+  /** Base URL at which this process can call its own ops port, without a trailing slash. */
   readonly ownUrl: string
   /** Makes the start-up check pass. Idempotent. */
   markStarted(): void
 }
 
 /**
- * Opens the ops port for the scope's life. Call it before adding other readiness checks: its own check comes first, so that the port
- * never answers "ready" with no checks registered.
+ * Opens the ops port until the scope closes. Call this function before adding other readiness checks: its own check then comes first, so
+ * that the port never reports "ready" without any check.
  */
 export async function openOpsPort(
   { health, metrics, scope }: Pick<Host, 'health' | 'metrics' | 'scope'>,
@@ -57,11 +57,11 @@ export async function openOpsPort(
 
 const everyMs = 5_000
 const answerMsMax = 2_000
-/** With the intervals above, liveness fails after 24 s without an answer. */
+/** With the intervals above, liveness fails after 24 s without a response. */
 const turnMsMax = 3_000
 
 /**
- * Calls the own ops port through the runtime's connection pool every 5 s. If the pool is exhausted, no outgoing call can proceed and
+ * Calls this process's own ops port through the runtime's connection pool every 5 s. If the pool is exhausted, all outgoing calls hang and
  * only a restart helps, so liveness fails. Failures of other servers do not affect this check.
  */
 export async function watchOutgoingCalls(host: Host, opsUrl: string): Promise<void> {
@@ -80,9 +80,9 @@ export async function watchOutgoingCalls(host: Host, opsUrl: string): Promise<vo
   })
 }
 
-/** Calls the own ops port. Any HTTP status counts as success. @throws if there is no response */
+/** Calls this process's own ops port. Any HTTP status counts as success. @throws if there is no response */
 export async function callSelf(opsUrl: string, signal: AbortSignal): Promise<void> {
-  // Bypasses proxy environment variables. Undocumented in Bun's types; verified with Bun 1.4.5.
+  // Ignores the proxy environment variables. Bun's types do not document this option; verified with Bun 1.4.5.
   const options = { signal, proxy: false } as unknown as BunFetchRequestInit
   const answer = await fetch(`${opsUrl}/livez`, options)
   await answer.arrayBuffer()

@@ -16,19 +16,19 @@ export type ServingConfig = Pick<
   | 'otelSamplerRatio'
 >
 
-/** Settings with the key ring parsed, and the version of this build. */
+/** Settings with the parsed key ring, and the version of this build. */
 type RunningConfig<C> = Omit<C, 'keyRing'> & { readonly keyRing: KeyRing; readonly version: string }
 
-/** Actual listening ports, also if the configured ones are 0. */
+/** Actual listening ports, also when the configured ports are 0. */
 export interface ServingPorts {
-  /** Public port, if the process has one. */
+  /** Public port, if the process has a public port. */
   readonly port?: number
   readonly opsPort: number
 }
 
 /**
- * Runs a long-running process: parses the key ring, creates telemetry, then `start` opens the rest through the scope. Never returns;
- * exits with code 2 for an invalid key ring, otherwise with the code of `runProcess`.
+ * Runs a long-running process. Parses the key ring, creates telemetry, and then calls `start`, which opens everything else through the
+ * scope. Never returns. Exits with code 2 for an invalid key ring, otherwise with the exit code of `runProcess`.
  */
 export async function runServing<C extends ServingConfig>(
   name: ProcessName,
@@ -55,13 +55,13 @@ export async function runServing<C extends ServingConfig>(
   })
 }
 
-/** Reads the settings of a process from its environment. Prints the problems and exits with code 2 if they are invalid. */
+/** Reads the settings of a process from its environment. If they are invalid, prints the problems and exits with code 2. */
 export function readConfigOrExit<Process extends ProcessName>(name: Process): Config<Process> {
   const read = readConfig(process.env, { process: name })
   return read.kind === 'ok' ? read.config : exitForSettings(read.problems)
 }
 
-/** Prints one line per problem to stderr and exits with code 2. */
+/** Prints each problem on its own line to stderr and exits with code 2. */
 export function exitForSettings(problems: readonly string[]): never {
   for (const problem of problems) process.stderr.write(`${problem}\n`)
   process.exit(2)

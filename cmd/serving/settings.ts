@@ -7,15 +7,15 @@ import { openLoop, startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
 
-/** At most a second with the loop's jitter of 10 %. */
+/** Poll interval in ms. With the loop's jitter of 10 %, the interval stays below one second. */
 const intervalMs = 900
 const turnMsMax = 10_000
-/** Settings apply within a second after Postgres is back. */
+/** Settings apply within one second after Postgres is available again. */
 const backoff = { firstMs: 250, maxMs: 1_000 }
 
 /**
- * Watches the runtime settings for the scope's life. Tries one read before it returns; if that fails, the defaults apply until Postgres
- * is reachable.
+ * Watches the runtime settings until the scope closes. Tries to read the settings once before it returns; if that fails, the defaults apply
+ * until Postgres is reachable.
  */
 export async function openSettings(host: Host, { pool, redis }: Stores): Promise<SettingsWatch> {
   const { log, metrics } = host
@@ -51,7 +51,9 @@ export async function openSettings(host: Host, { pool, redis }: Stores): Promise
   return settings
 }
 
-/** Returns the platform's callback bounds from the settings. Default: public addresses and standard ports only. */
+/**
+ * Returns the platform's limits on callback addresses from the settings. By default only public addresses and standard ports are allowed.
+ */
 export function callbackBoundsOf({
   callbackCidrsMax = [],
   callbackPorts = [],

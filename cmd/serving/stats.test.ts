@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { createMetrics } from '#internal/telemetry/index.ts'
 import { showQueue } from './stats.ts'
 
-test('queue gauges: expose the last reading, nothing before the first one and nothing after 30 s without a new one', async () => {
+test('queue gauges: expose the last reading for 30 s, and no sample before the first reading', async () => {
   let nowMs = 1_000
   const metrics = createMetrics({ service: 'test', version: '1' })
   const show = showQueue(metrics, { now: () => nowMs })

@@ -12,7 +12,7 @@ const flushTurnMsMax = 15_000
 const flushBackoff = { firstMs: 1_000, maxMs: 15_000 }
 
 /**
- * Creates the in-memory stats tally of this process. Flushes it to Postgres every 5 s and when the scope closes. Declares metrics; call
+ * Creates the in-memory statistics of this process. Writes them to Postgres every 5 s and when the scope closes. Declares metrics; call
  * once per process.
  */
 export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
@@ -46,18 +46,18 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
 export interface QueueStatsParts {
   readonly pool: Pool
   readonly settings: SettingsWatch
-  /** Receives each reading. The maximum of a minute over all processes is kept. */
+  /** Receives each reading. The statistics keep the maximum per minute over all processes. */
   readonly stats: StatsTally
 }
 
 const lookMs = 5_000
 const turnMsMax = 5_000
-/** Readings older than this are not exposed: two failed reads with their intervals. */
+/** Older readings are not exposed. The limit allows for two failed reads with their intervals. */
 const knownMsMax = 30_000
 
 /**
- * Reads the queue depth every 5 s for the scope's life and exposes it as gauges with the same values in every process. Exposes no sample
- * before the first read, nor 30 s after the last successful one.
+ * Reads the queue depth every 5 s until the scope closes, and exposes it as gauges with the same values in every process. Exposes no sample
+ * before the first read or later than 30 s after the last successful read.
  */
 export async function startQueueStats(host: Host, { pool, settings, stats }: QueueStatsParts): Promise<void> {
   const show = showQueue(host.metrics)
@@ -72,14 +72,14 @@ export async function startQueueStats(host: Host, { pool, settings, stats }: Que
   })
 }
 
-/** Returns the paused parts of forwarding. Everything is paused until the settings have been read once. */
+/** Returns which deliveries the settings pause. Everything is paused until the settings have been read once. */
 export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
   return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }
 
 /**
- * Declares the queue gauges and returns the function that sets them. Autoscalers and alerts must not mistake an unknown depth for an
- * empty queue, so the gauges expose no sample without a reading of the last 30 s.
+ * Declares the queue gauges and returns the function that sets them. The gauges expose no sample without a reading from the last 30 s,
+ * because autoscalers and alerts must not mistake an unknown depth for an empty queue.
  */
 export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth: QueueDepth) => void {
   let last: { readonly depth: QueueDepth; readonly atMs: number } | undefined

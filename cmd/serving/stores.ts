@@ -65,13 +65,13 @@ export interface Stores {
   readonly redis: RedisConnection
 }
 
-/** Pool options that a caller sets. */
+/** Pool options that the caller can set. */
 export type PostgresOptions = Omit<PoolOptions, 'connectTimeoutMs' | 'onIdleError'>
 
 const connectMsMax = 2_000
 
 /**
- * Opens Postgres and Redis for the scope's life. Neither needs to be reachable yet; the process is not ready before Postgres has the
+ * Opens Postgres and Redis until the scope closes. The stores need not be reachable yet; the process is not ready until Postgres has the
  * schema of this version.
  */
 export async function openStores(
@@ -84,7 +84,7 @@ export async function openStores(
   return { pool, redis: await openRedisOf(host, 'redis', redisOf(settings)) }
 }
 
-/** Opens a Postgres pool for the scope's life. `name` appears in logs and metrics. */
+/** Opens a Postgres pool until the scope closes. `name` appears in logs and metrics. */
 export function openPostgres(
   { log, connectionBroke, watchPool, scope }: Host,
   name: string,
@@ -105,7 +105,7 @@ export function openPostgres(
   })
 }
 
-/** Opens a Redis connection for the scope's life. `name` appears in logs. */
+/** Opens a Redis connection until the scope closes. `name` appears in logs. */
 export function openRedisOf(
   { redisError, redisRefused, scope }: Host,
   name: string,

@@ -17,7 +17,7 @@ async function shown(name: string): Promise<string[]> {
   return text.split('\n').filter((line) => line.startsWith(`${name}{`))
 }
 
-test('loop silence gauge: shows silence as a share of its maximum; reflectors share one series with the longest', async () => {
+test('loop silence gauge: shows silence as a share of its maximum, and one series with the longest silence of all reflectors', async () => {
   const health = createHealth({ clock: { now: () => nowMs } })
   watchParts(metrics, health)
   const retention = health.addHeartbeat('retention', 1_000)
@@ -40,7 +40,7 @@ test('loop failure counter: exposes 0 before the first failure', async () => {
   expect(await shown(name)).toEqual([`${name}{loop="retention"} 1`])
 })
 
-test('pool metrics: show connections, maximum, waiting statements and broken connections', async () => {
+test('pool metrics: show open connections, the connection limit, waiting statements and broken connections', async () => {
   const { watchPool, connectionBroke } = watchParts(metrics, createHealth())
   const bounds = { connectionsMax: 1, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: (await testStores()).databaseUrl, applicationName: 'test', ...bounds })

@@ -18,7 +18,7 @@ import {
 /** Telemetry of a long-running process. */
 export type ProcessTelemetry = Awaited<ReturnType<typeof createProcessTelemetry>>
 
-/** A process while it runs: its telemetry, and the scope that closes what was opened. */
+/** A running process: its telemetry, and the scope that closes its resources. */
 export interface Host extends ProcessTelemetry {
   readonly scope: Scope
 }
@@ -38,7 +38,7 @@ export interface TelemetryOptions {
 
 const tracesCloseMs = 2000
 
-/** Creates logger, metrics, tracing and health of a process. Call once per process. */
+/** Creates the logger, metrics, tracing and health checks of a process. Call once per process. */
 export async function createProcessTelemetry(options: TelemetryOptions) {
   const { service, version } = options
   const log = createLogger({
@@ -60,7 +60,7 @@ export async function createProcessTelemetry(options: TelemetryOptions) {
   return { log, metrics, tracing, health, ...storeEvents(log, metrics), ...watchParts(metrics, health) }
 }
 
-/** Flushes unsent spans when the scope closes. Open it first, so that it closes last. */
+/** Flushes unsent spans when the scope closes. Call this function first, because the scope closes the first resource last. */
 export async function openTraces({ tracing, scope }: Pick<Host, 'tracing' | 'scope'>): Promise<void> {
   await scope.open({
     name: 'traces',
@@ -79,17 +79,17 @@ function storeEvents(log: OwnedLogger, metrics: Metrics) {
     help: 'Redis commands without a reply, by reason.',
     labels: ['reason'],
   })
-  // Exposes the series at 0, so that `rate()` sees the first increment.
+  // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
   for (const reason of ['disconnected', 'timeout', 'full', 'refused', 'overloaded'])
     redisFailures.with(reason).inc(0)
-  // Many errors per second occur while Redis is unreachable.
+  // Limits the log lines, because many errors per second occur while Redis is unreachable.
   const mayLog = createLineLimit({ perSecondMax: 1, clock: systemClock })
   return {
     redisError(cause: unknown) {
       redisErrors.inc()
       if (mayLog('connection')) log.warn({ cause }, 'Redis connection failed')
     },
-    /** Counts a Redis command without a reply. */
+    /** Counts a Redis command that got no reply. */
     redisRefused: (reason: RedisFailure) => redisFailures.with(reason).inc(),
   }
 }
@@ -109,14 +109,14 @@ export function watchParts(metrics: Metrics, health: Health) {
   })
   const watchPool = watchPools(metrics)
   return {
-    /** Counts failed turns of a loop. 0 declares the loop's series. */
+    /** Counts failed runs of a loop. A count of 0 declares the loop's series. */
     loopFailed: (loop: string, turns = 1) => failures.with(loop).inc(turns),
-    /** Counts a broken idle connection of a pool. */
+    /** Counts an idle connection that broke in a pool. */
     connectionBroke: (pool: string) => broken.with(pool).inc(),
-    /** Registers a pool to be read at each scrape. Replaces a pool of the same name. */
+    /** Registers a pool whose state is read at each scrape. Replaces a pool with the same name. */
     watchPool(name: string, pool: Pool, connectionsMax: number) {
       watchPool(name, pool, connectionsMax)
-      // Exposes the series at 0, so that `rate()` sees the first increment.
+      // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
       broken.with(name).inc(0)
     },
   }
@@ -132,7 +132,7 @@ function watchLoops(metrics: Metrics, health: Health): void {
       for (const loop of shown) gauge.with(loop).set(0)
       const longest = new Map<string, number>()
       for (const { name, silentMs, silentMsMax } of health.heartbeats()) {
-        // Names of reflectors contain namespaces, so they share one series.
+        // All reflectors share one series, because their names contain namespaces.
         const loop = name.startsWith('reflector ') ? 'reflectors' : name
         longest.set(loop, Math.max(longest.get(loop) ?? 0, silentMs / silentMsMax))
       }

@@ -205,7 +205,7 @@ async function untilBlocked(): Promise<void> {
 }
 
 describe('purge', () => {
-  test('purge: removes the tenant’s rows from every table and no others; repeating it changes nothing', async () => {
+  test('purge: deletes the tenant’s rows from every table and no other rows, and a repeated purge changes nothing', async () => {
     const [kept, gone] = [someTenantId(), someTenantId()]
     await fill(kept)
     const before = await rowsNow()
@@ -219,7 +219,7 @@ describe('purge', () => {
     expect([await emptied(gone), await emptied(kept)]).toEqual([true, false])
   })
 
-  test('purge: the tenant’s id remains in no table of the schema but the audit log', async () => {
+  test('purge: the tenant’s id remains only in the audit log', async () => {
     const id = someTenantId()
     await fill(id)
     await pool.query(`UPDATE tenants SET deleted_at = NULL, slug = 'x' WHERE id = $1`, [id])
@@ -244,7 +244,7 @@ describe('purge', () => {
     expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])
   })
 
-  test('purge: respects rowsMax, and removes dependent rows before their events', async () => {
+  test('purge: deletes at most rowsMax rows, and deletes dependent rows before their events', async () => {
     const id = someTenantId()
     await fill(id)
     const rowsMax = 4
@@ -282,7 +282,7 @@ describe('purge', () => {
     expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
   })
 
-  test('purge: removes rows that are being updated', async () => {
+  test('purge: deletes rows that another transaction is updating', async () => {
     const id = someTenantId()
     await fill(id)
     for (const [table, column] of [
@@ -300,7 +300,7 @@ describe('purge', () => {
     }
   })
 
-  test('purge: bounds large payloads by bytes', async () => {
+  test('purge: limits the number of payload bytes that one batch deletes', async () => {
     const id = someTenantId()
     await fill(id)
     await pool.query(`UPDATE events SET payload_bytes = 40 * 1024 * 1024; DELETE FROM deliveries_due`)

@@ -17,7 +17,7 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { notifyDirectories, type TenantData } from '#internal/tenants/index.ts'
 import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
 
-/** Rows of tenants in all rooms. Simulations create events, and replays queue deliveries: they are purged before them. */
+/** Steps that delete a tenant's rows in all rooms. Simulations and replays come before events and deliveries, because they create them. */
 export const tenantData: TenantData = {
   purgeSteps: [
     purgeSimulations,
@@ -32,7 +32,7 @@ export const tenantData: TenantData = {
   ...{ countEventsLeft, findCallbackSuspension, listSuspendedTenants, writeAudit },
 }
 
-/** Returns the parts of a tenant controller that write to other rooms' rows and to Redis. */
+/** Returns the dependencies of a tenant controller that write to Redis and to the tables of other rooms. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
     ...{ pool, data: tenantData },

@@ -41,17 +41,20 @@ describe('requests by tenant', () => {
       'area="simulations",result="accepted"',
     ],
     ['another route', { route: '/v1/openapi.json' }, 'area="other",result="accepted"'],
-  ])('requests by tenant: labels of %s', async (_what, change, labels) => {
-    countRequestsByTenant(metrics, all)(event(change))
-    expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
-  })
+  ])(
+    'requests by tenant: the series that counts %s has the expected labels',
+    async (_what, change, labels) => {
+      countRequestsByTenant(metrics, all)(event(change))
+      expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
+    },
+  )
 
-  test('requests by tenant: skips requests without a tenant', async () => {
+  test('requests by tenant: does not count requests without a tenant', async () => {
     countRequestsByTenant(metrics, all)(event({ tenant: undefined }))
     expect(await shown()).toEqual([])
   })
 
-  test('requests by tenant: gives 400 known tenants their own series and the rest `other`', async () => {
+  test('requests by tenant: 400 known tenants get their own series, and all others share the series `other`', async () => {
     const known = (id: string) => (id === 'gone' ? undefined : directoryTenant({ slug: id }))
     const count = countRequestsByTenant(metrics, { findTenantById: known })
     count(event({ tenant: 'gone' }))

@@ -3,15 +3,15 @@ import type { RequestEvent } from '#internal/http/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 
-/** With five results each, this stays below the maximum number of series per metric. */
+/** With five results per tenant, this stays below the maximum number of series per metric. */
 const tenantsMax = 400
 const others = 'other'
 
 type Slugs = Pick<Directory, 'findTenantById'>
 
 /**
- * Declares and counts requests by tenant slug. The first 400 tenants that a process sees get their own series; later ones share `other`.
- * Call once per process.
+ * Declares a metric and counts requests by tenant slug. The first 400 tenants that a process sees get their own series; later tenants share
+ * the series `other`. Call once per process.
  */
 export function countRequestsByTenant(metrics: Metrics, slugs: Slugs): (event: RequestEvent) => void {
   const requests = metrics.counter({
@@ -26,7 +26,7 @@ export function countRequestsByTenant(metrics: Metrics, slugs: Slugs): (event: R
   }
 }
 
-/** Wraps `observer` to count delivery attempts by tenant, bounded like `countRequestsByTenant`. Call once per process. */
+/** Wraps `observer` to count delivery attempts by tenant, with the same maximum as `countRequestsByTenant`. Call once per process. */
 export function countAttemptsByTenant<Observer extends ForwarderObserver>(
   observer: Observer,
   metrics: Metrics,
@@ -47,7 +47,7 @@ export function countAttemptsByTenant<Observer extends ForwarderObserver>(
   }
 }
 
-/** Keeps the first slug seen per tenant, so that a series never changes its name after a slug is reassigned. */
+/** Keeps the first slug seen of each tenant, so that a series never changes its name when a slug is reassigned. */
 function createSlugs(directory: Slugs): (tenantId: string) => string {
   const known = new Map<string, string>()
   return (tenantId) => {

@@ -5,8 +5,8 @@ import type { Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
 
 /**
- * Opens the tenant directory for the scope's life. It polls Postgres, and reads at once when a Redis message tells of a change. The
- * process is not ready before the first successful read; readiness does not depend on Redis.
+ * Opens the tenant directory until the scope closes. The directory polls Postgres, and also reads immediately after a Redis message about a
+ * change. The process is not ready before the first successful read. Readiness does not depend on Redis.
  */
 export async function openDirectory(host: Host, { pool, redis }: Stores): Promise<Directory> {
   const { log, health } = host
@@ -20,7 +20,9 @@ export async function openDirectory(host: Host, { pool, redis }: Stores): Promis
     close: (opened) => opened.stop(),
   })
   health.addCheck('tenants', () =>
-    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'tenants have not been read yet' },
+    directory.hasSnapshot()
+      ? { ok: true }
+      : { ok: false, reason: 'the tenant directory has not been read yet' },
   )
   await startSubscription(host, redis, {
     ...{ name: 'tenant subscription', channel: directoryChannel },
