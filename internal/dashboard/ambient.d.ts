@@ -1,4 +1,4 @@
-// Files that `with { type: 'text' }` imports as text.
+// Types of files that `with { type: 'text' }` imports as text.
 declare module 'htmx.org/dist/*' {
   const text: string
   export default text
@@ -16,7 +16,7 @@ declare module '*.svg' {
   export default text
 }
 
-// Preact's types include the DOM's, which shadow Bun's own. Members that Bun adds:
+// Preact's types include the DOM's types, which hide members that Bun adds. The interfaces below declare those members again.
 interface ReadableStream<R> {
   text(): Promise<string>
 }

@@ -11,7 +11,7 @@ import {
 
 const pair = (cookie: string) => cookie.split(';')[0] ?? ''
 
-test('preferences: written cookies are read back among other cookies', () => {
+test('preferences: are read back from the cookies that were written, among other cookies', () => {
   const flash: Flash = { tone: 'good', text: 'Replayed “evt_1” <b>&' }
   const options = { isHttps: false }
   const cookies = [
@@ -26,16 +26,22 @@ test('preferences: written cookies are read back among other cookies', () => {
 
 test.each([
   ['missing cookies', null],
-  ['an unknown theme', 'latchkey-theme=pink'],
+  ['unknown themes', 'latchkey-theme=pink'],
   ['invalid namespaces', 'latchkey-namespaces=Shops.<b>'],
-  ['a flash that is not JSON', 'latchkey-flash=abc'],
-  ['a flash of an unknown tone', `latchkey-flash=${Buffer.from('["evil","x"]').toString('base64url')}`],
-  ['a flash that is not a list', `latchkey-flash=${Buffer.from('{"tone":"good"}').toString('base64url')}`],
-])('preferences: %s count as absent', (_case, cookies) => {
+  ['flash messages that are not JSON', 'latchkey-flash=abc'],
+  [
+    'flash messages of an unknown tone',
+    `latchkey-flash=${Buffer.from('["evil","x"]').toString('base64url')}`,
+  ],
+  [
+    'flash messages that are not a list',
+    `latchkey-flash=${Buffer.from('{"tone":"good"}').toString('base64url')}`,
+  ],
+])('preferences: %s are treated as absent', (_case, cookies) => {
   expect(readPreferences(cookies)).toEqual({ theme: 'auto', namespaces: [], flash: undefined })
 })
 
-test('preferences: cookies are HttpOnly, and Secure over https', () => {
+test('preferences: cookies are HttpOnly, and over https also Secure', () => {
   const cookies = [themeCookie('light', { isHttps: true }), clearedFlashCookie({ isHttps: true })]
   for (const cookie of cookies) expect(cookie).toMatch(/Path=\/; HttpOnly; SameSite=Lax; Secure$/)
   expect(themeCookie('light', { isHttps: false })).not.toContain('Secure')

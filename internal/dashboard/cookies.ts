@@ -1,21 +1,21 @@
 import { type CookieOptions, namespacesMax } from '#internal/access/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
 
-/** Colour themes; `auto` follows the system. */
+/** Colour themes. `auto` uses the theme of the operating system. */
 export const themes = ['auto', 'light', 'dark'] as const
 /** A colour theme. */
 export type Theme = (typeof themes)[number]
 
-/** A message that the next page shows once. */
+/** A message that is shown once, on the next page. */
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
   readonly text: string
 }
 
-/** Preferences that the browser keeps in cookies beside the session. None of them grants a right. */
+/** Preferences that the browser stores in cookies, in addition to the session cookie. They grant no rights. */
 export interface Preferences {
   readonly theme: Theme
-  /** Namespaces that lists cover for a user who may not see all of them. */
+  /** Namespaces that lists cover for a user who may not see all namespaces. */
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
 }
@@ -26,7 +26,7 @@ const flashSeconds = 60
 const flashCharsMax = 500
 const namespacePattern = new RegExp(dnsLabel)
 
-/** Reads the preferences of a `Cookie` header; malformed values count as absent. */
+/** Reads the preferences from a `Cookie` header. Malformed values are treated as absent. */
 export function readPreferences(cookies: string | null): Preferences {
   const values = new Bun.CookieMap(cookies ?? '')
   return {
@@ -36,7 +36,7 @@ export function readPreferences(cookies: string | null): Preferences {
   }
 }
 
-/** Parses namespaces separated by commas, spaces or dots; undefined for an invalid name or more than 50. */
+/** Parses namespaces separated by commas, spaces or dots. Returns undefined for an invalid name or for more than 50 names. */
 export function parseNamespaces(text: string): readonly string[] | undefined {
   const named = [...new Set(text.split(/[\s,.]+/).filter((name) => name !== ''))]
   return named.length <= namespacesMax && named.every((name) => namespacePattern.test(name))
@@ -44,23 +44,23 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
     : undefined
 }
 
-/** Makes the `Set-Cookie` that keeps a theme for a year. */
+/** Returns a `Set-Cookie` header that stores a theme for a year. */
 export function themeCookie(theme: Theme, options: CookieOptions): string {
   return cookieOf(names.theme, theme, yearSeconds, options)
 }
 
-/** Makes the `Set-Cookie` that keeps namespaces for a year. */
+/** Returns a `Set-Cookie` header that stores namespaces for a year. */
 export function namespacesCookie(namespaces: readonly string[], options: CookieOptions): string {
   return cookieOf(names.namespaces, namespaces.join('.'), yearSeconds, options)
 }
 
-/** Makes the `Set-Cookie` that has a page within the next minute show a message. */
+/** Returns a `Set-Cookie` header with a message for the next page. The cookie expires after one minute. */
 export function flashCookie({ tone, text }: Flash, options: CookieOptions): string {
   const value = Buffer.from(JSON.stringify([tone, text.slice(0, flashCharsMax)])).toString('base64url')
   return cookieOf(names.flash, value, flashSeconds, options)
 }
 
-/** Makes the `Set-Cookie` that removes a message after it was shown. */
+/** Returns a `Set-Cookie` header that removes a message after it was shown. */
 export function clearedFlashCookie(options: CookieOptions): string {
   return cookieOf(names.flash, '', 0, options)
 }

@@ -14,19 +14,19 @@ import { framedAnswer, routeOf } from './serve.tsx'
 import { type Answered, findSignedIn, problemAnswer, withSession } from './session.tsx'
 import { signInRoutes } from './sign-in.tsx'
 
-/** Dependencies of the dashboard. Their owner closes them. */
+/** Dependencies of the dashboard. The caller closes them. */
 export interface DashboardOptions {
   readonly backoffice: Backoffice
   readonly access: Pick<Access, 'authenticate'>
   readonly sessions: Sessions
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly clock: Clock
-  /** The sign-in page asks for the token of `npm run dev`. Default false. */
+  /** The sign-in page asks for the token that `npm run dev` prints. Default false. */
   readonly isDev?: boolean
   readonly statsNote?: StatsNote | undefined
 }
 
-/** Returns a note to show above the stats of a tenant, or of all, from a time on; undefined for none. */
+/** Returns a note to show above the statistics of a tenant, or of all tenants, from a given time on. Undefined if no note applies. */
 export type StatsNote = (stats: {
   readonly fromMs: number
   readonly tenantId?: TenantId | undefined
@@ -39,27 +39,27 @@ export interface DashboardParts extends DashboardOptions {
   readonly wayBack: FindWayBack
 }
 
-/** The dashboard of a process. */
+/** The dashboard of one process. */
 export interface Dashboard {
   readonly routes: readonly PublicRoute[]
-  /** Renders a server error as a page; undefined for paths that are not pages. */
+  /** Renders a server error as a page. Returns undefined for paths that are not pages. */
   presentError(
     error: ApiError,
     request: Request,
     requestId: string,
   ): Pick<Answer<AnswerBody>, 'body' | 'headers'> | undefined
-  /** Answers an unknown path; within the frame if the caller is signed in. */
+  /** Responds to a request for an unknown path. Adds the navigation if the user is signed in. */
   answerUnknown(call: Call): Promise<Answered>
-  /** Ends the live streams, which would keep the server from stopping. Idempotent. */
+  /** Closes the live streams, because open streams would keep the server from stopping. Idempotent. */
   close(): void
-  /** Number of open live streams, for the metric. */
+  /** Returns the number of open live streams, for the metric. */
   liveCount(): number
 }
 
-/** Paths whose errors are not rendered as pages. */
+/** Errors under these paths are not rendered as pages. */
 const otherPaths = /^\/(internal|assets)\//
 
-/** Creates the dashboard of a process. It owns only its assets and the live streams. */
+/** Creates the dashboard of a process. The dashboard owns only its assets and the live streams. */
 export function createDashboard(options: DashboardOptions): Dashboard {
   const parts: DashboardParts = {
     ...options,
@@ -84,7 +84,10 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 }
 
-/** Without a session the bare page is shown: a redirect to the sign-in would lead back here. */
+/**
+ * Renders the error page for an unknown path. Without a session the page has no navigation; a redirect to the sign-in page would lead back
+ * here.
+ */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered> {
   const unknown = apiError('route_unknown')
   if (otherPaths.test(new URL(call.request.url).pathname)) return unknown

@@ -45,7 +45,7 @@ async function signIn(token = adminToken): Promise<string> {
   return answer.headers.get('set-cookie')?.split(';')[0] ?? ''
 }
 
-test('live streams: each session of an actor has its own bound of 12', async () => {
+test('live streams: each session of an actor can open 12 streams', async () => {
   const leaving = new AbortController()
   // A response without a reference may be collected, which ends its stream.
   const followed: Response[] = []
@@ -66,7 +66,7 @@ test('live streams: each session of an actor has its own bound of 12', async () 
   }
 })
 
-test('CSRF tokens: each response masks them anew, all are accepted, and mixed masks are refused', async () => {
+test('CSRF tokens: each response masks the token differently, all masked tokens are accepted, and mixed parts are refused', async () => {
   const read = async () => {
     const answer = await fetch(`${backoffice.url}/usage`, { headers: { Cookie: cookie } })
     const found = (await answer.text()).matchAll(/name="csrf" value="([^"]+)"/g)
@@ -87,7 +87,7 @@ test('CSRF tokens: each response masks them anew, all are accepted, and mixed ma
   expect([await send('/theme', mixed), await send('/usage/override', mixed)]).toEqual([400, 400])
 })
 
-test('unknown paths: shown within the frame to a session, as a bare page without one', async () => {
+test('unknown paths: a signed-in user gets an error page with the navigation, other users get one without', async () => {
   const read = async (path: string, cookie?: string) => {
     const headers = cookie === undefined ? {} : { headers: { Cookie: cookie } }
     const answer = await fetch(`${backoffice.url}${path}`, headers)
@@ -110,18 +110,21 @@ test.each<[string, string, Readonly<Record<string, string>>, boolean]>([
   ['a page', '/events', {}, true],
   ['a live update of a page', '/events', { 'HX-Request': 'true' }, false],
   ['the live stream', '/live', {}, false],
-])('session: a request for %s extends it only if it is a page', async (_what, path, headers, isUse) => {
-  const cookie = await signIn(dashboardKey('acme'))
-  const latest = 'created_at = (SELECT max(created_at) FROM sessions)'
-  await backoffice.pool.query(`UPDATE sessions SET seen_at = now() - interval '30 minutes' WHERE ${latest}`)
-  const answer = await fetch(`${backoffice.url}${path}`, { headers: { Cookie: cookie, ...headers } })
-  expect([path, answer.status]).toEqual([path, 200])
-  await answer.body?.cancel()
-  const { rows } = await backoffice.pool.query<{ isUsed: boolean }>(
-    `SELECT seen_at > now() - interval '1 minute' AS "isUsed" FROM sessions WHERE ${latest}`,
-  )
-  expect(rows).toEqual([{ isUsed: isUse }])
-})
+])(
+  'session: a request for %s extends the session only if it loads a page',
+  async (_what, path, headers, isUse) => {
+    const cookie = await signIn(dashboardKey('acme'))
+    const latest = 'created_at = (SELECT max(created_at) FROM sessions)'
+    await backoffice.pool.query(`UPDATE sessions SET seen_at = now() - interval '30 minutes' WHERE ${latest}`)
+    const answer = await fetch(`${backoffice.url}${path}`, { headers: { Cookie: cookie, ...headers } })
+    expect([path, answer.status]).toEqual([path, 200])
+    await answer.body?.cancel()
+    const { rows } = await backoffice.pool.query<{ isUsed: boolean }>(
+      `SELECT seen_at > now() - interval '1 minute' AS "isUsed" FROM sessions WHERE ${latest}`,
+    )
+    expect(rows).toEqual([{ isUsed: isUse }])
+  },
+)
 
 /** Addresses of the offered tenants. */
 function choicesIn(html: string): readonly string[] {
@@ -137,7 +140,7 @@ test.each([
   ['/refused', '?cause=signature_mismatch'],
   ['/simulations/new', ''],
 ])(
-  'choice of a tenant: %s without a tenant offers 20 and keeps the rest of its address',
+  'choice of a tenant: %s without a tenant offers 20 tenants and keeps the other query parameters',
   async (path, query) => {
     backoffice.allow(() => true)
     const session = await openDashboardSession(backoffice.url, someUser())
@@ -156,7 +159,7 @@ test.each([
   },
 )
 
-test('choice of a tenant: offers only tenants in namespaces that the user sees and names', async () => {
+test('choice of a tenant: offers only tenants in namespaces that the user has named and may see', async () => {
   backoffice.allow(({ namespace }) => namespace === 'depots')
   const clerk = await openDashboardSession(backoffice.url, someUser())
   const unnamed = await clerk.get('/usage')
@@ -170,7 +173,7 @@ test('choice of a tenant: offers only tenants in namespaces that the user sees a
 const actions = pages.filter((row): row is ActionRow => row.method === 'POST')
 
 test.each(actions.map(({ path }) => path))(
-  'CSRF: POST %s refuses a missing token, a made-up one and that of another session',
+  'CSRF: POST %s refuses a missing token, an invalid token and the token of another session',
   async (path) => {
     expect(otherToken).toMatch(/^[\w-]{80,}$/)
     for (const csrf of ['', 'x', otherToken]) {
@@ -184,7 +187,7 @@ test.each(actions.map(({ path }) => path))(
   },
 )
 
-test('way back: every action names a page that exists', () => {
+test('link back: every action names a page that exists', () => {
   const readable = pages.filter(({ method }) => method === 'GET').map(({ path }) => path)
   expect(actions.length).toBeGreaterThan(9)
   for (const { path, back } of actions) expect([path, readable.includes(back)]).toEqual([path, true])
@@ -201,8 +204,8 @@ test.each<[string, string, string, Record<string, string>, string]>([
     { tenant: 'acme', limit: 'locks', reason: 'x', csrf: 'y' },
     '/usage/override?tenant=acme&limit=locks',
   ],
-  ['an unknown form leads to the overview', 'POST', '/theme', {}, '/'],
-])('way back: %s', (_what, method, path, form, here) => {
+  ['the response to an unknown form links to the overview', 'POST', '/theme', {}, '/'],
+])('link back: %s', (_what, method, path, form, here) => {
   const wayBack = createWayBack(pages)
   const request = new Request(`http://localhost${path}`, { method })
   expect(wayBack(request, form)).toEqual({ here, isForm: method === 'POST' })
@@ -229,7 +232,7 @@ describe('way back', () => {
   })
 
   test.each(actions.map(({ path }) => path))(
-    'way back: every link in the response to %s opens a page',
+    'link back: every link in the response to %s opens a page',
     async (path) => {
       const { status, html, location } = await admin.post(filled(path), fields(path))
       if (location !== null) {
@@ -245,13 +248,13 @@ describe('way back', () => {
     },
   )
 
-  test('way back: a malformed form links to its page', async () => {
+  test('link back: the response to a malformed form links to the form’s page', async () => {
     const { status, html } = await admin.post(`/events/${acme.failedId}/payload`, { more: '\u{FFFD}' })
     expect(status).toBe(400)
     expect(html).toContain(`href="/events/${acme.failedId}"`)
   })
 
-  test('way back: a form that fails with 500 links to its page', async () => {
+  test('link back: the response to a form that fails with 500 links to the form’s page', async () => {
     await backoffice.pool.query('ALTER TABLE sessions RENAME TO sessions_away')
     try {
       const { status, html } = await admin.post(`/simulations/${acme.simulationId}/advance`)
@@ -262,7 +265,7 @@ describe('way back', () => {
     }
   })
 
-  test('choice of a tenant: another tenant keeps the rest of the address', async () => {
+  test('choice of a tenant: switching to another tenant keeps the other query parameters', async () => {
     const { html } = await admin.get('/settings/change?name=forwarding.paused&tenant=acme')
     expect(html).toContain('href="/settings/change?name=forwarding.paused"')
     const to = encodeURIComponent('/settings/change?name=forwarding.paused')

@@ -11,9 +11,9 @@ import { forTenant, link, type SectionName, sections } from './page.ts'
 export interface FrameParts {
   readonly actor: Actor
   readonly csrfToken: string
-  /** End of the session. */
+  /** Time at which the session ends, in ms since the epoch. */
   readonly endsAtMs: number
-  /** Omitted for pages outside the navigation. */
+  /** Selected section of the navigation. Omit for pages outside the navigation. */
   readonly section?: SectionName
   readonly here: string
   readonly theme: Theme
@@ -23,7 +23,7 @@ export interface FrameParts {
   readonly children: ComponentChildren
 }
 
-/** The frame of a page: navigation, tenant choice and account. */
+/** Renders the frame of a page with the navigation, the tenant choice and the account menu. */
 export function Frame(parts: FrameParts) {
   return (
     <div class="frame">
@@ -65,7 +65,7 @@ function Sidebar(parts: FrameParts) {
   )
 }
 
-/** The logo. */
+/** Renders the logo. */
 export function Mark() {
   return (
     <svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
@@ -78,7 +78,7 @@ export function Mark() {
   )
 }
 
-/** Carries the chosen tenant to other pages; a tenant's key implies its own. */
+/** Returns the tenant for links to other pages. Undefined for a tenant's key, which has only one tenant. */
 function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
   return actor.kind === 'tenantKey' ? undefined : tenant?.id
 }
@@ -164,7 +164,7 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
   )
 }
 
-/** Form for the namespaces that lists cover. */
+/** Renders the form for the namespaces that lists cover. */
 export function NamespacesForm({
   namespaces,
   here,

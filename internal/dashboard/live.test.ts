@@ -22,7 +22,7 @@ async function readUntil(answer: Streaming, wanted: RegExp): Promise<string> {
 
 const ada = { sessionKey: 'first', actorName: 'user:ada' }
 
-test('live stream: sends a tick each interval, and a slow event with every fifth', async () => {
+test('live stream: sends a tick event in each interval, and a slow event with every fifth tick', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   expect(answer.headers?.['Content-Type']).toBe('text/event-stream')
@@ -32,13 +32,13 @@ test('live stream: sends a tick each interval, and a slow event with every fifth
   expect(text).toEndWith('event: slow\ndata: 1\n\n')
 })
 
-test('live stream: a cancelled stream is removed', async () => {
+test('live stream: a stream that the client cancels is removed', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   await opened(live.open(ada)).body.cancel()
   expect(live.count()).toBe(0)
 })
 
-test('live stream: a client that does not read is dropped, and its buffer is bounded', async () => {
+test('live stream: a client that does not read is disconnected, and its buffer is limited', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   const reader = answer.body.getReader()
@@ -51,7 +51,7 @@ test('live stream: a client that does not read is dropped, and its buffer is bou
 })
 
 describe('live streams', () => {
-  test('live streams: at most 12 per session, counted for each session of an actor', () => {
+  test('live streams: each session can open at most 12 streams, counted per session of an actor', () => {
     const live = createLiveStreams()
     const kinds = Array.from({ length: 13 }, () => live.open(ada).kind)
     expect(kinds.filter((kind) => kind === 'answer')).toHaveLength(12)
@@ -60,7 +60,7 @@ describe('live streams', () => {
     live.close()
   })
 
-  test('live streams: at most 60 per actor across sessions', () => {
+  test('live streams: each actor can open at most 60 streams in all sessions', () => {
     const live = createLiveStreams()
     const kinds = Array.from(
       { length: 70 },
@@ -71,7 +71,7 @@ describe('live streams', () => {
     live.close()
   })
 
-  test('live streams: at most 500 per process', () => {
+  test('live streams: a process opens at most 500 streams', () => {
     const live = createLiveStreams()
     for (let nth = 0; nth < 500; nth++)
       expect(live.open({ sessionKey: `${nth}`, actorName: `user:${nth}` }).kind).toBe('answer')
@@ -81,7 +81,7 @@ describe('live streams', () => {
   })
 })
 
-test('live streams: closing ends open streams and refuses new ones', async () => {
+test('live streams: close ends the open streams and refuses new streams', async () => {
   const live = createLiveStreams()
   const answer = opened(live.open(ada))
   live.close()

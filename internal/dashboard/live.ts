@@ -2,24 +2,25 @@ import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Answer } from '#internal/http/index.ts'
 import { securityHeaders } from './render.tsx'
 
-/** Owner of a stream. */
+/** Session that opens a stream. */
 export interface Follower {
-  /** Unique per session. */
+  /** Unique for each session. */
   readonly sessionKey: string
-  /** Owner of the session, who may have several. */
+  /** Name of the actor who owns the session. An actor can have several sessions. */
   readonly actorName: string
 }
 
-/** Live streams of a process, by which pages refresh themselves. */
+/** Streams of server-sent events by which the open pages of a process refresh themselves. */
 export interface LiveStreams {
   /**
-   * Opens a stream of server-sent events: `tick` every 3 s, and `slow` with every fifth tick. It ends after 10 minutes; the page then
-   * opens another, which checks its session again. 503 over the bounds of a session, of an actor's sessions, or of the process.
+   * Opens a stream of server-sent events: `tick` every 3 s, and `slow` with every fifth tick. The stream ends after 10 minutes; the page
+   * then opens another stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open
+   * streams.
    */
   open(follower: Follower): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
-  /** Ends all streams and refuses new ones, so that the server can stop. Idempotent. */
+  /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
   close(): void
-  /** Number of open streams, for the metric. */
+  /** Returns the number of open streams, for the metric. */
   count(): number
 }
 
@@ -28,9 +29,9 @@ const slowEvery = 5
 const lifeMs = 600_000
 const streamsMax = 500
 const streamsPerSessionMax = 12
-/** A team may share a tenant's key; one actor must not exhaust the process. */
+/** Higher than the maximum per session, because a team can share a tenant's key. One actor must not exhaust the process. */
 const streamsPerActorMax = 60
-/** Maximum events buffered for a client that does not read. */
+/** Maximum number of events that are buffered for a client that does not read. */
 const waitingMax = 20
 
 /** Creates the live streams of a process. */
@@ -62,7 +63,10 @@ export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: num
   }
 }
 
-/** Makes a ticking stream. `register` receives the function that ends it, and returns the one to call after its end. */
+/**
+ * Creates a stream that sends ticks. `register` receives the function that ends the stream, and returns the function to call after the
+ * stream has ended.
+ */
 function tickingStream(
   everyMs: number,
   register: (end: () => void) => () => void,
@@ -91,7 +95,7 @@ function tickingStream(
           clearInterval(timer)
           forget()
         }
-        // Some proxies and browsers hold back the headers until the first byte.
+        // Sends a first byte immediately, because some proxies and browsers hold back the headers until then.
         controller.enqueue(encoder.encode(': open\n\n'))
       },
       cancel: () => stop(),

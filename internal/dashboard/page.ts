@@ -12,7 +12,7 @@ import type { Flash } from './cookies.ts'
 import type { StatsNote } from './dashboard.tsx'
 import type { Form } from './request.ts'
 
-/** Sections of the dashboard in navigation order. */
+/** Sections of the dashboard, in the order of the navigation. */
 export const sections = [
   { name: 'overview', label: 'Overview', path: '/', group: 'Now' },
   { name: 'events', label: 'Events', path: '/events', group: 'Webhooks' },
@@ -26,7 +26,7 @@ export const sections = [
   { name: 'audit', label: 'Audit log', path: '/audit', group: 'Platform' },
 ] as const
 
-/** Name of a section. */
+/** Name of a section of the dashboard. */
 export type SectionName = (typeof sections)[number]['name']
 
 /** Rights of the actor on a tenant, by action. */
@@ -36,25 +36,25 @@ export type Rights = Readonly<Record<Action, boolean>>
 export interface PageContext {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** CSRF token for every form of this response, masked. */
+  /** Masked CSRF token for every form in this response. */
   readonly csrfToken: string
   readonly nowMs: number
-  /** Address of this page with its query; after a POST, the address of the page that the form belongs to. */
+  /** Address of this page with its query. After a POST, the address of the page that contains the form. */
   readonly here: string
-  /** Path parameters, decoded. */
+  /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
-  /** Query parameters, trimmed; empty ones are omitted. */
+  /** Query parameters without surrounding white space. Empty parameters are omitted. */
   readonly query: Readonly<Record<string, string>>
-  /** The tenant of the path (`:tenant`) or of `?tenant=`, by id or slug; for a tenant's key always its own. */
+  /** Tenant that the path (`:tenant`) or `?tenant=` names by id or slug. For a tenant's key, always its own tenant. */
   readonly tenant: TenantSummary | undefined
-  /** Tenants that lists cover: the chosen tenant, or those of the chosen namespaces. */
+  /** Tenants that lists cover: the chosen tenant, or the tenants of the chosen namespaces. */
   readonly selection: TenantSelection
   readonly statsNote: StatsNote
-  /** Returns the slug of a tenant, else its name, else its id. From memory. */
+  /** Returns the slug of a tenant, or its name, or its id, in this order. Reads from memory only. */
   tenantLabel(id: TenantId): string
 }
 
-/** Input of an action: a form whose CSRF token was checked. */
+/** Input of an action: a form whose CSRF token is valid. */
 export interface ActionContext extends PageContext {
   readonly form: Form
 }
@@ -64,63 +64,63 @@ export interface Shown {
   readonly kind: 'page'
   readonly title: string
   readonly body: ComponentChildren
-  /** Default 200. */
+  /** HTTP status. Default 200. */
   readonly status?: number
 }
 
-/** A redirect to another page, with a message that it shows once. */
+/** A redirect to another page, which shows a message once. */
 export interface GoTo {
   readonly kind: 'goTo'
   readonly path: string
   readonly flash?: Flash
 }
 
-/** The page needs one tenant and none is chosen: the frame shows the choice. */
+/** The page requires a tenant, but none is chosen. The user gets a choice of tenants instead. */
 export interface NeedsTenant {
   readonly kind: 'needsTenant'
 }
 
-/** Result of a page or an action. Refusals and errors are rendered by the frame. */
+/** Result of a page or an action. Refusals and errors are rendered as problem pages. */
 export type PageResult = Shown | GoTo | NeedsTenant | Refusal | ApiError
 
 interface Row {
-  /** Route, such as `/events/:id`. */
+  /** Route pattern, such as `/events/:id`. */
   readonly path: string
   readonly section: SectionName
 }
 
-/** A `GET` page without side effects. */
+/** A page that is read with `GET` and has no side effects. */
 export interface PageRow extends Row {
   readonly method: 'GET'
   show(context: PageContext): Promise<PageResult> | PageResult
 }
 
-/** A `POST` form. It ends with `goTo`, or with a page that shows the problems. */
+/** An action that a `POST` form starts. It returns `goTo`, or a page with the error texts. */
 export interface ActionRow extends Row {
   readonly method: 'POST'
-  /** Route of the `GET` page with the same parameters that the response links back to. */
+  /** Route of the `GET` page that the response links back to. It must have the same path parameters. */
   readonly back: string
-  /** Form fields that the link back keeps in its query, beside `tenant`. */
+  /** Form fields that the link back keeps in its query, in addition to `tenant`. */
   readonly backKeeps?: readonly string[]
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 
-/** Makes a page to render. */
+/** Returns a page to render. */
 export function shown(title: string, body: ComponentChildren, status = 200): Shown {
   return { kind: 'page', title, body, status }
 }
 
-/** Makes the redirect after a form. */
+/** Returns a redirect to a page after a form was processed. */
 export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): GoTo {
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
-/** Makes the redirect after an idempotent write, with a message for the write and one for its repeat. */
+/** Returns the redirect after an idempotent write, with one message for the write and another for a repeated request. */
 export function doneAt(path: string, { isNew }: { readonly isNew: boolean }, done: string, repeated: string) {
   return isNew ? goTo(path, done) : goTo(path, repeated, 'info')
 }
 
-/** Makes an internal link with an encoded query; undefined and empty parameters are omitted. */
+/** Returns a dashboard address with an encoded query. Undefined and empty parameters are omitted. */
 export function link(
   path: string,
   query: Readonly<Record<string, string | number | undefined>> = {},
@@ -132,14 +132,14 @@ export function link(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** Returns an address of the dashboard for another tenant, or for all; the position in a list is dropped. */
+/** Returns the same address for another tenant, or for all tenants. Removes the cursor of a list. */
 export function forTenant(address: string, tenant: string | undefined): string {
   const [path = '/', search = ''] = address.split('?')
   const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
   return link(path, { ...kept, tenant })
 }
 
-/** Display name of a tenant, else its slug, else its name. */
+/** Returns the display name of a tenant, or its slug, or its name, in this order. */
 export function nameOf({
   displayName,
   slug,
@@ -148,7 +148,7 @@ export function nameOf({
   return displayName ?? slug ?? name
 }
 
-/** Reads a tenant's id, slug, `namespace/name` or API key prefix, as a person types it. */
+/** Parses the id, slug, `namespace/name` or API key prefix of a tenant, as typed by a user. */
 export function refOf(text: string): TenantRef {
   if (text.startsWith('ten_')) return { by: 'id', text }
   if (text.startsWith('lk_')) return { by: 'keyPrefix', text }
@@ -156,7 +156,7 @@ export function refOf(text: string): TenantRef {
   return namespace && name && more.length === 0 ? { by: 'name', namespace, name } : { by: 'slug', text }
 }
 
-/** Continues if the actor has the right on the tenant of the page. */
+/** Calls `proceed` if the actor has the right on the page's tenant; otherwise returns a refusal. */
 export async function withRight(
   context: PageContext,
   action: Action,
@@ -167,7 +167,7 @@ export async function withRight(
   return withRightTo(context, tenant.id, action, () => proceed(tenant))
 }
 
-/** Continues if the actor has the right on a tenant, or on all of them. */
+/** Calls `proceed` if the actor has the right on the tenant, or on all tenants; otherwise returns a refusal. */
 export async function withRightTo(
   { backoffice, actor }: PageContext,
   tenantId: TenantId | 'all',
@@ -180,8 +180,8 @@ export async function withRightTo(
 }
 
 /**
- * Decides whether to offer a replay of many events: of the chosen tenant, or of one that the form will name. False while the API server
- * does not answer.
+ * Returns whether to offer a replay of many events, for the chosen tenant or for a tenant that the form will name. Returns false while the
+ * API server is unavailable.
  */
 export async function mayReplay({ backoffice, actor, tenant }: PageContext): Promise<boolean> {
   const rights = await backoffice.tenants.permissions(actor, tenant?.id ?? 'all')
@@ -189,18 +189,18 @@ export async function mayReplay({ backoffice, actor, tenant }: PageContext): Pro
   return rights.value.replay || (tenant === undefined && !rights.value.see)
 }
 
-/** Address that a page links back to. */
+/** Address that a response links back to. */
 export interface WayBack {
-  /** The page's own address; for a POST the `GET` page that its row names. */
+  /** Address of the page itself. For a POST, the address of the `GET` page that belongs to the action. */
   readonly here: string
-  /** True for a POST: following `here` does not repeat it. */
+  /** True for a POST. Following `here` does not repeat the POST. */
   readonly isForm: boolean
 }
 
-/** Finds the way back of a request; `/` for a POST without a row. `form` is omitted if it was not read. */
+/** Returns the link back for a request, or `/` for a POST to an unknown path. `form` is omitted if the form was not read. */
 export type FindWayBack = (request: Request, form?: Form) => WayBack
 
-/** Creates the finder for a table of pages. */
+/** Creates the function that finds the link back, for a table of pages and actions. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]): FindWayBack {
   const actions = rows.flatMap((row) =>
     row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],

@@ -8,14 +8,14 @@ import { NamespacesForm } from './layout.tsx'
 import type { WayBack } from './page.ts'
 import type { DocumentParts } from './render.tsx'
 
-/** Content of a response: a page, or a problem in its place. */
+/** Content of a page, or of the problem that replaces the page. */
 export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
-/** Renders a refusal of the backoffice or an error of the server. */
+/** Renders a refusal of the backoffice or an error of the server as a problem page. */
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
-  // A query that was refused is dropped from the link back; the address of a form has none of it.
+  // The link back drops a refused query. The address of a form's page contains no refused query.
   const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
   const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {
@@ -53,7 +53,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   }
 }
 
-/** Asks a user who may not see all tenants for namespaces, in place of a list. */
+/** Asks a user who may not see all tenants to name namespaces, instead of showing a list. */
 export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
   return problem(403, 'forbidden', 'Which namespaces are yours?', {
     icon: 'lock',

@@ -16,8 +16,8 @@ const policy = [
 ].join('; ')
 
 /**
- * Headers of every page. The referrer policy is `same-origin`, since under `no-referrer` browsers send forms with `Origin: null` and
- * the origin check would fail (Fetch standard, "append a request Origin header").
+ * Headers of every page. The referrer policy is `same-origin`, because under `no-referrer` browsers send forms with `Origin: null`, and the
+ * origin check would then fail (Fetch standard, "append a request Origin header").
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
@@ -31,7 +31,7 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 
 const gzipLevel = 5
 
-/** Settings of htmx: same-origin requests only, and no code from pages. */
+/** Settings of htmx: allow only same-origin requests, and run no code from page content. */
 const htmxConfig = JSON.stringify({
   mode: 'same-origin',
   history: false,
@@ -40,23 +40,23 @@ const htmxConfig = JSON.stringify({
   morphIgnore: ['data-htmx-powered', 'open'],
 })
 
-/** A whole document and the response that carries it. */
+/** A whole HTML document, and the properties of its response. */
 export interface DocumentParts {
   readonly title: string
   readonly body: ComponentChildren
   readonly status: number
-  /** Value of the log and the metric; from a closed set. */
+  /** Outcome for the log and the metric, from a closed set of values. */
   readonly outcome: string
-  /** Delay of a reload. Omit for none. */
+  /** Delay after which the browser reloads the page. Omit for no reload. */
   readonly refreshSeconds?: number
   readonly retryAfterSeconds?: number | undefined
   readonly cookie?: string | undefined
 }
 
 /**
- * Renders a document, compressed if the browser accepts gzip. Scripts and styles are external files of this origin; the policy allows
- * nothing else. Compression beside text from outside is safe against BREACH (https://breachattack.com): the CSRF token is masked anew
- * in each response, and no page shows an API key or a signing secret.
+ * Renders a document and compresses it if the browser accepts gzip. Scripts and styles are external files of this origin; the content
+ * security policy allows no others. Compressing pages that contain external text is safe against BREACH (https://breachattack.com): each
+ * response masks the CSRF token differently, and no page contains an API key or a signing secret.
  */
 export function documentAnswer(
   { assets }: { readonly assets: Assets },
@@ -98,7 +98,7 @@ export function documentAnswer(
   }
 }
 
-/** Redirects to a page of the dashboard by 303, so that the browser requests it with GET. */
+/** Redirects to a page of the dashboard with status 303, so that the browser requests the page with GET. */
 export function redirectAnswer(path: string, cookie?: string): Answer {
   return {
     ...{ kind: 'answer', status: 303, outcome: 'redirect', body: '' },

@@ -23,7 +23,7 @@ test.each<[string, Headers, boolean, boolean]>([
   ['an https Origin', { Host: 'latchkey.corp', Origin: 'https://latchkey.corp' }, true, true],
   ['a proxy with https', { Host: 'localhost:8081', 'X-Forwarded-Proto': 'https' }, true, true],
   ['a host that begins with localhost', { Host: 'localhost.evil.example' }, true, true],
-])('request transport: isSafe and isHttps for %s', (_case, headers, isSafe, isHttps) => {
+])('request transport: isSafe and isHttps are detected for %s', (_case, headers, isSafe, isHttps) => {
   expect(factsOf(request(headers))).toEqual({ isSafe, isHttps })
 })
 
@@ -42,7 +42,7 @@ test.each<[string, Headers, boolean]>([
   ['an Origin with another port', { Host: 'a.example:1', Origin: 'http://a.example:2' }, false],
   ['Origin null', { Host: 'a.example', Origin: 'null' }, false],
   ['neither header', { Host: 'a.example' }, false],
-])('form origin: is own or foreign for %s', (_case, headers, expected) => {
+])('isFromOwnPage: returns the expected result for %s', (_case, headers, expected) => {
   expect(isFromOwnPage(request(headers))).toBe(expected)
 })
 
@@ -50,7 +50,7 @@ test.each([
   ['cross-site', 'navigate', true],
   ['same-origin', 'navigate', false],
   ['cross-site', 'cors', false],
-])('request: Sec-Fetch-Site %s and mode %s, is a link from another site: %p', (site, mode, expected) => {
+])('isLinkFromElsewhere: for Sec-Fetch-Site %s and mode %s, the result is %p', (site, mode, expected) => {
   const headers = { 'Sec-Fetch-Site': site, 'Sec-Fetch-Mode': mode }
   expect(isLinkFromElsewhere(request(headers))).toBe(expected)
 })
@@ -60,8 +60,8 @@ test.each<[string, Headers, string | undefined]>([
   ['a plain cookie on the same machine', { Host: 'localhost:1', Cookie: 'latchkey=p' }, 'p'],
   ['no plain cookie on another host', { Host: 'a.example', Cookie: 'latchkey=p' }, undefined],
   ['the secure one of two cookies', { Host: 'localhost', Cookie: 'latchkey=p; __Host-latchkey=s' }, 's'],
-  ['nothing without a cookie', { Host: 'localhost' }, undefined],
-])('session token: accepts %s', (_case, headers, expected) => {
+  ['no token without a cookie', { Host: 'localhost' }, undefined],
+])('session token: the server accepts %s', (_case, headers, expected) => {
   expect(sessionTokenOf(request(headers))).toBe(expected)
 })
 
@@ -77,7 +77,7 @@ test.each([
   ['/\t/evil.example', false],
   ['', false],
   [`/${'a'.repeat(3_000)}`, false],
-])('safe path: %p is kept: %p', (path, isOurs) => {
+])('safePath: for %p, whether the path is kept is %p', (path, isOurs) => {
   expect(safePath(path)).toBe(isOurs ? path : '/')
 })
 
@@ -85,7 +85,7 @@ const type = 'application/x-www-form-urlencoded'
 const parse = (body: string, contentType = type) =>
   parseForm(new Request('http://localhost/', { headers: { 'Content-Type': contentType } }), Buffer.from(body))
 
-test('form parser: decodes and trims fields, __proto__ included', () => {
+test('form parser: decodes and trims fields, including one named __proto__', () => {
   expect({ ...parse('a=1+2%26&b=+x+&c=') }).toEqual({ a: '1 2&', b: 'x', c: '' })
   expect({ ...parse('__proto__=1', `${type}; charset=UTF-8`) }).toEqual(JSON.parse('{"__proto__":"1"}'))
 })
@@ -105,7 +105,7 @@ const sessionOf = (fill: number): Session => ({
   csrfToken: Buffer.alloc(32, fill).toString('base64url'),
 })
 
-test('CSRF tokens: masked ones differ in every character, reveal nothing of the token, and are valid', () => {
+test('CSRF tokens: masked tokens are valid, differ in every character and do not reveal the token', () => {
   const session = sessionOf(7)
   const masked = Array.from({ length: 50 }, () => maskedToken(session))
   for (const token of masked) {

@@ -1,18 +1,19 @@
 import { isCsrfToken, readSessionCookie, type Session } from '#internal/access/index.ts'
 
-/** Transport of a request, derived from its headers. */
+/** Transport of a request, detected from its headers. */
 export interface RequestFacts {
-  /** The browser came over https or from the same machine. */
+  /** True if the browser used https or runs on the same machine. */
   readonly isSafe: boolean
-  /** Cookies may be `Secure`. */
+  /** True if cookies can be `Secure`. */
   readonly isHttps: boolean
 }
 
 const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
 
 /**
- * Detects the transport of a request. Plain http is safe only from the same machine, such as through `kubectl port-forward`. Elsewhere
- * https is assumed, so that cookies are always `Secure`; an `Origin` of `http:`, which browsers send with forms, marks the request unsafe.
+ * Detects the transport of a request. Plain http is safe only from the same machine, for example through `kubectl port-forward`. For other
+ * hosts https is assumed, so that cookies are always `Secure`; if the browser sends an `Origin` of `http:`, as it does with forms, the
+ * request is unsafe.
  */
 export function factsOf(request: Request): RequestFacts {
   const isForwardedHttps = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim() === 'https'
@@ -26,7 +27,7 @@ function isLoopback(request: Request): boolean {
   return loopback.test(request.headers.get('host') ?? '')
 }
 
-/** Returns the session token of a request. A cookie that is not `Secure` counts only from the same machine. */
+/** Returns the session token of a request. A cookie that is not `Secure` is accepted only from the same machine. */
 export function sessionTokenOf(request: Request): string | undefined {
   const cookies = request.headers.get('cookie')
   const token = readSessionCookie(cookies, { isHttps: true })
@@ -34,7 +35,10 @@ export function sessionTokenOf(request: Request): string | undefined {
   return readSessionCookie(cookies, { isHttps: false })
 }
 
-/** Checks that a form was sent by a page of this origin: by `Sec-Fetch-Site`, else by `Origin`. False if both are missing. */
+/**
+ * Checks that a page of this origin sent the form. Uses `Sec-Fetch-Site`, or `Origin` if that header is missing. Returns false if both are
+ * missing.
+ */
 export function isFromOwnPage(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site')
   if (site !== null) return site === 'same-origin'
@@ -44,7 +48,7 @@ export function isFromOwnPage(request: Request): boolean {
   return new URL(origin).host === host.toLowerCase()
 }
 
-/** Detects a navigation from another site, for which browsers withhold `SameSite=Strict` cookies. */
+/** Detects a link from another site. Browsers do not send `SameSite=Strict` cookies with such a request. */
 export function isLinkFromElsewhere(request: Request): boolean {
   return (
     request.headers.get('sec-fetch-site') === 'cross-site' &&
@@ -52,24 +56,24 @@ export function isLinkFromElsewhere(request: Request): boolean {
   )
 }
 
-/** Detects requests of live updates: the event stream and htmx partials. They do not extend the session. */
+/** Detects requests of live updates: the event stream and htmx requests. They do not extend the session. */
 export function isFollowing(request: Request): boolean {
   if (request.method !== 'GET') return false
   return request.headers.has('hx-request') || new URL(request.url).pathname === '/live'
 }
 
-/** Returns a path of the dashboard with its query; `/` for any text that could lead to another origin. */
+/** Returns the text if it is a path of the dashboard, or `/` for any text that could lead to another origin. */
 export function safePath(text: string | undefined): string {
   if (text === undefined || text.length > 2_048 || !/^\/(?![/\\])[\x21-\x7e]*$/.test(text)) return '/'
   return text.includes('\\') ? '/' : text
 }
 
-/** Fields of a form by name. */
+/** Form fields by name. */
 export type Form = Readonly<Record<string, string>>
 
 const fieldsMax = 100
 
-/** Parses a form. Undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
+/** Parses a form. Returns undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
 export function parseForm(request: Request, body: Uint8Array): Form | undefined {
   const type = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/x-www-form-urlencoded') return undefined
@@ -85,7 +89,10 @@ export function parseForm(request: Request, body: Uint8Array): Form | undefined 
 
 const tokenBytes = 32
 
-/** Masks the session's CSRF token with a fresh pad per response, so that compression cannot leak it (BREACH). `pad`: 32 random bytes. */
+/**
+ * Masks the session's CSRF token with a new pad in each response, so that compression cannot leak the token (BREACH). `pad` is 32 random
+ * bytes.
+ */
 export function maskedToken(
   { csrfToken }: Session,
   pad = crypto.getRandomValues(new Uint8Array(tokenBytes)),
@@ -94,7 +101,7 @@ export function maskedToken(
   return Buffer.concat([pad, exclusiveOr(token, pad)]).toString('base64url')
 }
 
-/** Checks a masked CSRF token against the session. */
+/** Checks that a masked CSRF token belongs to the session. */
 export function isFormToken(session: Session, given: string): boolean {
   const bytes = Buffer.from(given, 'base64url')
   if (bytes.length !== 2 * tokenBytes) return false

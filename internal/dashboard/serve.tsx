@@ -20,10 +20,10 @@ import { documentAnswer, redirectAnswer } from './render.tsx'
 import { factsOf, maskedToken, safePath } from './request.ts'
 import { type Answered, readForm, type SignedInCall, withSession } from './session.tsx'
 
-/** Maximum bytes of a form: a token of 16 KiB with room to spare. */
+/** Maximum size of a form in bytes: a token of 16 KiB and room for the other fields. */
 export const formBytesMax = 32 * 1024
 
-/** Makes the route of a page or an action. */
+/** Returns the route of a page or an action. */
 export function routeOf(parts: DashboardParts, row: PageRow | ActionRow): PublicRoute {
   return {
     access: 'public',
@@ -63,7 +63,7 @@ async function serve(
   })
 }
 
-/** Finds the tenant that the path, the query or the form names; for a tenant's key its own. */
+/** Finds the tenant that the path, the query or the form names. For a tenant's key, the default is its own tenant. */
 function findChosen(
   { backoffice }: DashboardParts,
   { session: { actor } }: SignedInCall,
@@ -109,14 +109,14 @@ function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, re
     const { title, body, status = 200 } = result
     return { title, body, status, outcome: status < 400 ? 'page' : 'form_refused' }
   }
-  // A list without a tenant needs namespaces from a user who may not see all. Other pages have one owner.
+  // Asks for namespaces on list pages only. Every other page belongs to one tenant or to all of them.
   const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
   const isNarrowed = actor.kind !== 'user' || tenant !== undefined || preferences.namespaces.length > 0
   if (result.kind === 'forbidden' && isList && !isNarrowed) return namespacesProblem({ csrfToken, here })
   return problemOf(result, wayBack)
 }
 
-/** Content of the frame, and what the frame shows around it. */
+/** Content of the frame, and the data that the frame itself shows. */
 export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'tenant'> {
   readonly preferences: Preferences
 }

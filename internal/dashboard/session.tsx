@@ -20,9 +20,9 @@ import {
 export interface SignedInCall {
   readonly call: Call
   readonly session: Session
-  /** Only for ending the session. */
+  /** Use only to end the session. */
   readonly token: string
-  /** Query parameters, trimmed; empty ones are omitted. */
+  /** Query parameters without surrounding white space. Empty parameters are omitted. */
   readonly query: Readonly<Record<string, string>>
 }
 
@@ -55,7 +55,7 @@ export async function findSignedIn(parts: DashboardParts, call: Call): Promise<S
   return { kind: 'signedIn', signedIn: { call, session, token, query: Object.fromEntries(query) } }
 }
 
-/** Serves a call with a session; any other is redirected to the sign-in page and back. */
+/** Serves a call that has a session. Redirects any other call to the sign-in page, which then leads back. */
 export async function withSession(
   parts: DashboardParts,
   call: Call,
@@ -72,14 +72,16 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   if (isRead && isLinkFromElsewhere(request)) return askAgain(parts, request, here)
   const path = link('/sign-in', { next: isRead && safePath(here) !== '/' ? here : undefined })
   if (!request.headers.has('hx-request')) return redirectAnswer(path)
-  // htmx requested a part of a page: the whole page has to go to the sign-in.
+  // htmx requested only a part of the page, but the browser must open the sign-in page as a whole.
   return {
     ...{ kind: 'answer', status: 401, outcome: 'signed_out', body: '' },
     headers: { 'Content-Type': 'text/plain; charset=utf-8', 'HX-Redirect': path },
   }
 }
 
-/** Reloads a page that a link of another site opened: the reload is same-site and carries the `SameSite=Strict` cookie. */
+/**
+ * Reloads a page that was opened by a link on another site. The reload is a same-site request, so it sends the `SameSite=Strict` cookie.
+ */
 function askAgain(parts: DashboardParts, request: Request, here: string): Answered {
   const body = (
     <main class="problem">
@@ -94,7 +96,7 @@ function askAgain(parts: DashboardParts, request: Request, here: string): Answer
   })
 }
 
-/** Renders a problem as a page without the frame, for calls without a known session. */
+/** Renders a problem as a page without the navigation, for calls without a known session. */
 export function problemAnswer(
   parts: Pick<DashboardParts, 'assets'>,
   { request, requestId }: Pick<Call, 'request' | 'requestId'>,
@@ -113,14 +115,14 @@ export function problemAnswer(
   return documentAnswer(parts, request, { ...problem, body })
 }
 
-/** Reads a form that a page of this dashboard sent with the session's CSRF token. */
+/** Reads a form if a page of this dashboard sent it with the session's CSRF token; otherwise returns an error. */
 export function readForm({ call, session }: SignedInCall): Form | ApiError {
   const form = parseForm(call.request, call.body)
   const isOwn = isFromOwnPage(call.request) && isFormToken(session, form?.['csrf'] ?? '')
   return form === undefined || !isOwn ? formRefused() : form
 }
 
-/** Error of a form that is malformed, outdated or of another origin. */
+/** Returns the error for a form that is malformed, outdated or from another origin. */
 export function formRefused(): ApiError {
   return apiError(
     'invalid_request',

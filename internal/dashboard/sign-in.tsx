@@ -12,7 +12,7 @@ import { type Form, factsOf, isFromOwnPage, parseForm, safePath } from './reques
 import { formBytesMax } from './serve.tsx'
 import { type Answered, formRefused, readForm, type SignedInCall, withSession } from './session.tsx'
 
-/** Routes of the sign-in and sign-out, and of the preferences that the browser keeps. */
+/** Returns the routes of sign-in, sign-out and the preferences that the browser stores. */
 export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
   return [
     {
@@ -40,7 +40,7 @@ async function signIn(parts: DashboardParts, call: Call): Promise<Answered> {
   if (form === undefined) return formRefused()
   const next = safePath(form['next'])
   const refuse = (problem: SignInProblem) => signInPage(parts, call, next, problem)
-  // Without a session there is no CSRF token: the origin check alone prevents login CSRF.
+  // Without a session there is no CSRF token, so only the origin check prevents login CSRF.
   if (!isFromOwnPage(request)) return refuse('otherPage')
   const facts = factsOf(request)
   if (!facts.isSafe) return refuse('plainHttp')
@@ -83,7 +83,7 @@ function changeNamespaces({ call }: SignedInCall, form: Form): Answered {
 
 interface Refused {
   readonly status: number
-  /** Value of the log and the metric. */
+  /** Outcome for the log and the metric. */
   readonly outcome: string
   readonly text: string
 }

@@ -5,7 +5,7 @@ const assets = createAssets()
 const paths = [assets.stylesPath, assets.scriptPath, assets.iconPath]
 const nameOf = (path: string) => path.replace('/assets/', '')
 
-test.each(paths)('asset %s: served plain and compressed, cached for a year', (path) => {
+test.each(paths)('asset %s: is served plain and compressed, and browsers may cache it for a year', (path) => {
   const plain = assets.find(nameOf(path), null)
   const gzipped = assets.find(nameOf(path), 'br, gzip')
   if (!plain || !gzipped) throw new Error('no asset')
@@ -18,12 +18,12 @@ test.each(paths)('asset %s: served plain and compressed, cached for a year', (pa
   expect(plain.headers?.['Content-Encoding']).toBeUndefined()
 })
 
-test('assets: names without the current hash are unknown', () => {
+test('assets: a file name without the current hash is not found', () => {
   for (const name of ['dashboard.css', 'dashboard.000000000000.js', '../package.json', ''])
     expect(assets.find(name, null)).toBeUndefined()
 })
 
-test('assets: less than 50,000 bytes together, compressed', () => {
+test('assets: all compressed files together are smaller than 50,000 bytes', () => {
   const bytes = paths.reduce(
     (sum, path) => sum + (assets.find(nameOf(path), 'gzip')?.body.byteLength ?? 0),
     0,
@@ -44,7 +44,7 @@ describe('Accept-Encoding', () => {
     ['gzip;q=0.00, br', false],
     ['br', false],
     [null, false],
-  ])('Accept-Encoding %p accepts gzip: %p', (header, expected) => {
+  ])('acceptsGzip: returns the expected result for Accept-Encoding %p: %p', (header, expected) => {
     expect(acceptsGzip(header)).toBe(expected)
   })
 })

@@ -5,12 +5,12 @@ import browser from './browser.mjs' with { type: 'text' }
 import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
 
-/** Static files of the pages, each at an address that contains a hash of its content. */
+/** Static files of the dashboard. The address of each file contains a hash of its content. */
 export interface Assets {
   readonly stylesPath: string
   readonly scriptPath: string
   readonly iconPath: string
-  /** Finds an asset by file name; undefined if unknown, such as one of an older version. */
+  /** Finds an asset by file name. Returns undefined for an unknown name, such as a file of an older version. */
   find(fileName: string, acceptEncoding: string | null): Answer<Uint8Array<ArrayBuffer>> | undefined
 }
 
@@ -20,12 +20,12 @@ interface Asset {
   readonly gzipped: Uint8Array<ArrayBuffer>
 }
 
-/** Route of assets. */
+/** Route that serves the assets. */
 export const assetsPath = '/assets/:file'
 const yearSeconds = 31_536_000
 const hashChars = 12
 
-/** Hashes and compresses all assets once. They are embedded in the program; nothing is read from disk. */
+/** Hashes and compresses all assets once. The assets are embedded in the program, so nothing is read from disk. */
 export function createAssets(): Assets {
   const files = new Map<string, Asset>()
   const add = (name: string, ending: string, type: string, text: string) => {
@@ -39,7 +39,7 @@ export function createAssets(): Assets {
   }
   return {
     stylesPath: add('dashboard', 'css', 'text/css; charset=utf-8', styles),
-    // One request for htmx, its extension for server-sent events, and the dashboard's own script.
+    // Joins htmx, its extension for server-sent events and the dashboard's own script, so that browsers load them with one request.
     scriptPath: add('dashboard', 'js', 'text/javascript; charset=utf-8', [htmx, sse, browser].join('\n;')),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
     find(fileName, acceptEncoding) {

@@ -1,4 +1,5 @@
-// Progressive enhancement: local times, copy buttons and chart read-outs. A block scopes its names within the bundled script.
+// Progressive enhancement: local times, copy buttons and chart values on hover. The block keeps its variables out of the scope of the other
+// bundled scripts.
 {
   const full = new Intl.DateTimeFormat(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
@@ -85,7 +86,7 @@
   enhance(document)
   if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-  // The dev server prints an address with its token in the fragment, which browsers do not send.
+  // The dev server prints the sign-in address with its token in the fragment, because browsers do not send fragments to servers.
   const token = document.querySelector('input[name=token]')
   if (token && location.hash.startsWith('#token=')) {
     token.value = decodeURIComponent(location.hash.slice(7))
@@ -93,7 +94,7 @@
   }
 
   document.addEventListener('htmx:after:swap', () => enhance(document))
-  // The session has ended: reload, which leads to the sign-in page.
+  // Status 401 means that the session has ended. Reloading the page leads to the sign-in page.
   document.addEventListener('htmx:sse:error', (event) => {
     if (event.detail?.status === 401) location.reload()
   })

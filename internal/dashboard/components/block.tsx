@@ -11,7 +11,7 @@ interface PageHeaderParts {
   readonly children?: ComponentChildren
 }
 
-/** Head of a page with its `h1`, breadcrumbs and actions. */
+/** Renders the page header with its `h1`, breadcrumbs and actions. */
 export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHeaderParts) {
   return (
     <header class="page-header">
@@ -37,7 +37,7 @@ export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHe
 }
 
 interface SegmentsParts {
-  /** Name for screen readers. */
+  /** Label for screen readers. */
   readonly label: string
   readonly links: readonly {
     readonly text: string
@@ -48,7 +48,7 @@ interface SegmentsParts {
   readonly isTabs?: boolean
 }
 
-/** Links of which one is current, as a row of segments. */
+/** Renders links as a row of segments and marks the current link. */
 export function Segments({ label, links, isTabs = false }: SegmentsParts) {
   return (
     <nav class={isTabs ? 'segments tabs' : 'segments'} aria-label={label}>
@@ -68,7 +68,7 @@ interface CardParts {
   readonly children: ComponentChildren
 }
 
-/** Part of a page with a heading and a short note beside it. */
+/** Renders a section of a page with a heading and a short note. */
 export function Card({ title, note, actions, children }: CardParts) {
   return (
     <section class="card" aria-label={title}>
@@ -82,10 +82,10 @@ export function Card({ title, note, actions, children }: CardParts) {
   )
 }
 
-/** A name with its value. */
+/** A name and its value. */
 export type Fact = readonly [name: string, value: ComponentChildren]
 
-/** Names with values; facts with an undefined value are omitted. */
+/** Renders names with their values. Undefined facts are omitted. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[] }) {
   return (
     <dl class="facts">
@@ -111,7 +111,7 @@ interface NoticeParts {
   readonly children?: ComponentChildren
 }
 
-/** A message above the content; an alert if its tone is `bad`. */
+/** Renders a message above the content, as an alert if its tone is `bad`. */
 export function Notice({ tone, title, children }: NoticeParts) {
   return (
     <div class={`notice is-${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
@@ -130,7 +130,7 @@ interface EmptyParts {
   readonly children?: ComponentChildren
 }
 
-/** Replaces an empty list or a page: the reason, and what to do next. */
+/** Replaces an empty list or page with the reason and the next step for the user. */
 export function Empty({ icon = 'empty', title, children }: EmptyParts) {
   return (
     <div class="empty">
@@ -141,7 +141,7 @@ export function Empty({ icon = 'empty', title, children }: EmptyParts) {
   )
 }
 
-/** A row of tiles. */
+/** Renders tiles in a row. */
 export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <div class="tiles">{children}</div>
 }
@@ -151,11 +151,11 @@ interface TileParts {
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
-  /** Leads to the details. */
+  /** Address of the page with the details. */
   readonly href?: string
 }
 
-/** One number with its label. */
+/** Renders a number with its label. */
 export function Tile({ label, value, note, tone, href }: TileParts) {
   return (
     <div class={`tile${tone === undefined ? '' : ` is-${tone}`}`}>
@@ -172,7 +172,7 @@ interface ShareBarParts {
   readonly tone?: Tone
 }
 
-/** A bar for a share from 0; over 1 it is full. Its meaning must also stand in words beside it. */
+/** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
 export function ShareBar({ share, label, tone = 'info' }: ShareBarParts) {
   const width = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 1)) * 100
   return (
@@ -190,17 +190,17 @@ export function ShareBar({ share, label, tone = 'info' }: ShareBarParts) {
 }
 
 interface LiveParts {
-  /** Unique on the page. */
+  /** HTML id, unique on the page. */
   readonly id: string
-  /** Address of the page: `context.here`. */
+  /** Address of the page, from `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow'
   readonly children: ComponentChildren
 }
 
 /**
- * Part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Morphing keeps open and focused elements. Without scripts
- * it stays as loaded.
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Updates keep open and focused elements. Without
+ * scripts the content does not change.
  */
 export function Live({ id, here, every = 'tick', children }: LiveParts) {
   return (

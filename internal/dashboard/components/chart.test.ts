@@ -45,30 +45,30 @@ describe('chart axis', () => {
       },
       ['50', '25', '0'],
     ],
-  ])('chart axis: round values for %s', (_case, parts, expected) => {
+  ])('chart axis: uses round values for %s', (_case, parts, expected) => {
     expect(axisOf(drawn(parts))).toEqual(expected)
   })
 })
 
-test('chart: values of 0 are replaced by a text', () => {
+test('chart: a text replaces a chart whose values are all 0', () => {
   expect(drawn({ series: one([0, undefined, 0]) })).toContain('Nothing came.')
   expect(drawn({ series: one([]) })).not.toContain('<svg')
 })
 
-test('chart: a line is interrupted at unknown values', () => {
+test('chart: a line has a gap where values are unknown', () => {
   const html = drawn({ kind: 'lines', series: one([1, 2, undefined, 3, 4]) })
   const path = /class="series-line is-one" d="([^"]*)"/.exec(html)?.[1] ?? ''
   expect(path.match(/M/g)).toHaveLength(2)
   expect(path).not.toMatch(/NaN|undefined/)
 })
 
-test('chart: has a summary for screen readers and a text per point', () => {
+test('chart: contains a summary for screen readers and a text for each point', () => {
   const html = drawn({ series: one([1, undefined]) })
   expect(html).toContain('role="img" aria-label="Events: six events"')
   expect(html).toContain('data-points="Events 1\nEvents –"')
 })
 
-test('chart: the table of values omits rows of 0', () => {
+test('chart: the table of values omits rows that contain only 0', () => {
   const html = drawn({ series: one([0, 7, undefined]), hasValues: true })
   expect(html.match(/<tr>/g)).toHaveLength(2)
   expect(html).toMatch(/<td class="is-number"[^>]*>7<\/td>/)

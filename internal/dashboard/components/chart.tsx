@@ -6,44 +6,44 @@ import { LinkButton } from './form.tsx'
 import { Table } from './list.tsx'
 import { compactText, countText, durationText, Time } from './text.tsx'
 
-/** Colour of a series, with the same meaning in every chart. */
+/** Colour of a series. A colour has the same meaning in every chart. */
 export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
 
-/** A line, or a layer of stacked bars. */
+/** A line, or one layer of stacked bars. */
 export interface Series {
   readonly label: string
   readonly tone: SeriesTone
-  /** One value per point; undefined for unknown. */
+  /** One value per point; undefined if the value is unknown. */
   readonly values: readonly (number | undefined)[]
 }
 
 /** Data and texts of a chart. */
 export interface ChartParts {
   readonly title: string
-  /** Summary in words, also for screen readers. */
+  /** Summary of the chart in words, also for screen readers. */
   readonly summary: string
-  /** Bars are stacked; lines overlap; an area is a filled line. */
+  /** Bars are stacked, lines overlap, and an area is a line with a fill. */
   readonly kind: 'bars' | 'lines' | 'area'
   readonly series: readonly Series[]
-  /** Start of each point, ms since the epoch. */
+  /** Start time of each point, in ms since the epoch. */
   readonly atMs: readonly number[]
   readonly stepMs: number
-  /** `count`: whole numbers; `ms`: durations, as lines on a logarithmic axis. */
+  /** `count` shows whole numbers. `ms` shows durations; a line chart of durations has a logarithmic axis. */
   readonly unit: 'count' | 'ms'
-  /** Replaces a chart without any value above 0. */
+  /** Text that replaces the chart if no value is above 0. */
   readonly empty: string
-  /** Shows the values as a table below. */
+  /** Also shows the values as a table below the chart. */
   readonly hasValues: boolean
 }
 
 interface RangeChoiceParts extends Pick<PageContext, 'query'> {
   readonly path: string
   readonly ranges: readonly { readonly name: string; readonly label: string }[]
-  /** Name of the current range. */
+  /** Name of the selected range. */
   readonly current: string
 }
 
-/** Choice of the time that charts cover, and of tables with their values. The query keeps both as `range` and `values`. */
+/** Renders the choice of the time range and of value tables below charts. The query keeps both as `range` and `values`. */
 export function RangeChoice({ path, ranges, current, query }: RangeChoiceParts) {
   const { values, ...others } = query
   return (
@@ -70,7 +70,7 @@ const height = 200
 const dayMs = 86_400_000
 const tickLabels = 5
 
-/** A chart over time, drawn on the server. Labels are HTML beside the SVG, so that they keep their size on a phone. */
+/** Renders a chart over time on the server. The labels are HTML outside the SVG, so that they keep their size on a phone. */
 export function TimeChart(parts: ChartParts) {
   const { title, summary, series, unit, empty } = parts
   const top = topOf(parts)
@@ -115,14 +115,14 @@ export function TimeChart(parts: ChartParts) {
 const formats = { count: compactText, ms: durationText }
 const isLog = ({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>) => kind === 'lines' && unit === 'ms'
 
-/** Tops of linear axes of durations; their halves are round, too. */
+/** Maximum values of linear duration axes. Half of each value is also a round number. */
 const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 30_000, 60_000, 120_000]
 const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
 const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
-/** Tops of logarithmic axes, which begin at 1 ms. */
+/** Maximum values of logarithmic axes, which begin at 1 ms. */
 const logTopsMs = [100, 10_000, 1_000_000, 100_000_000]
 
-/** Returns the top of the y axis, a round value; 0 if there is nothing to show. */
+/** Returns a round maximum for the y axis, or 0 if the chart has no value to show. */
 function topOf(parts: ChartParts): number {
   const { kind, unit, series, atMs } = parts
   const heights = atMs.map((_at, nth) => {
@@ -135,7 +135,7 @@ function topOf(parts: ChartParts): number {
   return most <= 10 ? 2 * Math.ceil(most / 2) : (scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most)
 }
 
-/** Returns the y scale with the values of its middle and bottom labels. */
+/** Returns the y scale, and the values of its middle and bottom labels. */
 function yOf(parts: Pick<ChartParts, 'kind' | 'unit'>, top: number) {
   const range = [height, 2]
   return isLog(parts)
@@ -173,7 +173,7 @@ type Scale = (value: number) => number
 
 function bandsOf(count: number) {
   const points = Array.from({ length: count }, (_none, nth) => nth)
-  // At most 2 units between bars, half of it before the first and after the last.
+  // The gap between bars is at most 2 units, with half a gap before the first bar and after the last bar.
   const padding = Math.min(0.2, (2 * count) / width)
   return scaleBand(points, [0, width])
     .paddingInner(padding)

@@ -6,29 +6,29 @@ import { Icon } from './text.tsx'
 
 /** A field of a form. */
 export interface Field {
-  /** `time`: in UTC, as `2026-11-21T19:50`. */
+  /** `time` is a time in UTC, such as `2026-11-21T19:50`. */
   readonly kind: 'text' | 'number' | 'choice' | 'time'
   readonly name: string
   readonly label: string
   readonly value?: string | undefined
-  /** Error of the value that was sent. */
+  /** Error text for the submitted value. */
   readonly problem?: string | undefined
   readonly hint?: string
   readonly placeholder?: string
   readonly isRequired?: boolean
   readonly isShort?: boolean
-  /** Maximum length of a text or of the digits of a number. Default 300. */
+  /** Maximum length of a text, or of the digits of a number. Default 300. */
   readonly charsMax?: number
-  /** Bounds of a number. */
+  /** Minimum and maximum of a number. */
   readonly min?: number
   readonly max?: number
-  /** Options of a choice. */
+  /** Options that the user can choose. */
   readonly choices?: readonly Choice[]
-  /** Label of the empty option of a choice. Omit if one is required. */
+  /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
-  /** Parses the text of a choice that takes more than the values of its options; undefined if invalid. */
+  /** Parses the text of a choice that accepts more values than its options. Returns undefined if the text is invalid. */
   parse?(text: string): string | undefined
-  /** Error of an invalid value, if not that of its kind. */
+  /** Error text for an invalid value. Default: the error text of the field's kind. */
   readonly expected?: string
 }
 
@@ -37,12 +37,12 @@ interface Choice<Value extends string = string> {
   readonly label: string
 }
 
-/** Makes options that are labelled with their values. */
+/** Returns options whose labels equal their values. */
 export function choicesOf<const Value extends string>(values: readonly Value[]): readonly Choice<Value>[] {
   return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-/** The field of a provider, by its neutral name or a vendor's. */
+/** Field for a provider, by its neutral name or the vendor's name. */
 export const providerField = {
   ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
   choices: choicesOf(providerNames),
@@ -50,7 +50,7 @@ export const providerField = {
   expected: 'There is no such provider',
 }
 
-/** Problems of fields by name. */
+/** Error texts by field name. */
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
 
 type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'number' }
@@ -59,12 +59,12 @@ type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'numbe
     ? Value
     : string
 
-/** Values of fields by name: times in ms since the epoch; undefined for fields without a value. */
+/** Values by field name. Times are in ms since the epoch. The value of an empty field is undefined. */
 export type FieldValues<Fields extends readonly Field[]> = {
   readonly [Each in Fields[number] as Each['name']]?: ValueOf<Each> | undefined
 }
 
-/** Parses the fields of a form or a query, and names the problem of each invalid one. Other fields are ignored. Pure. */
+/** Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Pure. */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,
   typed: Typed,
@@ -105,18 +105,18 @@ function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Fi
   return `Use ${isRequired ? '1 to' : 'at most'} ${charsMax} characters`
 }
 
-/** Fills in values and problems. */
+/** Returns the fields with the submitted values and their error texts. */
 export function filled(fields: readonly Field[], typed: Typed, problems: Problems): readonly Field[] {
   return fields.map((each) => ({ ...each, value: typed[each.name], problem: problems[each.name] }))
 }
 
 interface FieldsParts {
   readonly fields: readonly Field[]
-  /** Keeps ids of several forms on a page apart. */
+  /** Prefix that makes ids unique when a page contains several forms. */
   readonly idPrefix?: string
 }
 
-/** Fields with their values and problems. */
+/** Renders fields with their values and error texts. */
 export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
   return (
     <>
@@ -200,15 +200,15 @@ function HiddenFields({ fields }: { readonly fields: Hidden }) {
 interface FilterFormParts {
   readonly path: string
   readonly fields: readonly Field[]
-  /** Exact times, collapsed unless one of them has a value. */
+  /** Fields for exact times. The browser shows them collapsed, unless a field has a value. */
   readonly times?: readonly Field[]
-  /** Query parameters that are sent along without being shown. */
+  /** Query parameters that the form sends as hidden fields. */
   readonly kept?: Hidden
-  /** Shows the link that clears the filters. */
+  /** Shows the link that clears all filters. */
   readonly isActive: boolean
 }
 
-/** Filters of a list, a `GET` form: the address holds them and can be shared. */
+/** Renders the filters of a list as a `GET` form, so that the address contains the filters and can be shared. */
 export function FilterForm({ path, fields, times = [], kept = {}, isActive }: FilterFormParts) {
   return (
     <form class="filters" method="get" action={path} role="search" aria-label="Filters">
@@ -240,12 +240,12 @@ interface PostFormParts {
   readonly action: string
   readonly csrfToken: string
   readonly hidden?: Hidden
-  /** Class. `inline-form`: a lone button within text. Default `form`. */
+  /** CSS class of the form. `inline-form` is for a single button within text. Default `form`. */
   readonly look?: string
   readonly children?: ComponentChildren
 }
 
-/** A form that changes something. It carries the CSRF token and hidden fields. */
+/** Renders a `POST` form with its CSRF token and hidden fields. */
 export function PostForm({ action, csrfToken, hidden = {}, look = 'form', children }: PostFormParts) {
   return (
     <form method="post" action={action} class={look}>
@@ -255,7 +255,7 @@ export function PostForm({ action, csrfToken, hidden = {}, look = 'form', childr
   )
 }
 
-/** Look of a button: the main action, an irreversible one, or any other. */
+/** Style of a button, such as the main action or an irreversible action. */
 export type ButtonTone = 'primary' | 'danger' | 'normal' | 'plain'
 
 const buttonClass = (tone: ButtonTone) => (tone === 'normal' ? 'button' : `button is-${tone}`)
@@ -265,7 +265,7 @@ interface ButtonParts {
   readonly children: ComponentChildren
 }
 
-/** The button that sends its form. */
+/** Renders the button that submits its form. */
 export function Submit({ tone = 'primary', children }: ButtonParts) {
   return (
     <button type="submit" class={buttonClass(tone)}>
@@ -274,7 +274,7 @@ export function Submit({ tone = 'primary', children }: ButtonParts) {
   )
 }
 
-/** A link that looks like a button. */
+/** Renders a link with the style of a button. */
 export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { readonly href: string }) {
   return (
     <a class={buttonClass(tone)} href={href}>
@@ -284,14 +284,14 @@ export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { 
 }
 
 interface Sending extends Omit<PostFormParts, 'look' | 'children'> {
-  /** Label of the button, a verb: `Replay the event`. */
+  /** Label of the button that submits the form, a verb: `Replay the event`. */
   readonly button: string
   readonly tone?: 'primary' | 'danger'
-  /** Address of the button beside it. */
+  /** Address of the link that leads back without submitting the form. */
   readonly back: string
 }
 
-/** A form with the button that sends it and the link back. */
+/** Renders a form with a submit button and a link back. */
 function SendForm({ button, tone, back, children, ...form }: Sending & PostFormParts) {
   return (
     <PostForm {...form}>
@@ -311,7 +311,7 @@ interface ConfirmParts extends Sending {
   readonly children: ComponentChildren
 }
 
-/** Asks before an action: what will happen, to which tenant, and whether it can be undone. */
+/** Renders the confirmation of an action. The text states the consequences, the tenant, and whether the action can be undone. */
 export function Confirm({ question, children, ...sending }: ConfirmParts) {
   return (
     <div class="confirm card">
@@ -325,20 +325,20 @@ export function Confirm({ question, children, ...sending }: ConfirmParts) {
 interface FormPageParts extends Sending {
   readonly title: ComponentChildren
   readonly lead: string
-  /** Label of the breadcrumb that leads back. */
+  /** Label of the breadcrumb that leads to the previous page. */
   readonly crumb: string
   /** Heading of the form. */
   readonly card: string
-  /** Error of the form as a whole. */
+  /** Error text about the whole form. */
   readonly problem?: { readonly title: string; readonly text?: string } | undefined
   readonly fields: readonly Field[]
-  /** Two fields per row. */
+  /** Arranges the fields in two columns. */
   readonly isPaired?: boolean
   /** Content above the fields. */
   readonly children?: ComponentChildren
 }
 
-/** Content of a page with one form. */
+/** Renders the content of a page with one form. */
 export function FormPage({ title, lead, crumb, card, problem, children, ...form }: FormPageParts) {
   const { fields, isPaired = false, ...sending } = form
   return (
@@ -373,7 +373,7 @@ const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
 
 const orderProblem = 'The end has to be later than the start'
 
-/** Parses a UTC time, to the second or a day alone, into ms since the epoch; undefined if invalid. Pure. */
+/** Parses a date, or a UTC time with or without seconds, into ms since the epoch. Returns undefined for an invalid time. Pure. */
 export function parseTimeField(text: string): number | undefined {
   const [, day, minute = '00:00', second = ':00'] = timeForm.exec(text) ?? []
   if (day === undefined) return undefined
@@ -381,12 +381,12 @@ export function parseTimeField(text: string): number | undefined {
   const atMs = Date.parse(iso)
   if (Number.isNaN(atMs)) return undefined
   const date = new Date(atMs)
-  // `Date` turns 30 February into a day of March.
+  // `Date` converts an invalid date such as 30 February to a day in March.
   const isReal = date.toISOString() === iso
   return isReal && date.getUTCFullYear() >= yearMin && date.getUTCFullYear() < yearMax ? atMs : undefined
 }
 
-/** Formats a time for a field of kind `time`, in UTC to the second. Pure. */
+/** Formats a time for a field of kind `time`, in UTC with seconds. Pure. */
 export function timeFieldText(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 19)
 }

@@ -12,7 +12,7 @@ const kindsOf = (text: string) =>
     .map(({ kind, text: piece }) => `${kind} ${piece}`)
 
 describe('JSON block', () => {
-  test('JSON block: lays out any JSON value like JSON.stringify with indent 2', () => {
+  test('JSON block: formats any JSON value like JSON.stringify with indent 2', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
         expect(laidOut(JSON.stringify(value))).toBe(JSON.stringify(value, null, 2))
@@ -22,7 +22,7 @@ describe('JSON block', () => {
     )
   })
 
-  test('JSON block: keeps every character of any text except blanks between pieces', () => {
+  test('JSON block: keeps every character of any text except white space', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
         expect(laidOut(text).replaceAll(/\s/g, '')).toBe(text.replaceAll(/\s/g, ''))
@@ -31,7 +31,7 @@ describe('JSON block', () => {
     )
   })
 
-  test('JSON block: distinguishes names, texts, numbers, words and redacted values', () => {
+  test('JSON block: distinguishes names, strings, numbers, words and redacted values', () => {
     expect(kindsOf('{"a" : "b", "c":[-1.5e3,true,null],"d":"[redacted]"}')).toEqual([
       ...['name "a"', 'text "b"', 'name "c"', 'number -1.5e3', 'word true', 'word null'],
       ...['name "d"', 'hidden "[redacted]"'],
@@ -44,11 +44,11 @@ describe('JSON block', () => {
     ['text that ends within a string', '{"a":"bcd', '"bcd'],
     ['text that is not JSON', '<b>not  this</b>', '<b>not  this</b>'],
     ['text that only begins like JSON', '{ gateway  timed out }', 'gateway timed out'],
-  ])('JSON block: keeps %s as received', (_what, text, part) => {
+  ])('JSON block: shows %s as it was received', (_what, text, part) => {
     expect(laidOut(text)).toContain(part)
   })
 
-  test('JSON block: size is bounded for deep and for long text', () => {
+  test('JSON block: the output size is limited for deeply nested text and for long text', () => {
     const deep = laidOut('['.repeat(60_000))
     expect(deep.length).toBeLessThan(600_000)
     expect(deep.replaceAll(/\s/g, '')).toHaveLength(60_000)

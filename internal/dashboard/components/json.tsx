@@ -1,9 +1,9 @@
 import { CopyButton } from './text.tsx'
 
-/** Longest text with a copy button, which sends the text a second time. */
+/** Maximum length of a text with a copy button, because the button contains the text a second time. */
 const copiedCharsMax = 16_384
 
-/** Text in a block that scrolls, with a copy button; JSON is in colours and laid out. */
+/** Renders text in a scrollable block with a copy button. JSON is formatted and coloured. */
 export function JsonBlock({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <div class="code-block">
@@ -19,25 +19,25 @@ export function JsonBlock({ text, label }: { readonly text: string; readonly lab
   )
 }
 
-/** Kind of a piece of JSON text, for its colour. `plain`: blanks, punctuation, and text that is not JSON. */
+/** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
 type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
 
-/** A piece of JSON text. */
+/** A token of JSON text. */
 interface JsonToken {
   readonly kind: JsonTokenKind
   readonly text: string
 }
 
-/** Maximum pieces, which bounds the page; the rest is one plain piece. */
+/** Maximum number of tokens, which limits the size of the page. Any remaining text is one plain token. */
 const tokensMax = 8_000
 const depthShownMax = 24
-/** A string, possibly cut off; a number or word; a punctuation mark; blanks; anything else. */
+/** Matches a string (possibly truncated), a number or word, a punctuation mark, white space, or any other text. */
 const pieces = /"(?:[^"\\]|\\[\s\S])*(?:"|$)|[-+.\w]+|[{}[\],:]|\s+|[^\s"{}[\],:\w+.-]+/g
 const words = new Set(['true', 'false', 'null'])
 
 /**
- * Splits JSON text into pieces with a layout of one member per line. It is not parsed: numbers, repeated names and truncated text stay
- * as received, and so does text that is not JSON. Pure.
+ * Splits JSON text into tokens and formats it with one member per line. Does not parse the JSON: numbers, repeated names, truncated text
+ * and text that is not JSON stay as received. Pure.
  */
 export function jsonTokens(text: string): readonly JsonToken[] {
   if (!/^\s*[{[]/.test(text)) return [{ kind: 'plain', text }]
@@ -53,7 +53,7 @@ export function jsonTokens(text: string): readonly JsonToken[] {
     }
     if (/^\s/.test(piece)) continue
     count += 1
-    // Keeps the blank between words of text that is not JSON.
+    // Keeps one space between words, because text that only looks like JSON must stay readable.
     const follows = match.index > 0 && /\s/.test(text.charAt(match.index - 1))
     if (follows && isWord(before) && isWord(piece)) push(out, 'plain', ' ')
     before = piece
@@ -71,7 +71,7 @@ function isWord(piece: string): boolean {
 function push(out: JsonToken[], kind: JsonTokenKind, text: string): void {
   if (text === '') return
   const last = out.at(-1)
-  // Adjacent plain pieces are joined, so that the page has few elements.
+  // Joins adjacent plain tokens, so that the page has fewer elements.
   if (kind === 'plain' && last?.kind === 'plain') out[out.length - 1] = { kind, text: last.text + text }
   else out.push({ kind, text })
 }
@@ -85,7 +85,7 @@ function kindOf(piece: string, text: string, end: number): JsonTokenKind {
   return /^-?\d[\d.eE+-]*$/.test(piece) ? 'number' : 'plain'
 }
 
-/** Returns the blanks before and after each piece. The indentation is bounded. */
+/** Returns functions for the white space before and after each token. The indentation depth is limited. */
 function createLayout() {
   let depth = 0
   let isOpen = false

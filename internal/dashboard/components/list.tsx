@@ -13,27 +13,27 @@ import {
 } from './form.tsx'
 import { Icon, type IconName } from './text.tsx'
 
-/** Column of a table. */
+/** A column of a table. */
 export interface Column<Row> {
   readonly title: string
-  /** Aligned at the end. */
+  /** Aligns the column as numbers. */
   readonly isNumber?: boolean
-  /** Takes the remaining width and truncates. */
+  /** Gives the column the remaining width and truncates long text. */
   readonly isWide?: boolean
-  /** Omitted on a phone. */
+  /** Hides the column on a phone. */
   readonly isMinor?: boolean
   cell(row: Row): ComponentChildren
 }
 
 interface TableParts<Row> {
-  /** Name for screen readers. */
+  /** Name of the table for screen readers. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly empty?: ComponentChildren
 }
 
-/** A table; on a phone each row is a card. The first column is the heading of its row. Without rows `empty` replaces it. */
+/** Renders a table. On a phone each row is a card. The first column is the heading of its row. `empty` replaces a table without rows. */
 export function Table<Row>({ caption, columns, rows, empty = null }: TableParts<Row>) {
   if (rows.length === 0) return <>{empty}</>
   return (
@@ -78,39 +78,39 @@ function classOf({ isNumber = false, isWide = false, isMinor = false }: Column<n
 
 /** A filter of a list. */
 export interface Filter extends Field {
-  /** Where it stands if not in the row of fields: as tabs above them, or collapsed below. */
+  /** Position of the filter: as tabs above the other filters, or collapsed below them. Default: in the row of filters. */
   readonly place?: 'tabs' | 'times'
 }
 
-/** A list page: filters in the address, keyset pages, and a note where a search stopped at its bound. */
+/** Definition of a list page with filters in its address and keyset pagination. The page says if a search stopped at its row limit. */
 export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly path: string
   readonly section: SectionName
   readonly title: string
-  /** Plural of the rows. */
+  /** Name of the listed objects in the plural. */
   readonly noun: string
   lead(context: PageContext): string
-  /** The list needs one tenant; without it the page offers the choice. */
+  /** The list shows one tenant only. Without a tenant, the page offers a choice of tenants. */
   readonly needsTenant?: boolean
-  /** Hides the filter by tenant. */
+  /** Hides the filter for the tenant. */
   readonly hidesTenant?: boolean
   readonly fields: Filters
-  /** `asked`: values of the fields, and the cursor. */
+  /** `asked` contains the values of the filters and the cursor. */
   load(context: PageContext, asked: FieldValues<Filters> & PagePlace): Promise<Outcome<Page<Row>>>
-  /** Buttons of the header. */
+  /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[]
-  /** Renders at least one row in place of a table. */
+  /** Renders the rows instead of a table. Called with at least one row. */
   rows?(items: readonly Row[]): ComponentChildren
-  /** Refresh interval of the first page. Omit for none. */
+  /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow'
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
   examined(next: string): ComponentChildren
-  /** Shown if nothing was filtered and there are no rows. */
+  /** Text for a list without rows and without active filters. */
   readonly empty: { readonly icon: IconName; readonly title: string; readonly text: ComponentChildren }
-  /** Hint below "No … match". */
+  /** Hint below the text "No … match". */
   readonly noMatch?: string
-  /** Rows of a full page, if not the 50 of the backoffice. */
+  /** Number of rows per page. Default: the 50 of the backoffice. */
   readonly pageSize?: number
 }
 
@@ -120,7 +120,7 @@ interface PagePlace {
 
 const pageSizeDefault = 50
 
-/** Makes the row of a list page. */
+/** Defines the route of a list page. */
 export function listRow<Row, const Filters extends readonly Filter[]>(spec: ListSpec<Row, Filters>): PageRow {
   const { path, section, title } = spec
   return {
@@ -226,7 +226,7 @@ function Tabs({ field: { name, label, value, choices = [] }, path, query }: Tabs
   return <Segments label={label} isTabs links={links} />
 }
 
-/** The field for a tenant, by slug, id or `namespace/name`; none for a tenant's key. */
+/** Returns the field for a tenant, by slug, id or `namespace/name`. Returns no field for a tenant's key, which has only one tenant. */
 export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   if (actor.kind === 'tenantKey') return []
   const value = tenant && (tenant.slug ?? `${tenant.namespace}/${tenant.name}`)
@@ -294,7 +294,7 @@ interface PagerParts extends Pick<PageContext, 'query'> {
   readonly noun: string
 }
 
-/** Links to the first and the next page. Keyset pages have neither numbers nor a total. */
+/** Renders links to the first and the next page. Keyset pagination has neither page numbers nor a total. */
 function Pager({ path, query, next, shown: count, noun }: PagerParts) {
   const { after, ...kept } = query
   if (after === undefined && next === undefined) return null

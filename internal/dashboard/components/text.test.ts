@@ -75,7 +75,7 @@ describe('escaping', () => {
         unit: 'count',
       }),
     ],
-  ])('escaping: text from outside stays text in %s', (_case, node) => {
+  ])('escaping: markup in external text is escaped in %s', (_case, node) => {
     const html = renderToString(h(Fragment, null, node))
     expect(html).not.toMatch(/<script|<img/i)
     expect(html).toContain('&lt;script>alert(1)')
@@ -83,7 +83,7 @@ describe('escaping', () => {
   })
 })
 
-test('internal link: encodes parameters and omits empty ones', () => {
+test('internal link: encodes parameters and omits empty parameters', () => {
   expect(link('/events', { type: 'a&b=c#"', state: undefined, after: '' })).toBe(
     '/events?type=a%26b%3Dc%23%22',
   )
@@ -102,7 +102,7 @@ describe('duration', () => {
     [3_600_000, '1 h'],
     [5_400_000, '1 h 30 min'],
     [187_200_000, '2 d 4 h'],
-  ])('duration: %p ms is shown as %p', (ms, expected) => {
+  ])('duration text: %p ms is shown as %p', (ms, expected) => {
     expect(durationText(ms)).toBe(expected)
   })
 })
@@ -112,11 +112,11 @@ test.each([
   [1_023, '1023 B'],
   [12_698, '12.4 KiB'],
   [5_242_880, '5 MiB'],
-])('%p bytes are shown as %p', (bytes, expected) => {
+])('byte text: %p bytes are shown as %p', (bytes, expected) => {
   expect(bytesText(bytes)).toBe(expected)
 })
 
-test('times: UTC text for pages without scripts, and the machine-readable time for scripts', () => {
+test('time element: contains UTC text for pages without scripts, and a machine-readable time for scripts', () => {
   const atMs = Date.UTC(2026, 10, 21, 9, 5, 7)
   expect(renderToString(h(Time, { atMs }))).toBe(
     '<time datetime="2026-11-21T09:05:07.000Z" data-format="short">21 Nov, 09:05:07 UTC</time>',

@@ -4,7 +4,7 @@ const dayMs = 86_400_000
 
 type TimeFormat = 'full' | 'short' | 'day' | 'minute'
 
-/** A time in UTC; with scripts in the reader's time zone, with UTC on hover. */
+/** Renders a time in UTC. With scripts it is shown in the user's time zone, and in UTC on hover. */
 export function Time({ atMs, format = 'short' }: { readonly atMs: number; readonly format?: TimeFormat }) {
   const iso = new Date(atMs).toISOString()
   return (
@@ -24,7 +24,7 @@ function utcText(iso: string, format: TimeFormat): string {
   return `${day} ${iso.slice(0, 4)}, ${iso.slice(11, 19)} UTC`
 }
 
-/** Distance of a time from now; the time itself on hover. */
+/** Renders how long ago a time was, or how far ahead it is. Shows the exact time on hover. */
 export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: number }) {
   const iso = new Date(atMs).toISOString()
   const apartMs = nowMs - atMs
@@ -37,7 +37,7 @@ export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: nu
   )
 }
 
-/** Formats a duration in its two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
+/** Formats a duration in at most its two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
 export function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`
@@ -74,10 +74,10 @@ export function bytesText(bytes: number): string {
   return `${grouped.format(bytes / 1_024 ** power)} ${units[power - 1]}`
 }
 
-/** Meaning of a colour, which the words beside it repeat. */
+/** Meaning of a colour. The text next to the colour must state the same meaning. */
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'quiet'
 
-/** A state in one word. */
+/** Renders a state as a coloured word. */
 export function Badge({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return (
     <span class={`badge is-${tone}`}>
@@ -109,7 +109,7 @@ const stateTones: Readonly<Record<string, readonly [Tone, string]>> = {
   Unknown: ['warn', 'Unknown'],
 }
 
-/** A state of an event, delivery, replay, simulation, lock or condition. Unknown states are shown as they are. */
+/** Renders the state of an event, delivery, replay, simulation, lock or condition. An unknown state is shown unchanged. */
 export function StateBadge({ state }: { readonly state: string }) {
   const [tone, label] = stateTones[state] ?? (['quiet', state] as const)
   return <Badge tone={tone}>{label}</Badge>
@@ -120,7 +120,7 @@ interface CopyParts {
   readonly label: string
 }
 
-/** Text such as an id, with a copy button where scripts run. */
+/** Renders text such as an id, with a copy button if scripts run. */
 export function Copy({ text, label, shown }: CopyParts & { readonly shown?: string }) {
   return (
     <span class="copy">
@@ -130,7 +130,7 @@ export function Copy({ text, label, shown }: CopyParts & { readonly shown?: stri
   )
 }
 
-/** A copy button, hidden without scripts. */
+/** Renders a copy button, which is hidden without scripts. */
 export function CopyButton({ text, label }: CopyParts) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
@@ -174,7 +174,7 @@ const strokes = {
 /** Name of an icon. */
 export type IconName = keyof typeof strokes
 
-/** An icon in the colour of its text, hidden from screen readers. */
+/** Renders an icon in the colour of its text, hidden from screen readers. */
 export function Icon({ name }: { readonly name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">

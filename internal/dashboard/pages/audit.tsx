@@ -13,7 +13,7 @@ export const auditFields = [
   { kind: 'time', name: 'to', label: 'Until (UTC)' },
 ] as const satisfies readonly Filter[]
 
-/** Lists the audit log, newest first. */
+/** List page of the audit log, newest first. */
 export const auditRow = listRow({
   ...{ path, section: 'audit', title: 'Audit log', noun: 'entries', fields: auditFields },
   lead: () =>

@@ -125,5 +125,5 @@ const resumeRows = deedRows<Tenant>({
   },
 })
 
-/** Actions on a tenant's callback. */
+/** Pages and actions for a tenant's callback. */
 export const callbackRows = [...testRows, ...resumeRows] as const

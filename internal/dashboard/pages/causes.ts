@@ -2,14 +2,14 @@ import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
 import type { CallFailureCause } from '#internal/egress/index.ts'
 import type { RefusedCause } from '#internal/intake/index.ts'
 
-/** Explanation of a cause: what happened, and what to do. */
+/** Explains a cause: what happened, and what the user can do. */
 export interface Advice {
   readonly title: string
   readonly means: string
   readonly todo: string
 }
 
-/** Causes of delivery attempts without an HTTP response. */
+/** Explanations of delivery attempts that got no HTTP response, by cause. */
 export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'payload_expired', Advice>> = {
   url_refused: {
     title: 'URL not allowed',
@@ -91,7 +91,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
 }
 
-/** Explains a response status; undefined for success. Pure. */
+/** Explains a response status. Returns undefined for a success status. Pure. */
 export function statusAdvice(status: number): Omit<Advice, 'title'> | undefined {
   if (status >= 200 && status < 300) return undefined
   return ownAdvice[status] ?? classAdvice[Math.floor(status / 100)] ?? classAdvice[4]
@@ -149,12 +149,12 @@ const endCauses: Readonly<Record<FailedCause, string>> = {
   payload_expired: 'The payload’s retention ended.',
 }
 
-/** Explains why an event ended undelivered; undefined for a cause that describes only the last attempt. Pure. */
+/** Explains why an event ended without delivery. Returns undefined for a cause that describes only the last attempt. Pure. */
 export function endCauseOf(cause: string | null): string | undefined {
   return cause === null ? undefined : valueOf(endCauses, cause)
 }
 
-/** Causes of refused provider calls. */
+/** Explanations of refused provider calls, by cause. */
 export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   signature_missing: {
     title: 'No signature',
@@ -305,12 +305,12 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   },
 }
 
-/** Explains the cause of an attempt; an unknown cause is shown as its word. Pure. */
+/** Explains the cause of an attempt. An unknown cause is shown as its own name. Pure. */
 export function adviceOf(cause: string): Advice {
   return valueOf(attemptCauses, cause) ?? unknownCause(cause, 'The callback did not respond.')
 }
 
-/** Explains the cause of a refused call; an unknown cause is shown as its word. Pure. */
+/** Explains the cause of a refused call. An unknown cause is shown as its own name. Pure. */
 export function refusedAdviceOf(cause: string): Advice {
   return valueOf(refusedCauseAdvice, cause) ?? unknownCause(cause, 'The call was refused.')
 }
@@ -319,7 +319,7 @@ function unknownCause(cause: string, means: string): Advice {
   return { title: cause.replaceAll('_', ' '), means, todo: 'Ask the platform team.' }
 }
 
-/** Looks up own members only: causes come from outside. */
+/** Reads only the table's own properties, because causes are external input and can be names such as `constructor`. */
 function valueOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
 }

@@ -14,15 +14,15 @@ import {
 } from '../page.ts'
 import type { Form } from '../request.ts'
 
-/** An action with a page that asks first. Both share a path: `GET` asks, `POST` acts. */
+/** An action that the user must confirm. `GET` and `POST` have the same path: `GET` asks for confirmation, `POST` acts. */
 interface Deed<Subject> {
   readonly path: string
   readonly section: SectionName
-  /** Route of the page that the form's response links back to. */
+  /** Route of the page that the response to the form links back to. */
   readonly back: string
   readonly title: string
   readonly right: Action
-  /** Finds the subject and its owner, by the path or by fields of the query or the form. */
+  /** Finds the object of the action and its owner, by the path or by fields of the query or form. */
   find(context: PageContext, fields: Form): Promise<Found<Subject>> | Found<Subject>
   ask(subject: Subject, context: PageContext): Question
   act(subject: Subject, context: ActionContext): Promise<PageResult>
@@ -38,12 +38,12 @@ interface Question {
   readonly text: ComponentChildren
   readonly button: string
   readonly tone?: 'danger'
-  /** Fields that distinguish a repeat of the form from another request. */
+  /** Hidden fields that let the server detect a repeated form. */
   readonly hidden?: Readonly<Record<string, string | undefined>>
   readonly back: string
 }
 
-/** Makes the two rows of an action that asks first. Actors without the right get 403 from both. */
+/** Defines the page and the action of a confirmed action. Both return 403 to actors without the right. */
 export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, ActionRow] {
   const { path, section, back, title, right } = deed
   const proceed = async (

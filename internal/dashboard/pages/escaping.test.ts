@@ -124,14 +124,14 @@ test.each<[string, () => Promise<string> | string]>([
   ['the list of replays', () => '/replays'],
   ['the preview of a replay', () => `/replays/preview?tenant=acme&from=${hourAgo}&state=delivery_failed`],
   ['a replay', replayPath],
-])('escaping: text of providers and callbacks in %s', async (_page, path) => {
+])('escaping: text of providers and callbacks is escaped in %s', async (_page, path) => {
   const { status, html } = await admin.get(await path())
   expect(status).toBe(200)
   expect(html).toContain('&lt;script>')
   expect(isActive.exec(html)?.[0]).toBeUndefined()
 })
 
-test('escaping: text of providers in a raw payload', async () => {
+test('escaping: text of providers is escaped in a raw payload', async () => {
   const { status, html } = await admin.post(`/events/${event}/payload`)
   expect(status).toBe(200)
   expect(html).toContain('&lt;script>')
@@ -141,7 +141,7 @@ test('escaping: text of providers in a raw payload', async () => {
 const parameters = 'type find provider state cause from to within rate after tenant'.split(' ')
 
 test.each(['/events', '/refused', '/replays', '/replays/new', '/replays/preview'])(
-  'escaping: query parameters in %s',
+  'escaping: query parameters are escaped on the page %s',
   async (path) => {
     for (const name of parameters) {
       const { html } = await admin.get(`${path}?${name === 'tenant' ? '' : 'tenant=acme&'}${name}=${asked}`)
@@ -158,7 +158,7 @@ test.each<[string, string[]]>([
   ['/executions?tenant=bolt', ['display', 'scope', 'key']],
   ['/settings', []],
   ['/audit', ['actor', 'action', 'name', 'value']],
-])('escaping: text of users, operators and callers in %s', async (path, places) => {
+])('escaping: text of users, operators and callers is escaped on the page %s', async (path, places) => {
   const { status, html } = await user.get(path)
   expect(status).toBe(200)
   expect(html).toContain('&lt;img/src=x')
@@ -167,7 +167,7 @@ test.each<[string, string[]]>([
   expect(places.filter((where) => !isShown(html, where))).toEqual([])
 })
 
-test('escaping: reference of a simulation', async () => {
+test('escaping: the reference of a simulation is escaped', async () => {
   const { html } = await user.get(simulation)
   expect(html).not.toContain('<img')
   expect(isShown(html, 'reference')).toBe(true)
@@ -184,7 +184,7 @@ test.each([
   `/usage/override?tenant=bolt&limit=${searched}`,
   `/settings/change?name=${searched}`,
   `/tenants/${searched}`,
-])('escaping: parameters of the address %s', async (path) => {
+])('escaping: parameters are escaped on the page at %s', async (path) => {
   const { html } = await user.get(path)
   expect(html).toContain('</html>')
   expect(html).not.toContain('<img')
@@ -195,7 +195,7 @@ test.each<[string, Record<string, string>]>([
   ['/usage/override', { tenant: 'bolt', limit: 'locksPerMonth', hard: typed, until: typed, reason: typed }],
   ['/simulations/new', { tenant: 'bolt', amount: typed, currency: typed, reference: typed, key: typed }],
   ['/settings/change', { name: 'log.sampling', value: typed, version: typed }],
-])('escaping: invalid values of the form %s', async (path, fields) => {
+])('escaping: invalid values are escaped in the form %s', async (path, fields) => {
   const { status, html } = await user.post(path, fields)
   expect(status).toBe(422)
   expect(html).not.toContain('<img')

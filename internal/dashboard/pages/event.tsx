@@ -11,14 +11,14 @@ import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { deedRows } from './deed.tsx'
 
-/** One event: its attempts with their causes, its payload and headers, and a replay. */
+/** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
 const eventRow: PageRow = {
   ...{ method: 'GET', path: '/events/:id', section: 'events' },
   async show(context) {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
-    // Live updates skip the payload, which never changes.
+    // Skips the payload in live updates, because the payload never changes.
     const isUpdate = query['part'] === 'progress'
     const read = await backoffice.events.read(actor, id, { withoutPayload: isUpdate })
     if (read.kind !== 'ok') return read
@@ -49,7 +49,7 @@ interface EventParts {
   readonly context: PageContext
   readonly detail: EventDetail
   readonly rights: Rights
-  /** Read for pending events only, to show why deliveries are halted. */
+  /** Read only for pending events, to show why deliveries are halted. */
   readonly tenant: TenantDetail | undefined
 }
 
@@ -155,10 +155,10 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
   )
 }
 
-/** Maximum characters of a raw payload on the page; the internal API returns all of it. */
+/** Maximum number of characters of a raw payload on the page. The internal API returns the whole payload. */
 const rawCharsMax = 65_536
 
-/** Shows a raw payload. It is a form, so that no link, history or prefetch reads one. */
+/** Shows a raw payload. It is a form, because a link, the browser history or a prefetch must not read a payload. */
 const revealRow: ActionRow = {
   ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
   async act({ backoffice, actor, params }) {
@@ -209,7 +209,7 @@ const replayRows = deedRows<EventSummary>({
     question: 'Deliver this event again?',
     button: 'Replay the event',
     back: link(`/events/${event.id}`, { tenant: query['tenant'] }),
-    // The delivery cycle on this page: a form that is sent twice begins one new cycle.
+    // The delivery cycle that the page shows. With it, a form that is sent twice starts only one new cycle.
     hidden: { round: String(event.round) },
     text: (
       <>
@@ -241,7 +241,7 @@ const replayRows = deedRows<EventSummary>({
   },
 })
 
-/** Pages and actions of one event. */
+/** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, ...replayRows] as const
 
 interface TimelineParts extends Pick<EventParts, 'detail' | 'tenant'> {
@@ -278,7 +278,7 @@ function Timeline({ detail, tenant, nowMs }: TimelineParts) {
 }
 
 interface StepParts {
-  /** Unique in the timeline, so that live updates match steps. */
+  /** Unique in the timeline, so that live updates can match the steps. */
   readonly id: string
   readonly tone: Tone
   readonly title: ComponentChildren
@@ -335,9 +335,9 @@ interface AttemptParts {
 function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
-  // Advice stands at the last of several attempts that failed alike.
+  // If several attempts in a row failed in the same way, only the last of them shows advice.
   const isRepeated = next !== undefined && next.status === status && (status !== null || next.cause === cause)
-  // The cause of an attempt with a response describes the end of the event.
+  // The cause of an attempt that got a response explains the outcome of the event, not of the attempt.
   const advice = status !== null || cause === null ? undefined : adviceOf(cause)
   const hint = status === null ? advice : statusAdvice(status)
   const result = status === null ? (advice?.title ?? 'no response') : `answered ${status}`
@@ -432,7 +432,7 @@ function Next({
   )
 }
 
-/** Returns the reason why the tenant's deliveries are halted; undefined if they are not. */
+/** Returns the reason why the tenant's deliveries are halted, or undefined if they are not halted. */
 function haltOf(
   { isSuspended, suspendedCallback, breakerUntilMs }: TenantDetail,
   nowMs: number,

@@ -57,7 +57,7 @@ async function userWith(...subresources: readonly string[]): Promise<DashboardSe
 const listed = (html: string) =>
   [...html.matchAll(/href="\/events\/(evt_[0-9a-z]{26})[^/"]*"/g)].map(([, id]) => id)
 
-test('event list: newest first, with link, state and tenant of each event', async () => {
+test('event list: shows the newest event first, with link, state and tenant', async () => {
   const { status, html } = await admin.get('/events')
   expect(status).toBe(200)
   expect(listed(html)).toEqual([acme.failedId, acme.eventId].toSorted().toReversed())
@@ -65,7 +65,7 @@ test('event list: newest first, with link, state and tenant of each event', asyn
     expect(html).toContain(text)
 })
 
-test('event list: filters by state, ids, type, provider and time, and shows them in the form', async () => {
+test('event list: filters by state, ids, type, provider and time, and shows the filters in the form', async () => {
   const idsOf = async (query: string) => listed((await admin.get(`/events?${query}`)).html)
   expect(await idsOf('state=delivery_failed')).toEqual([acme.failedId])
   expect(await idsOf(`find=${acme.failedId}`)).toEqual([acme.failedId])
@@ -83,14 +83,14 @@ test.each([
   ['/events?provider=nobody', 400, 'There is no such provider'],
   ['/events?find=src-acme', 400, 'name the tenant'],
   ['/events?after=nonsense', 400, 'begin with the first page'],
-])('event list: %s is answered %d with “%s” and the filter form', async (path, status, text) => {
+])('event list: %s returns %d with the text “%s” and the filter form', async (path, status, text) => {
   const answer = await admin.get(path)
   expect(answer.status).toBe(status)
   expect(answer.html).toContain(text)
   expect(answer.html).toContain('aria-label="Filters"')
 })
 
-test('event list: pages hold each event once, and a search that stops at its bound says so and continues', async () => {
+test('event list: pages contain each event once, and a search that stops early says so and can be continued', async () => {
   const beforeMs = Date.now() - 3_600_000
   // More events than one search examines, then the only processed one, which no index finds.
   const oldest = await accept({ type: 'common.one' }, beforeMs)
@@ -117,7 +117,7 @@ function nextOf(html: string): string {
   return path.replaceAll('&amp;', '&')
 }
 
-test('event: timeline shows receipt, each attempt with its response and advice, and the end', async () => {
+test('event page: the timeline shows receipt, each attempt with its response and advice, and the outcome', async () => {
   const id = await accept()
   await addAttempt(backoffice.pool, id, { durationMs: 1_234, answer: '{"error":"out of stock"}' })
   const second = { attempt: 2, outcome: 'failed', status: null, cause: 'tls_failed' } as const
@@ -134,7 +134,7 @@ test('event: timeline shows receipt, each attempt with its response and advice, 
     expect(html).toContain(part)
 })
 
-test('pending event: shows the next attempt, updates live, and its updates omit the payload', async () => {
+test('pending event: the page shows the next attempt and updates live, and updates omit the payload', async () => {
   const id = await accept({ payload: '{"note":"see me once"}' })
   const due = await admin.get(`/events/${id}`)
   for (const part of ['Due now', 'see me once', 'tick from:#live']) expect(due.html).toContain(part)
@@ -154,11 +154,11 @@ test.each([
   '/events/evt_06gw979vs1d9q6mddfvvx375s4',
   '/events/not-an-id',
   '/events/evt_06gw979vs1d9q6mddfvvx375s4/replay',
-])('missing event: %s is 404', async (path) => {
+])('missing event: %s returns 404', async (path) => {
   expect((await admin.get(path)).status).toBe(404)
 })
 
-test('expired payload: the page says so, does not offer it, and its form is 409', async () => {
+test('expired payload: the page says so and does not offer the payload, and its form returns 409', async () => {
   const id = await accept({ payloadExpiresOn: '2026-01-01' })
   await failEvent(backoffice, id)
   const { html } = await admin.get(`/events/${id}`)
@@ -167,7 +167,7 @@ test('expired payload: the page says so, does not offer it, and its form is 409'
   expect((await admin.post(`/events/${id}/payload`)).status).toBe(409)
 })
 
-test('payload: redacted on the page; as received on request, which the audit log records', async () => {
+test('payload: the page redacts it, shows it as received on request, and records that in the audit log', async () => {
   const payload = `{"apiKey":"${secret}","email":"ada@example.com","amount":820982911946154508}`
   const id = await accept({ payload, headers: `{"x-token":"${secret}","content-type":"application/json"}` })
   await addAttempt(backoffice.pool, id, { answer: `{"token":"${secret}"}` })
@@ -184,7 +184,7 @@ test('payload: redacted on the page; as received on request, which the audit log
   expect(rows).toEqual([{ actor: 'dev:admin' }])
 })
 
-test('payload: neither offered nor given to a user who may only see', async () => {
+test('payload: a user who may only see is not offered the payload and cannot read it', async () => {
   const id = await accept({ payload: `{"apiKey":"${secret}"}` })
   const viewer = await userWith('')
   const page = await viewer.get(`/events/${id}`)
@@ -198,7 +198,7 @@ test('payload: neither offered nor given to a user who may only see', async () =
 const cycleOf = async (id: EventId) =>
   (await backoffice.pool.query('SELECT cycle, state FROM events WHERE id = $1', [id])).rows
 
-test('replay of an event: asks first, and the same form sent twice begins one delivery cycle', async () => {
+test('event replay: the page asks first, and sending the form twice starts one delivery cycle', async () => {
   const id = await acceptFailed()
   const asked = await admin.get(`/events/${id}/replay`)
   for (const part of ['Deliver this event again?', 'name="round" value="1"'])
@@ -211,7 +211,7 @@ test('replay of an event: asks first, and the same form sent twice begins one de
   expect((await admin.get(`/events/${id}`)).html).toContain('Delivery cycle 2')
 })
 
-test('replay of an event: neither offered, asked about nor done for a user without the right', async () => {
+test('event replay: a user without the right is not offered a replay and cannot start one', async () => {
   const id = await acceptFailed()
   const viewer = await userWith('', 'payloads')
   expect((await viewer.get(`/events/${id}`)).html).not.toContain(`/events/${id}/replay`)
@@ -220,11 +220,11 @@ test('replay of an event: neither offered, asked about nor done for a user witho
   expect(await cycleOf(id)).toEqual([{ cycle: 1, state: 'delivery_failed' }])
 })
 
-test.each(['', '0', 'x'])('replay of an event: a form with cycle %p is 400', async (round) => {
+test.each(['', '0', 'x'])('event replay: a form with cycle %p returns 400', async (round) => {
   expect((await admin.post(`/events/${acme.failedId}/replay`, { round })).status).toBe(400)
 })
 
-test('tenant key: has the event pages of its tenant, without a filter by tenant', async () => {
+test('tenant key: can open the event pages of its tenant, which show no tenant filter', async () => {
   const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
   const { html } = await owner.get(`/events/${acme.failedId}`)
   for (const part of ['Reveal as received', `/events/${acme.failedId}/replay`]) expect(html).toContain(part)
@@ -245,7 +245,7 @@ function startFields(html: string): Record<string, string> {
 const previewPath = () =>
   `/replays/preview?tenant=acme&state=delivery_failed&type=order.created&from=${hourAgo()}&rate=100`
 
-test('replay of many: previewed, started once per form, shown, and cancelled once', async () => {
+test('replay of many events: can be previewed, started once per form, shown and cancelled once', async () => {
   const preview = await admin.get(previewPath())
   expect(preview.status).toBe(200)
   for (const part of ['Start this replay?', `/events/${acme.failedId}`]) expect(preview.html).toContain(part)
@@ -270,20 +270,20 @@ test('replay of many: previewed, started once per form, shown, and cancelled onc
 test.each([
   ['from=&rate=5000', 422, ['Give a time in UTC', '1 to 1000 events a second']],
   [`type=no.such&from=${hourAgo()}`, 200, ['There is nothing to replay']],
-])('preview of a replay: %s is answered %d without a start button', async (query, status, texts) => {
+])('replay preview: the query %s returns %d without a start button', async (query, status, texts) => {
   const answer = await admin.get(`/replays/preview?tenant=acme&${query}`)
   expect(answer.status).toBe(status)
   for (const text of texts) expect(answer.html).toContain(text)
   expect(answer.html).not.toContain('Start the replay')
 })
 
-test('replay of many: a form without the previewed end is 400', async () => {
+test('replay of many events: a form without the end time of the preview returns 400', async () => {
   const { status, html } = await admin.post('/replays', { tenant: 'acme', from: hourAgo() })
   expect(status).toBe(400)
   expect(html).toContain('preview the replay once more')
 })
 
-test('replay of many: visible, but neither offered, started nor cancelled for a user who may only see', async () => {
+test('replay of many events: a user who may only see can open it, but cannot start or cancel it', async () => {
   const viewer = await userWith('')
   const { html } = await viewer.get('/replays?tenant=acme')
   expect(html).toContain(acme.replayId)
@@ -297,7 +297,7 @@ test('replay of many: visible, but neither offered, started nor cancelled for a 
 })
 
 describe('refused calls', () => {
-  test('refused calls: need a tenant, and show cause and advice', async () => {
+  test('refused calls: the page requires a tenant and shows cause and advice', async () => {
     expect((await admin.get('/refused')).html).toContain('Choose a tenant')
     const { status, html } = await admin.get('/refused?tenant=acme')
     expect(status).toBe(200)
@@ -311,13 +311,13 @@ describe('refused calls', () => {
     ['cause=loop_detected', 200, () => 'No calls match'],
     ['cause=no_such', 400, () => 'Choose one of these'],
     ['provider=nobody', 400, () => 'There is no such provider'],
-  ])('refused calls: filtered by %s are answered %d', async (filter, status, text) => {
+  ])('refused calls: the filter %s returns %d', async (filter, status, text) => {
     const answer = await admin.get(`/refused?tenant=acme&${filter}`)
     expect(answer.status).toBe(status)
     expect(answer.html).toContain(text())
   })
 
-  test('refused calls: secrets are redacted in headers and bodies, at the end of a cut body, too', async () => {
+  test('refused calls: secrets are redacted in headers and bodies, also at the end of a truncated body', async () => {
     const { id } = await refuseCall(backoffice, 'acme', {
       headers: { 'x-api-key': secret, 'user-agent': 'curl/8' },
       sample: `{"password":"${secret}","note":"kept"}`,
@@ -332,7 +332,7 @@ describe('refused calls', () => {
   })
 })
 
-test('event: live updates do not read its payload from the database', async () => {
+test('event page: live updates do not read the payload from the database', async () => {
   const path = `/events/${acme.eventId}`
   expect((await admin.get(path)).html).toContain('payload, redacted')
   // Reading a payload now fails.

@@ -31,7 +31,7 @@ export const eventFields = [
   { kind: 'time', name: 'to', label: 'Received before (UTC)', place: 'times' },
 ] as const satisfies readonly Filter[]
 
-/** Lists events, newest first. */
+/** List page of events, newest first. */
 export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
   lead: ({ tenant }) =>
@@ -53,8 +53,8 @@ export const eventsRow = listRow({
 })
 
 /**
- * Converts the filters of the event list. An exact start takes precedence over a span. Latchkey's ids differ in length from
- * providers' ids, which can begin with `evt_`, too. Pure.
+ * Converts the form values of the event list to filters of the backoffice. An exact start time takes precedence over a time span. Ids are
+ * distinguished by length, because a provider's ids can also begin with `evt_`. Pure.
  */
 export function eventFilterOf(
   { from, to, within, find, ...filter }: FieldValues<typeof eventFields>,

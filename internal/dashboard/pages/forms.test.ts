@@ -29,7 +29,7 @@ test.each([
   ['2026-11-21T19:50:07.250', '2026-11-21T19:50:07'],
   ['2026-11-21 19:50:07Z', '2026-11-21T19:50:07'],
   ['2026-11-21', '2026-11-21T00:00:00'],
-])('time field: %s is read in UTC as %s', (text, expected) => {
+])('time field: %s is parsed as %s in UTC', (text, expected) => {
   expect(timeFieldText(parseTimeField(text) ?? 0)).toBe(expected)
 })
 
@@ -64,8 +64,8 @@ test.each([
     { provider: 'stripe', type: 'payment.succeeded' },
     { provider: 'card', type: 'payment.succeeded' },
   ],
-  ['nothing from an unknown parameter', { colour: 'red' }, {}],
-])('event filters: read %s', (_case, query, expected) => {
+  ['an unknown parameter as no filter', { colour: 'red' }, {}],
+])('event filters: parse %s', (_case, query, expected) => {
   const { values, problems } = readFields(eventFields, query as Query)
   expect(JSON.parse(JSON.stringify(eventFilterOf(values, nowMs)))).toEqual(expected)
   expect(problems).toEqual({})
@@ -86,7 +86,7 @@ test.each<[string, object, string[]]>([
   ['audit', { actor: 'ada', action: 'replays.', from: '2026-11-21T10:00' }, []],
   ['audit', { actor: 'a'.repeat(201) }, ['actor']],
   ['audit', { action: 'a'.repeat(201), to: 'never' }, ['action', 'to']],
-])('filters of %s: %j has problems in %j', (list, query, wrong) => {
+])('filters of %s: %j has errors in the fields %j', (list, query, wrong) => {
   const fields = { events: eventFields, locks: lockFields, audit: auditFields }[list] ?? []
   expect(Object.keys(readFields(fields, query as Query).problems)).toEqual(wrong)
 })
@@ -94,7 +94,7 @@ test.each<[string, object, string[]]>([
 const tenantId = tenantIdFromBytes(new Uint8Array(16))
 const replay = { from: '2026-11-20T10:00', state: 'delivery_failed', provider: 'shopify', rate: '200' }
 
-test('replay form: a missing end becomes the current second, and its own fields read back the same', () => {
+test('replay form: a missing end becomes the current second, and the form’s own output is parsed to the same values', () => {
   const asked = parseReplayForm(replay, { tenantId, nowMs })
   const filter = {
     ...{ tenantId, state: 'delivery_failed', provider: 'storefront' },
@@ -139,12 +139,12 @@ test.each([
   ['simulation', 'reason', 'mood'],
   ['simulation', 'stepSeconds', '86401'],
   ['simulation', 'reference', '\u0007'],
-])('%s form: names field %s as the only problem for %p', (form, field, value) => {
+])('%s form: reports field %s as the only invalid field for %p', (form, field, value) => {
   const { kind, problems } = parsers[form]?.({ [field]: value }) ?? { kind: 'no parser' }
   expect([kind, Object.keys(problems ?? {})]).toEqual(['wrong', [field]])
 })
 
-test('override form: reads an amount, and no limit only where that was chosen', () => {
+test('override form: parses an amount, or no limit if the user chose that', () => {
   const untilMs = Date.parse('2026-11-22T20:00:00Z')
   const expected = { kind: 'read', hard: 90_000, untilMs, reason: 'A sale' } as const
   expect(parseOverrideForm('recordBytes', override, nowMs)).toEqual(expected)
@@ -154,7 +154,7 @@ test('override form: reads an amount, and no limit only where that was chosen', 
   })
 })
 
-test('simulation form: reads the fields of the public API and omits empty ones', () => {
+test('simulation form: parses the fields of the public API and omits empty fields', () => {
   const chargeback = { ...start, amount: 4200, stepSeconds: 5 }
   expect(parsers['simulation']?.({ reference: '', csrf: 'x', tenant: 'ten_1' })).toEqual({
     ...{ kind: 'read', chargeback },
@@ -178,8 +178,8 @@ test.each([
   ['an empty replay', { total: { count: 0, isExact: true } }, 0],
   ['a completed replay', { state: 'completed', total: { count: 0, isExact: true } }, 1],
   ['an inexact total, by time', { total: inexact, examinedTo: createEventId(nowMs - 500, 90) }, 0.5],
-  ['an inexact total, not begun', { total: inexact }, 0],
-] as const)('progress of a replay: %s', (_case, fields, share) => {
+  ['an inexact total before the start', { total: inexact }, 0],
+] as const)('replay progress: is calculated for %s', (_case, fields, share) => {
   expect(replayShare({ ...job, ...fields })).toBe(share)
 })
 
@@ -191,7 +191,7 @@ test.each([
   [{ used: 7, soft: 5, hard: null }, 'Over the soft limit', 1.4],
   [{ used: 10, soft: 5, hard: 10 }, 'At the limit', 1],
   [{ used: 0, soft: null, hard: 0 }, 'At the limit', 1],
-])('usage %j is shown as: %s', (usage, text, share) => {
+])('limit usage: %j is shown as: %s', (usage, text, share) => {
   expect(limitState(usage)).toMatchObject({ text, share })
 })
 
@@ -200,18 +200,18 @@ test.each([
   [4200, 'JPY', 'JPY 4,200'],
   [1234, 'KWD', 'KWD 1.234'],
   [1, 'XYZ', 'XYZ 0.01'],
-])('%d of the smallest unit of %s is shown as %s', (amount, currency, text) => {
+])('money text: %d of the smallest unit of %s is shown as %s', (amount, currency, text) => {
   expect(moneyText(amount, currency)).toBe(text)
 })
 
-test('amounts and values of settings are formatted for people', () => {
+test('display text: byte amounts, counts and setting values are formatted for users', () => {
   expect(amountText('recordBytes', 2_048)).toBe('2 KiB')
   expect(amountText('locksPerMinute', 60_000)).toBe('60,000')
   const values = [null, true, 0.5, 'accept', 60_000].map(valueText)
   expect(values).toEqual(['none', 'true', '0.5', 'accept', '60,000'])
 })
 
-test('refused calls: every cause is explained with a title of its own', () => {
+test('refused calls: every cause has an explanation with its own title', () => {
   const causes = [...refusalCauses, ...refusedCauses]
   expect(Object.keys(refusedCauseAdvice).toSorted()).toEqual([...causes].toSorted())
   const titles = causes.map((cause) => refusedAdviceOf(cause).title)
@@ -219,7 +219,7 @@ test('refused calls: every cause is explained with a title of its own', () => {
 })
 
 test.each(Object.entries({ ...refusedCauseAdvice, ...attemptCauses }))(
-  'cause %s is explained in whole sentences: its meaning and what to do',
+  'cause %s: its meaning and the next step are explained in full sentences',
   (cause, { title, means, todo }) => {
     expect(title).not.toContain('_')
     for (const text of [means, todo]) expect(text).toMatch(/^[A-Z].{10,}\.$/)
@@ -227,20 +227,23 @@ test.each(Object.entries({ ...refusedCauseAdvice, ...attemptCauses }))(
   },
 )
 
-test.each(['constructor', '__proto__', 'a_new_one'])('unknown cause %s is shown as its word', (cause) => {
-  for (const advice of [adviceOf(cause), refusedAdviceOf(cause)]) {
-    expect(advice.title).toBe(cause.replaceAll('_', ' '))
-    expect(advice.todo).not.toBe('')
-  }
-  expect(endCauseOf(cause)).toBeUndefined()
-})
+test.each(['constructor', '__proto__', 'a_new_one'])(
+  'unknown cause: %s is shown as its own name',
+  (cause) => {
+    for (const advice of [adviceOf(cause), refusedAdviceOf(cause)]) {
+      expect(advice.title).toBe(cause.replaceAll('_', ' '))
+      expect(advice.todo).not.toBe('')
+    }
+    expect(endCauseOf(cause)).toBeUndefined()
+  },
+)
 
-test('response status: every status outside 200 to 299 is explained', () => {
+test('response status: every status outside 200 to 299 has an explanation', () => {
   for (let status = 100; status < 600; status += 1)
     expect([status, statusAdvice(status) !== undefined]).toEqual([status, status < 200 || status >= 300])
 })
 
-test('end of an event: only causes that ended it are explained', () => {
+test('event outcome: only causes that ended the event have an explanation', () => {
   expect(endCauseOf('attempts_exhausted')).toContain('All attempts')
   expect(endCauseOf('timeout')).toBeUndefined()
   expect(endCauseOf(null)).toBeUndefined()

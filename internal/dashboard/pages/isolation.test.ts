@@ -134,7 +134,7 @@ describe('tenant key', () => {
   })
 
   test.each(pages.map((page) => [page(unknown).replaceAll('1'.repeat(26), '…'), page] as const))(
-    'tenant key: %s of another tenant is 404, the same as for a missing one',
+    'tenant key: %s of another tenant returns 404, the same as for a missing object',
     async (_path, page) => {
       const [others, missing] = [await session.get(page(rival)), await session.get(page(unknown))]
       expect([others.status, missing.status]).toEqual([404, 404])
@@ -143,10 +143,13 @@ describe('tenant key', () => {
     },
   )
 
-  test.each(['rival', 'depots%2Frival'])('tenant key: pages of tenant %s by name are 404', async (name) => {
-    for (const path of [`/tenants/${name}`, `/usage?tenant=${name}`, `/executions?tenant=${name}`])
-      expect((await session.get(path)).status).toBe(404)
-  })
+  test.each(['rival', 'depots%2Frival'])(
+    'tenant key: pages of tenant %s by name return 404',
+    async (name) => {
+      for (const path of [`/tenants/${name}`, `/usage?tenant=${name}`, `/executions?tenant=${name}`])
+        expect((await session.get(path)).status).toBe(404)
+    },
+  )
 
   test.each([
     '/tenants',
@@ -168,7 +171,7 @@ describe('tenant key', () => {
     '/replays',
     () => `/replays?after=${rival.replayId}`,
     `/replays/preview?from=${hourAgo}`,
-  ])('tenant key: %p shows nothing of another tenant', async (path) => {
+  ])('tenant key: %p shows no data of another tenant', async (path) => {
     const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).toContain('acme')
@@ -182,10 +185,10 @@ describe('tenant key', () => {
       expect(shown).not.toContain(theirs)
   })
 
-  test('tenant key: every form about another tenant is 404 and changes nothing', () =>
+  test('tenant key: every form about another tenant returns 404 and changes nothing', () =>
     expectRefused(404, 'There is nothing here'))
 
-  test('tenant key: sees its own tenant and may not change its settings', async () => {
+  test('tenant key: can open the page of its own tenant, but cannot change its settings', async () => {
     const { html } = await session.get('/tenants/acme')
     expect(html).toContain('acme-provider')
     const fields = { name: 'forwarding.paused', value: 'true', version: '0' }
@@ -210,14 +213,14 @@ describe('user who may only see', () => {
     '/settings',
     '/audit',
     () => `/simulations/${rival.simulationId}`,
-  ])('user who may only see: %p is shown without any action', async (path) => {
+  ])('user who may only see: %p offers no action', async (path) => {
     const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
     expect(html).not.toMatch(/\/advance|Start a similar one/)
   })
 
-  test('user who may only see: every form is 403 and changes nothing', () =>
+  test('user who may only see: every form returns 403 and changes nothing', () =>
     expectRefused(403, 'You may not do this'))
 
   const isAction = (path: string) => /test$|resume$|override|new|cancel|change|clear|\/replay$/.test(path)
@@ -236,7 +239,7 @@ describe('user of one namespace', () => {
   })
   beforeEach(() => backoffice.allow(({ namespace }) => namespace === 'shops'))
 
-  test('user of one namespace: sees its tenant, and every page of a tenant elsewhere is 404', async () => {
+  test('user of one namespace: can open the pages of its tenant, and every page of another namespace’s tenant returns 404', async () => {
     expect((await session.get('/tenants/acme')).status).toBe(200)
     for (const page of pages)
       expect([page(rival), (await session.get(page(rival))).status]).toEqual([page(rival), 404])

@@ -15,7 +15,7 @@ export const lockFields = [
   { kind: 'time', name: 'to', label: 'Until (UTC)' },
 ] as const satisfies readonly Filter[]
 
-/** Lists the lock history of a tenant, the latest acquired first. */
+/** List page of a tenant's locks. The most recently acquired lock comes first. */
 export const lockHistoryRow = listRow({
   ...{ path, section: 'locks', title: 'Lock history', noun: 'locks', needsTenant: true, fields: lockFields },
   lead: ({ tenant }) =>

@@ -31,11 +31,11 @@ describe('usage', () => {
     ...{ until: inAnHour(), reason: 'A sale', ...more },
   })
 
-  test('usage: without a tenant offers the choice', async () => {
+  test('usage page: without a tenant it offers a choice of tenants', async () => {
     expect((await session.get('/usage')).html).toContain('Choose a tenant')
   })
 
-  test('usage: charts show hourly usage, including meters of other services', async () => {
+  test('usage page: charts show hourly usage, including meters of other services', async () => {
     const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
     await backoffice.pool.query(
       `INSERT INTO usage_hourly (tenant_id, meter, hour, amount)
@@ -48,7 +48,7 @@ describe('usage', () => {
     expect((await session.get('/usage?tenant=acme&range=30d')).html).toContain('4,711 in 30 days')
   })
 
-  test('override of a limit: set after a confirmation, shown, and recorded in the audit log', async () => {
+  test('limit override: can be set after a confirmation, and is shown and recorded in the audit log', async () => {
     const asked = await session.post('/usage/override', fields())
     expect(asked.html).toContain('Override events a month of acme?')
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
@@ -60,7 +60,7 @@ describe('usage', () => {
     expect((await session.get('/audit?action=usage.override')).html).toContain('A sale')
   })
 
-  test('override of a limit: an invalid form is 422 with the problems and the typed values', async () => {
+  test('limit override: an invalid form returns 422 with the error texts and the typed values', async () => {
     const { status, html } = await session.post('/usage/override', fields({ hard: 'many', until: 'never' }))
     expect(status).toBe(422)
     expect(html).toContain('Give a whole number of at most 15 digits')
@@ -68,14 +68,14 @@ describe('usage', () => {
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
 
-  test('override of a limit: a problem of the use case is shown on the form', async () => {
+  test('limit override: the form shows a refusal of the use case', async () => {
     const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
     const { status, html } = await session.post('/usage/override', fields({ until, sure: 'yes' }))
     expect(status).toBe(422)
     expect(html).toContain('at most 366 days')
   })
 
-  test('override of a limit: can lift the limit, and is ended by its form', async () => {
+  test('limit override: can remove the limit, and its form can end the override', async () => {
     await session.post('/usage/override', fields({ kind: 'none', hard: '', sure: 'yes' }))
     expect((await session.get('/usage?tenant=acme')).html).toContain('<strong>no limit</strong>')
     const of = { tenant: 'acme', limit: 'eventsPerMonth' }
@@ -84,7 +84,7 @@ describe('usage', () => {
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
   })
 
-  test('override of a limit: an unknown limit is 400', async () => {
+  test('limit override: an unknown limit returns 400', async () => {
     expect((await session.get('/usage/override?tenant=acme&limit=mood')).status).toBe(400)
   })
 })
@@ -95,11 +95,11 @@ describe('simulations', () => {
     ...{ reason: 'fraudulent', stepSeconds: '3600', reference: '', key: 'one-form', ...more },
   })
 
-  test('simulations: an empty list says so', async () => {
+  test('simulations: the page says that the list is empty', async () => {
     expect((await session.get('/simulations')).html).toContain('No simulations yet')
   })
 
-  test('simulations: the same form sent twice starts one simulation', async () => {
+  test('simulations: sending the same form twice starts one simulation', async () => {
     const first = await session.post('/simulations/new', fields())
     const second = await session.post('/simulations/new', fields())
     expect(first.location).toMatch(/^\/simulations\/sim_/)
@@ -109,7 +109,7 @@ describe('simulations', () => {
     expect(html).toContain('EUR 42.00')
   })
 
-  test('simulations: an invalid form is 422 with the problem and the typed values', async () => {
+  test('simulations: an invalid form returns 422 with the error text and the typed values', async () => {
     const { status, html } = await session.post(
       '/simulations/new',
       fields({ amount: '0', reference: 'INV-7' }),
@@ -123,13 +123,13 @@ describe('simulations', () => {
     ])
   })
 
-  test('simulations: a form whose key was used for another simulation is 422', async () => {
+  test('simulations: a form whose key was already used for another simulation returns 422', async () => {
     const { status, html } = await session.post('/simulations/new', fields({ amount: '1' }))
     expect(status).toBe(422)
     expect(html).toContain('was used for another simulation')
   })
 
-  test('simulations: the next event is advanced, and the rest is cancelled', async () => {
+  test('simulations: the next event can be advanced, and the remaining events cancelled', async () => {
     const { location } = await session.post('/simulations/new', fields({ key: 'to-be-cancelled' }))
     const path = location ?? ''
     const page = await session.get(path)
@@ -147,7 +147,7 @@ describe('simulations', () => {
     expect(html).toContain(path)
   })
 
-  test('simulations: missing and malformed ids are 404', async () => {
+  test('simulations: missing and malformed ids return 404', async () => {
     for (const id of ['sim_00000000000000000000000000', 'evt_1', 'sim_%3Cb%3E'])
       expect((await session.get(`/simulations/${id}`)).status).toBe(404)
   })
@@ -170,12 +170,12 @@ describe('lock history', () => {
 
   const keysOn = (html: string) => [...html.matchAll(/<code>(run-\d+)<\/code>/g)].map(([, key]) => key)
 
-  test('lock history: without a tenant offers the choice, and an empty list says so', async () => {
+  test('lock history: without a tenant the page offers a choice, and it says if the list is empty', async () => {
     expect((await session.get('/executions')).html).toContain('Choose a tenant')
     expect((await session.get('/executions?tenant=idle')).html).toContain('No locks yet')
   })
 
-  test('lock history: pages hold each lock once, newest first', async () => {
+  test('lock history: pages contain each lock once, newest first', async () => {
     const seen: (string | undefined)[] = []
     let path: string | undefined = '/executions?tenant=acme'
     for (let pages = 0; path !== undefined && pages < 10; pages += 1) {
@@ -193,18 +193,18 @@ describe('lock history', () => {
       'state=taken_over&scope=even',
       Array.from({ length: 12 }, (_none, nth) => `run-${120 - 10 * nth}`),
     ],
-  ])('lock history: filtered by %s', async (_by, query, expected) => {
+  ])('lock history: can be filtered by %s', async (_by, query, expected) => {
     const { html } = await session.get(`/executions?tenant=acme&${query}`)
     expect(keysOn(html)).toEqual(expected)
   })
 
-  test('lock history: filtered by time', async () => {
+  test('lock history: can be filtered by time', async () => {
     const from = new Date(baseMs).toISOString().slice(0, 19)
     expect(keysOn((await session.get(`/executions?tenant=acme&to=${from}`)).html)).toEqual([])
     expect(keysOn((await session.get(`/executions?tenant=acme&from=${from}`)).html)).toHaveLength(50)
   })
 
-  test('lock history: a key without its scope is 400, and nothing is searched', async () => {
+  test('lock history: a key without a scope returns 400 and runs no search', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
     expect(html).toContain('A search by key needs its scope')
@@ -226,14 +226,14 @@ describe('settings', () => {
     expect(html).toContain(`by user:${user}`)
   })
 
-  test('settings: an invalid value is 422 with the problem and the typed value', async () => {
+  test('settings: an invalid value returns 422 with the error text and the typed value', async () => {
     const { status, html } = await form({ value: 'many', version: '1' })
     expect(status).toBe(422)
     expect(html).toContain('has to be a whole number')
     expect(fieldIn(html, 'value')).toBe('many')
   })
 
-  test('settings: a change of an outdated version is 409 and can be sent again', async () => {
+  test('settings: changing an outdated version returns 409, and the form can be sent again', async () => {
     const late = await form({ value: '8000', version: '0' })
     expect(late.status).toBe(409)
     expect(late.html).toContain('This setting was changed meanwhile')
@@ -242,7 +242,7 @@ describe('settings', () => {
     expect(again.location).toBe('/settings')
   })
 
-  test('settings: after clearing the default applies', async () => {
+  test('settings: the default applies after a setting is cleared', async () => {
     const { html } = await session.get(`/settings/clear?name=${name}`)
     const version = fieldIn(html, 'version') ?? ''
     expect((await session.post('/settings/clear', { name, version })).location).toBe('/settings')
@@ -251,7 +251,7 @@ describe('settings', () => {
     )
   })
 
-  test('settings: a tenant has its own, and its page shows a pause of the installation', async () => {
+  test('settings: a tenant has its own settings, and its page also shows a pause of the installation', async () => {
     const tenant = 'acme'
     const isPaused = /<\/span>Paused<\/span>/
     const paused = { name: 'forwarding.paused', value: 'true', version: '0' }
@@ -267,7 +267,7 @@ describe('settings', () => {
     )
   })
 
-  test('settings: an unknown setting is 404', async () => {
+  test('settings: an unknown setting returns 404', async () => {
     expect((await session.get('/settings/change?name=mood')).status).toBe(404)
   })
 })
@@ -278,20 +278,20 @@ describe('audit log', () => {
     ['action', 'action=settings.', 'forwarding.paused'],
     ['tenant', 'tenant=acme', 'simulations.cancelled'],
     ['time', `from=${new Date(Date.now() - 3_600_000).toISOString().slice(0, 16)}`, 'sessions.started'],
-  ])('audit log: searched by %s', async (_by, query, expected) => {
+  ])('audit log: can be searched by %s', async (_by, query, expected) => {
     const { status, html } = await session.get(`/audit?${query}`)
     expect(status).toBe(200)
     expect(html).toContain(expected)
   })
 
   test.each(['actor=nobody-at-all', 'action=other.', 'to=2026-01-01', 'tenant=idle&action=settings'])(
-    'audit log: %s finds nothing and says so',
+    'audit log: a search by %s finds no entries, and the page says so',
     async (query) => {
       expect((await session.get(`/audit?${query}`)).html).toContain('No entries match')
     },
   )
 
-  test('audit log: an invalid time is 400 with the problem', async () => {
+  test('audit log: an invalid time returns 400 with the error text', async () => {
     const { status, html } = await session.get('/audit?from=yesterday')
     expect(status).toBe(400)
     expect(html).toContain('Give a time in UTC')

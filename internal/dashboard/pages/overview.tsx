@@ -23,7 +23,7 @@ const ranges = [
 ] as const
 type Range = (typeof ranges)[number]
 
-/** Rates, failures, latency and the queue over a range of time, and the busiest tenants. */
+/** Page with rates, failures, latency and the queue over a time range, and the busiest tenants. */
 export const overviewRow: PageRow = {
   ...{ method: 'GET', path: '/', section: 'overview' },
   async show(context) {
@@ -145,7 +145,7 @@ function shareText(share: number): string {
   return share === 1 ? '100 %' : `${(Math.floor(share * 1_000) / 10).toFixed(1)} %`
 }
 
-/** Causes of refused calls, the most frequent first. */
+/** Returns the causes of refused calls, the most frequent first. */
 function causesOf({ refusedBy }: Stats['total']): readonly string[] {
   return Object.entries(refusedBy)
     .toSorted(([, a], [, b]) => b - a)
@@ -207,7 +207,7 @@ function chartsOf(stats: Stats): readonly Chart[] {
 
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
-/** The most frequent causes have a colour each; the others share one. */
+/** Returns the chart of refused calls. The most frequent causes each have a colour; all other causes share one colour. */
 function refusedChart({ total, points }: Stats): Chart {
   const causes = causesOf(total)
   const named = causes.slice(0, causes.length > causeTones.length ? causeTones.length - 1 : causeTones.length)

@@ -14,7 +14,7 @@ import { tenantRow } from './tenant.tsx'
 import { tenantListRows } from './tenants.tsx'
 import { usageRows } from './usage.tsx'
 
-/** Every page and action. A literal path stands before one with a parameter in its place. */
+/** All pages and actions. A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
   ...[eventsRow, ...eventRows],

@@ -8,14 +8,14 @@ import { Badge, Time } from '../components/text.tsx'
 import { nameOf } from '../page.ts'
 import { refusedAdviceOf } from './causes.ts'
 
-/** Smaller pages than elsewhere: each row carries headers and a sample of the body. */
+/** Pages have fewer rows than other lists, because each row contains headers and a sample of the body. */
 const pageSize = 25
 
 const causeChoices = [...refusalCauses, ...refusedCauses]
   .map((value) => ({ value, label: refusedAdviceOf(value).title }))
   .toSorted((one, other) => one.label.localeCompare(other.label, 'en'))
 
-/** Lists refused calls of a tenant with their causes, newest first. */
+/** List page of a tenant's refused calls with their causes, newest first. */
 export const refusedRow = listRow({
   ...{ path: '/refused', section: 'refused', title: 'Refused calls', noun: 'calls' },
   ...{ needsTenant: true, pageSize },

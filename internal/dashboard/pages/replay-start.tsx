@@ -62,8 +62,8 @@ export type ReplayAsked =
   | { readonly kind: 'wrong'; readonly problems: Problems }
 
 /**
- * Parses the form of a replay. A missing end becomes the end of the current second, so that the replay covers what its preview shows.
- * Pure.
+ * Parses the form of a replay. A missing end time becomes the end of the current second, so that the replay covers the events in its
+ * preview. Pure.
  */
 export function parseReplayForm(
   typed: Form,
@@ -77,7 +77,7 @@ export function parseReplayForm(
   return { kind: 'asked', filter: { fromMs, toMs, ...defined({ tenantId, ...fields }) }, ratePerSecond }
 }
 
-/** Returns the form fields of a replay, for a hidden form or a link. Pure. */
+/** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
   filter: { tenantId, provider, type, state, fromMs, toMs },
   ratePerSecond,
@@ -91,7 +91,7 @@ export function replayFields({
 
 const stateWords = { delivery_failed: 'failed', processed: 'processed', verified: 'verified only' } as const
 
-/** Describes the events of a replay in a line. */
+/** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
   const { state, provider, type, fromMs, toMs, ids } = filter
   return (
@@ -104,7 +104,7 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   )
 }
 
-/** The form that selects events to replay. */
+/** Page with the form that selects events to replay. */
 const newReplayRow: PageRow = {
   ...{ method: 'GET', path: '/replays/new', section: 'replays' },
   async show(context) {
@@ -148,7 +148,7 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
   return filled(formFields, values, problems)
 }
 
-/** Previews a replay before it is started. */
+/** Page that previews a replay before the user starts it. */
 const previewReplayRow: PageRow = {
   ...{ method: 'GET', path: '/replays/preview', section: 'replays' },
   async show(context) {
@@ -258,7 +258,7 @@ function Examples({
   )
 }
 
-/** Starts a replay; a form that is sent twice starts one. */
+/** Starts a replay. A form that is sent twice starts only one replay. */
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
@@ -282,5 +282,5 @@ const startReplayRow: ActionRow = {
   },
 }
 
-/** Pages and actions that start a replay. */
+/** Pages and actions for starting a replay. */
 export const replayStartRows = [startReplayRow, newReplayRow, previewReplayRow] as const

@@ -11,7 +11,7 @@ import { ReplayFilterText, replayFields } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
 
-/** Lists replays of many events, newest first. */
+/** List page of replays of many events, newest first. */
 export const replaysRow = listRow({
   ...{
     path: '/replays',
@@ -65,7 +65,10 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
   ]
 }
 
-/** Progress of a replay from 0 to 1: by events if the total is exact, otherwise by the receipt time that it has reached. Pure. */
+/**
+ * Returns the progress of a replay from 0 to 1. Uses the event count if the total is exact, otherwise the receipt time of the last examined
+ * event. Pure.
+ */
 export function replayShare(job: ReplayJob): number {
   const { state, total, queuedCount, skipped, examinedTo, filter, createdAtMs } = job
   if (state === 'completed') return 1
@@ -97,7 +100,7 @@ function ReplayProgress({ job, isShort = false }: ProgressParts) {
   )
 }
 
-/** One replay with its progress. */
+/** Page of one replay with its progress. */
 const replayRow: PageRow = {
   ...{ method: 'GET', path: '/replays/:id', section: 'replays' },
   async show(context) {
@@ -245,5 +248,5 @@ const cancelRows = deedRows<ReplayJob>({
   },
 })
 
-/** Pages and actions of one replay. */
+/** Pages and actions for one replay. */
 export const replayRows = [replayRow, ...cancelRows] as const

@@ -16,7 +16,7 @@ import {
 } from '../page.ts'
 import { deedRows } from './deed.tsx'
 
-/** Runtime settings of the installation or of a tenant, with their values and origins. */
+/** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
 const settingsRow: PageRow = {
   ...{ method: 'GET', path: '/settings', section: 'settings' },
   async show(context) {
@@ -27,7 +27,7 @@ const settingsRow: PageRow = {
       backoffice.tenants.permissions(actor, tenantId ?? 'all'),
       tenantId === null ? undefined : backoffice.settings.list(actor, null),
     ])
-    // A user may see a tenant without the right to see the installation.
+    // A user can have the right to see a tenant without the right to see the installation.
     if (listed.kind === 'forbidden' && tenantId === null) return { kind: 'needsTenant' }
     if (listed.kind !== 'ok') return listed
     if (permissions.kind !== 'ok') return permissions
@@ -40,7 +40,7 @@ const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Settings of the installation beside those of a tenant; undefined if the actor may not see them. */
+  /** Settings of the installation, shown with those of a tenant. Undefined if the actor may not see them. */
   readonly installation: readonly ListedSetting[] | undefined
   readonly mayChange: boolean
 }
@@ -134,7 +134,7 @@ function columnsOf({
   ]
 }
 
-/** Returns the installation's setting if it pauses a tenant: a pause of either applies. */
+/** Returns the installation's setting if it pauses a tenant. A pause of the installation also applies to each tenant. */
 function pauseOfAll(
   name: SettingName,
   installation: SettingsParts['installation'],
@@ -182,7 +182,7 @@ function Origin({
 const changePath = '/settings/change'
 const clearPath = '/settings/clear'
 
-/** The form that changes a setting. */
+/** Page with the form that changes a setting. */
 const changeFormRow: PageRow = {
   ...{ method: 'GET', path: changePath, section: 'settings' },
   show: (context) =>
@@ -191,7 +191,7 @@ const changeFormRow: PageRow = {
     ),
 }
 
-/** Writes a setting if its version is the one that the form showed. */
+/** Changes a setting if its version is still the version that the form showed. */
 const changeRow: ActionRow = {
   ...{ method: 'POST', path: changePath, section: 'settings', back: changePath, backKeeps: ['name'] },
   act: (context) =>
@@ -232,7 +232,7 @@ async function findSetting(
   return { kind: 'found', subject, owner: tenant?.id ?? 'all' } as const
 }
 
-/** A missing version counts as 0, which conflicts with any stored value. */
+/** Returns 0 for a missing version, which conflicts with any stored value. */
 function versionIn(text: string | undefined): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
 }
@@ -249,9 +249,9 @@ interface FormParts {
   readonly context: PageContext
   readonly setting: ListedSetting
   readonly typed: string
-  /** Error of the value. */
+  /** Error text for the submitted value. */
   readonly problem?: string
-  /** Change that was made since the form was shown. */
+  /** A change that was made after the form was shown. */
   readonly conflict?: string
 }
 
@@ -334,5 +334,5 @@ const clearRows = deedRows<ListedSetting>({
   },
 })
 
-/** Pages and actions of settings. */
+/** Pages and actions for settings. */
 export const settingRows = [settingsRow, changeFormRow, changeRow, ...clearRows] as const

@@ -38,7 +38,7 @@ import {
 import type { Form } from '../request.ts'
 import { deedRows } from './deed.tsx'
 
-/** Lists simulated disputes, newest first. */
+/** List page of simulated disputes, newest first. */
 const simulationsRow = listRow({
   ...{ path: '/simulations', section: 'simulations', title: 'Simulations', noun: 'simulations' },
   lead: () => 'Simulated disputes: the events of a chargeback, sent through the same path as real ones.',
@@ -49,7 +49,7 @@ const simulationsRow = listRow({
     backoffice.simulations.list(actor, { ...selection, ...asked }),
   async actions({ backoffice, actor, tenant }) {
     const rights = tenant && (await backoffice.tenants.permissions(actor, tenant.id))
-    // Without a tenant the form offers the choice and checks the right.
+    // Offers the form without a tenant: the form then offers a choice of tenants and checks the right.
     if (rights !== undefined && !(rights.kind === 'ok' && rights.value.simulate)) return undefined
     return (
       <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
@@ -88,7 +88,7 @@ function disputeText({ chargeback }: Pick<Simulation, 'chargeback'>): string {
   return `${moneyText(amount, currency)} · ${provider} · ${reason.replaceAll('_', ' ')}`
 }
 
-/** Formats an amount that is given in the smallest unit of its currency. Pure. */
+/** Formats an amount in the smallest unit of its currency. Pure. */
 export function moneyText(amount: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   const digits = format.resolvedOptions().maximumFractionDigits ?? 2
@@ -97,7 +97,7 @@ export function moneyText(amount: number, currency: string): string {
 
 const startPath = '/simulations/new'
 
-/** The form that starts a simulation. */
+/** Page with the form that starts a simulation. */
 const startFormRow: PageRow = {
   ...{ method: 'GET', path: startPath, section: 'simulations' },
   show: (context) =>
@@ -107,7 +107,7 @@ const startFormRow: PageRow = {
     }),
 }
 
-/** Starts a simulation; a form that is sent twice starts one. */
+/** Starts a simulation. A form that is sent twice starts only one simulation. */
 const startRow: ActionRow = {
   ...{ method: 'POST', path: startPath, section: 'simulations', back: startPath },
   backKeeps: ['provider', 'amount', 'currency', 'reason', 'outcome', 'stepSeconds', 'reference'],
@@ -137,7 +137,7 @@ const expected = {
 } as const
 type StartField = keyof typeof expected
 
-/** Parses the form by the schema of the public API, and names the problem of each invalid field. Pure. */
+/** Parses the form with the schema of the public API, and returns an error text for each invalid field. Pure. */
 export function parseStartForm(
   form: Form,
 ):
@@ -211,7 +211,7 @@ async function findSimulation({ backoffice, actor, params }: PageContext) {
   return { kind: 'found', subject: read.value, owner: read.value.tenantId } as const
 }
 
-/** One simulation with its events, updated live. */
+/** Page of one simulation with its events, updated live. */
 const simulationRow: PageRow = {
   ...{ method: 'GET', path: '/simulations/:simulation', section: 'simulations' },
   async show(context) {
@@ -224,7 +224,7 @@ const simulationRow: PageRow = {
   },
 }
 
-/** Makes the next event due now. */
+/** Makes the next event of a simulation due immediately. */
 const advanceRow: ActionRow = {
   ...{ method: 'POST', path: '/simulations/:simulation/advance', section: 'simulations' },
   back: '/simulations/:simulation',
@@ -261,7 +261,7 @@ const cancelRows = deedRows<Simulation>({
   },
 })
 
-/** Pages and actions of simulations. */
+/** Pages and actions for simulations. */
 export const simulationRows = [
   ...[simulationsRow, startFormRow, startRow],
   ...[simulationRow, advanceRow, ...cancelRows],

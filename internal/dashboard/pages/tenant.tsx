@@ -9,7 +9,7 @@ import { link, nameOf, type PageContext, type PageRow, type Rights, shown } from
 import { TenantBadge } from './tenants.tsx'
 import { LimitBars, overText } from './usage.tsx'
 
-/** One tenant: spec, conditions, keys, secrets and limits. */
+/** Page of one tenant with its spec, conditions, keys, secrets and limits. */
 export const tenantRow: PageRow = {
   ...{ method: 'GET', path: '/tenants/:tenant', section: 'tenants' },
   async show(context) {
@@ -139,7 +139,7 @@ function Details({ tenant, context: { nowMs } }: TenantParts) {
   )
 }
 
-/** The only provider with a staged rollout. */
+/** The only provider that is rolled out in stages. */
 const rolledOut = 'wallet'
 
 function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant'>) {
@@ -270,7 +270,7 @@ function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
   )
 }
 
-/** `WalletEnabled: False` is a choice, not a fault. */
+/** `WalletEnabled: False` is a configured choice, so it is not shown as a failure. */
 function conditionBadge({ type, status }: Condition) {
   return type === 'WalletEnabled' && status === 'False' ? (
     <Badge tone="quiet">False</Badge>

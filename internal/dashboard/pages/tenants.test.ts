@@ -41,7 +41,7 @@ describe('tenant list', () => {
     ['part of its display name', () => 'goods'],
     ['its namespace and name', () => 'shops/ac'],
     ['its id', () => acme],
-    ['how a key of it begins', () => dashboardKey('acme').slice(0, 11)],
+    ['the prefix of its key', () => dashboardKey('acme').slice(0, 11)],
   ])('tenant list: finds a tenant by %s', async (_by, search) => {
     const { status, html } = await session.get(`/tenants?search=${encodeURIComponent(search())}`)
     expect(status).toBe(200)
@@ -58,12 +58,12 @@ describe('tenant list', () => {
     },
   )
 
-  test('tenant list: cuts a pasted API key to its prefix', async () => {
+  test('tenant list: truncates a pasted API key to its prefix', async () => {
     const { location } = await session.get(`/tenants?search=${dashboardKey('acme')}`)
     expect(location).toBe(`/tenants?search=${dashboardKey('acme').slice(0, 11)}`)
   })
 
-  test('tenant list: asks a user without rights on the cluster for namespaces', async () => {
+  test('tenant list: asks a user without rights on the whole cluster for namespaces', async () => {
     backoffice.allow(({ namespace, name }) => namespace === 'depots' && name === '')
     const clerk = await openDashboardSession(backoffice.url, someUser())
     const refused = await clerk.get('/tenants')
@@ -74,7 +74,7 @@ describe('tenant list', () => {
 })
 
 describe('tenant page', () => {
-  test('tenant page: shows URLs, conditions and key prefixes, and no key or secret', async () => {
+  test('tenant page: shows URLs, conditions and key prefixes, but no key or secret', async () => {
     const { html } = await session.get('/tenants/acme')
     expect(html).toContain('https://hooks.example.test/v1/t/acme/webhooks/card')
     for (const text of ['Acme Goods', acme, 'SecretsSynced', 'acme-provider', 'dashboard, simulations'])
@@ -98,13 +98,13 @@ describe('tenant page', () => {
     expect(rolledOut.html).not.toContain('the wallet are')
   })
 
-  test('tenant page: found by id, slug and namespace/name', async () => {
+  test('tenant page: can be opened by id, slug and namespace/name', async () => {
     for (const named of [acme, 'acme', 'shops%2Facme'])
       expect((await session.get(`/tenants/${named}`)).status).toBe(200)
     expect((await session.get('/tenants/nobody')).status).toBe(404)
   })
 
-  test('tenant page: offers and does no action that the user has no right to', async () => {
+  test('tenant page: neither offers nor performs an action for which the user has no right', async () => {
     backoffice.allow(({ verb, subresource }: AskedRight) => verb === 'get' && subresource === '')
     const reader = await openDashboardSession(backoffice.url, someUser())
     const { html, status } = await reader.get('/tenants/acme')
@@ -121,7 +121,7 @@ describe('tenant page', () => {
 })
 
 describe('test event', () => {
-  test('test event: asks first, sends one signed call, and shows the response', async () => {
+  test('test event: the page asks first, sends one signed call and shows the response', async () => {
     receiver.answer(() => Response.json({ took: 'it' }))
     const asked = await session.get('/tenants/acme/test')
     const [, key = ''] = /name="key" value="([^"]+)"/.exec(asked.html) ?? []
@@ -139,7 +139,7 @@ describe('test event', () => {
     )
   })
 
-  test('test event: a failure shows the response, redacted and escaped', async () => {
+  test('test event: after a failure the page shows the response, redacted and escaped', async () => {
     receiver.answer(
       () => new Response('declined 4242 4242 4242 4242 <img src=x onerror=alert(1)>', { status: 500 }),
     )
@@ -151,13 +151,13 @@ describe('test event', () => {
     expect(html).toContain('&lt;img src=x')
   })
 
-  test('test event: an unreachable callback shows the cause', async () => {
+  test('test event: for an unreachable callback the page shows the cause', async () => {
     const { html } = await session.post('/tenants/bolt/test')
     expect(html).toContain('connect_failed')
   })
 })
 
-test('suspended callback: shown on the tenant page, and resumed by its form', async () => {
+test('suspended callback: the tenant page shows the suspension, and its form resumes the callback', async () => {
   await backoffice.pool.query(
     `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
      ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,

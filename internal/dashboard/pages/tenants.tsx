@@ -5,7 +5,7 @@ import { type Column, listRow, Table } from '../components/list.tsx'
 import { Ago, Badge, Copy } from '../components/text.tsx'
 import { forTenant, goTo, link, type PageContext, type PageRow, refOf, type Shown, shown } from '../page.ts'
 
-/** Length of the key prefix that identifies a tenant. The rest of a key must not stand in an address. */
+/** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
 const keyPrefixChars = 11
 
 const list = listRow({
@@ -43,7 +43,7 @@ const list = listRow({
     'The search covers slugs, names and display names; ids and API key prefixes have to match exactly. Tenants that you may not see are not found.',
 })
 
-/** Lists tenants, and cuts an API key in the search to its prefix. */
+/** Page with the list of tenants. An API key in the search is truncated to its prefix. */
 const tenantsRow: PageRow = {
   ...list,
   show(context) {
@@ -54,7 +54,7 @@ const tenantsRow: PageRow = {
   },
 }
 
-/** Looks up ids and key prefixes; any other text is searched in names. */
+/** Finds tenants by id or key prefix; any other text is searched in names. */
 async function findTenants(
   { backoffice, actor, selection: { namespaces }, query: { search } }: PageContext,
   { after }: { readonly after?: string | undefined },
@@ -85,13 +85,13 @@ function slugText({ slug }: TenantSummary) {
   return slug === null ? <span class="muted">taken by another tenant</span> : <code>{slug}</code>
 }
 
-/** State of a tenant in one word. */
+/** Renders the state of a tenant as one word. */
 export function TenantBadge({ tenant: { isSuspended, isReady, reason } }: TenantParts) {
   if (isSuspended) return <Badge tone="warn">Suspended</Badge>
   return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reason}</Badge>
 }
 
-/** Redirects to the same page of a typed tenant, or to the search for it. */
+/** Redirects to the same page of the tenant that the user typed, or to a search for the typed text. */
 const goRow: PageRow = {
   ...{ method: 'GET', path: '/go', section: 'tenants' },
   async show({ backoffice, actor, query }) {
@@ -105,13 +105,13 @@ const goRow: PageRow = {
   },
 }
 
-/** The list of tenants, and the redirect to one. */
+/** Pages for finding a tenant. */
 export const tenantListRows = [tenantsRow, goRow] as const
 
-/** Maximum tenants that the choice offers; the list of tenants can be searched for more. */
+/** Maximum number of tenants that the choice offers. The list of tenants can be searched for other tenants. */
 const choicesMax = 20
 
-/** Offers a choice of tenants in place of a page that needs one. */
+/** Offers a choice of tenants instead of a page that requires a tenant. */
 export async function chooseTenant(context: PageContext): Promise<Shown> {
   const { backoffice, actor, selection } = context
   const listed = await backoffice.tenants.list(actor, { namespaces: selection.namespaces, limit: choicesMax })
@@ -146,7 +146,7 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
   )
 }
 
-/** A user may see a tenant without the right to list those of its namespace. */
+/** A user can have the right to see a tenant without the right to list the tenants of its namespace. */
 function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
   if (listed.kind === 'ok')
     return (

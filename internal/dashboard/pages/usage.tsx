@@ -29,7 +29,7 @@ const ranges = [
 ] as const
 type Range = (typeof ranges)[number]
 
-/** Usage of a tenant: now against each limit, and by the hour or day. */
+/** Page with a tenant's current usage against each limit, and with its usage by hour or day. */
 const usageRow: PageRow = {
   ...{ method: 'GET', path: '/usage', section: 'usage' },
   async show(context) {
@@ -91,7 +91,7 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
 }
 
 const ownMeters: readonly string[] = ['events', 'locks']
-/** Maximum charts of meters that other services report. */
+/** Maximum number of charts for meters that other services report. */
 const otherMetersMax = 6
 
 function metersOf({ hours }: UsageReport): readonly string[] {
@@ -142,12 +142,12 @@ export function amountText(limit: LimitName, amount: number): string {
   return limit === 'recordBytes' ? bytesText(amount) : countText(amount)
 }
 
-/** Names the handling of events over the monthly hard limit. Pure. */
+/** Describes how events over the monthly hard limit are handled. Pure. */
 export function overText({ over }: Pick<UsageReport, 'over'>): string {
   return `events over the monthly limit are ${over === 'accept' ? 'accepted and marked' : 'refused'}`
 }
 
-/** Rates usage against a limit. `share` is undefined where there is no bar to draw. Pure. */
+/** Rates the usage against a limit. `share` is undefined if there is no bar to draw. Pure. */
 export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft' | 'hard'>): {
   readonly tone: Tone
   readonly text: string
@@ -165,11 +165,11 @@ export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft
 interface LimitBarsParts {
   readonly report: UsageReport
   readonly nowMs: number
-  /** Set to offer changes of overrides. */
+  /** If set, the page offers to change overrides of this tenant. */
   readonly tenantId?: string | undefined
 }
 
-/** Each limit with its usage. */
+/** Renders each limit with its usage. */
 export function LimitBars({ report, nowMs, tenantId }: LimitBarsParts) {
   return (
     <ul class="limits">
@@ -265,7 +265,7 @@ interface Limited {
   readonly limit: LimitName
 }
 
-/** The form that overrides a hard limit until a time. */
+/** Page with the form that overrides a hard limit until a given time. */
 const overrideFormRow: PageRow = {
   ...{ method: 'GET', path: overridePath, section: 'usage' },
   show: (context) =>
@@ -288,7 +288,7 @@ const overrideFormRow: PageRow = {
     }),
 }
 
-/** Validates the form, asks for confirmation, then overrides the limit. */
+/** Validates the form and asks for confirmation. Overrides the limit after the confirmation. */
 const overrideRow: ActionRow = {
   ...{ method: 'POST', path: overridePath, section: 'usage', back: overridePath, backKeeps: ['limit'] },
   act: (context) =>
@@ -368,7 +368,7 @@ const overrideFields = (limit: LimitName) =>
     },
   ] as const
 
-/** Parses the form of an override, and names the problem of each invalid field. Pure. */
+/** Parses the form of an override, and returns an error text for each invalid field. Pure. */
 export function parseOverrideForm(limit: LimitName, typed: Form, nowMs: number) {
   const isNone = typed['kind'] === 'none'
   const read = readFields(overrideFields(limit), isNone ? { ...typed, hard: '0' } : typed)
@@ -440,5 +440,5 @@ const clearRows = deedRows<Limited>({
   },
 })
 
-/** Pages and actions of usage. */
+/** Pages and actions for usage. */
 export const usageRows = [usageRow, overrideFormRow, overrideRow, ...clearRows] as const
