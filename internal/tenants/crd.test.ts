@@ -31,14 +31,14 @@ const model = Tenant.properties.spec as Schema
 const spec = served['spec'] ?? {}
 const status = served['status'] ?? {}
 
-test('crds/: contains the definition of Tenants and the admission policy', () => {
+test('crds folder: contains the Tenant definition and the admission policy', () => {
   expect(readdirSync(folder).toSorted()).toEqual([
     'latchkey.dev_tenants.yaml',
     'tenants-platform.latchkey.dev.yaml',
   ])
 })
 
-test('definition: group and version are those of the schema', () => {
+test('Tenant definition: group and version equal the schema’s apiVersion', () => {
   expect(`${definition.spec.group}/${version.name}`).toBe(tenantApiVersion)
 })
 
@@ -107,14 +107,14 @@ function emptied(value: unknown, { type }: Schema): unknown {
   return type === 'object' && value !== undefined ? {} : value
 }
 
-test('definition of spec: same fields, types, bounds, enums and defaults as the schema', () => {
+test('Tenant definition: spec has the same fields, types, limits, enums and defaults as the schema', () => {
   const kubernetes = Object.fromEntries(flatten(spec, 'spec', ofKubernetes))
   const typeBox = Object.fromEntries(flatten(model, 'spec', ofTypeBox))
   expect(Object.keys(kubernetes)).toEqual(Object.keys(typeBox))
   expect(kubernetes).toEqual(typeBox)
 })
 
-test('definition of spec: same descriptions as the schema, followed by bounds and default', () => {
+test('Tenant definition: each description of spec starts with the schema’s description and states maximum and default', () => {
   const all = new Map(values(spec, 'spec'))
   for (const [path, schema] of values(model, 'spec')) {
     const { maximum, maxItems, default: value } = schema
@@ -126,7 +126,7 @@ test('definition of spec: same descriptions as the schema, followed by bounds an
   }
 })
 
-test('definition of status: names every type of condition', () => {
+test('Tenant definition: the description of the status lists every condition type', () => {
   const all = new Map(values(status, 'status'))
   const description = String(all.get('status.conditions[].type')?.['description'])
   for (const type of [...conditionTypes, 'DeletionWaiting']) expect(description).toContain(type)
@@ -136,12 +136,12 @@ describe.each([
   ['spec', spec],
   ['status', status],
 ])('%s', (name, here) => {
-  test(`definition of ${name}: every field has bounds and a description`, () => {
+  test(`Tenant definition: every field of ${name} has limits and a description`, () => {
     const loose = values(here, name).filter(([, schema]) => !isBounded(schema) || !isDescribed(schema))
     expect(loose.map(([path]) => path)).toEqual([])
   })
 
-  test(`definition of ${name}: every list has a merge type`, () => {
+  test(`Tenant definition: every list in ${name} has a merge type`, () => {
     const lists = values(here, name).filter(([, { type }]) => type === 'array')
     for (const [path, list] of lists) {
       const entries = list['items'] as Schema
@@ -152,7 +152,7 @@ describe.each([
     }
   })
 
-  test(`definition of ${name}: uses structural keywords only`, () => {
+  test(`Tenant definition: ${name} uses structural keywords only`, () => {
     const odd = ['$ref', 'additionalProperties', 'anyOf', 'allOf', 'oneOf', 'not', 'uniqueItems', 'const']
     const found = values(here, name).flatMap(([path, schema]) =>
       odd.filter((keyword) => keyword in schema).map((keyword) => `${path}: ${keyword}`),
@@ -197,7 +197,7 @@ describe('rules', () => {
   const fields = new Map(values(spec, 'spec'))
   const rulesOf = (path: string) => (fields.get(path)?.['x-kubernetes-validations'] ?? []) as Rule[]
 
-  test('CEL rules: each names an existing field and has a one-line message', () => {
+  test('CEL rules: every rule names an existing field and has a one-line message', () => {
     for (const path of fields.keys()) {
       for (const { fieldPath, message } of rulesOf(path)) {
         if (fieldPath !== undefined) expect(fields.has(`${path}${fieldPath}`)).toBe(true)
@@ -206,12 +206,12 @@ describe('rules', () => {
     }
   })
 
-  test('CEL rules: every limit refuses soft over hard', () => {
+  test('CEL rules: every limit refuses a soft value above the hard value', () => {
     for (const name of Object.keys(Tenant.properties.spec.properties.limits.properties))
       expect(rulesOf(`spec.limits.${name}`).map(({ message }) => message)).toEqual(['must not be over hard'])
   })
 
-  test('CEL rules: a provider counts under its neutral name and its alias', () => {
+  test('CEL rules: a provider listed under its neutral name and its alias counts as listed twice', () => {
     const pairs = Object.entries(providerAliases).map(([alias, name]) => `['${name}', '${alias}']`)
     expect(rulesOf('spec.providers')[0]?.rule).toStartWith(`[${pairs.join(', ')}].all(`)
     const ofEntry = rulesOf('spec.providers[]').map(({ rule }) => rule)
@@ -220,13 +220,13 @@ describe('rules', () => {
         expect(rule).toContain(`self.name in ['${name}', '${alias}']`)
   })
 
-  test('CEL rules: a callback URL has none of the blocked ports', () => {
+  test('CEL rules: a callback URL with a blocked port is refused', () => {
     const rule = rulesOf('spec.callback.url').find(({ message }) => message.includes('port'))?.rule
     expect(rule).toContain(`:0*(${[...portsBlocked].join('|')}|`)
   })
 })
 
-test('admission policy: compares each field of the platform with its default, and covers the annotation of an adoption', () => {
+test('admission policy: compares each field owned by the platform with its default, and restricts the adopt annotation', () => {
   const [policy] = documentsOf('tenants-platform.latchkey.dev.yaml') as [
     { spec: { variables: { expression: string }[]; validations: { expression: string }[] } },
   ]

@@ -1,29 +1,31 @@
 import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
 import type { ApiKeyScope, TenantSpec } from './model.ts'
 
-/** A tenant as requests use it. An absent limit is the platform's default; `secrets` are sealed, see `openTenantSecrets`. */
+/**
+ * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.
+ */
 export interface DirectoryTenant
   extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'providers' | 'keys'> {
   readonly callback: DirectoryCallback
-  /** Enabled providers, by neutral names. */
+  /** Enabled providers under their neutral names. */
   readonly providers: readonly DirectoryProvider[]
 }
 
-/** Callback of a tenant and its delivery rules. */
+/** Callback URL of a tenant, and its delivery rules. */
 export interface DirectoryCallback {
   readonly url: string
   readonly rules: Omit<TenantSpec['callback'], 'url' | 'signingSecretRef'>
 }
 
-/** An enabled provider and its settings. */
+/** An enabled provider with its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
 
-/** An API key as requests use it. */
+/** API key data that requests use. */
 export interface DirectoryKey extends Omit<DirectoryKeyRow, 'sha256Base64' | 'scopes'> {
   readonly scopes: ReadonlySet<ApiKeyScope>
 }
 
-/** A key and its tenant. */
+/** An API key and its tenant. */
 export interface FoundKey {
   readonly tenant: DirectoryTenant
   readonly key: DirectoryKey
@@ -36,7 +38,7 @@ interface Entry {
 
 const sharedMax = 1_000
 
-/** Index of tenants by id, slug and key. Skips tenants beyond `tenantsMax`, and is then `overfull`. */
+/** Index of tenants by id, slug and key. If there are more than `tenantsMax` tenants, it skips the rest and sets `overfull`. */
 export class DirectoryIndex {
   readonly #tenantsMax: number
   readonly #byId = new Map<string, Entry>()
@@ -105,7 +107,7 @@ export class DirectoryIndex {
     return this.#byKey.size
   }
 
-  /** True once a tenant was skipped; stays true, since skipped tenants are not recorded. */
+  /** True after a tenant was skipped. It stays true, because skipped tenants are not recorded. */
   get overfull(): boolean {
     return this.#overfull
   }
@@ -115,7 +117,7 @@ export class DirectoryIndex {
     if (entry === undefined) return
     this.#byId.delete(id)
     const { slug } = entry.tenant
-    // A slug or key may belong to another tenant by now: remove only entries of this one.
+    // Another tenant can have the slug or key now, so only entries that still point to this tenant are removed.
     if (slug !== null && this.#bySlug.get(slug) === entry.tenant) this.#bySlug.delete(slug)
     for (const sha256 of entry.sha256s) {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
@@ -127,7 +129,7 @@ export class DirectoryIndex {
     return this.#shareAs(`scopes ${sorted.join()}`, () => new Set(sorted))
   }
 
-  /** Deduplicates equal rules, since most tenants have one of few tiers. */
+  /** Shares equal rule objects between tenants, since most tenants have one of a few tiers. Saves memory. */
   #share<T extends object>(value: T): T {
     return this.#shareAs(JSON.stringify(value), () => Object.freeze(value))
   }

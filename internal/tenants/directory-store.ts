@@ -2,7 +2,7 @@ import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
-/** An API key of a directory row. `expiresAtMs`: end by expiry or rotation, whichever is earlier. */
+/** An API key in a directory row. `expiresAtMs` is its expiry or the end of its rotation, whichever is earlier. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
   readonly name: string
@@ -10,12 +10,12 @@ export interface DirectoryKeyRow {
   readonly expiresAtMs: number | null
 }
 
-/** A tenant with its keys and secrets; with `deleted` it has to be removed. */
+/** A tenant with its keys and secrets. If `deleted` is true, the directory must remove the tenant. */
 export interface DirectoryRow {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
-  /** Null while another tenant holds the wanted slug: the tenant is not served. */
+  /** Slug of the tenant; null while another tenant holds the wanted slug. A tenant without a slug is not served. */
   readonly slug: string | null
   readonly suspended: boolean
   readonly deleted: boolean
@@ -26,21 +26,21 @@ export interface DirectoryRow {
   readonly providers: TenantSpec['providers']
   readonly walletStage: TenantSpec['walletRollout']['stage']
   readonly retention: TenantSpec['retention']
-  /** Fields hidden in shown payloads, beside the built-in ones. */
+  /** Fields masked in displayed payloads, in addition to the built-in ones. */
   readonly redactedFields: readonly string[]
   readonly keys: readonly DirectoryKeyRow[]
   readonly secrets: readonly DirectorySecretRow[]
 }
 
-/** A sealed secret; see `KeyRing`. */
+/** An encrypted secret; see `KeyRing`. */
 export interface DirectorySecretRow {
   readonly field: string
   readonly keyId: string
-  /** Nonce and ciphertext, concatenated. */
+  /** Nonce followed by ciphertext, in base64. */
   readonly sealedBase64: string
 }
 
-/** Position in the order of changes; `id: ''` precedes all changes of its version. */
+/** Position in the order of changes. An empty `id` precedes all changes of its version. */
 export interface ChangeCursor {
   readonly version: number
   readonly id: string
@@ -54,8 +54,8 @@ type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
   readonly secrets: RawSecret[]
 }
 
-// SQL text, since the lists read every process's whole directory: one consistent statement with keys and secrets per tenant. The lists
-// are unnamed: a generic plan cached while the tables were small would scan all keys for each tenant.
+// SQL text instead of the query builder, because each process reads all tenants with one consistent statement that includes keys and
+// secrets. The statements are not prepared: a generic plan cached while the tables were small would scan all keys for each tenant.
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec -> 'records' AS records, t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
@@ -72,18 +72,21 @@ const columns = `
     FROM tenant_secrets s WHERE s.tenant_id = t.id
   ), '[]') AS secrets`
 
-/** Reads the version of the last committed change. All changes up to it are visible to the next statement. */
+/** Reads the version of the last committed change. The next statement sees all changes up to that version. */
 export async function readDirectoryVersion(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ version: number }>({
     name: 'read_directory_version',
     text: 'SELECT version FROM directory_version',
   })
   const version = rows[0]?.version
-  if (version === undefined) throw new Error('the row of directory_version is missing: run the migrations')
+  if (version === undefined) throw new Error('the table directory_version has no row: run the migrations')
   return version
 }
 
-/** Lists live tenants by id after `afterId` ('' for the first). Pages are no snapshot: read the changes since, afterwards. */
+/**
+ * Lists live tenants by id, starting after `afterId` ('' for the first page). The pages are not a snapshot: read the changes since then
+ * afterwards.
+ */
 export async function listDirectoryPage(
   pool: Pool,
   afterId: string,
@@ -96,7 +99,7 @@ export async function listDirectoryPage(
   return rows.map(toDirectoryRow)
 }
 
-/** Lists tenants changed after the cursor, including deleted ones, by version. */
+/** Lists the tenants that changed after the cursor, ordered by version. Includes deleted tenants. */
 export async function listDirectoryChanges(
   pool: Pool,
   after: ChangeCursor,

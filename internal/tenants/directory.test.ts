@@ -187,7 +187,7 @@ describe('snapshot', () => {
     expect(directory.findTenantById(idOf('other'))).toBeUndefined()
   })
 
-  test('directory: a snapshot of small pages is complete', async () => {
+  test('directory: a snapshot that is read in small pages is complete', async () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     for (const name of names) await put(name)
     const directory = directoryOf({ pageRows: 2 })
@@ -195,7 +195,7 @@ describe('snapshot', () => {
     expect(names.map((name) => directory.findTenantBySlug(name)?.name)).toEqual(names)
   })
 
-  test('directory: a tenant without its slug is not found by slug or key', async () => {
+  test('directory: a tenant without a slug is not found by slug or by key', async () => {
     await put('one', { slug: null })
     const directory = directoryOf()
     await directory.start()
@@ -222,7 +222,7 @@ describe('ended keys', () => {
 })
 
 describe('changes', () => {
-  test('directory: polling finds a change within 2 s', async () => {
+  test('directory: polling discovers a change within 2 s', async () => {
     const directory = directoryOf()
     await directory.start()
     await put('one')
@@ -230,7 +230,7 @@ describe('changes', () => {
     expect(tookMs).toBeLessThan(2_000)
   })
 
-  test('directory: notify reads at once, also during a read', async () => {
+  test('directory: notify causes a read immediately, even while another read is running', async () => {
     const directory = directoryOf({ pollMs: 3_600_000 })
     await directory.start()
     for (const name of ['a', 'b', 'c']) {
@@ -257,7 +257,7 @@ describe('changes', () => {
     expect(directory.stats()).toEqual({ tenants: 2, keys: 1, overfull: false })
   })
 
-  test('directory: a key moved to another tenant stays there', async () => {
+  test('directory: a key that moved to another tenant is found with that tenant', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await put('one')
     await put('two', { keys: [] })
@@ -271,7 +271,7 @@ describe('changes', () => {
     expect(directory.findKey(base64Of(keyOf('one')))?.tenant.name).toBe('two')
   })
 
-  test('directory: a late commit is not skipped', async () => {
+  test('directory: a transaction that commits late is not skipped', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await directory.start()
     const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -293,7 +293,7 @@ describe('changes', () => {
     expect(directory.findTenantBySlug('slow')?.suspended).toBe(true)
   })
 
-  test('directory: a lower version, as after a restore, causes a complete read', async () => {
+  test('directory: a version lower than before, as after a restore, causes a complete read', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await put('one')
     await put('two')
@@ -306,7 +306,7 @@ describe('changes', () => {
 })
 
 describe('without Postgres', () => {
-  test('directory without Postgres: has no snapshot, and reads one once Postgres is available', async () => {
+  test('directory without Postgres: has no snapshot, and reads a snapshot when Postgres becomes available', async () => {
     await put('one')
     await postgresBack(false)
     const directory = directoryOf({ pool: ownPool() })
@@ -319,7 +319,7 @@ describe('without Postgres', () => {
     expect(directory.findTenantBySlug('one')?.name).toBe('one')
   })
 
-  test('directory without Postgres: keeps its contents, its age grows, and it catches up afterwards', async () => {
+  test('directory without Postgres: keeps its contents while its age increases, and catches up afterwards', async () => {
     await put('one')
     const directory = directoryOf({ pool: ownPool(), pollMs: 5 })
     await directory.start()
@@ -335,7 +335,7 @@ describe('without Postgres', () => {
     expect(directory.ageMs(nowMs)).toBe(0)
   })
 
-  test('directory without Postgres: stop does not wait for it', async () => {
+  test('directory without Postgres: stop does not wait for Postgres', async () => {
     await postgresBack(false)
     const directory = directoryOf({ pool: ownPool() })
     await directory.start()
@@ -390,7 +390,7 @@ describe('callbacks and secrets', () => {
     })
   })
 
-  test('directory: live secrets open in order, with their key ring only, and are never stored in the clear', async () => {
+  test('directory: live secrets decrypt in order and only with their key ring, and are never stored in plain text', async () => {
     const secrets = [
       secretOf('provider:card', 1, 'second'),
       secretOf('provider:card', 0, 'x'.repeat(400)),
@@ -431,7 +431,7 @@ describe('size', () => {
     )
   }
 
-  test('directory: a tenant with two keys takes under 1.5 KB, measured over 10 000', async () => {
+  test('directory: a tenant with two keys needs less than 1.5 KB of memory on average over 10 000 tenants', async () => {
     await seed(10_000)
     const directory = directoryOf({ pollMs: 3_600_000 })
     const before = heapBytes()
@@ -441,7 +441,7 @@ describe('size', () => {
     expect(bytesPerTenant).toBeLessThan(1_536)
   }, 10_000)
 
-  test('directory: tenants over tenantsMax are not served, an error is logged, and they are added once there is room', async () => {
+  test('directory: tenants beyond tenantsMax are not served and cause an error log, and are added when there is room', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await put(name)
     const directory = directoryOf({ tenantsMax: 3, pollMs: 5, pageRows: 2 })
     await directory.start()

@@ -5,10 +5,13 @@ import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
 
-/** Redis channel that announces changed tenants to all directories. The message has no content. */
+/** Redis channel that announces tenant changes to all directories. The messages are empty. */
 export const directoryChannel = 'latchkey:tenants'
 
-/** Announces changed tenants to the directories of all processes. Idempotent. @throws RedisUnavailable; directories poll as well */
+/**
+ * Notifies the directories of all processes that tenants changed. Idempotent. @throws RedisUnavailable; directories then find the change by
+ * polling
+ */
 export async function notifyDirectories(redis: RedisConnection): Promise<void> {
   await redis.publish(directoryChannel, '')
 }
@@ -18,25 +21,25 @@ export interface DirectoryOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** Longest pause between two reads, default 1 s. */
+  /** Maximum interval between two reads; default 1 s. */
   readonly pollMs?: number
-  /** Default 100 000, about 1 KB each. Further tenants are not served, and an error is logged. */
+  /** Maximum tenants; default 100 000 of about 1 KB each. Further tenants are not served, and an error is logged. */
   readonly tenantsMax?: number
-  /** Default 1 000. */
+  /** Rows per page of a complete read; default 1 000. */
   readonly pageRows?: number
   readonly health?: Health
-  /** A number in [0, 1), for the jitter of pauses after failures. */
+  /** Returns a number in [0, 1) for the jitter of delays after failures. */
   readonly random?: () => number
 }
 
-/** Backoff after failed reads, which bounds the delay once Postgres is available again. */
+/** Backoff after failed reads. Its maximum limits the delay after Postgres becomes available again. */
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
 const jitter = 0.1
 const bounds = { pollMs: 1_000, tenantsMax: 100_000, pageRows: 1_000 }
-/** Bound of a read, including the first one of 100 000 tenants. */
+/** Deadline of a read, including the first read of 100 000 tenants. */
 const readMsMax = 60_000
 
-/** All tenants, slugs and key hashes in memory, so that no request has to query Postgres. Reads nothing before `start`. */
+/** Keeps all tenants, slugs and key hashes in memory, so that requests do not query Postgres. Reads nothing before `start`. */
 export class Directory {
   readonly #options: DirectoryOptions & typeof bounds
   #index: DirectoryIndex | undefined
@@ -52,12 +55,12 @@ export class Directory {
     this.#options = { ...bounds, ...options }
   }
 
-  /** False until a complete snapshot was read: until then answer 503, never 403. */
+  /** Returns whether a complete snapshot has been read. Until then callers must respond 503, never 403. */
   hasSnapshot(): boolean {
     return this.#index !== undefined
   }
 
-  /** Finds a key by its SHA-256 (standard base64); undefined for unknown, expired and ended keys. */
+  /** Finds a key by its SHA-256 in standard base64. Returns undefined for unknown, expired and rotated-out keys. */
   findKey(sha256Base64: string): FoundKey | undefined {
     return this.#index?.findKey(sha256Base64, this.#options.clock.now())
   }
@@ -66,35 +69,38 @@ export class Directory {
     return this.#index?.findTenantById(id)
   }
 
-  /** Undefined for unknown slugs and for those of deleted tenants. */
+  /** Finds a tenant by its slug. Returns undefined for an unknown slug and for the slug of a deleted tenant. */
   findTenantBySlug(slug: string): DirectoryTenant | undefined {
     return this.#index?.findTenantBySlug(slug)
   }
 
-  /** Milliseconds since the last successful read of Postgres, Infinity before the first. */
+  /** Milliseconds since the last successful read from Postgres; Infinity before the first. */
   ageMs(now: number): number {
     return Math.max(0, now - this.#readAtMs)
   }
 
-  /** Reads now instead of at the next poll. Cheap. */
+  /** Reads immediately instead of at the next poll. Cheap to call. */
   notify(): void {
     this.#loop?.wake()
   }
 
-  /** Resolves after the first attempt to read a snapshot, successful or not; retries with a bounded backoff. */
+  /**
+   * Starts reading. Resolves after the first attempt to read a snapshot, whether it succeeds or fails. Failed attempts are retried with
+   * backoff.
+   */
   start(): Promise<void> {
     if (!this.#stopped) this.#loop ??= this.#startLoop()
     return this.#firstRead.promise
   }
 
-  /** Stops after the read in progress. The contents stay. Idempotent. */
+  /** Stops after the read in progress and keeps the contents. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#loop?.stop()
     this.#firstRead.resolve()
   }
 
-  /** `overfull`: tenants beyond `tenantsMax` exist and are not served. */
+  /** Returns the sizes of the directory. `overfull`: tenants beyond `tenantsMax` exist and are not served. */
   stats(): { tenants: number; keys: number; overfull: boolean } {
     const index = this.#index
     return {
@@ -108,7 +114,7 @@ export class Directory {
     const { health, random } = this.#options
     return superviseLoop({
       name: 'tenant directory',
-      // With its jitter at most pollMs.
+      // The interval including its jitter is at most pollMs.
       intervalMs: this.#options.pollMs / (1 + jitter),
       jitter,
       turnMsMax: readMsMax,
@@ -139,7 +145,7 @@ export class Directory {
   async #readNew(signal: AbortSignal): Promise<void> {
     const version = await readDirectoryVersion(this.#options.pool)
     const index = this.#index
-    // A lower version means a restored database. After an overflow, the skipped tenants need a complete read.
+    // A lower version means that the database was restored. After an overflow, only a complete read finds the skipped tenants.
     const again = index === undefined || version < this.#version || (index.overfull && this.#hasRoom(index))
     if (again) return this.#readSnapshot(version, signal)
     if (version !== this.#version) await this.#readChanges(index, this.#version, signal)
@@ -149,7 +155,7 @@ export class Directory {
     return index.tenantCount < this.#options.tenantsMax
   }
 
-  /** Pages are no consistent snapshot, so changes since `version` are applied before the new index is used. */
+  /** Reads all tenants in pages. The pages are not a snapshot, so changes since `version` are applied before the new index is used. */
   async #readSnapshot(version: number, signal: AbortSignal): Promise<void> {
     const index = new DirectoryIndex(this.#options.tenantsMax)
     let afterId = ''
@@ -186,7 +192,7 @@ export class Directory {
     if (index.overfull && !this.#overfullLogged) {
       this.#options.log.error(
         { tenantsMax: this.#options.tenantsMax },
-        'more tenants than tenantsMax: further ones are not served',
+        'tenant directory is full: tenants beyond tenantsMax are not served',
       )
     }
     this.#overfullLogged = index.overfull

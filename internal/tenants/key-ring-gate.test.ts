@@ -89,7 +89,7 @@ test.each<[string, KeyRing[], boolean, GateOpening | 'shut']>([
   expect(gate.check().ok).toBe(expected !== 'shut')
 })
 
-test('key ring gate: reports the key ids of the secrets once, and opens as soon as one secret opens', async () => {
+test('key ring gate: reports the key ids of the secrets once, and opens when one secret can be decrypted', async () => {
   await seal(other, sameIdOtherKey)
   const { gate, openings, unfit } = gateOf(right)
   await gate.runOnce(live)
@@ -108,7 +108,7 @@ test('key ring gate: reports the key ids of the secrets once, and opens as soon 
   expect(gate.unfit).toBeUndefined()
 })
 
-test('key ring gate: stays open when all secrets are sealed with another ring later', async () => {
+test('key ring gate: stays open when all secrets are later encrypted with another ring', async () => {
   await seal(right)
   const { gate, openings } = gateOf(right)
   await gate.runOnce(live)
@@ -119,7 +119,7 @@ test('key ring gate: stays open when all secrets are sealed with another ring la
   expect(openings).toEqual(['opens'])
 })
 
-test('key ring gate: searches 2 000 secrets per call and continues from there', async () => {
+test('key ring gate: tries 2 000 secrets per call, and the next call continues after them', async () => {
   await seal(...many(2_050, other), right)
   const { gate, unfit } = gateOf(right)
   await gate.runOnce(live)
@@ -129,7 +129,7 @@ test('key ring gate: searches 2 000 secrets per call and continues from there', 
   expect(unfit).toEqual([])
 })
 
-test('key ring gate: stays closed without Postgres', async () => {
+test('key ring gate: stays closed while Postgres is unavailable', async () => {
   const away = poolOf('postgres://latchkey:none@127.0.0.1:9/none')
   const { gate } = gateOf(right, { pool: away })
   await expect(gate.runOnce(live)).rejects.toThrow()

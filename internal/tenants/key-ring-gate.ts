@@ -3,37 +3,40 @@ import type { CheckResult } from '#internal/telemetry/index.ts'
 import type { KeyRing } from './key-ring.ts'
 import { listSealedSecrets, type SecretCursor } from './store.ts'
 
-/** Reason that the gate opened. `opens`: a secret opened. `nothingSealed`: there is none. `replacesLost`: none opened, and the ring replaces a lost one. */
+/**
+ * Reason that the gate opened. `opens`: the ring decrypted a secret. `nothingSealed`: no encrypted secret exists. `replacesLost`: the ring
+ * decrypted no secret, but is configured to replace a lost ring.
+ */
 export type GateOpening = 'opens' | 'nothingSealed' | 'replacesLost'
 
-/** Result of a complete search in which no secret opened. Key ids are not secret. */
+/** Result of a complete search in which the ring decrypted no secret. Key ids are not secret. */
 export interface UnfitRing {
   readonly secrets: number
-  /** At most 16 key ids. */
+  /** Ids of the keys that encrypted the secrets; at most 16. */
   readonly sealedWith: readonly string[]
 }
 
-/** Options of a gate. */
+/** Options of a key ring gate. */
 export interface KeyRingGateOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  /** Opens the gate even if no secret opens. Default false. */
+  /** Opens the gate even if the ring decrypts no secret. Default false. */
   readonly replacesLost?: boolean
   /** Called once, when the gate opens. Must not throw. */
   onOpened(opening: GateOpening): void
-  /** Called after the first complete search in which no secret opened. Must not throw. */
+  /** Called after the first complete search in which the ring decrypted no secret. Must not throw. */
   onUnfit(unfit: UnfitRing): void
 }
 
 const pageRows = 100
-/** Bounds one search step to 2 000 secrets, about 20 ms of CPU. */
+/** Limits one call to 2 000 secrets, which need about 20 ms of CPU time. */
 const pagesMax = 20
 const keyIdsMax = 16
 
 /**
- * Readiness gate at the start: not ready until the key ring has opened one of the secrets in Postgres, so that a rollout with a wrong
- * ring stops at its first pod. It never closes again, which would take all pods out of service at once. Opens at once if no secret is
- * sealed.
+ * Readiness gate at the start of a process. The process becomes ready after the key ring has decrypted one secret from Postgres, so that a
+ * rollout with a wrong ring stops at its first pod. The gate opens immediately if no secret is stored. It never closes again, because
+ * closing would take all pods out of service at the same time.
  */
 export class KeyRingGate {
   readonly #options: KeyRingGateOptions
@@ -48,7 +51,7 @@ export class KeyRingGate {
     this.#options = options
   }
 
-  /** Never returns to false. */
+  /** True after the gate has opened; never becomes false again. */
   get isOpen(): boolean {
     return this.#isOpen
   }
@@ -58,12 +61,12 @@ export class KeyRingGate {
     return this.#opened.promise
   }
 
-  /** Result of the last complete search while the gate is closed. */
+  /** Result of the last complete search; undefined after the gate has opened. */
   get unfit(): UnfitRing | undefined {
     return this.#isOpen ? undefined : this.#unfit
   }
 
-  /** Readiness check. */
+  /** Readiness check: succeeds after the gate has opened. */
   check(): CheckResult {
     if (this.#isOpen) return { ok: true }
     const reason = this.#unfit
@@ -73,8 +76,9 @@ export class KeyRingGate {
   }
 
   /**
-   * Tries at most 2 000 secrets; a later call continues from there and wraps around. Does nothing once the gate is open. Idempotent.
-   * @throws when Postgres fails
+   * Tries to decrypt at most 2 000 secrets. The next call continues after them and starts again at the end. Does nothing after the gate has
+   * opened. Idempotent.
+   * @throws errors of Postgres
    */
   async runOnce(signal: AbortSignal): Promise<void> {
     for (let page = 0; page < pagesMax && !this.#isOpen && !signal.aborted; page += 1) {

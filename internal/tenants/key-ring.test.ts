@@ -20,13 +20,13 @@ function ring(text: string): KeyRing {
 describe('sealed values', () => {
   const keyRing = ring(`a:${key('a')}`)
 
-  test('key ring: a sealed value opens at its place to the same text', () => {
+  test('key ring: an encrypted value decrypts to the same text for the same tenant and field', () => {
     const sealed = keyRing.seal(place, 'whsec_ü\n')
     expect(keyRing.open(place, sealed)).toEqual({ kind: 'opened', text: 'whsec_ü\n' })
     expect(sealed.ciphertext.toString('latin1')).not.toContain('whsec')
   })
 
-  test('key ring: sealing twice gives different values', () => {
+  test('key ring: encrypting a text twice produces different values', () => {
     const [one, other] = [keyRing.seal(place, 'x'), keyRing.seal(place, 'x')]
     expect(one.nonce.equals(other.nonce)).toBe(false)
     expect(one.ciphertext.equals(other.ciphertext)).toBe(false)
@@ -35,11 +35,11 @@ describe('sealed values', () => {
   test.each([
     ['another tenant', { ...place, tenantId: second }],
     ['another field', { ...place, field: 'provider:codehost' }],
-  ])('key ring: a sealed value does not open for %s', (_case, elsewhere) => {
+  ])('key ring: an encrypted value does not decrypt for %s', (_case, elsewhere) => {
     expect(keyRing.open(elsewhere, keyRing.seal(place, 'x'))).toEqual({ kind: 'broken' })
   })
 
-  test('key ring: a sealed value with any changed byte does not open', () => {
+  test('key ring: an encrypted value does not decrypt after any byte was changed', () => {
     const sealed = keyRing.seal(place, 'secret')
     for (let at = 0; at < sealed.ciphertext.length; at += 1) {
       const ciphertext = Buffer.from(sealed.ciphertext)
@@ -51,13 +51,13 @@ describe('sealed values', () => {
     expect(keyRing.open(place, { ...sealed, ciphertext: Buffer.alloc(3) })).toEqual({ kind: 'broken' })
   })
 
-  test('key ring: a sealed value does not open with another key of the same id', () => {
+  test('key ring: an encrypted value does not decrypt with another key of the same id', () => {
     expect(ring(`a:${key('other')}`).open(place, keyRing.seal(place, 'x'))).toEqual({ kind: 'broken' })
   })
 })
 
 describe('key rings', () => {
-  test('key ring: seals with its first key and opens values of a rotated one', () => {
+  test('key ring: encrypts with its first key and decrypts values of an older key', () => {
     const old = ring(`a:${key('a')}`).seal(place, 'x')
     const rotated = ring(`b:${key('b')}, a:${key('a')}`)
     expect(rotated.seal(place, 'x').keyId).toBe('b')
@@ -65,7 +65,7 @@ describe('key rings', () => {
     expect(ring(`b:${key('b')}`).open(place, old)).toEqual({ kind: 'keyUnknown', keyId: 'a' })
   })
 
-  test('key ring: JSON and inspection do not show its keys', () => {
+  test('key ring: JSON.stringify and inspection do not show its keys', () => {
     const shown = JSON.stringify(ring(`a:${key('a')}`)) + Bun.inspect(ring(`a:${key('a')}`))
     expect(shown).not.toContain(key('a'))
     expect(shown).not.toContain(Buffer.from(key('a'), 'base64').toString('hex').slice(0, 8))
@@ -73,13 +73,13 @@ describe('key rings', () => {
 
   test.each([
     ['an empty text', ''],
-    ['no id', key('a')],
+    ['a key without an id', key('a')],
     ['a short key', 'a:QUJD'],
     ['a hexadecimal key', `a:${'ab'.repeat(32)}`],
-    ['an id twice', `a:${key('a')},a:${key('b')}`],
+    ['a repeated id', `a:${key('a')},a:${key('b')}`],
     ['an empty entry', `a:${key('a')},`],
     ['too many keys', Array.from({ length: 17 }, (_, index) => `k${index}:${key(`${index}`)}`).join(',')],
-  ])('parseKeyRing: refuses %s without quoting it', (_case, text) => {
+  ])('parseKeyRing: refuses %s, and the error does not quote the text', (_case, text) => {
     const parsed = parseKeyRing(text)
     expect(parsed.kind).toBe('invalid')
     expect(JSON.stringify(parsed)).not.toContain(key('a'))

@@ -3,26 +3,29 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Directory } from './directory.ts'
 import type { DirectoryTenant } from './directory-index.ts'
 
-/** A sealed value: AES-256-GCM, the 16-byte tag at the end of `ciphertext`. */
+/** A value encrypted with AES-256-GCM. The last 16 bytes of `ciphertext` are the authentication tag. */
 export interface Sealed {
   readonly keyId: string
   readonly nonce: Buffer
   readonly ciphertext: Buffer
 }
 
-/** Place of a sealed value, part of its authenticated data: a value moved elsewhere does not open. */
+/** Tenant and field of an encrypted value. They are part of its authenticated data, so a value that is moved elsewhere does not decrypt. */
 export interface SealedPlace {
   readonly tenantId: TenantId
   readonly field: string
 }
 
-/** Result of `open`. `keyUnknown`: sealed with a key that the ring lacks. `broken`: altered, or from another place. */
+/**
+ * Result of `open`. `keyUnknown`: the ring lacks the key that encrypted the value. `broken`: the value was changed or belongs to another
+ * tenant or field.
+ */
 export type Opened =
   | { readonly kind: 'opened'; readonly text: string }
   | { readonly kind: 'keyUnknown'; readonly keyId: string }
   | { readonly kind: 'broken' }
 
-/** Result of `parseKeyRing`; `message` never quotes the ring. */
+/** Result of `parseKeyRing`. `message` never quotes the ring. */
 export type ParsedKeyRing =
   | { readonly kind: 'ok'; readonly keyRing: KeyRing }
   | { readonly kind: 'invalid'; readonly message: string }
@@ -33,8 +36,9 @@ const tagBytes = 16
 const keysMax = 16
 
 /**
- * Parses a key ring of the form `id:base64key[,id2:base64key2]`, keys of 32 bytes; the first one seals. To rotate: add the new key
- * last in all processes, then move it to the front, then remove the old one once every tenant was reconciled.
+ * Parses a key ring of the form `id:base64key[,id2:base64key2]` with keys of 32 bytes. The first key encrypts; all keys decrypt. Rotation
+ * has three steps: add the new key at the end in all processes, move it to the front, and remove the old key after every tenant was
+ * reconciled.
  * @param random returns `count` unpredictable bytes; replaced in tests only
  */
 export function parseKeyRing(
@@ -43,7 +47,7 @@ export function parseKeyRing(
 ): ParsedKeyRing {
   const keys = new Map<string, Buffer>()
   const entries = text.split(',').map((entry) => entry.trim())
-  if (entries.length > keysMax) return { kind: 'invalid', message: `at most ${keysMax} keys` }
+  if (entries.length > keysMax) return { kind: 'invalid', message: `must contain at most ${keysMax} keys` }
   for (const [index, entry] of entries.entries()) {
     const match = /^([A-Za-z0-9][A-Za-z0-9._-]{0,31}):([A-Za-z0-9+/]{43}=)$/.exec(entry)
     const [, id, encoded] = match ?? []
@@ -51,22 +55,22 @@ export function parseKeyRing(
       return { kind: 'invalid', message: `entry ${index + 1} must be <id>:<base64 of ${keyBytes} bytes>` }
     }
     if (keys.has(id))
-      return { kind: 'invalid', message: `entry ${index + 1} repeats the id of an earlier one` }
+      return { kind: 'invalid', message: `entry ${index + 1} repeats the id of an earlier entry` }
     keys.set(id, Buffer.from(encoded, 'base64'))
   }
   const [current] = keys
-  if (current === undefined) return { kind: 'invalid', message: 'at least one key' }
+  if (current === undefined) return { kind: 'invalid', message: 'must contain at least one key' }
   return { kind: 'ok', keyRing: new KeyRing(keys, current, random) }
 }
 
-/** Seals with its first key and opens values sealed with any of its keys. */
+/** Encrypts with its first key and decrypts values of all its keys. */
 export class KeyRing {
   readonly currentKeyId: string
   readonly #current: Buffer
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #random: (count: number) => Uint8Array
 
-  /** See `parseKeyRing`. */
+  /** Creates a ring from parsed keys; see `parseKeyRing`. */
   constructor(
     keys: ReadonlyMap<string, Buffer>,
     [currentKeyId, current]: readonly [string, Buffer],
@@ -78,7 +82,7 @@ export class KeyRing {
     this.#random = random
   }
 
-  /** Ids of all keys. The first one seals. */
+  /** Ids of all keys. The key of the first id encrypts. */
   get keyIds(): readonly string[] {
     return [...this.#keys.keys()]
   }
@@ -102,7 +106,7 @@ export class KeyRing {
     try {
       return { kind: 'opened', text: Buffer.concat([opened, decipher.final()]).toString('utf8') }
     } catch {
-      // The only failure of `final`: the tag does not match data, key and place.
+      // Decryption fails only if the tag does not match the data, the key, the tenant and the field.
       return { kind: 'broken' }
     }
   }
@@ -113,30 +117,30 @@ export class KeyRing {
   }
 }
 
-/** Unambiguous: a tenant id contains no line feed. */
+/** Returns the authenticated data of a value. It is unambiguous, because a tenant id contains no line feed. */
 function authenticatedData({ tenantId, field }: SealedPlace): Buffer {
   return Buffer.from(`${tenantId}\n${field}`, 'utf8')
 }
 
-/** Returns the `field` of a provider's secrets. */
+/** Returns the `field` value for the secrets of a provider. */
 export function providerField(name: string): string {
   return `provider:${name}`
 }
 
-/** `field` of the secrets that sign deliveries. */
+/** The `field` value for the secrets that sign deliveries. */
 export const callbackField = 'callback'
 
-/** Maximum tenants counted as unreadable; further ones are still reported. */
+/** Maximum tenants counted by `countUnreadableTenants`. Callbacks report further tenants as well. */
 const unreadableTenantsMax = 10_000
 
-/** Secrets of one field. */
+/** Decrypted secrets of one field. */
 export interface OpenedSecrets {
   readonly values: readonly string[]
-  /** Key id of each secret that does not open: the ring lacks the key, or the value was altered. */
+  /** Key ids of the secrets that do not decrypt, because the ring lacks the key or the value was changed. */
   readonly unreadableKeyIds: readonly string[]
 }
 
-/** Secrets of one field that do not open. Holds no value. */
+/** Report of secrets in one field that do not decrypt. Contains no value. */
 export interface UnreadableSecrets {
   readonly tenant: DirectoryTenant
   readonly field: string
@@ -147,13 +151,13 @@ export interface UnreadableSecrets {
 export interface SecretOpenerOptions {
   readonly keyRing: KeyRing
   readonly directory: Pick<Directory, 'findTenantById'>
-  /** Called once per tenant state and field with secrets that do not open. Must not throw. */
+  /** Called once per tenant version and field if secrets do not decrypt. Must not throw. */
   onUnreadable(unreadable: UnreadableSecrets): void
 }
 
 /**
- * Opens a tenant's live secrets of one field, in order. Costs microseconds per secret: cache the result while the directory returns
- * the same tenant object, since changed secrets give another object.
+ * Decrypts a tenant's live secrets of one field, in order. Each secret costs microseconds. Cache the result while the directory returns the
+ * same tenant object, since a change of secrets creates another object.
  */
 export function openTenantSecrets(keyRing: KeyRing, tenant: DirectoryTenant, field: string): OpenedSecrets {
   const values: string[] = []
@@ -171,7 +175,7 @@ export function openTenantSecrets(keyRing: KeyRing, tenant: DirectoryTenant, fie
   return { values, unreadableKeyIds }
 }
 
-/** Opens secrets for a process: reports secrets that do not open once per change, and counts the affected tenants. */
+/** Decrypts secrets for a process. Reports secrets that do not decrypt once per change, and counts the affected tenants. */
 export class SecretOpener {
   readonly #options: SecretOpenerOptions
   readonly #reported = new WeakMap<DirectoryTenant, Set<string>>()
@@ -181,14 +185,14 @@ export class SecretOpener {
     this.#options = options
   }
 
-  /** Opens a tenant's secrets of one field, as `openTenantSecrets` does. */
+  /** Decrypts a tenant's secrets of one field, like `openTenantSecrets`, and reports failures. */
   open(tenant: DirectoryTenant, field: string): OpenedSecrets {
     const opened = openTenantSecrets(this.#options.keyRing, tenant, field)
     if (opened.unreadableKeyIds.length > 0) this.#report(tenant, field, opened.unreadableKeyIds)
     return opened
   }
 
-  /** Counts unchanged tenants with secrets that did not open; at most 10 000. */
+  /** Returns the number of tenants whose secrets did not decrypt and have not changed since; at most 10 000. */
   countUnreadableTenants(): number {
     for (const [id, tenant] of this.#unreadable)
       if (this.#options.directory.findTenantById(id) !== tenant) this.#unreadable.delete(id)

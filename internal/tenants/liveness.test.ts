@@ -63,7 +63,7 @@ async function whileStuck(table: string, work: () => void): Promise<void> {
   })
 }
 
-test('tenant directory: a hanging read fails liveness until it reads again', async () => {
+test('tenant directory: a read that hangs fails liveness until a read succeeds', async () => {
   const directory = new Directory({ pool: watched, clock, log, health, pollMs: 5 })
   await directory.start()
   expect(health.liveness().checks).toMatchObject([{ name: 'tenant directory', ok: true }])
@@ -76,7 +76,7 @@ test('tenant directory: a hanging read fails liveness until it reads again', asy
   expect(health.liveness().checks).toEqual([])
 })
 
-test('tenant controller: a hanging sweep fails liveness until it runs again', async () => {
+test('tenant controller: a sweep that hangs fails liveness until a sweep succeeds', async () => {
   const ring = parseKeyRing(`a:${Buffer.alloc(32, 1).toString('base64')}`)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const dir = mkdtempSync(join(tmpdir(), 'latchkey-liveness-'))
@@ -99,7 +99,7 @@ test('tenant controller: a hanging sweep fails liveness until it runs again', as
   rmSync(dir, { recursive: true })
 })
 
-test('tenant directory: reads at once after a notification over Redis', async () => {
+test('tenant directory: a notification over Redis causes a read immediately', async () => {
   const { redisUrl } = await testStores()
   const [writer, reader] = [0, 1].map(() => openRedis({ url: redisUrl, onError: quiet })) as [
     RedisConnection,

@@ -1,14 +1,14 @@
 import { type Static, type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 
-/** The API group and version of the Tenant resource. */
+/** API group and version of the Tenant resource. */
 export const tenantApiVersion = 'latchkey.dev/v1alpha1'
 
-/** Neutral provider names; only these appear in events, columns and metrics. */
+/** Neutral provider names. Events, columns and metrics use only these names. */
 export const providerNames = ['card', 'storefront', 'codehost', 'generic', 'wallet', 'gateway'] as const
-/** A provider by its neutral name. */
+/** The neutral name of a provider. */
 export type ProviderName = (typeof providerNames)[number]
 
-/** Vendor names, accepted wherever a neutral name is. */
+/** Vendor names of providers, which are accepted wherever a neutral name is accepted. */
 export const providerAliases = {
   stripe: 'card',
   shopify: 'storefront',
@@ -17,12 +17,12 @@ export const providerAliases = {
   braintree: 'gateway',
 } as const satisfies Record<string, ProviderName>
 
-/** Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, without raw payloads and without changes. */
+/** Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. */
 export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const
 /** A scope of an API key. */
 export type ApiKeyScope = (typeof apiKeyScopes)[number]
 
-/** Declares an object that refuses unknown fields, so that a misspelt field is not ignored. */
+/** Declares an object schema that refuses unknown fields, so that a misspelt field is not ignored. */
 function strict<P extends TProperties>(
   properties: P,
   options: { description: string; default?: unknown },
@@ -30,7 +30,7 @@ function strict<P extends TProperties>(
   return t.Object(properties, { additionalProperties: false, ...options })
 }
 
-/** Declares a closed set. TypeBox checks the pattern; `enum` is for readers of the schema. */
+/** Declares a string with a closed set of values. TypeBox checks the pattern; `enum` documents the values in the schema. */
 function oneOf<const V extends readonly string[]>(
   values: V,
   options: { description: string; default?: V[number] },
@@ -38,9 +38,9 @@ function oneOf<const V extends readonly string[]>(
   return t.Unsafe<V[number]>(t.String({ enum: [...values], pattern: `^(${values.join('|')})$`, ...options }))
 }
 
-/** Pattern of an RFC 1123 label, such as a namespace. */
+/** Pattern of an RFC 1123 label, such as the name of a namespace. */
 export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
-/** Pattern of an RFC 3339 time without leap seconds. Does not check the days of a month. */
+/** Pattern of an RFC 3339 time without leap seconds. Does not check whether the day exists in the month. */
 export const timestampPattern =
   '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
 
@@ -95,7 +95,7 @@ const callback = strict(
         schedule: t.Array(
           t.String({
             maxLength: 32,
-            // Enough digits for a day in each unit; more would overflow CEL's duration().
+            // Each unit allows enough digits for a day. More digits would overflow CEL's duration().
             pattern: '^([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)+$',
             description: 'A duration such as 30m.',
           }),
@@ -235,7 +235,7 @@ const records = strict(
   { default: {}, description: 'Rules of the record API for this tenant.' },
 )
 
-/** Highest value of a limit. */
+/** Maximum value of a limit. */
 export const limitAmountMax = 1_000_000_000_000_000
 const amount = (description: string) =>
   t.Optional(t.Integer({ minimum: 0, maximum: limitAmountMax, description }))
@@ -333,7 +333,7 @@ const spec = strict(
   { description: 'Desired state of the tenant.' },
 )
 
-/** Accepts the fields that an API server adds, so that the output of `kubectl get -o yaml` can be read back. */
+/** Accepts the fields that an API server adds, so that a user can apply the output of `kubectl get -o yaml`. */
 const metadata = strict(
   {
     name: t.String({
@@ -357,7 +357,7 @@ const metadata = strict(
   { description: 'Name and namespace of the tenant.' },
 )
 
-/** Schema of the Tenant resource: the one definition of its fields, bounds and defaults. */
+/** Schema of the Tenant resource. It is the only definition of its fields, limits and defaults. */
 export const Tenant = strict(
   {
     apiVersion: t.Literal(tenantApiVersion),
@@ -371,17 +371,17 @@ export const Tenant = strict(
 
 type ParsedProvider = Omit<Static<typeof provider>, 'name'> & { name: ProviderName }
 
-/** Spec of a tenant: validated, with defaults, providers by their neutral names. */
+/** Validated spec of a tenant, with defaults filled in and with neutral provider names. */
 export type TenantSpec = Omit<Static<typeof spec>, 'providers'> & { providers: ParsedProvider[] }
 /** A validated Tenant resource. */
 export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
   spec: TenantSpec
 }
-/** Usage limits; an absent one has the platform's default. */
+/** Usage limits of a tenant. An absent limit has the platform's default. */
 export type Limits = Static<typeof limits>
-/** The name of a limit. */
+/** The name of a usage limit. */
 export type LimitName = keyof Limits
-/** All limits, in the order of `spec.limits`. */
+/** All limit names, in the order of `spec.limits`. */
 export const limitNames = [
   'locksPerMinute',
   'locksPerMonth',
@@ -389,31 +389,31 @@ export const limitNames = [
   'eventsPerMonth',
   'recordBytes',
 ] as const satisfies readonly LimitName[]
-/** Rules of the record API, with defaults. */
+/** Rules of the record API, with defaults filled in. */
 export type RecordRules = Static<typeof records>
 
-/** Retention in days after receipt. */
+/** Retention times in days after receipt. */
 export interface RetentionDays {
   readonly payloadDays: number
-  /** Applies to events and attempts; not fewer than `payloadDays`. */
+  /** Retention of events and delivery attempts; not less than `payloadDays`. */
   readonly eventDays: number
 }
 
-/** Merges a tenant's retention with the platform's defaults; the tenant's own values take precedence. Pure. */
+/** Merges a tenant's retention with the platform's defaults. The tenant's own values take precedence. Pure. */
 export function retentionOf(own: TenantSpec['retention'], defaults: RetentionDays): RetentionDays {
   const eventDays = own.eventDays ?? Math.max(defaults.eventDays, own.payloadDays ?? 0)
   return { payloadDays: Math.min(own.payloadDays ?? defaults.payloadDays, eventDays), eventDays }
 }
 
-/** Webhook URL of one provider. */
+/** Webhook URL of a provider. */
 export interface WebhookUrl {
   readonly provider: string
   readonly url: string
 }
 
 /**
- * Returns the webhook URLs of a tenant's enabled providers; none while it has no slug. Pure.
- * @param publicUrl prefix of `/v1/t/…`; without it the URLs are paths
+ * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.
+ * @param publicUrl prefix of `/v1/t/…`; if it is absent, the URLs are paths
  */
 export function webhookUrls(
   slug: string | null,

@@ -18,7 +18,7 @@ function specOf(value: unknown) {
 }
 
 describe('defaults', () => {
-  test('defaults: all fields but slug and callback.url have one', () => {
+  test('parseTenant: all fields except slug and callback.url have a default', () => {
     expect(specOf(tenantWith())).toEqual({
       slug: 'acme',
       suspended: false,
@@ -43,7 +43,7 @@ describe('defaults', () => {
     })
   })
 
-  test('defaults: filled in list entries and partly given blocks', () => {
+  test('parseTenant: fills defaults in list entries and in partly given objects', () => {
     const spec = specOf(
       tenantWith({
         providers: [{ name: 'card', secretRef: { name: 'a' } }],
@@ -56,7 +56,7 @@ describe('defaults', () => {
     expect(spec.records.ttlSecondsMax).toBe(2_592_000)
   })
 
-  test('defaults: the given value is not modified', () => {
+  test('parseTenant: does not modify the given value', () => {
     const given = tenantWith()
     parseTenant(given)
     expect(given).toEqual(tenantWith())
@@ -72,7 +72,7 @@ describe('annotated sample', () => {
     expect(problemsOf(sample)).toEqual([])
   })
 
-  test('annotated sample: its Secrets are in the file beside it', () => {
+  test('annotated sample: the sample file of Secrets contains exactly the Secrets that the Tenant references', () => {
     const text = readFileSync(new URL('../../config/samples/tenant-secrets.yaml', import.meta.url), 'utf8')
     const { documents, problems } = parseFile(text, { file: 'tenant-secrets.yaml', version: '1' })
     const found = documents.flatMap((each) => (each.kind === 'secret' ? [each.secret.name] : []))
@@ -81,7 +81,7 @@ describe('annotated sample', () => {
     expect(found.toSorted()).toEqual([...named].map(([, name]) => name ?? '').toSorted())
   })
 
-  test('annotated sample: shows every field of the schema', () => {
+  test('annotated sample: contains every field of the schema', () => {
     expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([])
   })
 })
@@ -134,7 +134,7 @@ describe('refused manifests', () => {
     expect(problemsOf(value)).toContain(path)
   })
 
-  test('parseTenant: returns at most 50 problems, without values', () => {
+  test('parseTenant: returns at most 50 problems, and none of them contains a value', () => {
     const misplaced = Object.fromEntries(Array.from({ length: 80 }, (_, index) => [`f${index}`, 'hunter2']))
     const parsed = parseTenant(tenantWith({ ...misplaced, slug: 'HUNTER2', suspended: 'hunter2' }))
     expect(parsed.kind === 'invalid' && parsed.problems.length).toBe(50)
@@ -167,7 +167,7 @@ test.each([
   ['paypal', 'wallet'],
   ['braintree', 'gateway'],
   ['generic', 'generic'],
-] as const)('provider %s is known as %s', (given, neutral) => {
+] as const)('neutralProviderName: converts %s to %s', (given, neutral) => {
   expect(neutralProviderName(given)).toBe(neutral)
   const blocks = { wallet: { webhookId: 'W1', environment: 'live' }, gateway: { publicKey: 'k' } }
   const block = neutral === 'wallet' || neutral === 'gateway' ? { [neutral]: blocks[neutral] } : {}
@@ -177,6 +177,6 @@ test.each([
   ).toBe(neutral)
 })
 
-test.each(['toString', '__proto__', 'cards', ''])('neutralProviderName: %p is unknown', (name) => {
+test.each(['toString', '__proto__', 'cards', ''])('neutralProviderName: returns undefined for %p', (name) => {
   expect(neutralProviderName(name)).toBeUndefined()
 })

@@ -3,7 +3,7 @@ import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
 import { checkCallbackUrl } from '#internal/egress/index.ts'
 import { type ProviderName, providerAliases, providerNames, Tenant, type TenantSpec } from './model.ts'
 
-/** A problem of a manifest. `path` has the form `spec.providers[1].name`; empty for the whole manifest. */
+/** A problem in a manifest. `path` has the form `spec.providers[1].name`; it is empty for a problem of the whole manifest. */
 export interface Problem {
   readonly path: string
   readonly message: string
@@ -17,8 +17,9 @@ export type ParsedTenant =
 const problemsMax = 50
 
 /**
- * Validates a Tenant resource: the schema, then the rules between fields. Fills defaults and replaces vendor names by neutral ones
- * in a copy. Returns at most 50 problems, which never quote a value, since a misplaced secret would end in a log.
+ * Validates a Tenant resource: first against the schema, then against the rules between fields. Works on a copy, where it fills defaults
+ * and replaces vendor names by neutral names. Returns at most 50 problems. They never quote a value, because a misplaced secret would then
+ * appear in a log.
  */
 export function parseTenant(value: unknown): ParsedTenant {
   const filled = Value.Default(Tenant, structuredClone(value))
@@ -29,7 +30,7 @@ export function parseTenant(value: unknown): ParsedTenant {
   return broken.length > 0 ? { kind: 'invalid', problems: broken } : { kind: 'ok', tenant }
 }
 
-/** Returns the neutral name of a provider, given either name; undefined for an unknown one. */
+/** Converts a neutral or vendor name to the provider's neutral name; returns undefined for an unknown name. */
 export function neutralProviderName(name: string): ProviderName | undefined {
   if (Object.hasOwn(providerAliases, name)) return providerAliases[name as keyof typeof providerAliases]
   return providerNames.find((known) => known === name)
@@ -47,14 +48,14 @@ function schemaProblems(value: unknown): Problem[] {
   const byPath = new Map<string, Problem>()
   for (const error of Value.Errors(Tenant, value)) {
     const path = dottedPath(error.path)
-    // A missing field has two errors, missing and wrong type: the first is more useful.
+    // A missing field causes two errors, "missing" and "wrong type". The first one is more useful.
     if (!byPath.has(path)) byPath.set(path, { path, message: describe(error) })
     if (byPath.size >= problemsMax) break
   }
   return [...byPath.values()]
 }
 
-/** Converts `/spec/providers/1/name` to `spec.providers[1].name`. */
+/** Converts a JSON pointer such as `/spec/providers/1/name` to `spec.providers[1].name`. */
 function dottedPath(pointer: string): string {
   return pointer
     .split('/')
@@ -78,7 +79,7 @@ function describe({ type, schema, message }: ValueError): string {
 
 const dayMs = 86_400_000
 
-/** Checks the rules between fields, which the schema cannot express. Provider names must be neutral. Pure. */
+/** Checks the rules between fields, which the schema cannot express. Expects neutral provider names. Pure. */
 function checkTenantRules(spec: TenantSpec): Problem[] {
   return [
     ...callbackProblems(spec),
@@ -125,7 +126,7 @@ function isCidr(text: string): boolean {
   if (address === undefined || prefix === undefined || rest.length > 0) return false
   const family = isIP(address)
   if (family === 0 || address.includes('%') || !/^(0|[1-9][0-9]{0,2})$/.test(prefix)) return false
-  // An IPv4-mapped IPv6 network would be compared as IPv6 and match nothing.
+  // An IPv4-mapped IPv6 network is refused, because it would be compared as IPv6 and never match.
   if (family === 6 && URL.parse(`http://[${address}]/`)?.hostname.startsWith('[::ffff:')) return false
   return Number(prefix) <= (family === 4 ? 32 : 128)
 }
@@ -193,16 +194,16 @@ function retentionProblems({ retention }: TenantSpec): Problem[] {
   return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
 }
 
-/** `Date.parse` reads 30 February as 2 March. */
+/** Checks that a date exists, because `Date.parse` accepts 30 February as 2 March. */
 function dateProblems(text: string, path: string): Problem[] {
   const [year, month = 0, day] = text.slice(0, 10).split('-').map(Number)
   const exists = new Date(Date.UTC(year ?? 0, month - 1, day)).getUTCDate() === day
-  return exists ? [] : [{ path, message: 'is not an existing date' }]
+  return exists ? [] : [{ path, message: 'is a date that does not exist' }]
 }
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** Parses a duration such as `90s`, `1h30m` or `250ms` to milliseconds; undefined for any other text. */
+/** Converts a duration such as `90s`, `1h30m` or `250ms` to milliseconds. Returns undefined for any other text. */
 export function parseDurationMs(text: string): number | undefined {
   if (!/^([0-9]{1,12}(ms|s|m|h))+$/.test(text)) return undefined
   let totalMs = 0

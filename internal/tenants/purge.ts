@@ -1,28 +1,31 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, PurgeStep, RemovedRows } from '#internal/storage/index.ts'
 
-/** Access to a tenant's rows in rooms that import this one; composed by the process. Every function throws what Postgres throws. */
+/**
+ * Functions of other rooms that access a tenant's rows. The process passes them in, because those rooms import this one. Every function
+ * throws errors of Postgres.
+ */
 export interface TenantData {
-  /** Steps that remove a deleted tenant's rows, dependent rows before the rows by which they are found. */
+  /** Steps that delete a deleted tenant's rows. Rows that refer to other rows are deleted first. */
   readonly purgeSteps: readonly PurgeStep[]
-  /** Counts a tenant's events, up to `countMax`. */
+  /** Counts a tenant's events and stops at `countMax`. */
   countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number>
-  /** Finds the suspension of a tenant's callback, if any. */
+  /** Finds the suspension of a tenant's callback; undefined if the callback is not suspended. */
   findCallbackSuspension(pool: Pool, id: TenantId): Promise<CallbackSuspension | undefined>
-  /** Lists tenants with a suspended callback. */
+  /** Lists tenants whose callback is suspended. */
   listSuspendedTenants(pool: Pool, rowsMax: number): Promise<readonly TenantId[]>
-  /** Appends to the audit log in the transaction of the audited change. */
+  /** Appends an entry to the audit log in the transaction of the audited change. */
   writeAudit(client: PoolClient, entry: AuditEntry, nowMs: number): Promise<void>
 }
 
-/** A suspended callback: no delivery is attempted until it is resumed. */
+/** A suspended callback. No delivery is attempted until it is resumed. */
 export interface CallbackSuspension {
-  /** `gone`: it answered 410; `disabled`: by its response header `webhook-delivery`. */
+  /** Cause of the suspension. `gone`: the callback responded 410. `disabled`: its response contained the header `webhook-delivery`. */
   readonly cause: string
   readonly sinceMs: number
 }
 
-/** Entry of the audit log. `detail` must not hold secrets. */
+/** Entry of the audit log. `detail` must not contain secrets. */
 export interface AuditEntry {
   readonly actor: string
   readonly action: string
@@ -30,19 +33,19 @@ export interface AuditEntry {
   readonly detail: Readonly<Record<string, unknown>>
 }
 
-/** Rows per statement. */
+/** Maximum rows per statement. */
 const purgeRowsMax = 5_000
-/** Bounds one call, since other tenants wait for its worker. */
+/** Maximum batches per call, because other tenants wait for the same worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 
-/** Result of `purgeTenant`; without `isDone` a bound was reached and rows are left. */
+/** Result of `purgeTenant`. If `isDone` is false, a limit was reached and rows are left. */
 export interface Purged {
   readonly isDone: boolean
   readonly rowsRemoved: number
 }
 
-/** Removes a deleted tenant's data from Postgres in batches, for at most 20 s. Idempotent. */
+/** Deletes a deleted tenant's data from Postgres in batches, for at most 20 s per call. Idempotent. */
 export async function purgeTenant(pool: Pool, steps: readonly PurgeStep[], id: TenantId): Promise<Purged> {
   const endMs = performance.now() + purgeMsMax
   let rowsRemoved = 0
@@ -55,8 +58,8 @@ export async function purgeTenant(pool: Pool, steps: readonly PurgeStep[], id: T
 }
 
 /**
- * Removes part of a deleted tenant's data by the first step that finds any, and returns the approximate number of rows. Call it until it
- * returns 0: then the tenant's row is emptied and only its existence remains. Idempotent.
+ * Deletes one batch of a deleted tenant's data, by the first step that finds any. Returns the approximate number of rows. Callers repeat it
+ * until it returns 0: the tenant's row is then emptied but still exists. Idempotent.
  */
 export async function purgeTenantBatch(
   pool: Pool,
@@ -75,7 +78,7 @@ export async function purgeTenantBatch(
 const forgetRowsMax = 5_000
 const keptMs = 400 * 86_400_000
 
-/** Removes rows of tenants deleted with their data over 400 days ago, by the index over deleted tenants. Keeps retained tenants. */
+/** Deletes rows of tenants that were deleted with their data more than 400 days ago. Keeps tenants whose data is retained. */
 export async function forgetDeletedTenants(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return await removeRows(
     pool,
@@ -85,7 +88,7 @@ export async function forgetDeletedTenants(pool: Pool, nowMs: number): Promise<R
   )
 }
 
-/** Removes expired slug reservations by a scan, since there are few. */
+/** Deletes expired slug reservations. Scans the whole table, because it is small. */
 export async function forgetSlugReservations(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return await removeRows(
     pool,

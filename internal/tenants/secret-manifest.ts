@@ -4,13 +4,13 @@ import { dnsLabel } from './model.ts'
 import type { Problem } from './parse.ts'
 import type { TenantManifest } from './source.ts'
 
-/** Owner reference of a generated Secret. */
+/** Tenant that owns a generated Secret. */
 export interface SecretOwner {
   readonly uid: string
   readonly name: string
 }
 
-/** A Secret with decoded values. `version` changes with the content and is safe to show. */
+/** A Secret with decoded values. `version` changes with the content and contains no secret. */
 export interface SecretManifest {
   readonly namespace: string
   readonly name: string
@@ -49,8 +49,8 @@ const Secret = t.Object(
 )
 
 /**
- * Parses a Secret manifest as `kubectl apply` does: `stringData` takes precedence over `data`, whose values are base64 of UTF-8.
- * Problems name fields, never values.
+ * Parses a Secret manifest like `kubectl apply`: `stringData` takes precedence over `data`, whose values are the base64 of UTF-8 text.
+ * Problems contain names of fields, never values.
  */
 export function parseSecret(value: unknown, version: string): ParsedSecret {
   if (!Value.Check(Secret, value)) {
@@ -106,22 +106,22 @@ function invalid(path: string, message: string): ParsedSecret {
   return { kind: 'invalid', problems: [problem(path, message)] }
 }
 
-/** Name of the Secret of a tenant's field. A generated one is created when it is missing. */
+/** Name of the Secret for a field of a tenant's spec. A generated Secret is created if it is missing. */
 export interface SecretPlace {
   readonly name: string
   readonly generated: boolean
 }
 
-/** Entry of an API key in its Secret. */
+/** Entry of a Secret that contains an API key. */
 export const apiKeyEntry = 'apiKey'
-/** Entry of a generated signing secret in its Secret. */
+/** Entry of a Secret that contains a generated signing secret. */
 export const signingSecretEntry = 'signingSecret'
-/** Entry of the previous signing secret, while it still signs. */
+/** Entry of a Secret that contains the previous signing secret, while it still signs deliveries. */
 export const previousSigningSecretEntry = 'previousSigningSecret'
-/** Label that assigns a Secret to the tenant it names. */
+/** Label that assigns a Secret to a tenant. Its value is the tenant's name. */
 export const tenantLabel = 'latchkey.dev/tenant'
 
-/** Returns the Secret with the signing secrets of deliveries. */
+/** Returns the Secret with the secrets that sign a tenant's deliveries. */
 export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace {
   const reference = spec.callback.signingSecretRef
   return reference === undefined
@@ -129,7 +129,7 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
     : { name: reference.name, generated: false }
 }
 
-/** Returns the Secret of one API key. */
+/** Returns the Secret that contains an API key. */
 export function apiKeySecretPlace(
   { name }: TenantManifest,
   entry: TenantManifest['spec']['apiKeys'][number],

@@ -5,18 +5,18 @@ import type { TenantObject, TenantStatus } from './tenant-object.ts'
 
 /** A validated Tenant. */
 export interface TenantManifest {
-  /** The resource's uid; a folder derives it from namespace and name. */
+  /** The resource's uid. A folder derives it from namespace and name. */
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Decides which of two claimants to a slug is older; undefined where a folder's manifest does not say. */
+  /** Creation time, which decides between two claimants of a slug. Undefined if a folder's manifest does not contain it. */
   readonly createdAtMs: number | undefined
   readonly spec: TenantSpec
 }
 
 /**
- * Result of reading a Secret. `unreadable`: it may or may not exist. `unlabelled`: it exists, but its label assigns it to no tenant,
- * or to the tenant `labelled`.
+ * Result of reading a Secret. `unreadable`: the Secret could not be read and may not exist. `unlabelled`: the Secret exists, but has no
+ * tenant label, or the label of the tenant `labelled`.
  */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
@@ -24,74 +24,77 @@ export type SecretRead =
   | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
-/** Reason of an `unreadable` Secret whose namespace is beyond the limit of watches. */
+/** Reason of an `unreadable` Secret whose namespace is not watched because of the maximum of watches. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
 /** Reason for writing a generated Secret. */
 export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
 
-/** A Secret generated for a tenant. */
+/** A Secret that is generated for a tenant. */
 export interface GeneratedSecret {
   readonly namespace: string
   readonly name: string
-  /** All entries of Latchkey; foreign ones stay and are ignored. */
+  /** All entries that Latchkey writes. Other entries of the Secret are kept and ignored. */
   readonly values: Readonly<Record<string, string>>
-  /** All annotations of Latchkey. */
+  /** All annotations that Latchkey writes. */
   readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
   readonly cause: GenerationCause
-  /** Version of the Secret to replace; undefined to create one. */
+  /** Version of the Secret to replace; undefined to create a Secret. */
   readonly replaces: string | undefined
 }
 
-/** Result of writing a generated Secret. `taken`: the name belongs to a foreign Secret, or it changed meanwhile; nothing was written. */
+/** Result of writing a generated Secret. `taken`: nothing was written, because another owner has the name or the Secret has changed. */
 export type SecretWritten =
   | { readonly kind: 'written' }
   | { readonly kind: 'taken' }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
 
-/** The Secrets of one tenant, during one reconciliation. */
+/** The Secrets of one tenant during one reconciliation. */
 export interface TenantSecrets {
   readSecret(namespace: string, name: string): Promise<SecretRead>
-  /** Creates the Secret or replaces one generated for the same owner. Idempotent. */
+  /** Creates a Secret, or replaces a Secret that was generated for the same owner. Idempotent. */
   writeSecret(secret: GeneratedSecret): Promise<SecretWritten>
-  /** Restores the label on generated Secrets that lost it, so that their changes are seen. Returns their names. */
+  /** Restores the tenant label on generated Secrets that lost it, so that watches report their changes. Returns their names. */
   relabel(): Promise<string[]>
 }
 
 /**
- * Source of Tenants and their Secrets: a cluster, or a folder of manifests. The controller treats both alike; reads are from memory
- * and writes go to the resource.
+ * Source of Tenants and their Secrets: a cluster or a folder of manifests. The controller treats both in the same way. Reads use memory;
+ * writes change the resource.
  */
 export interface TenantSource {
-  /** Data of a tenant whose resource vanished without a deletion that this source could see. */
+  /** Policy for the data of a tenant whose resource vanished without a deletion that this source could observe. */
   readonly vanishedData: 'keep' | 'asPolicySays'
-  /** Resumes a suspended callback when its URL changes; a cluster has an annotation for it. */
+  /** Whether a new callback URL resumes a suspended callback. A cluster uses an annotation instead. */
   readonly resumesMovedCallback: boolean
-  /** Whether a live row belongs to this source, so that two sources never remove each other's tenants. */
+  /** Returns whether a live row belongs to this source, so that two sources never remove each other's tenants. */
   owns(live: { readonly uid: string }): boolean
-  /** Resolves once everything readable has been read, or when the signal fires. */
+  /** Resolves when everything readable has been read, or when the signal fires. */
   settled(signal: AbortSignal): Promise<void>
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): Iterable<TenantObject>
-  /** Tenants that ask for a slug, whether or not one of them holds it. */
+  /** Returns the Tenants that claim a slug, including a Tenant that already holds the slug. */
   claimants(slug: string): Iterable<TenantObject>
-  /** True if a Tenant of this namespace that is not in `tenants` may be treated as absent. */
+  /** Returns whether a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
   isComplete(namespace: string): boolean
-  /** Checks against the source itself that a Tenant is absent. @throws when it does not answer */
+  /** Checks whether a Tenant is absent in the cluster or folder itself, not in the cache. @throws if the source is unavailable */
   isAbsent(place: ObjectPlace): Promise<boolean>
-  /** Calls `listener` with the key of each Tenant that may need work, or without one if any may, until the returned function is called. */
+  /**
+   * Calls `listener` with the key of each Tenant that may need to be reconciled, or without a key if any Tenant may need it. The returned
+   * function removes the listener.
+   */
   follow(listener: (key?: string) => void): () => Promise<void>
-  /** Returns the Secrets of a tenant; `mayWrite` is checked before each write. */
+  /** Returns the Secrets of a tenant. Calls `mayWrite` before each write. */
   secretsOf(manifest: TenantManifest, mayWrite: () => boolean): TenantSecrets
-  /** Adds the finalizer. Undefined if the Tenant changed meanwhile. @throws when the write fails */
+  /** Adds the finalizer. Returns undefined if the Tenant has changed since it was read. @throws when the write fails */
   hold(object: TenantObject): Promise<TenantObject | undefined>
-  /** Removes the finalizer. False if the Tenant changed meanwhile. @throws when the write fails */
+  /** Removes the finalizer. Returns false if the Tenant has changed since it was read. @throws when the write fails */
   release(object: TenantObject): Promise<boolean>
-  /** Writes the status. False if the Tenant is gone. @throws when the write fails */
+  /** Writes the status. Returns false if the Tenant no longer exists. @throws when the write fails */
   applyStatus(object: TenantObject, status: TenantStatus): Promise<boolean>
-  /** Removes an annotation of a Tenant. @throws when the write fails */
+  /** Removes an annotation from a Tenant. @throws when the write fails */
   removeAnnotation(object: TenantObject, name: string): Promise<void>
-  /** Records an event. Never throws. */
+  /** Records an event about a Tenant. Never throws. */
   record(occurrence: Occurrence): void
 }

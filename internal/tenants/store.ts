@@ -6,9 +6,9 @@ import type { TenantSpec } from './model.ts'
 import type { ResourceName, SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/gather.ts'
 import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from './tables.ts'
 
-// All reads here are plain statements without locks.
+// All reads in this file are plain statements without row locks, except `lockLiveTenant`.
 
-/** Reads a tenant's row, keys and opened secrets; undefined for an unknown uid. */
+/** Reads a tenant's row, its keys and its decrypted secrets; undefined for an unknown uid. */
 export async function findStoredTenant(
   pool: Pool,
   keyRing: KeyRing,
@@ -43,13 +43,13 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
   })
 }
 
-/** Position in the order of sealed secrets. */
+/** Position in the list of encrypted secrets. */
 export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
-/** A sealed secret and its position. */
+/** An encrypted secret and its position. */
 export type SealedSecretRow = SecretCursor & Sealed
 
-/** Lists sealed secrets of all tenants after a position, by primary key. */
+/** Lists encrypted secrets of all tenants after a position, by primary key. */
 export async function listSealedSecrets(
   pool: Pool,
   after: SecretCursor | undefined,
@@ -67,13 +67,13 @@ export async function listSealedSecrets(
     .limit(rowsMax)
 }
 
-/** Whether a tenant has or ever had this id. */
+/** Returns whether a tenant has or ever had this id. */
 export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean> {
   const rows = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.id, id)).limit(1)
   return rows.length > 0
 }
 
-/** A tenant that asks for a slug. Without `createdAtMs` it counts as younger than all stored ones. */
+/** A tenant's claim on a slug. Without `createdAtMs` the claim counts as younger than all stored ones. */
 export interface SlugWish {
   readonly id: TenantId
   readonly uid: string
@@ -81,7 +81,7 @@ export interface SlugWish {
   readonly createdAtMs: number | undefined
 }
 
-/** Finds other claims on a slug. Without locks: the unique index decides between concurrent writes. */
+/** Finds other claims on a slug. Takes no locks, because the unique index decides between concurrent writes. */
 export async function findSlugFacts(pool: Pool, wish: SlugWish): Promise<SlugFacts> {
   const db = orm(pool)
   const { id, namespace, name } = tenants
@@ -119,7 +119,7 @@ function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: SlugWish) {
     .limit(1)
 }
 
-/** Returns those of these keys (SHA-256, hex) that belong to another tenant. */
+/** Returns the keys (SHA-256, hex) that belong to another tenant. */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,
@@ -137,7 +137,7 @@ export async function findKeysOfOthers(
 const { id, uid, namespace, name, slug, deletedAtMs } = tenants
 const liveColumns = { id, uid, namespace, name, slug }
 
-/** A tenant that is not deleted. */
+/** The row of a tenant that is not deleted. */
 export type LiveTenant = Pick<typeof tenants.$inferSelect, keyof typeof liveColumns>
 
 /** Lists live tenants by uid. */
@@ -150,7 +150,7 @@ export async function listLiveTenants(pool: Pool, rowsMax: number): Promise<Live
     .limit(rowsMax)
 }
 
-/** Lists the live tenants among these ids. */
+/** Lists the live tenants among the given ids. */
 export async function listLiveTenantsById(pool: Pool, ids: readonly TenantId[]): Promise<LiveTenant[]> {
   return await orm(pool)
     .select(liveColumns)
@@ -158,7 +158,7 @@ export async function listLiveTenantsById(pool: Pool, ids: readonly TenantId[]):
     .where(and(inArray(id, [...ids]), isNull(deletedAtMs)))
 }
 
-/** Finds the live tenant of a name, whatever its uid. */
+/** Finds the live tenant with a namespace and name, regardless of its uid. */
 export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<LiveTenant | undefined> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const [row] = await orm(pool)
@@ -169,13 +169,13 @@ export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<L
   return row
 }
 
-/** Finds the id of the tenant, deleted or not, of a uid. */
+/** Finds the id of the tenant with a uid, whether the tenant is deleted or not. */
 export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<TenantId | undefined> {
   const [row] = await orm(pool).select({ id }).from(tenants).where(eq(uid, wanted)).limit(1)
   return row?.id
 }
 
-/** Finds a live tenant by its id or slug; no slug has the form of an id. */
+/** Finds a live tenant by its id or slug. A slug never has the form of an id. */
 export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
   const isMeant = or(sql`${id} = ${idOrSlug}`, eq(slug, idOrSlug))
   const [row] = await orm(pool)
@@ -186,7 +186,7 @@ export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<Te
   return row?.id
 }
 
-/** A deleted tenant whose data has not been removed yet. */
+/** A deleted tenant whose data has not been deleted yet. */
 export interface PendingPurge {
   readonly id: TenantId
   readonly deletedAtMs: number
@@ -194,7 +194,7 @@ export interface PendingPurge {
 
 const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
-/** Lists pending purges of the tenants that had a name, by id. */
+/** Lists pending purges of the tenants that had a namespace and name, by id. */
 export async function listPendingPurges(pool: Pool, place: ResourceName): Promise<PendingPurge[]> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const rows = await orm(pool)
@@ -206,7 +206,7 @@ export async function listPendingPurges(pool: Pool, place: ResourceName): Promis
   return rows.map((row) => ({ ...row, deletedAtMs: row.deletedAtMs ?? 0 }))
 }
 
-/** Lists tenants deleted at `untilMs` or before whose data has not been removed yet. */
+/** Lists tenants that were deleted at `untilMs` or earlier and whose data has not been deleted yet. */
 export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: number): Promise<TenantId[]> {
   const rows = await orm(pool)
     .select({ id })
@@ -217,13 +217,16 @@ export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: n
   return rows.map((row) => row.id)
 }
 
-/** Returns the highest fencing token that wrote under a Lease's name; 0 if none did. */
+/** Returns the highest fencing token that has written under a Lease's name; 0 if no token has. */
 export async function findWriterFence(pool: Pool, lease: string): Promise<number> {
   const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, lease)).limit(1)
   return row?.leaseTransitions ?? 0
 }
 
-/** Returns whether a tenant exists, and blocks its deletion until the transaction ends, so that its purge finds rows added by it. */
+/**
+ * Returns whether a tenant exists, and blocks its deletion until the transaction ends, so that the tenant's purge finds all rows that the
+ * transaction adds.
+ */
 export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
   const isLive = and(eq(id, tenantId), isNull(deletedAtMs))
   const rows = await orm(client).select({ id }).from(tenants).where(isLive).for('share')

@@ -6,13 +6,13 @@ import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
 
-/** Version of the tenants, one row; migration 0001 explains why versions become visible in order. */
+/** Version counter of tenant changes, in one row. Migration 0001 explains why versions become visible in order. */
 export const directoryVersion = pgTable('directory_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
 })
 
-/** Highest fencing token (`leaseTransitions`) that wrote, per Lease. */
+/** Highest fencing token (`leaseTransitions`) that has written, per Lease. */
 export const writerFence = pgTable('writer_fence', {
   name: text('name').primaryKey(),
   leaseTransitions: int8('lease_transitions').notNull(),
@@ -26,7 +26,7 @@ export const tenants = pgTable('tenants', {
   name: text('name').notNull(),
   slug: text('slug'),
   suspended: boolean('suspended').notNull(),
-  /** Emptied when a deleted tenant's data has been removed. */
+  /** Spec of the tenant; emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),
   version: int8('version').notNull(),
@@ -36,7 +36,7 @@ export const tenants = pgTable('tenants', {
   deletedAtMs: epochMs('deleted_at'),
 })
 
-/** Freed slugs, kept for the resource that had them. */
+/** Slugs of deleted tenants, reserved for the resource that had them. */
 export const slugReservations = pgTable('slug_reservations', {
   slug: text('slug').primaryKey(),
   namespace: text('namespace').notNull(),
@@ -44,21 +44,21 @@ export const slugReservations = pgTable('slug_reservations', {
   reservedUntilMs: epochMs('reserved_until').notNull(),
 })
 
-/** API keys by their SHA-256. */
+/** API keys, identified by their SHA-256. */
 export const apiKeys = pgTable('api_keys', {
   sha256: bytea('sha256').primaryKey(),
   tenantId: text('tenant_id').$type<TenantId>().notNull(),
   name: text('name').notNull(),
   scopes: text('scopes').array().$type<ApiKeyScope[]>().notNull(),
-  /** First characters of the key; null for keys stored before this column. */
+  /** First characters of the key; null for keys that were stored before this column existed. */
   prefix: text('prefix'),
   expiresAtMs: epochMs('expires_at'),
-  /** Set once the key was rotated out. */
+  /** End of a key that was rotated out; null for a current key. */
   endsAtMs: epochMs('ends_at'),
   createdAtMs: epochMs('created_at').notNull(),
 })
 
-/** Sealed secrets of tenants. */
+/** Encrypted secrets of tenants. */
 export const tenantSecrets = pgTable(
   'tenant_secrets',
   {

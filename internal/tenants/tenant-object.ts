@@ -6,7 +6,7 @@ import { parseTenant } from './parse.ts'
 import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
 import type { TenantManifest } from './source.ts'
 
-/** Status of a Tenant, written by the operator; `crds/` describes its fields. Contains no value of a secret. */
+/** Status of a Tenant, which the operator writes. `crds/` describes its fields. Contains no value of a secret. */
 export interface TenantStatus {
   readonly observedGeneration?: number
   readonly tenantId?: string
@@ -17,38 +17,41 @@ export interface TenantStatus {
   readonly urls?: readonly WebhookUrl[]
   readonly secrets?: readonly {
     readonly name: string
-    /** resourceVersion last read; absent if none was read. */
+    /** resourceVersion of the Secret at the last read; absent if the Secret was not read. */
     readonly version?: string
     readonly generated?: boolean
   }[]
 }
 
-/** A Tenant resource. `parseTenantObject` validates its spec. */
+/** A Tenant resource. Its spec is not validated; see `parseTenantObject`. */
 export interface TenantObject extends KubeObject {
   readonly spec?: unknown
   readonly status?: TenantStatus
 }
 
-/** Tenants. */
+/** The Kubernetes resource of Tenants. */
 export const tenantObjects = resource<TenantObject>({
   apiVersion: tenantApiVersion,
   kind: 'Tenant',
   plural: 'tenants',
 })
 
-/** Keeps a deleted Tenant until its rows in Postgres are hidden, and removed if its policy says so. */
+/** Finalizer that keeps a deleted Tenant until its rows in Postgres are hidden, and deleted if its policy requires that. */
 export const tenantFinalizer = 'latchkey.dev/rows'
-/** Annotation that adopts the retained data of a deleted tenant, given its id. Only the platform may set it. */
+/**
+ * Annotation that assigns the retained data of a deleted tenant to this Tenant. Its value is the deleted tenant's id. Only the platform may
+ * set it.
+ */
 export const adoptAnnotation = 'latchkey.dev/adopt'
-/** Annotation of a Tenant that resumes deliveries to its suspended callback; removed once that is done. */
+/** Annotation that resumes deliveries to a Tenant's suspended callback. The operator then removes it. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 
-/** Result of `parseTenantObject`. `message` names fields, never their values. */
+/** Result of `parseTenantObject`. `message` contains names of fields, never their values. */
 export type ParsedTenantObject =
   | { readonly kind: 'ok'; readonly manifest: TenantManifest }
   | { readonly kind: 'invalid'; readonly message: string }
 
-/** Validates a Tenant by the schema of `model.ts`, which is narrower than the API server's in a few places. Pure. */
+/** Validates a Tenant against the schema of `model.ts`, which is stricter than the API server in a few places. Pure. */
 export function parseTenantObject(object: TenantObject): ParsedTenantObject {
   const { name, namespace = 'default', uid = '', creationTimestamp = '' } = object.metadata
   const parsed = parseTenant({
@@ -74,12 +77,12 @@ export function parseTenantObject(object: TenantObject): ParsedTenantObject {
   }
 }
 
-/** Returns the slug that a Tenant asks for, before validation. Pure. */
+/** Returns the slug that a Tenant claims, before validation. Pure. */
 export function slugOf({ spec }: TenantObject): unknown {
   return typeof spec === 'object' && spec !== null && 'slug' in spec ? spec.slug : undefined
 }
 
-/** Returns the first id of the tenant of a resource. Deterministic; other uids give other ids. Pure. */
+/** Derives a tenant id from a resource's uid. The result is deterministic, and different uids have different ids. Pure. */
 export function tenantIdOfUid(uid: string): TenantId {
   return tenantIdFromBytes(createHash('sha256').update(uid, 'utf8').digest())
 }

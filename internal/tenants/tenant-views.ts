@@ -5,7 +5,7 @@ import type { TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
 import { apiKeys, tenantSecrets, tenants } from './tables.ts'
 
-// Views of live tenants for people. All reads are plain statements by an index, without locks.
+// Views of live tenants for users. All reads are plain statements that use an index and take no locks.
 
 const { id, namespace, name, slug, spec, deletedAtMs } = tenants
 const headColumns = {
@@ -15,7 +15,7 @@ const headColumns = {
     jsonb_path_query_first(${tenants.conditions}, '$[*] ? (@.type == "Ready")')`,
 }
 
-/** A tenant in a list. `ready` is its condition `Ready`, null before the first reconcile. */
+/** A tenant in a list. `ready` is the status of its condition `Ready`; null before the first reconciliation. */
 export type TenantHead = Awaited<ReturnType<typeof listTenantHeads>>[number]
 
 /** Lists live tenants by namespace and name. */
@@ -23,7 +23,7 @@ export async function listTenantHeads(
   pool: Pool,
   page: {
     readonly after?: { readonly namespace: string; readonly name: string } | undefined
-    /** Omit for all. */
+    /** Namespaces of the tenants; omit for all. */
     readonly namespaces?: readonly string[] | undefined
     readonly rowsMax: number
   },
@@ -38,14 +38,14 @@ export async function listTenantHeads(
     .limit(rowsMax)
 }
 
-/** Finds a live tenant. */
+/** Finds a live tenant by its id. */
 export async function findTenantHead(pool: Pool, tenantId: TenantId): Promise<TenantHead | undefined> {
   const isMeant = and(eq(id, tenantId), isNull(deletedAtMs))
   const [head] = await orm(pool).select(headColumns).from(tenants).where(isMeant)
   return head
 }
 
-/** Lists live tenants, or the one of an id, that have a usable API key with this prefix. */
+/** Lists live tenants that have a usable API key with this prefix, optionally only the tenant with an id. */
 export async function listTenantsOfKey(
   pool: Pool,
   { prefix, tenantId, rowsMax }: { prefix: string; tenantId: TenantId | undefined; rowsMax: number },
@@ -61,14 +61,17 @@ export async function listTenantsOfKey(
   return rows.map((row) => row.id)
 }
 
-/** An API key without the key: `prefix` is null for keys issued before prefixes were stored, `endsAtMs` for a key that never ends. */
+/**
+ * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `endsAtMs` is null for a key that never
+ * ends.
+ */
 export type TenantKeyView = TenantSheet['keys'][number]
 /** A live signing secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
 export type TenantSecretView = TenantSheet['secrets'][number]
 /** A tenant with its spec, conditions, keys and secrets. */
 export type TenantSheet = NonNullable<Awaited<ReturnType<typeof readTenantSheet>>>
 
-/** Reads everything about a live tenant except values of secrets. */
+/** Reads all data of a live tenant except the values of its secrets. */
 export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
   const db = orm(pool)
   const { scopes, prefix, createdAtMs, expiresAtMs, endsAtMs } = apiKeys

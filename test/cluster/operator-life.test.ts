@@ -200,7 +200,7 @@ test('Tenant deleted with its data: the data is deleted after the grace period, 
     stage.shops,
     'doomed',
     (tenant) =>
-      /: [1-9]\d* rows in the last turn, other rows are left/.test(
+      /: [1-9]\d* rows in the last run, other rows are left/.test(
         conditionOf(tenant, 'DeletionWaiting')?.message ?? '',
       ),
     purgedMs,

@@ -46,9 +46,9 @@ const wanted: GeneratedSecret = {
 
 describe('writing', () => {
   test.each<[string, number, string, object]>([
-    ['a foreign Secret of that name is taken', 409, 'AlreadyExists', { kind: 'taken' }],
-    ['an immutable Secret is refused', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
-    ['a missing permission is refused', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
+    ['returns taken for a Secret of another owner', 409, 'AlreadyExists', { kind: 'taken' }],
+    ['returns refused for an immutable Secret', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
+    ['returns refused without permission', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
   ])('writeSecret: %s', async (_what, code, reason, result) => {
     answer = () => refusal(code, reason)
     const written = await of().writeSecret(wanted)
@@ -56,7 +56,7 @@ describe('writing', () => {
     expect(JSON.stringify(written)).not.toContain('hunter2')
   })
 
-  test('writeSecret: a replacement carries the resourceVersion read and removes obsolete entries', async () => {
+  test('writeSecret: a replacement sends the resourceVersion that was read and removes obsolete entries', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret({ ...wanted, replaces: '8' })
     const [request] = server.seen
@@ -67,7 +67,7 @@ describe('writing', () => {
     })
   })
 
-  test('writeSecret: a stale replacement is taken', async () => {
+  test('writeSecret: a replacement of a stale version returns taken', async () => {
     answer = () => refusal(409, 'Conflict')
     expect(await of().writeSecret({ ...wanted, replaces: '8' })).toEqual({ kind: 'taken' })
   })
@@ -88,7 +88,7 @@ describe('writing', () => {
 })
 
 describe('reading', () => {
-  test('readSecret: returns an own write before the watch reports it, and only until then', async () => {
+  test('readSecret: returns the process’s own write until the watch reports it', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret(wanted)
     expect(await of().readSecret('shops', 'acme-callback')).toMatchObject({ secret: { version: '9' } })
@@ -97,19 +97,19 @@ describe('reading', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('readSecret: a deleted own write is missing', async () => {
+  test('readSecret: a Secret that the process wrote is missing after its deletion', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret(wanted)
     secrets.forget({ namespace: 'shops', name: 'acme-callback' })
     expect(await of().readSecret('shops', 'acme-callback')).toEqual({ kind: 'missing' })
   })
 
-  test('readSecret: reads an unlabelled Secret from the server and returns its label', async () => {
+  test('readSecret: reads an unlabelled Secret from the API server and returns its label', async () => {
     answer = () => Response.json(stored('9', { 'latchkey.dev/tenant': 'other' }))
     expect(await of().readSecret('shops', 'brought')).toEqual({ kind: 'unlabelled', labelled: 'other' })
   })
 
-  test('readSecret: reads a generated Secret from the server only after its name was taken', async () => {
+  test('readSecret: reads a generated Secret from the API server only after its creation failed because it exists', async () => {
     expect(await of().readSecret('shops', 'acme-callback')).toEqual({ kind: 'missing' })
     expect(server.seen).toEqual([])
     answer = ({ method }) =>
@@ -121,7 +121,7 @@ describe('reading', () => {
     })
   })
 
-  test('readSecret: a forbidden namespace gives the command that grants access', async () => {
+  test('readSecret: for a forbidden namespace, the message contains the command that grants access', async () => {
     known.set('acme-callback', { kind: 'unknown' })
     answer = () => refusal(403, 'Forbidden')
     const read = await of().readSecret('shops', 'acme-callback')
@@ -132,6 +132,6 @@ describe('reading', () => {
   })
 })
 
-test('grantCommand: names a user that is no service account', () => {
+test('grantCommand: supports a user that is not a service account', () => {
   expect(grantCommand('ada@example.com', 'shops')).toEndWith('--user=ada@example.com')
 })

@@ -23,27 +23,27 @@ import {
   tooManyNamespaces,
 } from '../source.ts'
 
-/** A Secret as cached. `unknown`: the cache is stale or forbidden. */
+/** State of a Secret in the cache. `unknown`: the cache is stale, or access is forbidden. */
 export type KnownSecret =
   | { readonly kind: 'known'; readonly secret: Secret | undefined }
   | { readonly kind: 'unknown' }
-  /** Its namespace is beyond the limit of watches that `why` names. */
+  /** The Secret's namespace is not watched, because the limit in `why` is reached. */
   | { readonly kind: 'unfollowed'; readonly why: string }
 
 /** Options of `ClusterSecrets`. */
 export interface ClusterSecretsOptions {
   readonly client: KubeClient
   readonly known: (place: ObjectPlace) => KnownSecret
-  /** User name of this process at the API server, for the command that grants missing rights. */
+  /** User name of this process at the API server. It appears in the command that grants missing permissions. */
   readonly username: string
 }
 
-/** The tenant that reads. */
+/** The tenant for which Secrets are read. */
 export interface SecretReader {
   readonly namespace: string
   readonly name: string
   readonly uid: string
-  /** Names of generated Secrets, which are labelled and therefore cached if they exist. */
+  /** Names of generated Secrets. They have the label, so the cache contains them if they exist. */
   readonly generated: ReadonlySet<string>
 }
 
@@ -52,27 +52,30 @@ interface Written {
   readonly untilMs: number
 }
 
-/** After this the cache takes precedence over a remembered write. */
+/** Time after which the cache takes precedence over a remembered write. */
 const writtenMs = 10_000
 const writtenMax = 10_000
 
-/** The Secrets of a cluster, with read-your-writes consistency over a cache that lags behind. Holds no connection. */
+/**
+ * The Secrets of a cluster. Remembers recent writes, so that a process reads its own writes although the cache lags behind. Holds no
+ * connection.
+ */
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
   readonly #written = new Map<string, Written>()
-  /** Names of foreign Secrets without the label, found by a failed creation. Dropping all costs one failed creation each. */
+  /** Existing Secrets without the label, discovered when their creation failed. If the set is cleared, each costs one failed creation. */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {
     this.#options = options
   }
 
-  /** Returns the Secrets of one tenant; `mayWrite` is checked before each write. */
+  /** Returns the Secrets of one tenant. Calls `mayWrite` before each write. */
   of(tenant: SecretReader, mayWrite: () => boolean): TenantSecrets {
     return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
   }
 
-  /** Finds a Secret: the own latest write, the cached one, or, where the cache cannot tell, that of the API server. */
+  /** Finds a Secret: the process's own latest write, otherwise the cached Secret. Asks the API server if the cache cannot contain it. */
   async find(place: ObjectPlace, isGenerated: boolean): Promise<Found> {
     const key = objectKey(place)
     const own = this.#written.get(key)
@@ -85,12 +88,13 @@ export class ClusterSecrets {
       this.#written.delete(key)
     }
     if (known.kind === 'known' && known.secret !== undefined) return { kind: 'ok', value: known.secret }
-    // The cache lacks unlabelled Secrets. A generated one is labelled, so it is created, and read only if that fails.
+    // The cache contains labelled Secrets only. Generated Secrets are labelled, so a missing one is created first, and read from the server
+    // only if the creation fails.
     if (known.kind === 'known' && isGenerated && !this.#taken.has(key)) return { kind: 'notFound' }
     return await this.#options.client.get(secrets, place)
   }
 
-  /** Remembers a write until the cache has it, for at most 10 s. */
+  /** Remembers a write until the cache contains it, for at most 10 s. */
   remember(secret: Secret): void {
     const key = objectKey(secret.metadata)
     this.#written.delete(key)
@@ -98,7 +102,7 @@ export class ClusterSecrets {
     this.#written.set(key, { secret: keptOfSecret(secret), untilMs: performance.now() + writtenMs })
   }
 
-  /** Remembers that a Secret exists which the cache does not show. */
+  /** Remembers that a Secret exists although the cache does not contain it. */
   noteTaken(place: ObjectPlace): void {
     if (this.#taken.size >= writtenMax) this.#taken.clear()
     this.#taken.add(objectKey(place))
@@ -115,7 +119,7 @@ type Found =
   | { readonly kind: 'notFound' }
   | Extract<KnownSecret, { readonly kind: 'unfollowed' }>
 
-/** resourceVersions are growing integers, by etcd's contract and Kubernetes' since 1.35 (KEP-5504). */
+/** Compares resourceVersions, which are increasing integers: guaranteed by etcd, and by Kubernetes since 1.35 (KEP-5504). */
 function isOlder(one: Secret, other: Secret): boolean {
   return Number(one.metadata.resourceVersion) < Number(other.metadata.resourceVersion)
 }
@@ -175,7 +179,7 @@ class SecretsOfTenant implements TenantSecrets {
         return {
           kind: 'refused',
           reason: 'SecretInvalid',
-          message: 'the API server refuses to change it: if it is immutable, delete it',
+          message: 'the API server refuses to change this Secret: if it is immutable, delete it',
         }
       default:
         throw new KubeError('writing a Secret', result)
@@ -203,23 +207,23 @@ class SecretsOfTenant implements TenantSecrets {
   }
 }
 
-/** Not read individually: without a watch changes would go unnoticed. */
+/** The Secret is not read from the server, because its later changes would go unnoticed without a watch. */
 function unfollowed(namespace: string, why: string): SecretRead {
   const message = `the operator does not follow the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 
-/** ClusterRole for the Secrets of a namespace, bound per namespace. */
+/** ClusterRole that permits use of Secrets. It is bound separately in each namespace. */
 export const secretsRole = 'latchkey-operator-secrets'
 
-/** Returns the command that grants the operator the Secrets of a namespace. */
+/** Returns the command that permits the operator to use the Secrets of a namespace. */
 export function grantCommand(username: string, namespace: string): string {
   const [, account] = /^system:serviceaccount:([^:]+:[^:]+)$/.exec(username) ?? []
   const subject = account === undefined ? `--user=${username}` : `--serviceaccount=${account}`
   return `kubectl create rolebinding ${secretsRole} -n ${namespace} --clusterrole=${secretsRole} ${subject}`
 }
 
-/** Decodes a Secret for a tenant. Problems name entries, never values. Pure. */
+/** Decodes a Secret for a tenant. Problems contain names of entries, never values. Pure. */
 export function readSecretObject(object: Secret, tenant: { name: string; uid: string }): SecretRead {
   const { name, namespace, ownerReferences, annotations, labels, resourceVersion = '' } = object.metadata
   const ours = ownerReferences?.some(({ uid }) => uid === tenant.uid) ?? false
@@ -246,7 +250,7 @@ const ownAnnotations: readonly string[] = [
   rotatedAnnotation,
 ]
 
-/** Trims a Secret to what is cached. Pure. */
+/** Removes the fields of a Secret that the cache does not need. Pure. */
 export function keptOfSecret({ metadata, data }: Secret): Secret {
   const { name, namespace, uid, resourceVersion, labels, ownerReferences } = metadata
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) =>
@@ -266,7 +270,7 @@ export function keptOfSecret({ metadata, data }: Secret): Secret {
   }
 }
 
-/** Builds the patch from the Secret that was read to the wanted one; removes Latchkey's obsolete entries and annotations. */
+/** Builds the patch of a generated Secret. It also removes Latchkey's obsolete entries and annotations. */
 function secretPatch(secret: GeneratedSecret) {
   const { metadata, data } = generatedObject(secret)
   return {
@@ -280,7 +284,7 @@ function secretPatch(secret: GeneratedSecret) {
   }
 }
 
-/** Builds a generated Secret for its creation. */
+/** Builds a generated Secret to create. */
 function generatedObject({ namespace, name, annotations, owner, values }: GeneratedSecret): Secret {
   const data = Object.entries(values).map(([entry, value]) => [entry, Buffer.from(value).toString('base64')])
   return {

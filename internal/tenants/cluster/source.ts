@@ -10,21 +10,21 @@ import { ClusterView, type ClusterViewOptions } from './view.ts'
 export interface ClusterSourceOptions extends Omit<ClusterViewOptions, 'onSecretDeleted'> {
   readonly client: KubeClient
   readonly events: Pick<EventRecorder, 'record'>
-  /** User name of this process at the API server, for the command that grants missing rights. */
+  /** User name of this process at the API server. It appears in the command that grants missing permissions. */
   readonly username: string
 }
 
-/** Tenants and Secrets of a cluster. The caller stops it. */
+/** Source of the Tenants and Secrets of a cluster. The caller must stop it. */
 export interface ClusterSource extends TenantSource {
-  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
+  /** Readiness check. It succeeds after the first complete read; a forbidden namespace does not delay the other namespaces. */
   check(): CheckResult
   stop(): Promise<void>
 }
 
-/** Field manager of status writes; metadata has another one. */
+/** Field manager of status writes. Metadata writes use a different one. */
 const statusManager = 'latchkey-operator-status'
 
-/** Starts to follow a cluster's Tenants and Secrets. */
+/** Starts to watch the Tenants and Secrets of a cluster. */
 export function startClusterSource(options: ClusterSourceOptions): ClusterSource {
   const { client, events, username } = options
   const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
@@ -60,7 +60,7 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
       }
       const terms = { fieldManager: statusManager, force: true, subresource: 'status' } as const
       const result = await client.apply(tenantObjects, { metadata, status }, terms)
-      // Deleted meanwhile.
+      // The Tenant was deleted or recreated after it was read.
       if (result.kind === 'notFound' || result.kind === 'conflict') return false
       expectOk('writing the status of a Tenant', result)
       return true
@@ -76,13 +76,13 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
   }
 }
 
-/** Patches under the resourceVersion that was read. */
+/** Adds the finalizer, provided that the Tenant still has the resourceVersion that was read. */
 async function addFinalizer(client: KubeClient, object: TenantObject): Promise<TenantObject | undefined> {
   const { finalizers = [], resourceVersion } = object.metadata
   if (finalizers.includes(tenantFinalizer)) return object
   const patch = { metadata: { resourceVersion, finalizers: [...finalizers, tenantFinalizer] } }
   const result = await client.mergePatch(tenantObjects, object.metadata, patch)
-  // Changed meanwhile: that change queues the Tenant again.
+  // The Tenant has changed. The event of that change queues the Tenant again.
   if (result.kind === 'conflict' || result.kind === 'notFound') return undefined
   const { metadata } = expectOk('adding the finalizer to a Tenant', result)
   const held = {

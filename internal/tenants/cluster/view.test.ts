@@ -60,7 +60,7 @@ function follow(
   return { server, view, watches, warnings, kindIn, client: createKubeClient(transport) }
 }
 
-test('cluster view: a namespace beyond watchesMax is unfollowed with a warning, until another one is gone', async () => {
+test('cluster view: a namespace beyond watchesMax is not watched and causes a warning, until another namespace is removed', async () => {
   const { view, watches, warnings, kindIn } = follow(['one', 'two', 'three'], 3)
   await view.settled(new AbortController().signal)
   expect(['one', 'two', 'three'].map(kindIn)).toEqual(['known', 'known', 'unfollowed'])
@@ -74,7 +74,7 @@ test('cluster view: a namespace beyond watchesMax is unfollowed with a warning, 
   await until(() => keys.includes('three/acme'))
 })
 
-test('cluster view: Secrets beyond watchesMax are unreadable with a message that names the limit, and are not read', async () => {
+test('cluster view: Secrets beyond watchesMax are unreadable with a message about the limit, and are not requested', async () => {
   const { server, view, client } = follow(['one', 'two'], 2)
   await view.settled(new AbortController().signal)
   const secrets = new ClusterSecrets({
@@ -92,7 +92,7 @@ test('cluster view: Secrets beyond watchesMax are unreadable with a message that
   expect(server.seen.some(({ path }) => path.includes('/two/secrets'))).toBe(false)
 })
 
-test('cluster view: Secrets stay known from the cache while their watch briefly lacks a connection', async () => {
+test('cluster view: Secrets stay available from the cache while their watch briefly lacks a connection', async () => {
   const { view, warnings, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1 })
   await view.settled(new AbortController().signal)
   await until(() => warnings.some((fields) => String(Object.values(fields)).includes('exhausted')))
@@ -100,7 +100,7 @@ test('cluster view: Secrets stay known from the cache while their watch briefly 
   expect(view.check()).toEqual({ ok: true })
 })
 
-test('cluster view: Secrets whose watch repeatedly lacks a connection are unfollowed, with the limit named', async () => {
+test('cluster view: Secrets whose watch repeatedly lacks a connection are unfollowed, and the reason contains the limit', async () => {
   const { view, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1, exhaustedTimes: 2 })
   const unfollowed = await until(() => ['one', 'two', 'three'].find((each) => kindIn(each) === 'unfollowed'))
   expect(view.secret({ namespace: unfollowed, name: 'any' })).toEqual({
@@ -170,13 +170,16 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     ],
     [1, 3],
   ],
-])('repeated failure: %s', (_what, troubles, lasting) => {
-  const refusals = new RepeatedFailure('forbidden', 2)
-  const told = troubles.flatMap((each, index) => (refusals.note(trouble(each)) ? [index] : []))
-  expect(told).toEqual(lasting)
-})
+])(
+  'RepeatedFailure: reports a lasting refusal at the expected failures for %s',
+  (_what, troubles, lasting) => {
+    const refusals = new RepeatedFailure('forbidden', 2)
+    const told = troubles.flatMap((each, index) => (refusals.note(trouble(each)) ? [index] : []))
+    expect(told).toEqual(lasting)
+  },
+)
 
-test('repeated failure: a stalled watch does not count', () => {
+test('RepeatedFailure: a stalled watch does not count as a failure', () => {
   const refusals = new RepeatedFailure('forbidden', 2)
   refusals.note(trouble(['forbidden', 1]))
   expect(refusals.note({ kind: 'stalled' })).toBe(false)

@@ -16,48 +16,51 @@ import { tenantLabel } from '../secret-manifest.ts'
 import { slugOf, type TenantObject, tenantObjects } from '../tenant-object.ts'
 import { type KnownSecret, keptOfSecret } from './secrets.ts'
 
-/** Options of a view. */
+/** Options of a cluster view. */
 export interface ClusterViewOptions {
   readonly transport: Transport
-  /** Namespaces to follow; undefined for all. */
+  /** Namespaces to watch; undefined for all. */
   readonly namespaces: readonly string[] | undefined
-  /** One watch for all labelled Secrets; otherwise one per namespace with Tenants. */
+  /** True for one watch over all labelled Secrets; false for one watch per namespace that contains Tenants. */
   readonly secretsClusterWide: boolean
   readonly health: Health
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   readonly onSecretDeleted: (place: ObjectPlace) => void
-  /** Maximum watches of Tenants and Secrets; default the process's limit. Replaced in tests only. */
+  /** Maximum watches of Tenants and Secrets; default the maximum of the process. Replaced in tests only. */
   readonly watchesMax?: number
-  /** Consecutive `exhausted` failures after which a namespace counts as not followed; default 8, about a minute. Replaced in tests only. */
+  /**
+   * Number of consecutive `exhausted` failures after which a namespace counts as not watched. Default 8, which takes about a minute.
+   * Replaced in tests only.
+   */
   readonly exhaustedTimes?: number
 }
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/** A starting API server forbids every request until it has read its roles. */
+/** Minimum consecutive `forbidden` failures that are reported: a starting API server forbids every request until it has read its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
-/** Scope of a watch over all namespaces; other scopes are one namespace. */
+/** Scope of a watch over all namespaces. Every other scope is the name of one namespace. */
 const everywhere = ''
 
 function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
   return scope === everywhere ? followed : `${followed} of ${scope}`
 }
 
-/** Caches of Tenants and their Secrets, which follow the cluster from the construction on. The caller stops it. */
+/** Caches the Tenants of a cluster and their Secrets by watches that start in the constructor. The caller must stop it. */
 export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
-  /** Namespaces beyond the limit of watches, whose Secrets are not followed; in order of arrival. */
+  /** Namespaces whose Secrets are not watched because of the maximum of watches, in order of arrival. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
-  /** By reflector name. A limit reached for seconds only leaves the cache valid. */
+  /** Repeated `exhausted` failures by reflector name. The cache stays valid until such a failure lasts. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
   /** Number of Tenants by namespace. */
   readonly #counts = new Map<string, number>()
-  /** Keys of the Tenants that ask for a slug. */
+  /** Keys of the Tenants that claim a slug, by slug. */
   readonly #claims = new Map<unknown, Set<string>>()
   readonly #listeners = new Set<(key: string) => void>()
   readonly #ending = new Set<Promise<void>>()
@@ -77,7 +80,7 @@ export class ClusterView {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
   }
 
-  /** Tenants that ask for a slug, whether or not one of them holds it. */
+  /** Returns the Tenants that claim a slug, including a Tenant that already holds the slug. */
   *claimants(slug: string): IterableIterator<TenantObject> {
     for (const key of this.#claims.get(slug) ?? []) {
       const object = this.tenant(parseObjectKey(key))
@@ -96,23 +99,23 @@ export class ClusterView {
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
 
-  /** True if a Tenant of this namespace that is not cached does not exist. */
+  /** Returns whether the cache contains all Tenants of a namespace, so that a Tenant missing there does not exist. */
   isComplete(namespace: string): boolean {
     return this.#tenantsOf(namespace)?.hasSynced() ?? false
   }
 
-  /** Calls `listener` with the key of each Tenant that may need work, until the returned function is called. */
+  /** Calls `listener` with the key of each Tenant that may need to be reconciled. The returned function removes the listener. */
   onKey(listener: (key: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Resolves once everything readable has been read, or when the signal fires. */
+  /** Resolves when everything readable has been read, or when the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
   }
 
-  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
+  /** Readiness check. It succeeds after the first complete read; a forbidden namespace does not delay the other namespaces. */
   check(): CheckResult {
     const reflectors = [...this.#tenants.values()]
     if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
@@ -122,13 +125,15 @@ export class ClusterView {
           'the API server has no Tenant definition: kubectl apply --server-side --field-manager=helm -f crds',
       }
     if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
-      return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
+      return { ok: false, reason: 'the operator is not permitted to list Tenants: bind its role' }
     for (const [scope, reflector] of this.#tenants) {
       const exhausted = this.#lastingExhaustion(nameOf('tenants', scope), reflector)
       if (exhausted !== undefined)
         return { ok: false, reason: `Tenants are not watched: ${exhausted}; follow fewer namespaces` }
     }
-    return this.#isSettled() ? { ok: true } : { ok: false, reason: 'Tenants and Secrets are being read' }
+    return this.#isSettled()
+      ? { ok: true }
+      : { ok: false, reason: 'the operator is still reading Tenants and Secrets' }
   }
 
   async stop(): Promise<void> {
@@ -137,7 +142,7 @@ export class ClusterView {
     await Promise.all([...all.map((each) => each.stop()), ...this.#ending])
   }
 
-  /** A forbidden reflector, or one that was synced before, delays nothing. */
+  /** Returns whether every reflector has synced or is forbidden; a forbidden reflector must not delay the others. */
   #isSettled(): boolean {
     const reflectors = [...this.#tenants.values(), ...this.#secrets.values()]
     return reflectors.every((each) => each.hasSynced() || each.failure()?.kind === 'forbidden')
@@ -151,7 +156,7 @@ export class ClusterView {
     return this.#options.secretsClusterWide ? everywhere : namespace
   }
 
-  /** Returns the message of a limit that has kept a watch closed for about a minute. */
+  /** Returns the message of the limit if that limit has prevented a watch for about a minute. */
   #lastingExhaustion(
     name: string,
     reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
@@ -190,7 +195,7 @@ export class ClusterView {
     if (this.#tenants.size + this.#secrets.size >= this.#watchesMax) {
       this.#unfollowed.add(scope)
       const fields = { namespace: scope, watchesMax: this.#watchesMax }
-      log.warn(fields, 'Secrets of a namespace are not followed: the limit of watches is reached')
+      log.warn(fields, 'Secrets of a namespace are not watched: the maximum number of watches is reached')
       return
     }
     const refusals = new RepeatedFailure('forbidden', forbiddenTimes)
@@ -220,7 +225,7 @@ export class ClusterView {
     this.#ending.add(ending)
   }
 
-  /** Follows the namespace that has waited longest for a free watch. */
+  /** Watches the Secrets of the namespace that has waited longest for a free watch. */
   #followNext(): void {
     const [scope] = this.#unfollowed
     if (scope === undefined) return
@@ -233,7 +238,7 @@ export class ClusterView {
   }
 
   #onTenant(change: ObjectChange<TenantObject>): void {
-    // First, so that no later exception prevents the reconciliation.
+    // Queues the Tenant first, so that an exception below cannot prevent its reconciliation.
     this.#queue(change.key)
     this.#noteClaims(change)
     if (change.kind === 'updated') return
@@ -247,7 +252,7 @@ export class ClusterView {
     else this.#unfollowSecrets(namespace)
   }
 
-  /** Queues the Tenants that wait for a slug as soon as it is no longer asked for. */
+  /** Updates the claims on slugs, and queues the other claimants of a slug when a Tenant gives it up. */
   #noteClaims(change: ObjectChange<TenantObject>): void {
     const before = change.kind === 'added' ? undefined : slugOf(change.before)
     const now = change.kind === 'deleted' ? undefined : slugOf(change.object)
@@ -284,12 +289,15 @@ export class ClusterView {
     for (const listener of this.#listeners) listener(key)
   }
 
-  /** Logs the first failure and every 20th: a namespace may stay forbidden for days. */
+  /** Logs the first failure and then every 20th, because a namespace can stay forbidden for days. */
   #report(watch: string, trouble: ReflectorTrouble): void {
     const { log } = this.#options
     if (trouble.kind === 'stalled') return log.info({ watch }, 'a watch stalled and is restarted')
     if (trouble.kind === 'handler') {
-      return log.error({ watch, key: trouble.key, error: String(trouble.error) }, 'a change handler failed')
+      return log.error(
+        { watch, key: trouble.key, error: String(trouble.error) },
+        'a handler of cluster changes failed',
+      )
     }
     const { failure, failures } = trouble
     if (failures % troubleLogEvery !== 1) return
@@ -311,7 +319,7 @@ function keptOfTenant(object: TenantObject): TenantObject {
   return { metadata: { ...metadata, annotations }, spec, ...(status !== undefined && { status }) }
 }
 
-/** Counts consecutive failures of one kind, to tell a lasting one from a transient one. */
+/** Counts consecutive failures of one kind, to distinguish lasting failures from transient ones. */
 export class RepeatedFailure {
   readonly #kind: KubeFailureKind
   readonly #times: number
@@ -323,15 +331,15 @@ export class RepeatedFailure {
     this.#times = times
   }
 
-  /** True after `times` consecutive failures of the kind. */
+  /** True after at least `times` consecutive failures of the kind. */
   get isLasting(): boolean {
     return this.#inARow >= this.#times
   }
 
-  /** Counts a failure; returns true when it becomes lasting, once per series. */
+  /** Records a problem. Returns true only for the failure that makes the series lasting. */
   note(trouble: ReflectorTrouble): boolean {
     if (trouble.kind !== 'sync') return false
-    // A lower count means that a watch succeeded meanwhile.
+    // A lower number of failures means that a watch succeeded between the two failures.
     const isSame = this.#inARow > 0 && trouble.failures > this.#failures
     this.#failures = trouble.failures
     if (trouble.failure.kind !== this.#kind) this.#inARow = 0

@@ -5,13 +5,13 @@ import { type Problem, parseTenant } from '../parse.ts'
 import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
 import type { TenantObject } from '../tenant-object.ts'
 
-/** Prefix of the uids of a folder's tenants, which are made of namespace and name. */
+/** Prefix of the uids that are derived from namespace and name, for the tenants of a folder. */
 export const folderUidPrefix = 'folder:'
 
-/** A Tenant of a folder, validated. */
+/** A validated Tenant from a folder. */
 export type FolderTenant = TenantObject & { readonly spec: TenantSpec }
 
-/** A problem of a manifest and its place. `line` counts from 1. */
+/** A problem in a manifest and its location. `line` counts from 1. */
 export interface SourceProblem {
   readonly file: string
   readonly line: number | undefined
@@ -19,14 +19,14 @@ export interface SourceProblem {
   readonly message: string
 }
 
-/** A document of a file. `identity` is kind, namespace and name; undefined if a broken one has no readable name. */
+/** A document of a file. `identity` consists of kind, namespace and name; undefined for a broken document without a readable name. */
 export type FileDocument = { readonly line: number | undefined } & (
   | { readonly kind: 'tenant'; readonly identity: string; readonly tenant: FolderTenant }
   | { readonly kind: 'secret'; readonly identity: string; readonly secret: SecretManifest }
   | { readonly kind: 'broken'; readonly identity: string | undefined }
 )
 
-/** Documents of a file. `unreadable`: the documents cannot be told apart. */
+/** Documents of a file. `unreadable`: the file could not be split into documents. */
 export interface ParsedFile {
   readonly kind: 'parsed' | 'unreadable'
   readonly file: string
@@ -34,7 +34,7 @@ export interface ParsedFile {
   readonly problems: readonly SourceProblem[]
 }
 
-/** Name of a file, and a version that changes with its content. */
+/** Name of a file, and a version that changes whenever its content changes. */
 export interface FileLabel {
   readonly file: string
   readonly version: string
@@ -48,8 +48,8 @@ export function identityOf(kind: 'Tenant' | 'Secret', { namespace, name }: Objec
 }
 
 /**
- * Parses the documents of a YAML or JSON file. A broken document is a problem with line and field and does not affect the others;
- * broken syntax makes the whole file unreadable. Problems never quote a value.
+ * Parses the documents of a YAML or JSON file. A broken document is reported with its line and field, and does not affect the others. A
+ * syntax error makes the whole file unreadable. Problems never quote a value.
  */
 export function parseFile(text: string, label: FileLabel): ParsedFile {
   const lines = new LineCounter()
@@ -60,7 +60,7 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
     const message = `has over ${documentsMax} documents`
     return unreadable(file, [{ file, line: undefined, field: '', message }])
   }
-  // The first error per document: later ones are mostly consequences.
+  // Uses the first error of each document, because later ones are mostly consequences of it.
   const errors = documents.flatMap((document) => document.errors.slice(0, 1))
   if (errors.length > 0) {
     const problems = errors.slice(0, 10).map((error) => {
@@ -78,7 +78,7 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
   }
 }
 
-/** True for a trailing separator or a document of comments, as Helm prints them. */
+/** Returns whether a document is empty, such as a trailing separator or the comments that Helm prints. */
 function isEmpty({ contents }: YamlDocument): boolean {
   return contents === null || (isScalar(contents) && contents.value === null)
 }
@@ -130,7 +130,7 @@ function readDocument(
   return { document, problems: [] }
 }
 
-/** Converts a document to plain values; undefined if its aliases expand too far. */
+/** Converts a document to plain values. Returns undefined if its aliases expand too far. */
 function toValue(yaml: YamlDocument): unknown {
   try {
     return yaml.toJS({ maxAliasCount: 100 })
@@ -153,7 +153,7 @@ function asRecord(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
-/** Returns the line of a field, or of its nearest existing ancestor. */
+/** Returns the line of a field. For a missing field, returns the line of its nearest existing ancestor. */
 function lineOf(yaml: YamlDocument, lines: LineCounter, path: string): number | undefined {
   const segments = [...path.matchAll(/\[([0-9]+)\]|([^.[\]]+)/g)].map(([, index, name]) =>
     index === undefined ? (name ?? '') : Number(index),
@@ -165,7 +165,7 @@ function lineOf(yaml: YamlDocument, lines: LineCounter, path: string): number | 
   return undefined
 }
 
-/** Returns the offset of a field's name or a list's entry. */
+/** Returns the offset of a field's name or of a list entry. */
 function offsetOf(yaml: YamlDocument, segments: readonly (string | number)[]): number | undefined {
   const last = segments.at(-1)
   const parent = last === undefined ? yaml.contents : yaml.getIn(segments.slice(0, -1), true)

@@ -77,7 +77,7 @@ function valuesOf(read: SecretRead): Record<string, string> {
 }
 
 describe('folder', () => {
-  test('folder: reads the tenants of all YAML and JSON files, several per file', async () => {
+  test('folder: reads the tenants of all YAML and JSON files, including several tenants per file', async () => {
     write('a.yaml', tenant('one'), tenant('two'))
     write('b.yml', tenant('three'))
     const spec = { slug: 'four', callback: { url: 'https://hooks.example/' } }
@@ -96,14 +96,14 @@ describe('folder', () => {
     ])
   })
 
-  test('folder: reads Secrets as text and base64; text takes precedence', async () => {
+  test('folder: reads Secrets as text and as base64, and text takes precedence', async () => {
     write('a.yaml', secret('s', `data: {a: ${btoa('one')}, b: ${btoa('old')}}\nstringData: {b: new}`))
     expect(valuesOf(await readSecret('shops', 's'))).toEqual({ a: 'one', b: 'new' })
     expect(await readSecret('shops', 'other')).toEqual({ kind: 'missing' })
     expect(await readSecret('default', 's')).toEqual({ kind: 'missing' })
   })
 
-  test('folder: the revision grows with each change only', async () => {
+  test('folder: the revision increases with each change, and only then', async () => {
     write('a.yaml', tenant('one'))
     const { revision } = await read()
     expect((await read()).revision).toBe(revision)
@@ -113,7 +113,7 @@ describe('folder', () => {
     expect(await names()).toEqual([])
   })
 
-  test('folder: notices a file replaced by another of the same size', async () => {
+  test('folder: notices that a file was replaced by another file of the same size', async () => {
     write('a.yaml', tenant('one'))
     await read()
     writeFileSync(join(root, 'tenants', '.next'), `# ${'x'.repeat(writes)}\n${tenant('two')}\n`)
@@ -123,7 +123,7 @@ describe('folder', () => {
 })
 
 describe('a broken document', () => {
-  test('broken document: reported with file, line and field, without effect on the others', async () => {
+  test('broken document: is reported with file, line and field, and does not affect other documents', async () => {
     write('a.yaml', tenant('one'), tenant('two', '  suspended: hunter2'), tenant('three'))
     const state = await read()
     expect(await names()).toEqual(['one', 'three'])
@@ -142,7 +142,7 @@ describe('a broken document', () => {
   })
 
   test.each<[string, string, number, string]>([
-    ['a missing field by what is around it', tenant('a').replace('  slug: a\n', ''), 5, 'spec.slug'],
+    ['the object that lacks a field', tenant('a').replace('  slug: a\n', ''), 5, 'spec.slug'],
     [
       'a field in a list',
       tenant('a', '  providers:\n    - name: card\n    - name: cards'),
@@ -164,7 +164,7 @@ describe('a broken document', () => {
     expect((await read()).problems).toMatchObject([{ line, field }])
   })
 
-  test('broken document: keeps its last valid content until it is fixed', async () => {
+  test('broken document: its last valid content stays in force until it is fixed', async () => {
     write('a.yaml', tenant('one', '  displayName: before'), tenant('two'))
     await read()
     write('a.yaml', tenant('one', '  displayName: 5'), tenant('two', '  suspended: true'))
@@ -184,7 +184,7 @@ describe('a broken document', () => {
     ['a separator at the end', ['---', '']],
     ['comments alone', ['# nothing', '---', '# here']],
     ['nothing between two separators', ['', '']],
-  ])('empty document of %s: no problem, and the folder stays complete', async (_case, empty) => {
+  ])('empty document of %s: causes no problem, and the folder stays complete', async (_case, empty) => {
     write('a.yaml', tenant('one'), ...empty)
     const state = await read()
     expect(state.problems).toEqual([])
@@ -192,7 +192,7 @@ describe('a broken document', () => {
     expect(state.tenants.map(({ name }) => name)).toEqual(['one'])
   })
 
-  test('broken document without a name: keeps everything that the file had', async () => {
+  test('broken document without a name: the whole previous content of its file stays in force', async () => {
     write('a.yaml', tenant('one'), tenant('two'))
     await read()
     write('a.yaml', tenant('one'), 'kind: Tenant')
@@ -203,7 +203,7 @@ describe('a broken document', () => {
     expect((await read(fresh)).complete).toBe(false)
   })
 
-  test('broken Secret: unreadable, not missing', async () => {
+  test('broken Secret: is reported as unreadable, not as missing', async () => {
     write('a.yaml', secret('s', 'stringData: 5'))
     expect(await readSecret('shops', 's')).toMatchObject({ kind: 'unreadable', reason: 'FileBroken' })
     expect(await readSecret('shops', 'other')).toEqual({ kind: 'missing' })
@@ -213,11 +213,11 @@ describe('a broken document', () => {
 describe('a file that cannot be read', () => {
   test.each<[string, string, string]>([
     ['broken syntax', 'a: [1,\nb: 2', 'is not YAML'],
-    ['a key twice', 'a: 1\na: 2', 'is not YAML at column 1: DUPLICATE_KEY'],
-    ['too large', `# ${'x'.repeat(fileBytesMax)}`, 'is over'],
+    ['a repeated key', 'a: 1\na: 2', 'is not YAML at column 1: DUPLICATE_KEY'],
+    ['too many bytes', `# ${'x'.repeat(fileBytesMax)}`, 'is over'],
     ['too many documents', '---\na: 1\n'.repeat(1_001), 'has over 1000 documents'],
     ['exploding aliases', explodingYaml(), 'has too many aliases'],
-  ])('unreadable file, %s: reported, and its tenants stay', async (_case, text, message) => {
+  ])('unreadable file with %s: is reported, and its tenants stay', async (_case, text, message) => {
     write('b.yaml', tenant('two'))
     write('a.yaml', tenant('one'))
     await read()
@@ -231,7 +231,7 @@ describe('a file that cannot be read', () => {
     expect(await readSecret('shops', 'any', fresh)).toMatchObject({ kind: 'unreadable' })
   })
 
-  test('unreadable file: the folder is complete again once it is gone', async () => {
+  test('unreadable file: the folder is complete again after the file is removed', async () => {
     write('a.yaml', 'a: [1,')
     expect((await read()).complete).toBe(false)
     rmSync(join(root, 'tenants', 'a.yaml'))
@@ -244,7 +244,7 @@ describe('a file that cannot be read', () => {
   })
 })
 
-test('folder: a missing folder is a problem, and its tenants stay', async () => {
+test('folder: a missing folder is reported, and its tenants stay', async () => {
   write('a.yaml', tenant('one'))
   await read()
   renameSync(join(root, 'tenants'), join(root, 'moved'))
@@ -256,7 +256,7 @@ test('folder: a missing folder is a problem, and its tenants stay', async () => 
   expect(await read()).toMatchObject({ complete: true, problems: [] })
 })
 
-test('folder: a name in two files is reported, and the first file counts', async () => {
+test('folder: a name that occurs in two files is reported, and the first file takes precedence', async () => {
   write('a.yaml', tenant('one', '  displayName: first'))
   write('b.yaml', tenant('one', '  displayName: second'))
   const state = await read()
@@ -266,7 +266,7 @@ test('folder: a name in two files is reported, and the first file counts', async
   ])
 })
 
-test('folder: a name twice in a file is reported', async () => {
+test('folder: a name that occurs twice in a file is reported', async () => {
   write('a.yaml', tenant('one', '  displayName: first'), tenant('one'))
   const state = await read()
   expect(state.tenants.map(({ spec }) => spec?.displayName)).toEqual(['first'])
@@ -284,7 +284,7 @@ describe('a generated Secret', () => {
     owner: { uid: 'folder:shops/one', name: 'one' },
   }
 
-  test('generated Secret: found by the next process with its owner, and only its user can read the file', async () => {
+  test('generated Secret: the next process finds it with its owner, and only its user can read the file', async () => {
     expect(await secretsOf(source).writeSecret(generated)).toEqual({ kind: 'written' })
     const read = await readSecret('shops', 'one-callback', again())
     expect(valuesOf(read)).toEqual({ signingSecret: 'whsec_generated' })
@@ -293,7 +293,7 @@ describe('a generated Secret', () => {
     expect(statSync(join(root, 'secrets')).mode & 0o777).toBe(0o700)
   })
 
-  test('generated Secret: its owner can write it again, and reads it at once', async () => {
+  test('generated Secret: its owner can overwrite it, and reads the new content immediately', async () => {
     await secretsOf(source).writeSecret(generated)
     expect(
       await secretsOf(source).writeSecret({ ...generated, values: { signingSecret: 'whsec_other' } }),
@@ -305,14 +305,14 @@ describe('a generated Secret', () => {
     })
   })
 
-  test('generated Secret: never replaces a foreign Secret', async () => {
+  test('generated Secret: never replaces a Secret of another owner', async () => {
     write('a.yaml', secret('one-callback', 'stringData: {a: mine}'))
     expect(await secretsOf(source).writeSecret(generated)).toEqual({ kind: 'taken' })
     expect(valuesOf(await readSecret('shops', 'one-callback'))).toEqual({ a: 'mine' })
   })
 })
 
-test('folder: a change calls the listener within 2 s, until it unfollows', async () => {
+test('folder: a change calls the listener within 2 s, until the listener is removed', async () => {
   const changed = Promise.withResolvers<void>()
   await source.refresh()
   const unfollow = source.follow(() => changed.resolve())
@@ -323,7 +323,7 @@ test('folder: a change calls the listener within 2 s, until it unfollows', async
   await unfollow()
 })
 
-test('folder: rewrites callback URLs by callbackUrl', async () => {
+test('folder: callbackUrl rewrites callback URLs', async () => {
   write('a.yaml', tenant('one'))
   const options = { tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
@@ -332,7 +332,7 @@ test('folder: rewrites callback URLs by callbackUrl', async () => {
   expect(specOf(rewritten)?.callback.url).toBe('https://hooks.example/hook')
 })
 
-test('folder: logs a problem once, and that it was fixed', async () => {
+test('folder: logs each problem once, and logs that it was fixed', async () => {
   write('a.yaml', tenant('one', '  suspended: hunter2'))
   await read()
   await read()

@@ -21,42 +21,45 @@ import {
 
 /** Options of a folder source. */
 export interface FolderSourceOptions {
-  /** Manifests of Tenants and the Secrets they name. */
+  /** Folder with the manifests of Tenants and of the Secrets that they reference. */
   readonly tenantsDir: string
-  /** Generated Secrets (files 0600, folder 0700); created if missing. */
+  /** Folder for generated Secrets (files 0600, folder 0700). It is created if missing. */
   readonly secretsDir: string
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** Rewrites each callback URL; default none. */
+  /** Rewrites each callback URL; by default URLs stay unchanged. */
   readonly callbackUrl?: (url: string) => string
-  /** Longest pause between two reads, default 1 s. File system events shorten it. */
+  /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
   readonly health?: Health
 }
 
-/** Largest file that is read. */
+/** Maximum size of a file that is read. */
 export const fileBytesMax = 1_048_576
 /** Maximum files per folder. */
 export const filesMax = 1_000
-/** Debounce of file system events, since editors write a file in several steps. */
+/** Debounce delay of file system events, because editors write a file in several steps. */
 const debounceMs = 50
 const readMsMax = 60_000
 const jitter = 0.1
 
 type GoodDocument = Exclude<FileDocument, { kind: 'broken' }>
 
-/** Last content of a file: valid documents by identity, and identities of broken ones that were never valid. */
+/**
+ * Last known content of a file: its valid documents by identity (`good`), and the identities of broken documents that were never valid
+ * (`held`).
+ */
 interface FileState {
   readonly signature: string
   readonly good: ReadonlyMap<string, GoodDocument>
   readonly held: readonly string[]
   readonly problems: readonly SourceProblem[]
-  /** False while a broken document may hide names that are not known. */
+  /** False while a broken document can contain tenants whose names are unknown. */
   readonly complete: boolean
 }
 
 /**
- * Tenants of the `.yaml`, `.yml` and `.json` files of a folder, without its subfolders. A broken document keeps its last valid content
- * until it is fixed; while a file may hide unknown tenants, no absence counts as a deletion.
+ * Reads the Tenants of a folder's `.yaml`, `.yml` and `.json` files, without subfolders. A broken document keeps its last valid content
+ * until it is fixed. While a file can contain unknown tenants, no missing tenant counts as deleted.
  */
 export class FolderSource implements TenantSource {
   readonly vanishedData = 'asPolicySays'
@@ -75,9 +78,9 @@ export class FolderSource implements TenantSource {
     this.#options = options
   }
 
-  /** Reads changed files. Returns the revision, which grows with each change. Never fails: see `problems`. */
+  /** Reads changed files. Returns the revision, which increases with each change. Never rejects; problems are available from `problems`. */
   refresh(): Promise<number> {
-    // One read at a time, so that an older one never replaces a newer one.
+    // Reads are serialized, so that an older one never replaces a newer one.
     const read = this.#lastRead.then(() => this.#read())
     this.#lastRead = read
     return read
@@ -122,7 +125,7 @@ export class FolderSource implements TenantSource {
     let announced = this.#revision
     const loop = superviseLoop({
       name: 'tenants folder',
-      // With its jitter at most pollMs.
+      // The interval including its jitter is at most pollMs.
       intervalMs: pollMs / (1 + jitter),
       jitter,
       turnMsMax: readMsMax,
@@ -165,7 +168,7 @@ export class FolderSource implements TenantSource {
     return true
   }
 
-  /** Kept in memory only. */
+  /** Stores the status in memory only. */
   async applyStatus({ metadata }: TenantObject, status: TenantStatus): Promise<boolean> {
     const key = objectKey(metadata)
     const object = this.#tenants.get(key)
@@ -190,7 +193,7 @@ export class FolderSource implements TenantSource {
     const before = this.#readSecret(secret)
     if (before.kind === 'unreadable') return { kind: 'taken' }
     if (before.kind === 'found' && before.secret.owner?.uid !== secret.owner.uid) return { kind: 'taken' }
-    // Unambiguous, since a namespace contains no dot.
+    // The name is unambiguous, because a namespace contains no dot.
     const name = `${secret.namespace}.${secret.name}.yaml`
     await writePrivately(this.#options.secretsDir, name, manifestOf(secret))
     await this.refresh()
@@ -222,7 +225,7 @@ export class FolderSource implements TenantSource {
     return this.#revision
   }
 
-  /** Rebuilds tenants and Secrets from the files; of a repeated name the first document counts. */
+  /** Rebuilds tenants and Secrets from the files. If a name is repeated, the first document takes precedence. */
   #merge(folderProblems: readonly SourceProblem[]): void {
     const { callbackUrl = (url) => url } = this.#options
     const problems = [...folderProblems, ...[...this.#files.values()].flatMap((state) => state.problems)]
@@ -256,7 +259,7 @@ export class FolderSource implements TenantSource {
     this.#logProblems(problems)
   }
 
-  /** Logs each problem once when it appears, and the number of problems that were fixed. */
+  /** Logs each problem when it appears, and the number of problems that were fixed. */
   #logProblems(problems: readonly SourceProblem[]): void {
     const { log } = this.#options
     const known = new Set(this.#problems.map((problem) => JSON.stringify(problem)))
@@ -270,7 +273,7 @@ export class FolderSource implements TenantSource {
   }
 }
 
-/** `paths` is undefined when the folder cannot be listed. */
+/** Lists the manifest files of a folder. `paths` is undefined if the folder cannot be listed. */
 async function listManifests(
   dir: string,
   { mayBeMissing }: { readonly mayBeMissing: boolean },
@@ -287,7 +290,7 @@ async function listManifests(
   }
 }
 
-/** Reads a file if its size, times or inode changed. Undefined when it is gone. */
+/** Reads a file if its size, times or inode changed. Returns undefined if it no longer exists. */
 async function readState(path: string, before: FileState | undefined): Promise<FileState | undefined> {
   try {
     const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true })
@@ -316,13 +319,13 @@ function unreadable(
   return nextState({ kind: 'unreadable', file: path, documents: [], problems }, signature, before)
 }
 
-/** Merges what was parsed with the last valid content. */
+/** Merges newly parsed documents with the last valid content. */
 function nextState(parsed: ParsedFile, signature: string, before: FileState | undefined): FileState {
   if (parsed.kind === 'unreadable') {
     const { good = new Map(), held = [], complete = false } = before ?? {}
     return { signature, good, held, complete, problems: parsed.problems }
   }
-  // A broken document without a name may be any of the earlier ones: none of them counts as removed.
+  // A broken document without a name can be any earlier document of the file, so none of those counts as removed.
   const isNameless = parsed.documents.some(({ identity }) => identity === undefined)
   const good = new Map(isNameless ? before?.good : undefined)
   const held = isNameless ? [...(before?.held ?? [])] : []
@@ -352,7 +355,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
 }
 
-/** A folder that cannot be watched is still polled. */
+/** Watches a folder. If that fails, returns undefined, and polling still finds changes. */
 function watchQuietly(dir: string, listener: () => void): FSWatcher | undefined {
   try {
     const watcher = watch(dir, listener)
@@ -363,7 +366,7 @@ function watchQuietly(dir: string, listener: () => void): FSWatcher | undefined 
   }
 }
 
-/** Atomic, also after a crash, and never readable by other users. */
+/** Writes a file that other users can never read. The write is atomic even if the process crashes. */
 async function writePrivately(dir: string, name: string, text: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const unfinished = join(dir, `.${name}.${process.pid}`)

@@ -18,20 +18,20 @@ import {
   writeSecrets,
 } from './store.ts'
 
-/** Dependencies of a write. */
+/** Dependencies of writing a plan. */
 export interface ApplyContext {
   readonly pool: Pool
   readonly keyRing: KeyRing
   readonly data: Pick<TenantData, 'writeAudit'>
-  /** For the audit log. */
+  /** Name of the actor in the audit log. */
   readonly actor: string
-  /** Fencing token of a leader: transactions of a deposed one change nothing. */
+  /** Fencing token of the leader. Transactions of a deposed leader change nothing. */
   readonly fence?: WriterFence
 }
 
 /**
- * Result of a write. `conflict`: the slug, a key or a Secret's name was taken since the facts were gathered; gather again. `deposed`:
- * a later leader has written; stop.
+ * Result of a write. `conflict`: the slug, a key or a Secret's name was taken after the facts were gathered, so the caller must gather them
+ * again. `deposed`: a later leader has written, so the caller must stop.
  */
 export type Applied =
   | { readonly kind: 'applied'; readonly version: number }
@@ -39,12 +39,12 @@ export type Applied =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'deposed' }
-  /** A generated Secret cannot be written and nothing was applied; plan again without it. */
+  /** A generated Secret cannot be written, and nothing was applied. The caller must plan again without that Secret. */
   | ({ readonly kind: 'refused'; readonly secret: string } & Complaint)
 
 /**
- * Applies a plan: writes the generated Secrets, then all rows in one transaction. A plan without changes writes nothing. After a
- * failure in between, the next plan finds the Secrets and continues.
+ * Applies a plan: writes the generated Secrets, then all rows in one transaction. A plan without changes writes nothing. If the transaction
+ * fails, the next plan finds the Secrets and continues.
  */
 export async function applyPlan(
   context: ApplyContext,
@@ -59,7 +59,7 @@ export async function applyPlan(
     if (written.kind === 'taken') return { kind: 'conflict' }
     if (written.kind === 'refused') return { ...written, secret: secret.name }
   }
-  // A repaired Secret holds the stored values.
+  // A repaired Secret contains the stored values, so no row changes.
   if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
   return await inFencedTx(context, async (client) => {
     if (!changesTenant(plan)) {
@@ -76,8 +76,8 @@ export async function applyPlan(
 }
 
 /**
- * Hides a tenant whose resource is gone, in one transaction. Its data is removed later if its policy says so; `keepData` keeps it in
- * any case.
+ * Hides a tenant whose resource no longer exists, in one transaction. Its data is removed later if its policy requires that; `keepData`
+ * keeps the data regardless of the policy.
  */
 export async function removeTenant(
   context: ApplyContext,
@@ -96,7 +96,7 @@ export async function removeTenant(
   })
 }
 
-/** Assigns a deleted tenant's retained data to another resource; `conflict` if there is none under that id. */
+/** Assigns the retained data of a deleted tenant to another resource. Returns `conflict` if no such data exists under that id. */
 export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }
@@ -125,7 +125,7 @@ async function inFencedTx(
   }
 }
 
-/** unique_violation and deadlock_detected. */
+/** SQLSTATE codes of unique_violation and deadlock_detected. */
 const conflictCodes: ReadonlySet<string | undefined> = new Set(['23505', '40P01'])
 
 function auditOf(plan: TenantPlan, actor: string): AuditEntry {

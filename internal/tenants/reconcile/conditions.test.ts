@@ -8,19 +8,19 @@ const before = {
 }
 const ready: WantedCondition = { type: 'Ready', status: 'True', reason: 'Reconciled', message: '' }
 
-test('mergeConditions: a changed status gets the present time, in whole seconds', () => {
+test('mergeConditions: a condition whose status changes gets the current time in whole seconds', () => {
   expect(mergeConditions([before], [ready], nowMs)).toEqual([
     { ...ready, lastTransitionTime: '2026-11-21T12:00:00Z' },
   ])
 })
 
-test('mergeConditions: the same status keeps its time when reason and message change', () => {
+test('mergeConditions: a condition keeps its time if only reason and message change', () => {
   const wanted: WantedCondition = { type: 'Ready', status: 'False', reason: 'KeyMissing', message: 'Add it.' }
   const { lastTransitionTime } = before
   expect(mergeConditions([before], [wanted], nowMs)).toEqual([{ ...wanted, lastTransitionTime }])
 })
 
-test('mergeConditions: returns the wanted types only, in their order', () => {
+test('mergeConditions: returns only the wanted condition types, in the given order', () => {
   const synced = { ...ready, type: 'SecretsSynced' }
   const types = mergeConditions([before, { ...before, type: 'Foreign' }], [synced, ready], nowMs)
   expect(types.map(({ type }) => type)).toEqual(['SecretsSynced', 'Ready'])

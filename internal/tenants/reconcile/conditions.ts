@@ -1,4 +1,4 @@
-/** Condition types of a Tenant's status. */
+/** Condition types in a Tenant's status. */
 export const conditionTypes = [
   'Ready',
   'SlugReserved',
@@ -7,16 +7,16 @@ export const conditionTypes = [
   'WalletEnabled',
   'ApiKeysIssued',
 ] as const
-/** One of the condition types. */
+/** A condition type in a Tenant's status. */
 export type ConditionType = (typeof conditionTypes)[number]
 
-/** A condition without its time, as a policy decides it. */
+/** A condition without its transition time, as a policy decides it. */
 export interface WantedCondition<T extends string = string> {
   readonly type: T
   readonly status: 'True' | 'False'
-  /** One CamelCase word. */
+  /** Reason of the status, as one CamelCase word. */
   readonly reason: string
-  /** Says what to do; never holds a secret. */
+  /** Tells the user how to correct the problem; contains no secret. */
   readonly message: string
 }
 
@@ -25,23 +25,26 @@ export type Verdict = WantedCondition<ConditionType>
 
 /** A condition of a tenant. */
 export interface Condition extends Verdict {
-  /** RFC 3339, whole seconds: last change of `status`. */
+  /** Time of the last change of `status`: RFC 3339 in whole seconds. */
   readonly lastTransitionTime: string
 }
 
-/** Reason and message of a condition that is False. */
+/** Reason and message of a False condition. */
 export interface Complaint {
   readonly reason: string
   readonly message: string
 }
 
-/** Reason of a condition that is True although a secret is shorter than recommended. */
+/** Reason of a True condition when a secret is shorter than recommended. */
 export const weakSecretReason = 'WeakSecret'
 
-/** Longest message of a condition; longer ones are cut. */
+/** Maximum length of a condition's message; longer messages are cut. */
 export const messageCharactersMax = 1_024
 
-/** Returns a True verdict, or a False one with the first complaint's reason and the distinct messages of all. Pure. */
+/**
+ * Returns a True condition if there are no complaints. Otherwise returns a False condition with the reason of the first complaint and the
+ * distinct messages of all. Pure.
+ */
 export function verdict(type: ConditionType, complaints: readonly Complaint[], ok: Complaint): Verdict {
   const [first] = complaints
   if (first === undefined) return { type, status: 'True', ...ok }
@@ -49,7 +52,9 @@ export function verdict(type: ConditionType, complaints: readonly Complaint[], o
   return { type, status: 'False', reason: first.reason, message: message.slice(0, messageCharactersMax) }
 }
 
-/** Summarizes the other verdicts as `Ready`. Ignores the wallet's rollout, which is a choice and not a fault. Pure. */
+/**
+ * Summarizes the other conditions as `Ready`. Ignores the stage of the wallet rollout, because a stage is a choice and not a fault. Pure.
+ */
 export function readyVerdict(others: readonly Verdict[], suspended: boolean): Verdict {
   const failing = others.filter(({ type, status }) => status === 'False' && type !== 'WalletEnabled')
   const complaints = failing.map(({ type, reason, message }) => ({ reason, message: `${type}: ${message}` }))
@@ -65,8 +70,8 @@ export function readyVerdict(others: readonly Verdict[], suspended: boolean): Ve
 const reasonPattern = /^[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?$/
 
 /**
- * Adds `lastTransitionTime` to the wanted conditions, in their order: it changes only with the status. Pure.
- * @throws RangeError for a reason or a repeated type that the API would refuse
+ * Adds `lastTransitionTime` to the wanted conditions and keeps their order. The time changes only if the status changes. Pure.
+ * @throws RangeError for a reason or a repeated type that the API server would refuse
  */
 export function mergeConditions<W extends WantedCondition>(
   current: readonly { readonly type: string; readonly status: string; readonly lastTransitionTime: string }[],
@@ -76,9 +81,9 @@ export function mergeConditions<W extends WantedCondition>(
   const before = new Map(current.map((condition) => [condition.type, condition]))
   const seen = new Set<string>()
   return wanted.map((next) => {
-    if (seen.has(next.type)) throw new RangeError(`${next.type}: repeated condition type`)
+    if (seen.has(next.type)) throw new RangeError(`the condition type ${next.type} is repeated`)
     if (!reasonPattern.test(next.reason))
-      throw new RangeError(`${next.type}: ${next.reason} is not a reason such as SecretMissing`)
+      throw new RangeError(`the reason ${next.reason} of condition ${next.type} is not one CamelCase word`)
     seen.add(next.type)
     const known = before.get(next.type)
     const lastTransitionTime = known?.status === next.status ? known.lastTransitionTime : wholeSeconds(nowMs)

@@ -5,7 +5,7 @@ import type { TenantSource } from '../source.ts'
 import type { Applied, ApplyContext } from './apply.ts'
 import type { GatherSources } from './gather.ts'
 
-/** Dependencies of the controller, whichever the source. */
+/** Dependencies of the controller that do not depend on the kind of source. */
 export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pick<ApplyContext, 'actor'> {
   readonly source: TenantSource
   readonly data: TenantData
@@ -13,41 +13,44 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Prefix of `/v1/t/…` in webhook URLs. */
   readonly publicUrl?: string | undefined
-  /** Notifies directories of changed rows. A failure is logged; their polling makes up for it. */
+  /** Notifies directories of changed rows. A failure is logged, and the directories find the change by polling. */
   readonly onChanged: () => Promise<void>
-  /** Removes a deleted tenant's data from other stores. Must be idempotent. */
+  /** Removes a deleted tenant's data from stores other than Postgres. Must be idempotent. */
   readonly onPurge: (tenantId: TenantId) => Promise<void>
   /** Resumes deliveries to a suspended callback. Must be idempotent. */
   readonly resumeCallback?: (tenantId: TenantId) => Promise<void>
-  /** Grace period of a deletion, in which every process hears of it; default 60 s. */
+  /** Grace period of a deletion, in which every process learns of the deletion; default 60 s. */
   readonly purgeAfterMs?: number
 }
 
 /** Dependencies of one reconciliation. */
 export interface ReconcileContext extends TenantParts, Omit<ApplyContext, 'data'> {
   readonly purgeAfterMs: number
-  /** False once a leader was deposed; checked before each write to the source. */
+  /** Returns false after the leader was deposed. Checked before each write to the source. */
   readonly isHeld: () => boolean
-  /** Tenants whose rows changed. */
+  /** Numbers of tenants whose rows changed. */
   readonly counts: { applied: number; removed: number }
 }
 
-/** Another writer prevented a transaction; retrying helps. */
+/** Another writer prevented a transaction. A retry can succeed. */
 export class OtherWriter extends Error {
   override readonly name = 'OtherWriter'
 }
 
-/** @throws OtherWriter after a write of another leader, or a concurrent one */
+/** Accepts every result except a write of another leader or a concurrent writer. @throws OtherWriter for such a result */
 export function expectMine(applied: Applied): void {
   if (applied.kind === 'deposed') throw new OtherWriter('fence check failed: a later leader has written')
-  if (applied.kind === 'conflict') throw new OtherWriter('concurrent update of the tenant')
+  if (applied.kind === 'conflict') throw new OtherWriter('another writer updated the tenant concurrently')
 }
 
-/** Notifies all directories of changed rows. Never fails: they poll as well. */
+/** Notifies all directories of changed rows. Never rejects; directories find the change by polling if the notification fails. */
 export async function notifyChanged({ onChanged, log }: ReconcileContext): Promise<void> {
   try {
     await onChanged()
   } catch (error) {
-    log.warn({ cause: error }, 'directories were not notified of a change and will find it by polling')
+    log.warn(
+      { cause: error },
+      'tenant directories were not notified of a change and will find the change by polling',
+    )
   }
 }

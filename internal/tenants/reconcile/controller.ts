@@ -13,21 +13,21 @@ import type { TenantStatus } from '../tenant-object.ts'
 import type { ReconcileContext, TenantParts } from './context.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 
-/** Options of a controller. */
+/** Options of a tenant controller. */
 export interface TenantControllerOptions extends TenantParts {
-  /** Leadership under which it writes; omitted for a sole writer. */
+  /** Leadership under which the controller writes. Omit it if no other process writes. */
   readonly leadership?: Leadership
   readonly metrics?: KubeMetrics
   readonly health?: Health
-  /** Maximum concurrent reconciliations, default 8. */
+  /** Maximum concurrent reconciliations; default 8. */
   readonly concurrency?: number
-  /** Longest pause between two reconciliations of a tenant, default 10 min. */
+  /** Maximum interval between two reconciliations of a tenant; default 10 min. */
   readonly resyncMs?: number
-  /** Longest pause between retries of a tenant, default 15 s. */
+  /** Maximum delay between retries of a tenant; default 15 s. */
   readonly retryMsMax?: number
-  /** Interval of the search for rows without a resource and for data to remove, default 5 min. */
+  /** Interval of the sweep, which finds rows without a resource and data to remove; default 5 min. */
   readonly sweepMs?: number
-  /** Interval of the search for suspended and resumed callbacks, default 5 s. */
+  /** Interval at which the controller checks for suspended and resumed callbacks; default 5 s. */
   readonly suspensionsMs?: number
 }
 
@@ -35,7 +35,7 @@ type TenantConditions = NonNullable<TenantStatus['conditions']>
 
 /** Result of `runOnce`. */
 export interface PassReport {
-  /** Tenants whose rows changed. */
+  /** Number of tenants whose rows changed. */
   readonly applied: number
   readonly removed: number
   readonly failed: number
@@ -52,13 +52,16 @@ const retryMsFirst = 200
 const sweepMsDefault = 300_000
 const sweepMsMax = 60_000
 const suspensionsMsDefault = 5_000
-/** A reconciliation is a few calls and statements, each of them bounded. */
+/** Timeout of a reconciliation, which consists of a few calls and statements with their own timeouts. */
 const workMsMax = 60_000
 const rowsMax = 100_000
 const purgesMax = 100
 const purgeAfterMsDefault = 60_000
 
-/** Reconciles all Tenants as long as the leadership lasts. Ends soon after its signal, with nothing in progress. */
+/**
+ * Reconciles all Tenants while the leadership lasts. Resolves soon after the leadership's signal fires, when no reconciliation is in
+ * progress.
+ */
 export async function leadTenants(
   parts: TenantParts,
   leadership: Leadership,
@@ -76,13 +79,13 @@ export async function leadTenants(
 }
 
 /**
- * Reconciles the tenants of a source. Level-triggered: each reconciliation compares everything, whatever events were missed. Does nothing
- * before `start` or `runOnce`. The caller closes pool and source.
+ * Reconciles the tenants of a source. Level-triggered: each reconciliation compares the complete state, so missed events do no harm. Does
+ * nothing before `start` or `runOnce`. The caller must close the pool and the source.
  */
 export class TenantController {
   readonly #options: TenantControllerOptions
   readonly #context: ReconcileContext
-  /** Keys whose last reconciliation failed. */
+  /** Keys of the tenants whose last reconciliation failed. */
   readonly #failing = new Set<string>()
   readonly #stopping = new AbortController()
   #queue: WorkQueue | undefined
@@ -102,7 +105,7 @@ export class TenantController {
     }
   }
 
-  /** True once all tenants of the source were in force. */
+  /** Returns whether all tenants of the source have been in force at the same time at least once. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -110,13 +113,13 @@ export class TenantController {
     return this.#inForce
   }
 
-  /** Conditions of each tenant by `namespace/name`. */
+  /** Returns the conditions of each tenant by `namespace/name`. */
   conditions(): ReadonlyMap<string, TenantConditions> {
     const tenants = [...this.#options.source.tenants()]
     return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))
   }
 
-  /** Starts reconciling. Resolves when each tenant was tried once. */
+  /** Starts reconciling. Resolves after each tenant has been reconciled once, successfully or not. */
   async start(): Promise<void> {
     const { source } = this.#options
     await source.settled(this.#stopping.signal)
@@ -136,13 +139,13 @@ export class TenantController {
     this.#triedAll = true
   }
 
-  /** Ends after the reconciliations in progress. Idempotent. */
+  /** Stops after the reconciliations in progress. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#stopAll?.()
   }
 
-  /** Reconciles every tenant once and sweeps, for tests and tools. Not while it is started. */
+  /** Reconciles every tenant once and sweeps, for tests and tools. Must not be called after `start`. */
   async runOnce(): Promise<PassReport> {
     const { source, log } = this.#options
     const before = { ...this.#context.counts }
@@ -210,7 +213,10 @@ export class TenantController {
     })
   }
 
-  /** Queues live rows without a resource, such as after a finalizer was removed by force while no operator ran. */
+  /**
+   * Queues live rows without a resource. Such rows exist, for example, after a finalizer was removed by force while no operator was
+   * running.
+   */
   async #findVanished(queue: WorkQueue): Promise<void> {
     const { pool, source } = this.#options
     for (const live of await listLiveTenants(pool, rowsMax)) {
@@ -219,7 +225,7 @@ export class TenantController {
     }
   }
 
-  /** Removes data of deleted tenants whose resource no longer waits for it. */
+  /** Deletes the data of deleted tenants whose grace period is over and whose resource is gone. */
   async #purge(signal: AbortSignal): Promise<void> {
     const { pool, data, clock, onPurge, log } = this.#options
     const untilMs = clock.now() - this.#context.purgeAfterMs
@@ -231,7 +237,7 @@ export class TenantController {
     }
   }
 
-  /** Queues tenants whose callback was suspended or resumed, which only their rows show. */
+  /** Queues tenants whose callback was suspended or resumed. Only Postgres shows such a change, so the loop polls. */
   #followSuspensions(queue: WorkQueue): SupervisedLoop {
     const { pool, data, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
     let known = new Set<string>()

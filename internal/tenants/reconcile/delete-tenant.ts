@@ -9,16 +9,16 @@ import { expectMine, notifyChanged, OtherWriter, type ReconcileContext } from '.
 import { occurrence, statusWith, writeStatus } from './status.ts'
 
 const done: WorkOutcome = { kind: 'done' }
-/** Pause between bounded batches of a removal. */
+/** Delay between two runs of a removal that does not fit into one run. */
 const purgeAgainMs = 100
-/** Backstop for a missed change of the Tenant. */
+/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
-/** Added to a wait, so that it is over at the next turn. */
+/** Time added to a delay, so that the waiting period is over at the next run. */
 const slackMs = 20
 
 /**
- * Completes the deletion of a Tenant: hides it at once, waits for the grace period, removes its data if its policy says so, then
- * removes the finalizer. The condition DeletionWaiting says what it waits for. Idempotent.
+ * Completes the deletion of a Tenant: hides the tenant immediately, waits for the grace period, removes the data if the tenant's policy
+ * requires that, then removes the finalizer. The condition DeletionWaiting shows the current step. Idempotent.
  * @throws when a store or the source is unavailable
  */
 export async function finishDeletion(context: ReconcileContext, object: TenantObject): Promise<WorkOutcome> {
@@ -26,7 +26,7 @@ export async function finishDeletion(context: ReconcileContext, object: TenantOb
     return await removeWithRows(context, object)
   } catch (error) {
     const wait = waitOfFailure(error)
-    // The first error matters, not one of the status write.
+    // An error of the status write is ignored, because the first error is more important.
     if (wait !== undefined) await showWait(context, object, wait).catch(() => false)
     throw error
   }
@@ -71,23 +71,23 @@ async function release(context: ReconcileContext, object: TenantObject): Promise
     return done
   }
   if (!(await source.release(object))) return { kind: 'again', afterMs: behindAgainMs }
-  const note = 'Its rows are hidden, or removed if its deletionPolicy says so'
+  const note = 'The rows of the tenant are hidden, or deleted if its deletionPolicy is Delete'
   source.record(occurrence(object, { type: 'Normal', reason: 'Removed', action: 'Delete', note }))
   return done
 }
 
-/** Hides the rows of a Tenant that is absent from its source, if it left any. */
+/** Hides the rows of a Tenant that no longer exists in its source, if such rows exist. */
 export async function removeVanished(context: ReconcileContext, place: ObjectPlace): Promise<WorkOutcome> {
   const { pool, source } = context
   const { namespace = '', name } = place
   const live = await findLiveTenant(pool, { namespace, name })
   if (live === undefined || !source.owns(live)) return done
-  // A Tenant that exists after all is queued by its own change.
+  // If the Tenant exists again, the event of its creation has queued it.
   if (await source.isAbsent(place)) await remove(context, live, source.vanishedData)
   return done
 }
 
-/** Hides the rows of an earlier resource of this name and keeps their data. */
+/** Hides the rows of an earlier resource with the same name, and keeps their data. */
 export async function removeNamesake(context: ReconcileContext, object: TenantObject): Promise<void> {
   const { namespace = '', name, uid } = object.metadata
   const live = await findLiveTenant(context.pool, { namespace, name })
@@ -105,55 +105,59 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** Bound of the count in the message. */
+/** Maximum number of events that the message counts. */
 const eventsCountMax = 100_000
 const namesMax = 5
 
-/** Reason that a deleted Tenant waits. `isHidden`: its rows are hidden, so `Ready` is False. */
+/** Reason that a deleted Tenant is waiting. `isHidden`: the tenant's rows are hidden, so `Ready` is False. */
 export interface DeletionWait {
   readonly reason: string
   readonly message: string
   readonly isHidden: boolean
 }
 
-/** Makes the reasons of DeletionWaiting. */
+/** Creates the reasons of the condition DeletionWaiting. */
 export const waits = {
   grace(untilMs: number): DeletionWait {
     const until = new Date(Math.ceil(untilMs / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
     const message = `The tenant is no longer served. Its data is removed after ${until}, when all processes have stopped serving the tenant`
     return { reason: 'GracePeriod', message, isHidden: true }
   },
-  /** `progress` of the last turn; omitted before the first one has ended. */
+  /** `progress` describes the last run; omit it before the first run has ended. */
   removing(progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }): DeletionWait {
     const { rowsRemoved = 0, eventsLeft = 0 } = progress ?? {}
     const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
-    const left = `: ${rowsRemoved} rows in the last turn, ${eventsLeft === 0 ? 'other rows' : events} are left`
-    const message = `Its data is being removed, since spec.deletionPolicy is Delete${progress ? left : ''}`
+    const left = `: ${rowsRemoved} rows in the last run, ${eventsLeft === 0 ? 'other rows' : events} are left`
+    const message = `The data of the tenant is being removed, since spec.deletionPolicy is Delete${progress ? left : ''}`
     return { reason: 'RemovingData', message, isHidden: true }
   },
   unavailable(store: 'Postgres' | 'Redis'): DeletionWait {
-    const message = `${store} does not answer. The deletion is retried until it does; the operator's log has the error`
+    const message = `${store} does not respond. The deletion is retried until ${store} responds; the operator's log contains the error`
     return { reason: `${store}Unavailable`, message, isHidden: false }
   },
   failed(): DeletionWait {
-    const message = "Removing its rows failed and is retried; the operator's log has the error"
+    const message =
+      "The removal of the tenant's rows failed and is retried; the operator's log contains the error"
     return { reason: 'RemovalFailed', message, isHidden: false }
   },
-  /** Only finalizers of other controllers remain. */
+  /** Reason for a Tenant that only waits for the finalizers of other controllers. */
   finalizers(names: readonly string[]): DeletionWait {
     const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : ''
     const shown = names.slice(0, namesMax).join(', ') + more
-    const message = `The operator is done with it. It waits for the finalizers of other controllers: ${shown}`
+    const message = `The operator has finished its part of the deletion. The Tenant waits for the finalizers of other controllers: ${shown}`
     return { reason: 'OtherFinalizers', message, isHidden: true }
   },
 }
 
-/** Removing a tenant's data from Redis failed. */
+/** Error for a failed removal of a tenant's data from Redis. */
 export class PurgeFailed extends Error {
   override readonly name = 'PurgeFailed'
 }
 
-/** Classifies a failed deletion; undefined for API errors and lost leadership. All other errors come from the pool. Pure. */
+/**
+ * Classifies the error of a failed deletion. Returns undefined for errors of the API server and for lost leadership. All other errors come
+ * from Redis or Postgres. Pure.
+ */
 export function waitOfFailure(error: unknown): DeletionWait | undefined {
   if (error instanceof KubeError || error instanceof OtherWriter) return undefined
   if (error instanceof RedisUnavailable) return waits.unavailable('Redis')
@@ -172,8 +176,8 @@ function showWait(context: ReconcileContext, object: TenantObject, wait: Deletio
 }
 
 /**
- * Builds the status of a deleted Tenant that waits. `Ready` is False once its rows are hidden; while Postgres is unavailable before
- * that, the tenant may still be served, and `Ready` stays. Pure.
+ * Builds the status of a deleted Tenant that is waiting. `Ready` is False after the tenant's rows are hidden. Before that, `Ready` stays
+ * unchanged if Postgres is unavailable, because the tenant may still be served. Pure.
  */
 export function deletionStatus(
   object: TenantObject,

@@ -98,7 +98,7 @@ async function keysWithoutExpiry(tenantId: TenantId): Promise<string[]> {
 }
 
 describe('a tenant deleted with its data', () => {
-  test('deletion with data: the same name becomes another tenant, which sees nothing of the first', async () => {
+  test('deletion with data: a new Tenant of the same name is another tenant and sees no data of the deleted one', async () => {
     const first = await create('Delete')
     expect(first).toBe(tenantIdOfUid(`folder:shops/${nameNow()}`))
     await save(first)
@@ -113,7 +113,7 @@ describe('a tenant deleted with its data', () => {
     expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
   })
 
-  test('deletion with data: leaves only expiring keys in Redis', async () => {
+  test('deletion with data: only keys with an expiry remain in Redis', async () => {
     const id = await create('Delete')
     await save(id)
     expect(await keysWithoutExpiry(id)).toEqual([`{${id}}:meta`, `{${id}}:side`])
@@ -122,7 +122,7 @@ describe('a tenant deleted with its data', () => {
     expect(await keysWithoutExpiry(id)).toEqual([])
   })
 
-  test('deletion with data: a process that has not seen it cannot recreate the tenant', async () => {
+  test('deletion with data: a process that has not noticed the deletion cannot recreate the tenant', async () => {
     const id = await create('Delete')
     await save(id)
     await remove()
@@ -137,7 +137,7 @@ describe('a tenant deleted with its data', () => {
     expect(await save(next)).toEqual({ kind: 'saved' })
   })
 
-  test('deletion with data: is retried until Redis answers, and the rows stay until then', async () => {
+  test('deletion with data: is retried until Redis is available, and the rows stay until then', async () => {
     const id = await create('Delete')
     await save(id)
     await lab.meter.flush()
@@ -157,7 +157,7 @@ describe('a tenant deleted with its data', () => {
   })
 })
 
-test('deletion with retained data: the same name gets its records back', async () => {
+test('deletion with retained data: a new Tenant of the same name gets the records back', async () => {
   const id = await create('Retain')
   await save(id)
   await remove()

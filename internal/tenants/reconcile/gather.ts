@@ -18,7 +18,7 @@ export type StoredKey = Pick<typeof apiKeys.$inferSelect, 'name' | 'prefix' | 'e
   readonly scopes: readonly ApiKeyScope[]
 }
 
-/** A stored secret, opened. `value` is undefined when the ring does not open it. */
+/** A stored secret, decrypted. `value` is undefined if the key ring cannot decrypt it. */
 export type StoredSecret = Pick<
   typeof tenantSecrets.$inferSelect,
   'field' | 'ordinal' | 'keyId' | 'createdAtMs'
@@ -29,7 +29,7 @@ export type StoredTenant = Pick<
   typeof tenants.$inferSelect,
   'id' | 'uid' | 'namespace' | 'name' | 'slug' | 'conditions' | 'resourceCreatedAtMs' | 'deletedAtMs'
 > & {
-  /** Undefined once the data of a deleted tenant was removed. */
+  /** Spec of the tenant; undefined after the data of a deleted tenant was removed. */
   readonly spec: TenantSpec | undefined
   readonly keys: readonly StoredKey[]
   readonly secrets: readonly StoredSecret[]
@@ -41,11 +41,11 @@ export interface ResourceName {
   readonly name: string
 }
 
-/** Other claims on the wanted slug. */
+/** Other tenants' claims on the wanted slug. */
 export interface SlugFacts {
   readonly holder: (ResourceName & { readonly id: TenantId }) | undefined
   readonly reservation: (ResourceName & { readonly untilMs: number }) | undefined
-  /** An older tenant without a slug that asks for the same one. */
+  /** An older tenant that claims the same slug and has no slug yet. */
   readonly olderClaimant: ResourceName | undefined
 }
 
@@ -60,7 +60,7 @@ export interface TenantFacts {
   /** SHA-256 (hex) of wanted keys that belong to another tenant. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
-  /** Platform limits on callback networks and ports. */
+  /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
   readonly callbackSuspension: CallbackSuspension | undefined
 }
@@ -72,11 +72,11 @@ export interface GatherSources {
   readonly data: Pick<TenantData, 'findCallbackSuspension'>
   readonly secrets: Pick<TenantSecrets, 'readSecret'>
   readonly random: RandomBytes
-  /** Platform limits on callback networks and ports. */
+  /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
 }
 
-/** Reads the input of a tenant's plan. Writes nothing. @throws when Postgres or the source fails */
+/** Reads the input of a tenant's plan. Writes nothing. @throws when Postgres or the source is unavailable */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
   const { pool, keyRing, callbackBounds } = sources
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
@@ -99,8 +99,8 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
 }
 
 /**
- * Returns the uid's id, or a random one if a deleted tenant had that: Redis and processes that have not seen the deletion yet may
- * hold data under it.
+ * Returns the id derived from the uid, or a random id if a deleted tenant had that one: Redis, and processes that have not noticed the
+ * deletion yet, can still hold data under it.
  */
 async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
   const first = tenantIdOfUid(uid)

@@ -112,7 +112,7 @@ function settled(): World {
   return world
 }
 
-test('generated Secret: planning again changes nothing', () => {
+test('generated Secret: planning again without a change plans no writes', () => {
   const world = settled()
   const plan = reconcile(world)
   expect(plan.generate).toEqual([])
@@ -120,7 +120,7 @@ test('generated Secret: planning again changes nothing', () => {
 })
 
 describe('rotation', () => {
-  test('rotation: creates a new signing secret, and the previous one signs for a day', () => {
+  test('rotation: creates a new signing secret, and the previous one still signs for a day', () => {
     const world = settled()
     const first = signing(world)
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
@@ -137,7 +137,7 @@ describe('rotation', () => {
     expect(reconcile(world, now + rotatedLifeMs).generate).toEqual([])
   })
 
-  test('rotation: creates a new API key, and the previous one works for a day', () => {
+  test('rotation: creates a new API key, and the previous one stays valid for a day', () => {
     const world = settled()
     const first = apiKey(world)
     edit(world, 'acme-key-default', { annotations: { [rotateAnnotation]: 'today' } })
@@ -151,7 +151,7 @@ describe('rotation', () => {
     )
   })
 
-  test('rotation: happens once per text of the annotation', () => {
+  test('rotation: happens once for each new value of the annotation', () => {
     const world = settled()
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'one' } })
     reconcile(world)
@@ -165,7 +165,7 @@ describe('rotation', () => {
     expect(plan.generate[0]?.annotations[rotatedAnnotation]).toBe('two')
   })
 
-  test('rotation: continues after a crash between the Secret and Postgres', () => {
+  test('rotation: continues after a crash between writing the Secret and writing Postgres', () => {
     const world = settled()
     const first = signing(world)
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
@@ -178,7 +178,7 @@ describe('rotation', () => {
 })
 
 describe('edited generated Secret', () => {
-  test('edited generated Secret: gets its stored signing secrets back, also during a rotation', () => {
+  test('edited generated Secret: gets its stored signing secrets back, even during a rotation', () => {
     const world = settled()
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
     reconcile(world)
@@ -192,7 +192,7 @@ describe('edited generated Secret', () => {
     expect([plan.secrets.put, plan.secrets.remove]).toEqual([[], []])
   })
 
-  test('edited generated Secret: gets a new API key, since only a hash of the old one is stored', () => {
+  test('edited generated Secret: gets a new API key, because only a hash of the old key is stored', () => {
     const world = settled()
     const first = apiKey(world)
     edit(world, 'acme-key-default', { values: { apiKey: `lk_${'a'.repeat(40)}` } })
@@ -205,7 +205,7 @@ describe('edited generated Secret', () => {
     expect(world.keys.map(({ sha256Hex }) => sha256Hex)).not.toContain(hashApiKey(`lk_${'a'.repeat(40)}`))
   })
 
-  test('edited generated Secret: foreign entries are ignored', () => {
+  test('edited generated Secret: entries that Latchkey did not write are ignored', () => {
     const world = settled()
     edit(world, 'acme-callback', { values: { note: 'of a colleague' } })
     expect(reconcile(world).generate).toEqual([])
@@ -213,7 +213,7 @@ describe('edited generated Secret', () => {
   })
 })
 
-test('deleted generated Secret: created again with new values, and the old ones work for a day', () => {
+test('deleted generated Secret: is created again with new values, and the old values stay valid for a day', () => {
   const world = settled()
   const [first, firstKey] = [signing(world), apiKey(world)]
   world.secrets.clear()

@@ -13,8 +13,8 @@ beforeAll(async () => {
 
 test.each([
   ['is purged by deletionPolicy Delete', false, 1],
-  ['is kept with keepData, whatever the policy', true, 0],
-])('removed tenant: its data %s', async (_what, keepData, count) => {
+  ['is kept with keepData, regardless of the policy', true, 0],
+])('removeTenant: the tenant’s data %s', async (_what, keepData, count) => {
   const { id } = await lab.addTenant()
   await lab.pool.query(`UPDATE tenants SET spec = '{"deletionPolicy":"Delete"}' WHERE id = $1`, [id])
   const context = { pool: lab.pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }

@@ -9,12 +9,12 @@ import { generatedSecret, readPlace, rotatedLifeMs, withoutTrailingNewline } fro
 /** Changes of a tenant's API keys. */
 export interface KeysPlan {
   readonly put: readonly StoredKey[]
-  /** SHA-256 (hex) of keys that end at once. */
+  /** SHA-256 (hex) of the keys to delete, which become invalid immediately. */
   readonly remove: readonly string[]
   readonly generate: readonly GeneratedSecret[]
-  /** About the Secrets. */
+  /** Complaints about the Secrets. */
   readonly secretComplaints: readonly Complaint[]
-  /** About the keys in them. */
+  /** Complaints about the keys in the Secrets. */
   readonly keyComplaints: readonly Complaint[]
   readonly warnings: readonly string[]
 }
@@ -29,22 +29,22 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
-/** Leading characters of a key stored in the clear, `lk_` included, to identify it. */
+/** Number of leading characters of a key, including `lk_`, that are stored in plain text to identify the key. */
 const keyPrefixChars = 11
 
-/** Returns the SHA-256 (hex) by which a key is stored and looked up. */
+/** Returns the SHA-256 (hex) under which a key is stored and found. */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }
 
-/** Returns the key in a Secret's value. */
+/** Returns the key that a Secret's value contains. */
 export function keyText(value: string): string {
   return withoutTrailingNewline(value).text
 }
 
 /**
- * Compares the Secrets' keys with the stored ones. A changed key rotates: the old one works for another 24 hours. Removing an entry
- * ends its keys at once; an entry with an unusable Secret keeps them. Pure.
+ * Compares the keys in Secrets with the stored keys. If a Secret's key changes, the old key stays valid for another 24 hours. If an entry
+ * is removed from the spec, its keys become invalid immediately. An entry with an unusable Secret keeps its keys. Pure.
  */
 export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): KeysPlan {
   const generate: GeneratedSecret[] = []
@@ -141,7 +141,10 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/** Returns the last state of a rotated-out key, undefined when it ends. Its entry's scopes apply to it too. */
+/**
+ * Returns the new state of a stored key that the tenant's Secrets do not contain; undefined if the key becomes invalid now. The scopes of
+ * the key's entry apply to it too.
+ */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

@@ -22,24 +22,24 @@ describe('secrets', () => {
       stored: { secrets: [storedCallback, ...stored] },
     }).secrets
 
-  test('secrets: all values are live, in the order of their entries', () => {
+  test('planSecrets: all values of a Secret are live, in the order of the Secret’s entries', () => {
     expect(cardOf({ b: s2, a: s1 }).put.map(({ ordinal, value }) => [ordinal, value])).toEqual([
       [0, s1],
       [1, s2],
     ])
   })
 
-  test('secrets: equal values count once', () => {
+  test('planSecrets: equal values count once', () => {
     expect(cardOf({ b: s1, a: s1 }).put).toHaveLength(1)
   })
 
-  test('secrets: removed values end, and moved ones keep their age', () => {
+  test('planSecrets: removed values are deleted, and values that move keep their age', () => {
     const { put, remove } = cardOf({ b: s2 }, card(0, s1), card(1, s2))
     expect(put).toMatchObject([{ ordinal: 0, value: s2, createdAtMs: 9 }])
     expect(remove).toEqual([{ field: 'provider:card', ordinal: 1 }])
   })
 
-  test('secrets: end with their provider', () => {
+  test('planSecrets: the secrets of a removed provider are deleted', () => {
     const { remove } = plan({ stored: { secrets: [storedCallback, card(0, s1)] } }).secrets
     expect(remove).toEqual([{ field: 'provider:card', ordinal: 0 }])
   })
@@ -48,12 +48,12 @@ describe('secrets', () => {
     ['missing', {}],
     ['forbidden', { 'acme-card': { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
     ['invalid', { 'acme-card': found({ a: '' }) }],
-  ])('secrets: stored values stay while their Secret is %s', (_case, secrets) => {
+  ])('planSecrets: stored values stay while their Secret is %s', (_case, secrets) => {
     const planned = plan({ spec: cardSpec, secrets, stored: { secrets: [storedCallback, card(0, s1)] } })
     expect(planned.secrets).toEqual({ put: [], remove: [] })
   })
 
-  test('secrets: values that the ring does not open are named by key id, whether they stay or are replaced', () => {
+  test('planSecrets: a message names the key id of stored values that cannot be decrypted, even after they are replaced', () => {
     const stored = { secrets: [storedCallback, card(0, undefined, 'lost')] }
     const kept = condition(plan({ spec: cardSpec, stored }), 'SecretsSynced')
     expect(kept).toMatchObject({ status: 'False', reason: 'SecretMissing' })
@@ -63,7 +63,7 @@ describe('secrets', () => {
     expect(condition(sealedAnew, 'SecretsSynced').status).toBe('True')
   })
 
-  test('secrets: values sealed with an older or unknown key are sealed again', () => {
+  test('planSecrets: values encrypted with an older or unknown key are encrypted again', () => {
     expect(cardOf({ a: s1 }, card(0, s1, 'k0')).put).toMatchObject([{ value: s1, createdAtMs: 9 }])
     expect(cardOf({ a: s1 }, card(0, undefined)).put).toMatchObject([{ value: s1 }])
   })
@@ -90,28 +90,31 @@ describe('secrets', () => {
     ['of 8 characters', { a: '12345678' }, ['12345678'], 'WeakSecret', 'key a has under 16 characters'],
     ['of 15 characters', { a: 'ünïcödé-1234567' }, ['ünïcödé-1234567'], 'WeakSecret', 'key a has under 16'],
     ['of 16 characters', { a: '1234567890123456' }, ['1234567890123456'], 'Synced', 'All Secrets were read'],
-  ])('provider secrets %s: values in force and condition', (_case, values, inForce, reason, says) => {
-    const planned = plan({ spec: cardSpec, secrets: { 'acme-card': found(values) }, stored: {} })
-    expect(planned.secrets.put.map(({ value }) => value)).toEqual(inForce)
-    const synced = condition(planned, 'SecretsSynced')
-    expect([synced.reason, synced.status]).toEqual([reason, reason === 'SecretTooShort' ? 'False' : 'True'])
-    expect(synced.message).toContain(says)
-    expect(JSON.stringify(planned.conditions) + planned.warnings.join()).not.toMatch(/1234567|ünïcödé/)
-  })
+  ])(
+    'planSecrets: a provider secret (%s) has the expected effect on the values in force and the condition',
+    (_case, values, inForce, reason, says) => {
+      const planned = plan({ spec: cardSpec, secrets: { 'acme-card': found(values) }, stored: {} })
+      expect(planned.secrets.put.map(({ value }) => value)).toEqual(inForce)
+      const synced = condition(planned, 'SecretsSynced')
+      expect([synced.reason, synced.status]).toEqual([reason, reason === 'SecretTooShort' ? 'False' : 'True'])
+      expect(synced.message).toContain(says)
+      expect(JSON.stringify(planned.conditions) + planned.warnings.join()).not.toMatch(/1234567|ünïcödé/)
+    },
+  )
 
-  test('secrets: stored values that are too short end, longer ones stay', () => {
+  test('planSecrets: stored values that are too short are deleted, and longer ones stay', () => {
     const stored = { secrets: [storedCallback, card(0, '1234567'), card(1, s1)] }
     expect(plan({ spec: cardSpec, stored }).secrets.remove).toEqual([{ field: 'provider:card', ordinal: 0 }])
   })
 
-  test('secrets: one trailing newline is ignored with a warning', () => {
+  test('planSecrets: one trailing newline is ignored with a warning', () => {
     const planned = plan({ spec: cardSpec, secrets: { 'acme-card': found({ a: `${s1}\n\n` }) } })
     expect(planned.secrets.put.find(({ field }) => field === 'provider:card')?.value).toBe(`${s1}\n`)
     expect(planned.warnings).toHaveLength(1)
     expect(planned.warnings.join()).toContain('acme-card')
   })
 
-  test('signing secret: generated once, in the form of Standard Webhooks', () => {
+  test('planSecrets: a signing secret is generated once, in the format of Standard Webhooks', () => {
     const planned = plan({ secrets: { 'acme-callback': { kind: 'missing' } } })
     const value = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
     expect(planned.generate).toMatchObject([

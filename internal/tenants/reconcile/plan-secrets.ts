@@ -23,7 +23,7 @@ import {
 /** Returns `count` unpredictable bytes. */
 export type RandomBytes = (count: number) => Uint8Array
 
-/** A secret to seal and store. */
+/** A secret to encrypt and store. */
 export type SecretToPut = Pick<
   typeof tenantSecrets.$inferInsert,
   'field' | 'ordinal' | 'sourceName' | 'sourceVersion' | 'createdAtMs'
@@ -35,12 +35,12 @@ export interface SecretsPlan {
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
-  /** Names the values in force that are shorter than recommended. */
+  /** Names of the values in force that are shorter than recommended. */
   readonly weak: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Fault of a value that is not used. `SecretTooShort` does not affect the other values of its Secret. */
+/** Reason that a value is not used. `SecretTooShort` does not affect the other values of the same Secret. */
 interface ValueFault {
   readonly reason: 'SecretInvalid' | 'SecretTooShort'
   readonly message: string
@@ -51,7 +51,7 @@ interface Wanted {
   readonly place: SecretPlace
   readonly valuesMax: number
   readonly check: (value: string) => ValueFault | undefined
-  /** Shorter values are used, with a warning. */
+  /** Recommended minimum length. A shorter value is used, but causes a warning. */
   readonly charactersRecommended: number
 }
 
@@ -62,17 +62,17 @@ type Resolved =
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
-      /** About values that are not used. */
+      /** Complaints about values that are not used. */
       readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
-      /** Secret to write before its values are stored. */
+      /** Secret that must be written before its values are stored. */
       readonly generated?: GeneratedSecret
     }
 
 /**
- * Compares the Secrets' values with the stored ones. Every value of a Secret is live, in the order of their entries, except those too
- * short to verify with. A field with an unusable Secret keeps its stored values as far as they are still allowed; a removed field ends.
- * Values sealed with an older key are sealed again. Pure.
+ * Compares the values in Secrets with the stored values. Every value of a Secret is live, in the order of the Secret's entries, unless it
+ * is too short to verify calls. A field with an unusable Secret keeps its stored values if they are still permitted. The values of a
+ * removed field are deleted. Values encrypted with an older key are encrypted again. Pure.
  */
 export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes): SecretsPlan {
   const put: SecretToPut[] = []
@@ -197,7 +197,10 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
   return { kind: 'values', values, version: 'generated', trimmed: false, complaints: [], weak: [], generated }
 }
 
-/** Returns a new signing secret and, for the overlap, the previous one; for an edited Secret, the stored ones. */
+/**
+ * Returns a new signing secret together with the previous one, which stays valid for the overlap. For an edited Secret, returns the stored
+ * signing secrets.
+ */
 function generateSigning(
   facts: TenantFacts,
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
@@ -218,7 +221,7 @@ function generateSigning(
   }
 }
 
-/** Returns the Secret without its previous value, once the overlap is over. */
+/** Returns the Secret without its previous value after the overlap; undefined before. */
 function endPrevious(before: SecretManifest, now: number): Generation | undefined {
   const current = before.values.get(signingSecretEntry)
   if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
@@ -231,7 +234,7 @@ function signingEntries(current: string, previous: string | undefined): Record<s
   return { [signingSecretEntry]: current, ...(previous && { [previousSigningSecretEntry]: previous }) }
 }
 
-/** Current secret first. */
+/** Returns the signing secrets that Latchkey wrote, the current one first. */
 function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): ReadonlyMap<string, string> {
   const own = [signingSecretEntry, previousSigningSecretEntry]
   return new Map(
@@ -253,7 +256,7 @@ function changedSecret(
   const stored = storedOf(facts, next.field)
   const there = stored.find(({ ordinal }) => ordinal === next.ordinal)
   if (there?.value === next.value && there.keyId === facts.currentKeyId) return undefined
-  // A value keeps its age when it moves within its field or is sealed with a newer key.
+  // A value keeps its age if it moves within its field or is encrypted with a newer key.
   const same = stored.find(({ value }) => value === next.value)
   return { ...next, createdAtMs: same?.createdAtMs ?? now }
 }
@@ -262,17 +265,17 @@ function storedOf(facts: TenantFacts, field: string): readonly StoredSecret[] {
   return facts.stored?.secrets.filter((secret) => secret.field === field) ?? []
 }
 
-/** Standard Webhooks requires 24 to 64 bytes after the prefix. */
+/** Checks a signing secret. Standard Webhooks requires 24 to 64 bytes after the prefix. */
 function signingSecretFault(value: string): ValueFault | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value)?.[1]
   const count = encoded === undefined ? 0 : Buffer.from(encoded, 'base64').length
   if (count >= 24 && count <= 64) return undefined
-  return { reason: 'SecretInvalid', message: 'must be whsec_ and the base64 of 24 to 64 bytes' }
+  return { reason: 'SecretInvalid', message: 'must be whsec_ followed by the base64 of 24 to 64 bytes' }
 }
 
-/** A shorter secret can be brute-forced from one signed call. */
+/** Minimum length. An attacker who has one signed call can find a shorter secret by brute force. */
 const charactersMin = 8
-/** 96 bits at 6 bits per character. */
+/** Recommended minimum length: 96 bits at 6 bits per character. */
 const charactersRecommended = 16
 const charactersMax = 4_096
 
@@ -286,7 +289,7 @@ function providerSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: `is longer than ${charactersMax} characters` }
 }
 
-/** Counts characters without the prefix of Standard Webhooks and surrounding white space, which add no entropy. */
+/** Counts the characters of a secret without the prefix of Standard Webhooks and without surrounding white space, which add no entropy. */
 function charactersOf(value: string): number {
   return Array.from(value.trim().replace(/^whsec_/, '')).length
 }

@@ -36,11 +36,11 @@ const held = (slug: Partial<TenantFacts['slug']>) => ({ slug, stored: { slug: nu
 const rival = { namespace: 'shops', name: 'rival' }
 
 test.each<[string, Case]>([
-  ['holds it', held({ holder: { namespace: 'elsewhere', name: 'rival', id: other } })],
-  ['had it', held({ reservation: { namespace: 'elsewhere', name: 'rival', untilMs: now + 1 } })],
-  ['waits for it', held({ olderClaimant: { namespace: 'elsewhere', name: 'rival' } })],
+  ['holds the slug', held({ holder: { namespace: 'elsewhere', name: 'rival', id: other } })],
+  ['had the slug', held({ reservation: { namespace: 'elsewhere', name: 'rival', untilMs: now + 1 } })],
+  ['waits for the slug', held({ olderClaimant: { namespace: 'elsewhere', name: 'rival' } })],
 ])(
-  'slug refusal: a rival of another namespace that %s is not named, one of the same namespace is',
+  'slug refusal: the message names a rival that %s only if the rival is in the same namespace',
   (_what, given) => {
     const { message } = condition(plan(given), 'SlugReserved')
     expect(message).toContain('a tenant of another namespace')
@@ -62,7 +62,13 @@ describe('conditions', () => {
       'SlugTaken',
       'False',
     ],
-    ['the same as Ready', held({ holder: { ...rival, id: other } }), 'Ready', 'SlugTaken', 'False'],
+    [
+      'a slug that another holds (condition Ready)',
+      held({ holder: { ...rival, id: other } }),
+      'Ready',
+      'SlugTaken',
+      'False',
+    ],
     [
       'a slug kept for another',
       held({ reservation: { ...rival, untilMs: now + 1 } }),
@@ -257,9 +263,12 @@ describe('conditions', () => {
       'KeyInUse',
       'False',
     ],
-  ])('conditions: reason and status of a tenant with %s', (_case, given, type, reason, status) => {
-    expect(condition(plan(given), type)).toMatchObject({ reason, status })
-  })
+  ])(
+    'conditions: a tenant with %s has the expected reason and status',
+    (_case, given, type, reason, status) => {
+      expect(condition(plan(given), type)).toMatchObject({ reason, status })
+    },
+  )
 
   test.each([
     ['off', 'StageOff', 'False'],
@@ -273,7 +282,7 @@ describe('conditions', () => {
     expect(condition(planned, 'Ready').status).toBe('True')
   })
 
-  test('conditions: lastTransitionTime stays while the status stays', () => {
+  test('conditions: lastTransitionTime stays unchanged while the status stays unchanged', () => {
     const before = plan({}, now - day).conditions
     expect(plan({ stored: { conditions: before } }).conditions).toEqual(before)
     const after = plan({ spec: { suspended: true }, stored: { conditions: before } })
@@ -283,11 +292,11 @@ describe('conditions', () => {
 })
 
 describe('slugs', () => {
-  test('slugs: a refused slug leaves the tenant without one', () => {
+  test('slugs: a tenant whose slug is refused has no slug', () => {
     expect(plan(held({ holder: { ...rival, id: other } })).row.slug).toBeNull()
   })
 
-  test('slugs: a granted slug stays when the manifest asks for another', () => {
+  test('slugs: a granted slug stays in force when the manifest claims another slug', () => {
     expect(plan({ stored: { slug: 'before' } }).row.slug).toBe('before')
   })
 
@@ -298,7 +307,7 @@ describe('slugs', () => {
   })
 })
 
-test('plan: an unchanged tenant has no changes', () => {
+test('planTenant: an unchanged tenant has a plan without changes', () => {
   const secrets = { 'acme-key-default': found({ apiKey: keyA }, uid), 'acme-card': found({ b: s2, a: s1 }) }
   const spec = { ...cardSpec, ...keySpec }
   const first = plan({ spec, secrets })
@@ -333,7 +342,7 @@ describe('API keys', () => {
   const brought = (key: string, keys: StoredKey[], at = now) =>
     plan({ spec: broughtSpec, secrets: { brought: found({ apiKey: key }) }, stored: { keys } }, at).keys
 
-  test('API keys: generated with 256 random bits and stored as SHA-256', () => {
+  test('API keys: a generated key has 256 random bits and is stored as SHA-256', () => {
     const planned = plan({ spec: keySpec })
     const value = `lk_${Buffer.alloc(32, 7).toString('base64url')}`
     expect(planned.generate).toMatchObject([
@@ -344,24 +353,24 @@ describe('API keys', () => {
     ])
   })
 
-  test('API keys: a replaced key works for 24 hours', () => {
+  test('API keys: a replaced key stays valid for 24 hours', () => {
     const { put, remove } = brought(keyB, [stored(keyA)])
     expect(put).toEqual([stored(keyB), stored(keyA, { endsAtMs: now + day })])
     expect(remove).toEqual([])
   })
 
-  test('API keys: the end of a replaced key does not move', () => {
+  test('API keys: planning again does not change the end of a replaced key', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyB, keys, now + day - 1)).toEqual({ put: [], remove: [] })
     expect(brought(keyB, keys, now + day)).toEqual({ put: [], remove: [hashApiKey(keyA)] })
   })
 
-  test('API keys: a replaced key that returns has no end', () => {
+  test('API keys: a replaced key that its Secret contains again has no end', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyA, keys).put).toEqual([stored(keyA), stored(keyB, { endsAtMs: now + day })])
   })
 
-  test('API keys: removing an entry ends its keys at once, including replaced ones', () => {
+  test('API keys: removing an entry invalidates its keys immediately, including replaced ones', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(plan({ stored: { keys } }).keys.remove).toEqual([hashApiKey(keyB), hashApiKey(keyA)])
   })
@@ -370,14 +379,14 @@ describe('API keys', () => {
     ['missing', {}],
     ['unreadable', { brought: { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
     ['without a usable key', { brought: found({ apiKey: 'lk_short' }) }],
-  ])('API keys: stay while their Secret is %s', (_case, secrets) => {
+  ])('API keys: stored keys stay while their Secret is %s', (_case, secrets) => {
     expect(plan({ spec: broughtSpec, secrets, stored: { keys: [stored(keyA)] } }).keys).toEqual({
       put: [],
       remove: [],
     })
   })
 
-  test('API keys: new scopes and expiry apply to replaced keys too', () => {
+  test('API keys: new scopes and a new expiry apply to replaced keys too', () => {
     const spec = {
       apiKeys: [{ ...broughtSpec.apiKeys[0], scopes: ['webhooks'], expiresAt: '2027-01-01T00:00:00Z' }],
     }
@@ -396,7 +405,7 @@ test.each([
   ['no label', undefined, /kubectl label secret -n shops card latchkey\.dev\/tenant=acme$/],
   ['the label of another tenant', 'other', /labelled for another tenant and is not used/],
 ])(
-  'SecretNotLabelled: for a Secret with %s the message never suggests taking over another tenant’s Secret',
+  'SecretNotLabelled: for a Secret with %s, the message suggests no command that takes over another tenant’s Secret',
   (_case, labelled, told) => {
     const spec = { providers: [{ name: 'card', secretRef: { name: 'card' } }] }
     const { message, reason } = condition(
@@ -410,7 +419,7 @@ test.each([
   },
 )
 
-test('plan: conditions and warnings contain no secret', () => {
+test('planTenant: conditions and warnings contain no secret', () => {
   const secrets = {
     'acme-card': found({ a: 'hunter2\n' }),
     'acme-callback': found({ a: 'whsec_hunter2' }, uid),

@@ -19,16 +19,16 @@ import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gathe
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
 
-/** The row of a live tenant, as its plan decides it. */
+/** The row of a live tenant, as the plan decides it. */
 export type TenantRow = Omit<
   typeof tenants.$inferInsert,
   'spec' | 'slug' | 'conditions' | 'version' | 'createdAtMs' | 'updatedAtMs' | 'deletedAtMs'
 > & { readonly spec: TenantSpec; readonly slug: string | null }
 
-/** Changes that bring a tenant in line with its manifest. Holds secrets: never log it whole. */
+/** Changes that bring a tenant in line with its manifest. Contains secrets, so it must not be logged whole. */
 export interface TenantPlan {
   readonly tenantId: TenantId
-  /** Written to the source before any row, so that no key is in force that its owner cannot read. */
+  /** Secrets to write to the source before any row, so that no key is valid that its owner cannot read. */
   readonly generate: readonly GeneratedSecret[]
   readonly row: TenantRow
   readonly rowChange: 'none' | 'created' | 'changed' | 'restored'
@@ -42,7 +42,7 @@ export interface TenantPlan {
   readonly warnings: readonly string[]
 }
 
-/** Decides a tenant's next state by ordered policies. Pure: the same facts, time and random bytes give the same plan. */
+/** Decides a tenant's next state by ordered policies. Pure: the same facts, time and random bytes produce the same plan. */
 export function planTenant(facts: TenantFacts, now: number, random: RandomBytes): TenantPlan {
   const slug = planSlug(facts, now)
   const secrets = planSecrets(facts, now, random)
@@ -71,7 +71,10 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   }
 }
 
-/** Weak secrets are in force, so the condition stays True; its reason and an event say what to change. */
+/**
+ * Returns the reason and message of a True condition. Weak secrets are in force, so the condition stays True; the message and an event tell
+ * the user to replace them.
+ */
 function syncedOf(weak: readonly string[]): Complaint {
   const message = 'All Secrets were read'
   if (weak.length === 0) return { reason: 'Synced', message }
@@ -81,7 +84,7 @@ function syncedOf(weak: readonly string[]): Complaint {
   }
 }
 
-/** True if the plan changes rows that other processes read, not only conditions. */
+/** Returns whether a plan changes rows that other processes read, and not only conditions. */
 export function changesTenant({ rowChange, keys, secrets }: TenantPlan): boolean {
   const amount = keys.put.length + keys.remove.length + secrets.put.length + secrets.remove.length
   return rowChange !== 'none' || amount > 0
@@ -112,7 +115,7 @@ function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {
     [...plan.keyComplaints, ...plan.secretComplaints],
     asked === 0
       ? { reason: 'NoneAsked', message: 'spec.apiKeys is empty: add an entry to call the record API' }
-      : { reason: 'Issued', message: `${asked} in force` },
+      : { reason: 'Issued', message: `API keys in force: ${asked}` },
   )
 }
 
@@ -139,7 +142,7 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   }
 }
 
-/** Checks the URL without resolving its name; each delivery checks the resolved address by the same rules. */
+/** Checks the callback URL without resolving its host name. Each delivery checks the resolved address by the same rules. */
 function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
   const { url, allowedCIDRs } = manifest.spec.callback
   const checked = validateCallback(url, { ...callbackBounds, allowedCIDRs })
@@ -165,7 +168,10 @@ function suspensionMessage({ cause, sinceMs }: CallbackSuspension): string {
   )
 }
 
-const callbackAccepted = { reason: 'FormAccepted', message: 'addresses are checked at each delivery' }
+const callbackAccepted = {
+  reason: 'FormAccepted',
+  message: 'the URL is accepted; each delivery checks the address that it connects to',
+}
 
 const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   malformed: 'UrlRefused',
@@ -179,13 +185,16 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   address: 'AddressNotAllowed',
 }
 
-/** Slug of a tenant, null while it has none, and the reason. */
+/** Planned slug of a tenant (null if it has none), and the condition that explains it. */
 interface SlugPlan {
   readonly slug: string | null
   readonly verdict: Verdict
 }
 
-/** The holder of a slug keeps it. A free one goes to the resource it is reserved for, otherwise to the oldest claimant. Pure. */
+/**
+ * Decides who gets a slug: its holder keeps it; a free slug goes to the resource that it is reserved for, otherwise to the oldest claimant.
+ * Pure.
+ */
 function planSlug(facts: TenantFacts, now: number): SlugPlan {
   const wanted = facts.manifest.spec.slug
   const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
@@ -202,7 +211,7 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
       return denied(
         null,
         'SlugTaken',
-        `${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
+        `the slug ${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
       )
     }
     const kept = reservation !== undefined && reservation.untilMs > now ? reservation : undefined
@@ -211,21 +220,24 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
       return denied(
         null,
         'SlugKept',
-        `${wanted} is reserved for ${shown(kept, facts)} until ${until}: choose another`,
+        `the slug ${wanted} is reserved for ${shown(kept, facts)} until ${until}: choose another slug`,
       )
     }
-    // A reservation takes precedence over age: otherwise its resource and the older claimant would block each other.
+    // A reservation takes precedence over age. Otherwise its resource and the older claimant would wait for each other.
     if (kept === undefined && olderClaimant !== undefined) {
       return denied(
         null,
         'SlugAwaited',
-        `${shown(olderClaimant, facts)} is older and waits for ${wanted}: choose another`,
+        `${shown(olderClaimant, facts)} is older and waits for the slug ${wanted}: choose another slug`,
       )
     }
   }
   return {
     slug: wanted,
-    verdict: verdict('SlugReserved', [], { reason: 'Held', message: `${wanted} belongs to this tenant` }),
+    verdict: verdict('SlugReserved', [], {
+      reason: 'Held',
+      message: `the slug ${wanted} belongs to this tenant`,
+    }),
   }
 }
 
@@ -233,7 +245,10 @@ function denied(slug: string | null, reason: string, message: string): SlugPlan 
   return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
 }
 
-/** Names another tenant only within the namespace, since readers of this Tenant may not see other namespaces. */
+/**
+ * Returns the name of another tenant in the same namespace. Hides a tenant of another namespace, which the reader of this Tenant may not be
+ * permitted to see.
+ */
 function shown({ namespace, name }: ResourceName, { manifest }: TenantFacts): string {
   return namespace === manifest.namespace ? `${namespace}/${name}` : 'a tenant of another namespace'
 }

@@ -16,21 +16,21 @@ import { gatherTenant, type ResourceName, type TenantFacts } from './gather.ts'
 import { planTenant, type TenantPlan } from './plan.ts'
 import { occurrence, refusedStatus, statusOf, writeStatus } from './status.ts'
 
-/** Attempts after conflicts, each with newly gathered facts. */
+/** Maximum attempts after conflicts. Each attempt gathers the facts again. */
 const conflictsMax = 3
-/** Backstop for a missed change of the Tenant. */
+/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
-/** No event reports a granted permission, a free watch, or a slug that came free without a deletion. */
+/** Delay before the next check for a granted permission. No event reports that a permission was granted. */
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 const resyncJitter = 0.2
-/** Each plan leaves out one more Secret that cannot be written. */
+/** Maximum number of plans per attempt. Each further plan leaves out one more Secret that cannot be written. */
 const replansMax = 32
 
 /**
- * Reconciles one Tenant: gathers facts, decides a plan by pure policies, applies it, then writes status and events. Idempotent: without
- * changes it writes nothing. `resyncMs` is the longest pause until the next turn.
- * @throws when a store or the source is unavailable; the Tenant's status then says so
+ * Reconciles one Tenant: gathers facts, decides a plan by pure policies, applies the plan, then writes status and events. Idempotent:
+ * writes nothing without changes. `resyncMs` is the maximum delay until the next run.
+ * @throws when a store or the source is unavailable; the Tenant's status then contains the reason
  */
 export async function reconcileTenant(
   context: ReconcileContext,
@@ -48,11 +48,11 @@ export async function reconcileTenant(
   }
 }
 
-/** Returns the pause until the next turn; undefined for the resync. */
+/** Reconciles a Tenant that is not being deleted. Returns the delay until the next run, or undefined for the resync interval. */
 async function reconcilePresent(context: ReconcileContext, seen: TenantObject): Promise<number | undefined> {
   const parsed = parseTenantObject(seen)
   if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
-  // The finalizer precedes the first row, so that no deletion is missed.
+  // The finalizer is added before the first row is written, so that no deletion is missed.
   const object = context.isHeld() ? await context.source.hold(seen) : undefined
   if (object === undefined) return behindAgainMs
   await removeNamesake(context, object)
@@ -70,7 +70,10 @@ const retrying = {
   message: 'Reconcile failed and will be retried; the operator log names the unavailable dependency.',
 }
 
-/** Only for a generation without a status: otherwise the present status still holds. Ignores its own failure. */
+/**
+ * Shows the failure in the status of a Tenant whose current generation has no status yet; an existing status is still correct. Ignores
+ * errors of the write.
+ */
 async function showRetrying(context: ReconcileContext, object: TenantObject): Promise<void> {
   if (object.status?.observedGeneration === object.metadata.generation) return
   const status = refusedStatus(object, retrying, context.clock.now())
@@ -87,8 +90,8 @@ async function refuse(context: ReconcileContext, object: TenantObject, refusal: 
 }
 
 /**
- * Adopts the retained data that the annotation names, before the Tenant gets an id of its own. Returns a refusal if that is impossible.
- * Idempotent.
+ * Assigns the retained data of the tenant named in the annotation to this Tenant, before this Tenant gets an id of its own. Returns a
+ * refusal if that is impossible. Idempotent.
  */
 async function adoptIfAsked(
   context: ReconcileContext,
@@ -155,7 +158,7 @@ interface Reconciled {
   readonly applied: Applied
 }
 
-/** Returns the last conflict after `conflictsMax` attempts. */
+/** Plans and applies again after each conflict. Returns the last conflict after `conflictsMax` attempts. */
 async function applyWithConflicts(
   context: ReconcileContext,
   manifest: TenantManifest,
@@ -192,8 +195,8 @@ async function planAndApply(
 }
 
 /**
- * Returns the oldest other Tenant that asks for the slug and is older than this one, reconciled or not: of two created together the
- * older one gets it, whichever is reconciled first. Pure.
+ * Returns the oldest other Tenant that claims the slug and is older than this one; the uid decides between Tenants of the same age. The
+ * order of reconciliation does not matter. Pure.
  */
 export function olderAmong(
   claimants: Iterable<TenantObject>,
@@ -218,7 +221,7 @@ function isOlder(one: Claim, other: Claim): boolean {
   return oneMs === otherMs ? one.uid < other.uid : oneMs < otherMs
 }
 
-/** Adds the versions of the Secrets that were just written. */
+/** Adds the current versions of the Secrets that the plan has just written. */
 async function factsAfter(
   facts: TenantFacts,
   plan: TenantPlan,
@@ -240,7 +243,7 @@ const generationNotes = {
 } as const
 
 function recordGenerated({ source }: ReconcileContext, object: TenantObject, { generate }: TenantPlan): void {
-  // No events for the first Secrets of a new tenant: its status names them.
+  // The first Secrets of a new tenant cause no events, because the tenant's status lists them.
   const news = generate.filter(({ cause }) => cause !== 'missing' || object.status?.secrets !== undefined)
   for (const { name, cause } of news) {
     const [reason, text] = generationNotes[cause]
@@ -249,7 +252,7 @@ function recordGenerated({ source }: ReconcileContext, object: TenantObject, { g
   }
 }
 
-/** Resumes a suspended callback if the annotation asks for it, or its URL changed and the source has no annotations. */
+/** Resumes a suspended callback if the annotation requests it, or if the URL changed and the source has no annotations. */
 async function resumeIfAsked(
   context: ReconcileContext,
   object: TenantObject,
@@ -280,7 +283,7 @@ function logReconciled(context: ReconcileContext, plan: TenantPlan, outcome: obj
     warnings: plan.warnings,
   }
   if (ready?.status === 'True' || ready?.reason === 'Suspended') context.log.info(fields, 'tenant reconciled')
-  else context.log.warn(fields, 'tenant is not wholly in force')
+  else context.log.warn(fields, 'tenant reconciled, but part of its spec is not in force')
 }
 
 function nextTurnMs({ conditions }: TenantPlan): number | undefined {

@@ -27,7 +27,7 @@ export type PlaceRead =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
-/** Decides whether to use, generate or complain about a Secret. Pure. */
+/** Decides whether to use a field's Secret, generate it, or complain about it. Pure. */
 export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
   const { namespace, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
@@ -52,8 +52,8 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
 }
 
 /**
- * Suggests the label command only for unlabelled Secrets, so that following it cannot reassign another tenant's Secret.
- * Without `--overwrite`, so that the command fails if the Secret was labelled meanwhile.
+ * Explains that a Secret lacks the tenant's label. Suggests the label command only if the Secret has no tenant label, so that the command
+ * cannot reassign another tenant's Secret. The command lacks `--overwrite`, so it fails if the Secret was labelled in the meantime.
  */
 function notLabelled(
   shown: string,
@@ -66,7 +66,7 @@ function notLabelled(
   return `${shown} has no label ${tenantLabel}. If it belongs to this tenant, label it: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
 }
 
-/** Reasons about all Secrets of a namespace, whose message is shown once. */
+/** Reasons that apply to all Secrets of a namespace. Their message is shown only once. */
 const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
 
 function nameTaken(shown: string): PlaceRead {
@@ -76,7 +76,10 @@ function nameTaken(shown: string): PlaceRead {
   )
 }
 
-/** A requested rotation replaces the Secret, whether or not it was edited. A Secret without the hash counts as unedited. */
+/**
+ * Decides about an existing generated Secret. A requested rotation replaces it even if it was edited. A Secret without the hash counts as
+ * unedited.
+ */
 function readGenerated(secret: SecretManifest): PlaceRead {
   const { annotations, values } = secret
   const asked = annotations[rotateAnnotation]
@@ -98,16 +101,18 @@ function keep(reason: string, message: string): PlaceRead {
   return { kind: 'keep', complaint: { reason, message } }
 }
 
-/** Annotation that requests a new value of a generated Secret, once per new text, such as a date. */
+/** Annotation that requests a new value for a generated Secret. Each new value of the annotation, such as a date, causes one rotation. */
 export const rotateAnnotation = 'latchkey.dev/rotate'
-/** Annotation with the text of the last rotation. */
+/** Annotation that contains the last rotation request that was carried out. */
 export const rotatedAnnotation = 'latchkey.dev/rotated'
-/** Annotation with the end of the previous signing secret, RFC 3339. */
+/** Annotation with the time (RFC 3339) until which the previous signing secret stays valid. */
 export const previousUntilAnnotation = 'latchkey.dev/previous-until'
-/** Annotation with the hash of the entries as written, to detect edits. It reveals nothing, since the values are random. */
+/**
+ * Annotation with a hash of the entries as Latchkey wrote them, to detect edits. The hash reveals nothing, because the values are random.
+ */
 export const contentAnnotation = 'latchkey.dev/content'
 
-/** Overlap after a rotation, in which both values work. */
+/** Overlap after a rotation, in which both values are valid. */
 export const rotatedLifeMs: number = 24 * 3_600_000
 
 /** New content of a generated Secret. */
@@ -118,7 +123,7 @@ export interface Generation {
   readonly previousUntilMs?: number | undefined
 }
 
-/** Builds a generated Secret, with the annotations that mark it as unedited. Pure. */
+/** Builds a generated Secret with the annotations that mark it as unedited. Pure. */
 export function generatedSecret(
   manifest: TenantManifest,
   name: string,
@@ -142,7 +147,7 @@ export function generatedSecret(
   }
 }
 
-/** Returns the end of the previous signing secret, if annotated. */
+/** Returns the time until which the previous signing secret stays valid; undefined without the annotation. */
 export function previousUntilMsOf({ annotations }: SecretManifest): number | undefined {
   const atMs = Date.parse(annotations[previousUntilAnnotation] ?? '')
   return Number.isNaN(atMs) ? undefined : atMs

@@ -80,7 +80,7 @@ function statusFor(
   return statusOf(given, { facts, plan, publicUrl: 'https://latchkey.example/' })
 }
 
-test('statusOf: contains id, webhook URLs and Secrets, but no secret value', () => {
+test('statusOf: contains id, webhook URLs and Secrets, but no value of a secret', () => {
   const status = statusFor(object())
   expect(status).toEqual({
     observedGeneration: 3,
@@ -97,7 +97,7 @@ test('statusOf: contains id, webhook URLs and Secrets, but no secret value', () 
   expect(JSON.stringify(status)).not.toContain('hunter2')
 })
 
-test('statusOf: without a slug there are no webhook URLs', () => {
+test('statusOf: a tenant without a slug has no webhook URLs', () => {
   expect(statusFor(object(), undefined, null).urls).toEqual([])
 })
 
@@ -120,12 +120,12 @@ describe('sameStatus', () => {
     ],
     ['a removed URL', { ...written, urls: [] }],
     ['another version of a Secret', { ...written, secrets: [{ name: 'acme-card', version: '9' }] }],
-  ])('sameStatus: false for %s', (_what, next) => {
+  ])('sameStatus: returns false for %s', (_what, next) => {
     expect(sameStatus(stored, next)).toBe(false)
   })
 })
 
-test('refusedStatus: Ready is False, and all else stays', () => {
+test('refusedStatus: sets Ready to False and keeps all other fields', () => {
   const before = { ...statusFor(object()), conditions: [{ ...condition(), observedGeneration: 2 }] }
   const slug = { ...condition({ type: 'SlugReserved', reason: 'Held' }), observedGeneration: 2 }
   const given = object({ status: { ...before, conditions: [...before.conditions, slug] } })
@@ -156,24 +156,29 @@ describe('condition events', () => {
   }
 
   test.each<[string, Condition[] | undefined, Condition[], string[]]>([
-    ['one for a fault, from the condition that has it', undefined, [unready, bad], ['Warning SecretMissing']],
-    ['none for unchanged conditions', [unready, bad], [unready, bad], []],
-    ['one for Ready after a fault', [unready], [condition()], ['Normal InForce']],
-    ['none for a tenant that is Ready from the start', undefined, [condition()], []],
     [
-      'one for a suspension',
+      'one event for a fault, from the condition of the fault',
+      undefined,
+      [unready, bad],
+      ['Warning SecretMissing'],
+    ],
+    ['no event for unchanged conditions', [unready, bad], [unready, bad], []],
+    ['one event for Ready after a fault', [unready], [condition()], ['Normal InForce']],
+    ['no event for a tenant that is Ready from the start', undefined, [condition()], []],
+    [
+      'one event for a suspension',
       [condition()],
       [condition({ status: 'False', reason: 'Suspended' })],
       ['Warning Suspended'],
     ],
-    ['none for the first state of the wallet', undefined, [off], []],
+    ['no event for the first state of the wallet', undefined, [off], []],
     [
-      'one for a change of the wallet’s stage',
+      'one event for a change of the wallet’s stage',
       [off],
       [{ ...off, reason: 'Verifying' }],
       ['Normal Verifying'],
     ],
-  ])('condition events: %s', (_what, before, next, events) => {
+  ])('conditionEvents: returns %s', (_what, before, next, events) => {
     expect(told(before, next)).toEqual(events)
   })
 })
@@ -206,7 +211,7 @@ describe('olderAmong', () => {
   })
 })
 
-test('parseTenantObject: names invalid fields, without their values', () => {
+test('parseTenantObject: the message names invalid fields without their values', () => {
   const parsed = parseTenantObject(
     object({ spec: { slug: 'a', callback: { url: 'https://secret@1.2.3.4.5/' } } }),
   )
@@ -224,14 +229,14 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
     'a removal with rows left',
     waits.removing({ rowsRemoved: 250_000, eventsLeft: 100_000 }),
     'RemovingData',
-    /250000 rows in the last turn, 100000 or more events/,
+    /250000 rows in the last run, 100000 or more events/,
     'Normal',
   ],
   [
     'a removal after the last event',
     waits.removing({ rowsRemoved: 7, eventsLeft: 0 }),
     'RemovingData',
-    /7 rows in the last turn, other rows are left/,
+    /7 rows in the last run, other rows are left/,
     'Normal',
   ],
   [
@@ -250,21 +255,24 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
     /foregroundDeletion$/,
     'Normal',
   ],
-])('DeletionWaiting: %s is shown, with one event', (_name, wait, reason, message, type) => {
-  const given = object({ status: { conditions: [condition()] } })
-  const status = deletionStatus(given, wait, now)
-  expect(status.conditions).toContainEqual(
-    expect.objectContaining({ type: 'DeletionWaiting', status: 'True', reason }),
-  )
-  const [event, ...more] = conditionEvents(given, status)
-  expect(more).toEqual([])
-  expect(event).toMatchObject({ type, reason })
-  expect(status.conditions?.find((each) => each.type === 'DeletionWaiting')?.message).toMatch(message)
-  const again = deletionStatus({ ...given, status }, wait, now + 1_000)
-  expect(again).toEqual(status)
-})
+])(
+  'DeletionWaiting: the condition for %s has the expected reason and message, and causes one event',
+  (_name, wait, reason, message, type) => {
+    const given = object({ status: { conditions: [condition()] } })
+    const status = deletionStatus(given, wait, now)
+    expect(status.conditions).toContainEqual(
+      expect.objectContaining({ type: 'DeletionWaiting', status: 'True', reason }),
+    )
+    const [event, ...more] = conditionEvents(given, status)
+    expect(more).toEqual([])
+    expect(event).toMatchObject({ type, reason })
+    expect(status.conditions?.find((each) => each.type === 'DeletionWaiting')?.message).toMatch(message)
+    const again = deletionStatus({ ...given, status }, wait, now + 1_000)
+    expect(again).toEqual(status)
+  },
+)
 
-test('deletionStatus: Ready is False once the rows are hidden, and stays so while a store is unavailable', () => {
+test('deletionStatus: Ready becomes False when the rows are hidden, and stays False while a store is unavailable', () => {
   const ready = ({ conditions = [] }: TenantStatus) => conditions.find(({ type }) => type === 'Ready')?.status
   const given = object({ status: { conditions: [condition()] } })
   expect(ready(deletionStatus(given, waits.unavailable('Postgres'), now))).toBe('True')

@@ -12,7 +12,7 @@ import type { TenantPlan } from './plan.ts'
 export interface StatusFacts {
   readonly facts: TenantFacts
   readonly plan: Pick<TenantPlan, 'tenantId' | 'row' | 'conditions'>
-  /** Prefix of `/v1/t/…`; without it the URLs are paths. */
+  /** Prefix of `/v1/t/…`; if it is undefined, the URLs are paths. */
   readonly publicUrl: string | undefined
 }
 
@@ -28,7 +28,7 @@ export function statusOf(object: TenantObject, { facts, plan, publicUrl }: Statu
   }
 }
 
-/** Builds the status of a Tenant that cannot be reconciled as it stands: `Ready` is False, all else stays. Pure. */
+/** Builds the status of a Tenant that is refused: `Ready` is False, and all other fields stay unchanged. Pure. */
 export function refusedStatus(
   object: TenantObject,
   { reason, message }: { readonly reason: string; readonly message: string },
@@ -37,7 +37,7 @@ export function refusedStatus(
   return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
 }
 
-/** Adds or changes conditions of a status; all else stays. Pure. */
+/** Adds or changes conditions of a status. All other fields stay unchanged. Pure. */
 export function statusWith(
   object: TenantObject,
   changed: readonly WantedCondition[],
@@ -64,7 +64,7 @@ function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus
   })
 }
 
-/** Whether writing `next` would change nothing. Ignores the order of keyed lists and conditions of other managers. Pure. */
+/** Returns whether writing `next` would change nothing. Ignores the order of keyed lists and the conditions of other managers. Pure. */
 export function sameStatus(object: TenantObject, next: TenantStatus): boolean {
   return isDeepStrictEqual(comparable(object.status ?? {}, next), comparable(next, next))
 }
@@ -88,8 +88,8 @@ function keyed<T>(list: readonly T[] | undefined, keyOf: (entry: T) => string): 
 }
 
 /**
- * Writes a Tenant's status if it changed, and records the events of changed conditions. Returns whether it wrote. Idempotent.
- * @throws when the source does not take the status
+ * Writes a Tenant's status if it changed, and records the events of changed conditions. Returns whether it wrote the status. Idempotent.
+ * @throws when the source cannot write the status
  */
 export async function writeStatus(
   { source, isHeld }: { readonly source: TenantSource; readonly isHeld: () => boolean },
@@ -116,12 +116,12 @@ export function occurrence(
   return { regarding, ...event }
 }
 
-/** Reasons of DeletionWaiting that resolve without intervention; their events are Normal. */
+/** Reasons of DeletionWaiting that need no intervention. Their events have the type Normal. */
 const deletionContinues: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
 
 /**
- * Returns the events of changed conditions: each that became False or False for another reason, and `Ready` after it was False. The
- * wallet's rollout is a choice: its changes are Normal. Pure.
+ * Returns the events of changed conditions: one for each condition that became False or is False for a new reason, and one for `Ready` when
+ * it becomes True again. Changes of the wallet rollout are choices, so their events have the type Normal. Pure.
  */
 export function conditionEvents(object: TenantObject, next: TenantStatus): Occurrence[] {
   const before = new Map(object.status?.conditions?.map((condition) => [condition.type, condition]))
@@ -136,12 +136,12 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
     if (type === 'WalletEnabled')
       return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...event })]
     if (status === 'False') {
-      // The condition that makes Ready False has an event of its own.
+      // The condition that makes Ready False causes an event of its own.
       const isRepeated = next.conditions?.some((other) => other.type !== 'Ready' && other.reason === reason)
       return type === 'Ready' && isRepeated ? [] : [occurrence(object, { type: 'Warning', ...event })]
     }
     if (reason === weakSecretReason) return [occurrence(object, { type: 'Warning', ...event })]
-    // A new tenant that is Ready at once needs no event.
+    // A new tenant that becomes Ready immediately needs no event.
     return type === 'Ready' && known !== undefined ? [occurrence(object, { type: 'Normal', ...event })] : []
   })
 }

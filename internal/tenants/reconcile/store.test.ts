@@ -143,7 +143,7 @@ function reasonOf(one: TenantController, name: string, type: ConditionType): str
 }
 
 describe('reconcile', () => {
-  test('reconcile: writes a row, sealed secrets, keys as SHA-256 and generated Secrets', async () => {
+  test('reconcile: writes a row, encrypted secrets, keys as SHA-256 and generated Secrets', async () => {
     write('a.yaml', tenant('one', `${withCard}\n${withKey}`), secret('card', 'a', 'card-signing-secret'))
     expect(await controller().runOnce()).toEqual({ applied: 1, removed: 0, failed: 0 })
     expect(await tenantRow('one')).toMatchObject({
@@ -174,7 +174,7 @@ describe('reconcile', () => {
     expect(opened).toEqual({ kind: 'opened', text: 'card-signing-secret' })
   })
 
-  test('reconcile: without changes writes nothing, also after a restart', async () => {
+  test('reconcile: writes nothing without changes, even after a restart', async () => {
     write('a.yaml', tenant('one', `${withCard}\n${withKey}`), secret('card', 'a', 's'), tenant('two'))
     await controller().runOnce()
     const before = await written()
@@ -185,7 +185,7 @@ describe('reconcile', () => {
     expect(await written()).toEqual(before)
   })
 
-  test('reconcile: a change of conditions keeps the version', async () => {
+  test('reconcile: a change of conditions only does not change the version', async () => {
     write('a.yaml', tenant('one', withCard), secret('card', 'a', 's'))
     await controller().runOnce()
     const before = await version()
@@ -197,7 +197,7 @@ describe('reconcile', () => {
     expect(reasonOf(one, 'one', 'Ready')).toBe('SecretMissing')
   })
 
-  test('reconcile: notifies directories of changes only', async () => {
+  test('reconcile: notifies directories only of changes', async () => {
     let told = 0
     const one = controller({ onChanged: async () => void (told += 1) })
     write('a.yaml', tenant('one'))
@@ -206,7 +206,7 @@ describe('reconcile', () => {
     expect(told).toBe(1)
   })
 
-  test('reconcile: logs a broken manifest once, with file and line, and applies the others', async () => {
+  test('reconcile: logs a broken manifest once with file and line, and applies the other manifests', async () => {
     write('a.yaml', tenant('one', '  suspended: hunter2'), tenant('two'))
     const one = controller()
     await one.runOnce()
@@ -222,7 +222,7 @@ describe('reconcile', () => {
     expect(JSON.stringify(logged)).not.toContain('hunter2')
   })
 
-  test('reconcile: seals again with a new first key, so that the old key can be removed', async () => {
+  test('reconcile: encrypts secrets again with a new first key, so that the old key can be removed', async () => {
     write('a.yaml', tenant('one', withCard), secret('card', 'a', 's'))
     await controller().runOnce()
     await controller({ keyRing: ringOf(`b:${keyText('b')},a:${keyText('a')}`) }).runOnce()
@@ -266,7 +266,7 @@ async function written(): Promise<unknown> {
   return [await version(), rows.map((result) => result.rows)]
 }
 
-test('reconcile: the developer samples become Ready', async () => {
+test('reconcile: the sample tenants for developers become Ready', async () => {
   const tenantsDir = join(import.meta.dir, '../../../config/samples/dev')
   source = openFolder(tenantsDir)
   const one = controller()
@@ -287,7 +287,7 @@ test('reconcile: the developer samples become Ready', async () => {
 describe('API keys', () => {
   const [a, b] = [`lk_${'a'.repeat(40)}`, `lk_${'b'.repeat(40)}`]
 
-  test('API keys: a replaced key works for 24 hours', async () => {
+  test('API keys: a replaced key stays valid for 24 hours', async () => {
     write('a.yaml', tenant('one', brought('k')), secret('k', 'apiKey', a))
     await controller().runOnce()
     nowMs += 1
@@ -300,7 +300,7 @@ describe('API keys', () => {
     expect(await keysOf('one')).toEqual([{ sha256Hex: hashApiKey(b), endsAtMs: null }])
   })
 
-  test('API keys: removing an entry ends its key at once', async () => {
+  test('API keys: removing an entry invalidates its key immediately', async () => {
     write('a.yaml', tenant('one', brought('k')), secret('k', 'apiKey', a))
     await controller().runOnce()
     write('a.yaml', tenant('one'), secret('k', 'apiKey', a))
@@ -308,7 +308,7 @@ describe('API keys', () => {
     expect(await keysOf('one')).toEqual([])
   })
 
-  test('API keys: a second tenant with the same key gets KeyInUse', async () => {
+  test('API keys: a second tenant with the same key gets the reason KeyInUse', async () => {
     write('a.yaml', tenant('one', brought('k')), tenant('two', brought('k')), secret('k', 'apiKey', a))
     const one = controller()
     await one.runOnce()
@@ -319,7 +319,7 @@ describe('API keys', () => {
 })
 
 describe('slugs', () => {
-  test('slugs: the first tenant keeps its slug, the second is not served until it chooses another', async () => {
+  test('slugs: the first tenant keeps its slug, and a second tenant is not served until it chooses another slug', async () => {
     write('a.yaml', tenant('one', '', 'wanted'))
     const one = controller()
     await one.runOnce()
@@ -335,7 +335,7 @@ describe('slugs', () => {
     expect(await tenantRow('a-second')).toMatchObject({ slug: 'other' })
   })
 
-  test('slugs: a freed slug is reserved 30 days for its name, then goes to the oldest claimant', async () => {
+  test('slugs: a freed slug is reserved for its tenant’s name for 30 days, then goes to the oldest claimant', async () => {
     write('c.yaml', tenant('c-older', '', 'wanted'))
     const one = controller()
     await one.runOnce()
@@ -358,7 +358,7 @@ describe('slugs', () => {
     expect(['SlugAwaited', 'SlugTaken']).toContain(after[1] ?? '')
   })
 
-  test('slugs: a freed slug returns at once to the resource that had it', async () => {
+  test('slugs: a freed slug returns immediately to the resource that had it', async () => {
     write('a.yaml', tenant('one'))
     await controller().runOnce()
     rmSync(join(root, 'tenants', 'a.yaml'))
@@ -372,7 +372,7 @@ describe('slugs', () => {
     expect((await pool.query('SELECT 1 FROM slug_reservations')).rowCount).toBe(0)
   })
 
-  test('slugs: of two concurrent plans for a slug one is applied, the other a conflict', async () => {
+  test('slugs: of two concurrent plans for a slug, one is applied and the other is a conflict', async () => {
     write('a.yaml', tenant('one', '', 'wanted'), tenant('two', '', 'wanted'))
     const context: ApplyContext = { pool, data: tenantData, keyRing, actor: 'test' }
     const plans = await Promise.all((await manifests()).map(planOf))
@@ -402,28 +402,31 @@ describe('a tenant whose manifest is gone', () => {
   test.each([
     ['Retain', 6_001],
     ['Delete', 0],
-  ])('vanished tenant: hidden with its keys and secrets; %s leaves %p rows of data', async (policy, rows) => {
-    write('a.yaml', tenant('one', `  deletionPolicy: ${policy}\n${withKey}`))
-    await controller().runOnce()
-    await usage()
-    const before = await version()
-    rmSync(join(root, 'tenants', 'a.yaml'))
-    expect(await controller().runOnce()).toMatchObject({ removed: 1, failed: 0 })
-    expect(await left()).toBe(6_001)
-    const deletedAt = new Date(nowMs)
-    nowMs += 60_000
-    await controller().runOnce()
-    const row = await tenantRow('one')
-    expect(row).toMatchObject({ slug: null, deleted_at: deletedAt, version: before + 1 })
-    expect(row?.spec).toEqual(policy === 'Delete' ? {} : expect.objectContaining({ slug: 'one' }))
-    expect(await keysOf('one')).toEqual([])
-    expect((await pool.query('SELECT 1 FROM tenant_secrets')).rowCount).toBe(0)
-    expect(await left()).toBe(rows)
-    expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
-    expect(await version()).toBe(before + 1)
-  })
+  ])(
+    'vanished tenant: is hidden with its keys and secrets, and the policy %s leaves %p rows of data',
+    async (policy, rows) => {
+      write('a.yaml', tenant('one', `  deletionPolicy: ${policy}\n${withKey}`))
+      await controller().runOnce()
+      await usage()
+      const before = await version()
+      rmSync(join(root, 'tenants', 'a.yaml'))
+      expect(await controller().runOnce()).toMatchObject({ removed: 1, failed: 0 })
+      expect(await left()).toBe(6_001)
+      const deletedAt = new Date(nowMs)
+      nowMs += 60_000
+      await controller().runOnce()
+      const row = await tenantRow('one')
+      expect(row).toMatchObject({ slug: null, deleted_at: deletedAt, version: before + 1 })
+      expect(row?.spec).toEqual(policy === 'Delete' ? {} : expect.objectContaining({ slug: 'one' }))
+      expect(await keysOf('one')).toEqual([])
+      expect((await pool.query('SELECT 1 FROM tenant_secrets')).rowCount).toBe(0)
+      expect(await left()).toBe(rows)
+      expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
+      expect(await version()).toBe(before + 1)
+    },
+  )
 
-  test('vanished tenant: the same name gives the same tenant and generated key', async () => {
+  test('vanished tenant: a new Tenant of the same name gets the same tenant id and generated key', async () => {
     write('a.yaml', tenant('one', withKey))
     await controller().runOnce()
     const keys = await keysOf('one')
@@ -434,7 +437,7 @@ describe('a tenant whose manifest is gone', () => {
     expect(await keysOf('one')).toEqual(keys)
   })
 
-  test('vanished tenant: stays while a broken file may contain it, also after a restart', async () => {
+  test('vanished tenant: stays live while a broken file can contain it, even after a restart', async () => {
     write('a.yaml', tenant('one', withKey))
     write('b.yaml', tenant('two'))
     await controller().runOnce()
@@ -449,7 +452,7 @@ describe('a tenant whose manifest is gone', () => {
     expect(await keysOf('one')).toHaveLength(1)
   })
 
-  test('vanished tenant: rows of another source stay', async () => {
+  test('vanished tenant: tenants of another source stay live', async () => {
     write('a.yaml', tenant('one'))
     await controller().runOnce()
     await pool.query(`UPDATE tenants SET uid = 'a-cluster-uid'`)
@@ -459,7 +462,7 @@ describe('a tenant whose manifest is gone', () => {
 })
 
 describe('a deposed leader', () => {
-  test('deposed leader: its transactions change nothing', async () => {
+  test('deposed leader: the transactions of a deposed leader change nothing', async () => {
     write('a.yaml', tenant('one'))
     const [manifest] = await manifests()
     if (manifest === undefined) throw new Error('no manifest')
@@ -490,7 +493,7 @@ describe('a running controller', () => {
     await one.stop()
   })
 
-  test('running controller: starts without Postgres and reconciles once it is available', async () => {
+  test('running controller: starts without Postgres and reconciles when Postgres becomes available', async () => {
     write('a.yaml', tenant('one'))
     const away = openPool()
     await allowConnections(false)

@@ -15,17 +15,17 @@ import type { Condition } from './conditions.ts'
 import type { StoredKey } from './gather.ts'
 import type { TenantPlan, TenantRow } from './plan.ts'
 
-/** Fencing token of a leader: the name of its Lease and its `leaseTransitions`. */
+/** Fencing token of a leader: the name of its Lease, and its `leaseTransitions`. */
 export type WriterFence = Readonly<typeof writerFence.$inferInsert>
 
 /**
- * First statement of a leader's transaction: false when a later leader has written; then the transaction must write nothing. Holds a
- * shared lock until the commit: transactions of one leader run concurrently, and the next leader's first one waits for them.
- * Idempotent.
+ * Checks the fence; must be the first statement of a leader's transaction. Returns false if a later leader has written; the transaction
+ * must then write nothing. Holds a shared lock until the commit, so that transactions of one leader run concurrently, while the first
+ * transaction of the next leader waits for them. Idempotent.
  */
 export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
   const db = orm(client)
-  // Locks only the own row version: two shared holders could not both upgrade their locks.
+  // Locks the row only if its version is this leader's own, because two holders of a shared lock could not both upgrade it.
   const ours = await db
     .select({ name: writerFence.name })
     .from(writerFence)
@@ -45,8 +45,8 @@ export async function passFence(client: PoolClient, fence: WriterFence): Promise
 }
 
 /**
- * Assigns the next version to a tenant's row. The lock of the counter lasts until the commit, so that versions become visible in
- * order: call this last, to keep others waiting as briefly as possible.
+ * Assigns the next version to a tenant's row. The lock of the counter lasts until the commit, so that versions become visible in order.
+ * Callers should call this last, so that other transactions wait as briefly as possible.
  */
 export async function publishTenant(client: PoolClient, id: TenantId): Promise<number> {
   const version = await raiseDirectoryVersion(client)
@@ -54,25 +54,26 @@ export async function publishTenant(client: PoolClient, id: TenantId): Promise<n
   return version
 }
 
-/** Placeholder until `publishTenant` at the end of the transaction; never committed. */
+/** Placeholder that `publishTenant` replaces at the end of the transaction. It is never committed. */
 const versionPending = 0
 
-/** Reservation of a freed slug for the resource that had it. */
+/** Duration for which a freed slug stays reserved for the resource that had it. */
 export const slugReservedMs: number = 30 * 86_400_000
 
-/** Increments the version. Its row lock lasts until the commit, so that versions become visible in order. */
+/** Increments the version. The row lock lasts until the commit, so that versions become visible in order. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
   const [row] = await orm(client)
     .update(directoryVersion)
     .set({ version: sql`${directoryVersion.version} + 1` })
     .returning({ version: directoryVersion.version })
-  if (row === undefined) throw new Error('the row of directory_version is missing: run the migrations')
+  if (row === undefined) throw new Error('the table directory_version has no row: run the migrations')
   return row.version
 }
 
 /**
- * Writes a live tenant's row and takes its slug. @throws a unique violation for a slug or name of another live tenant
- * @returns false when the id belongs to another uid, as after a deletion; then the transaction must write nothing
+ * Writes a live tenant's row, including its slug.
+ * @throws a unique violation if another live tenant has the slug or the name
+ * @returns false if the id belongs to another uid, for example after a deletion; the transaction must then write nothing
  */
 export async function upsertTenant(
   client: PoolClient,
@@ -90,7 +91,7 @@ export async function upsertTenant(
   return true
 }
 
-/** Writes conditions only; directories do not read them, so the version stays. */
+/** Writes only the conditions of a tenant. Directories do not read conditions, so the version stays unchanged. */
 export async function updateConditions(
   client: PoolClient,
   id: TenantId,
@@ -99,7 +100,7 @@ export async function updateConditions(
   await orm(client).update(tenants).set({ conditions }).where(eq(tenants.id, id))
 }
 
-/** Writes and removes keys. @throws a unique violation for a key of another tenant */
+/** Writes and deletes API keys. @throws a unique violation for a key of another tenant */
 export async function writeKeys(client: PoolClient, plan: TenantPlan, now: number): Promise<void> {
   const db = orm(client)
   if (plan.keys.remove.length > 0) {
@@ -129,7 +130,7 @@ function keyColumns({ sha256Hex, prefix, name, scopes, expiresAtMs, endsAtMs }: 
   }
 }
 
-/** Seals and writes secrets, and removes others. At most five per field. */
+/** Encrypts and writes secrets, at most five per field, and deletes others. */
 export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing: KeyRing): Promise<void> {
   const db = orm(client)
   for (const { field, ordinal } of plan.secrets.remove) {
@@ -150,8 +151,9 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
 }
 
 /**
- * Hides a tenant: removes its keys and secrets and reserves its slug for its name. `keepData` keeps the data whatever the policy says,
- * for a resource that vanished without a deletion. If the data is to be removed, its id replaces its uid, so that a resource with the same uid becomes another tenant at once. Idempotent.
+ * Hides a tenant: deletes its keys and secrets, and reserves its slug for its name. `keepData` keeps the data regardless of the policy, for
+ * a resource that vanished without a deletion. If the data is to be removed, the tenant's id replaces its uid, so that a resource with the
+ * same uid immediately becomes another tenant. Idempotent.
  */
 export async function hideTenant(
   client: PoolClient,
@@ -184,8 +186,8 @@ const uidOnceHidden = sql`CASE WHEN ${tenants.spec} ->> 'deletionPolicy' = 'Dele
 export type Adoption = Readonly<Pick<typeof tenants.$inferSelect, 'id' | 'uid' | 'namespace' | 'name'>>
 
 /**
- * Assigns a deleted tenant with retained data to another resource, with its reserved slug. The tenant stays hidden until that
- * resource is reconciled. False without such a tenant; the row lock prevents two adoptions of one.
+ * Assigns a deleted tenant with retained data, and its reserved slug, to another resource. The tenant stays hidden until that resource is
+ * reconciled. Returns false if there is no such tenant. The row lock prevents two adoptions of the same tenant.
  */
 export async function adoptTenantRow(
   client: PoolClient,

@@ -121,7 +121,7 @@ test('operator: a Tenant under deletion names the unavailable store, and is dele
   network.cut()
   await stage.lab.remove(stage.shops, 'stuck')
   const message = await stage.lab.reason(stage.shops, 'stuck', 'DeletionWaiting', 'PostgresUnavailable')
-  expect(message).toContain('Postgres does not answer')
+  expect(message).toContain('Postgres does not respond')
   expect(await stage.lab.told(stage.shops, 'stuck', 'PostgresUnavailable')).toMatchObject({ type: 'Warning' })
   network.heal()
   expect(await stage.lab.isGone(stage.shops, 'stuck', leadsMsMax)).toBe(true)
