@@ -1,29 +1,32 @@
 import { createHmac, randomUUID } from 'node:crypto'
 
-/** Provider that the demo calls as. */
+/** Provider whose calls the demo imitates. */
 export type DemoProvider = 'card' | 'storefront' | 'codehost' | 'generic'
 
-/** One event as its provider would send it, before it is signed. */
+/** Event in the format of its provider, before it is signed. */
 export interface DemoEvent {
   readonly provider: DemoProvider
   readonly body: string
-  /** All headers of the call but the signature's. */
+  /** All request headers except the signature. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Returns a number in [0, 1), another one each time. */
+/** Returns a random number in [0, 1). */
 export type Random = () => number
 
-/** Response of the demo's callback to an event: 200, 200 after two failures, or always a failure. */
+/** Possible responses of the demo's callback to an event: 200, 200 after two failures, or always a failure. */
 export const demoFates = ['taken', 'flaky', 'failing'] as const
 /** One of `demoFates`. */
 export type DemoFate = (typeof demoFates)[number]
-/** Header of a demo's call that names the fate of its event; the callback gets it with the event. */
+/** Request header that names the fate of a demo event. The callback gets the header with the event. */
 export const demoHeader = 'x-demo-traffic'
-/** Prefix of the references of the demo's simulations, whose events lack `demoHeader`. */
+/** Reference prefix of the demo's simulations, because simulated events lack `demoHeader`. */
 export const demoReference = 'demo-traffic-'
 
-/** Returns the fate of a demo's event by the body that its callback gets; undefined for all other events. Never fails. */
+/**
+ * Returns the fate of a demo event from the body that its callback gets, or undefined for all other events. Never
+ * fails.
+ */
 export function demoFateOf(body: string): DemoFate | undefined {
   const fate = demoFates.find((each) => body.includes(`"${demoHeader}":"${each}"`))
   return fate ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)
@@ -39,13 +42,13 @@ const goods = [
 const repositories = ['demo-shop/storefront', 'demo-shop/checkout', 'demo-shop/infra'] as const
 const commits = ['Round prices once, at the end', 'Retry the tax call', 'Explain refused coupons'] as const
 
-/** Makes an event of any provider. Names, amounts and ids vary, and no address belongs to anyone. */
+/** Creates an event of a random provider. Names, amounts and ids vary, and no address belongs to a real person. */
 export function makeDemoEvent(nowMs: number, random: Random): DemoEvent {
   const makers = [cardPayment, cardPayment, cardRefund, storefrontOrder, codehostPush, genericStock]
   return pick(makers, random)(nowMs, random)
 }
 
-/** Makes a card payment's event, whose provider signs the time too. */
+/** Creates an event of a card payment. Its provider includes the time in the signature. */
 export function cardPayment(nowMs: number, random: Random): DemoEvent {
   const [description, amount] = pick(goods, random)
   const object = { object: 'payment_intent', amount, currency: 'eur', description }
@@ -113,16 +116,19 @@ function genericStock(nowMs: number, random: Random): DemoEvent {
   return { provider: 'generic', body, headers: {} }
 }
 
-/** Returns one of some values. @throws RangeError when there are none */
+/**
+ * Returns a random element.
+ * @throws RangeError when the array is empty
+ */
 export function pick<T>(from: readonly T[], random: Random): T {
   const picked = from[Math.floor(random() * from.length)]
-  if (picked === undefined) throw new RangeError('nothing to pick from')
+  if (picked === undefined) throw new RangeError('the array to pick from is empty')
   return picked
 }
 
 /**
- * Returns the header by which a provider signs a body.
- * @param secret default the sample tenant's, as its manifest in `config/samples/dev` has it: public, and of no other use
+ * Returns the headers that sign a body.
+ * @param secret default: the sample tenant's secret from `config/samples/dev`, which is public and used nowhere else
  */
 export function demoSignature(
   { provider, body }: DemoEvent,

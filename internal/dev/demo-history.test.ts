@@ -30,7 +30,7 @@ afterAll(async () => {
 const read = (hours: number, stepMs: number) =>
   readStats(pool, { tenants: 'all', fromMs: nowMs - hours * hourMs, toMs: nowMs - 10 * 60_000, stepMs })
 
-test('demo history: has data for every point of every chart, and is written once', async () => {
+test('demo history: has data for every point of every chart, and is written only once', async () => {
   const random = () => 0.5
   expect(await readMadeUpUntil(pool, tenantId)).toBeUndefined()
   expect(await writeDemoHistory({ pool, tenantId, nowMs, random })).toBe(true)
@@ -53,7 +53,7 @@ test('demo history: has data for every point of every chart, and is written once
   expect(await readMadeUpUntil(pool, tenantId)).toBe(nowMs)
 }, 30_000)
 
-test('demo history: nothing is made up for a tenant with a history', async () => {
+test('demo history: writes no stats for a tenant that already has a history', async () => {
   const other = someTenantId()
   await pool.query(
     `INSERT INTO stats_hourly SELECT $1, $2::timestamptz, 1, ${Array.from({ length: 20 }, () => 0).join(', ')}`,

@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { readStats, StatsRecorder, StatsTally } from '#internal/usage/index.ts'
 
-/** Tenant of a made-up history, and its end. */
+/** Tenant of a generated history, and the time at which the history ends. */
 export interface DemoHistory {
   readonly pool: Pool
   readonly tenantId: TenantId
@@ -15,13 +15,16 @@ const auditAction = 'stats.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/** Retention of minutes, from which charts of up to two days are made; before that, one moment stands for an hour. */
+/**
+ * Time span for which stats are kept per minute. Charts of up to two days read minutes; older stats are generated per
+ * hour.
+ */
 const minutesMs = 2 * dayMs
 const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
-/** Moments per write: a tally holds few minutes of the queue's state. */
+/** Simulated minutes or hours per write, because a tally holds few minutes of the queue's state. */
 const momentsPerWrite = 200
-/** Causes of the first of 100 calls, which are refused. */
+/** Causes of the refusals among each 100 calls. */
 const causes = [
   'signature_mismatch',
   'signature_mismatch',
@@ -30,9 +33,9 @@ const causes = [
 ]
 
 /**
- * Writes 30 days of made-up stats for a tenant without a history older than an hour: days and nights, and two outages of its callback.
- * Returns false when it has a history. It writes no events: charts get a shape, lists do not. First records itself in the audit log, for
- * `readMadeUpUntil`.
+ * Writes 30 days of generated stats for a tenant without a history older than an hour, with a daily rhythm and two
+ * outages of the callback. Returns false when the tenant has a history. Writes no events, so charts have data but event
+ * lists stay empty. Records itself in the audit log first, for `readMadeUpUntil`.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
@@ -64,14 +67,17 @@ function floorTo(ms: number, stepMs: number): number {
   return ms - (ms % stepMs)
 }
 
-/** Returns the moment before which a tenant's stats are made up; undefined where none are. @throws what Postgres throws */
+/**
+ * Returns the time before which a tenant's stats are generated, or undefined if all are real.
+ * @throws errors of Postgres
+ */
 export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<number | undefined> {
   const { entries } = await listAudit(pool, { tenantId, action: auditAction, limit: 1 })
   const untilMs = entries[0]?.detail['untilMs']
   return typeof untilMs === 'number' ? untilMs : undefined
 }
 
-/** Counts the calls of a time that begins at `atMs`. */
+/** Counts the simulated calls of a minute or hour that begins at `atMs`. */
 function countMoment(
   tally: StatsTally,
   { tenantId, nowMs, random }: DemoHistory,
@@ -97,19 +103,19 @@ function countEvent(tally: StatsTally, tenantId: TenantId, isDown: boolean, rand
     tally.count(tenantId, 'failed')
     return
   }
-  // Mostly tens of milliseconds, some several hundred; seconds after a failure.
+  // Most latencies are tens of milliseconds, and some are several hundred. After a failure the latency is seconds.
   const firstMs = 12 + 30 * random() ** 3 + (random() < 0.05 ? 400 * random() : 0)
   tally.countDelivered(tenantId, needsRetry ? 1_000 + 9_000 * random() : firstMs)
 }
 
-/** Share of the peak load: low at night (UTC), highest in the evening, lower on Sundays. */
+/** Returns the load as a share of the peak: low at night (UTC), highest in the evening, lower on Sundays. */
 function loadAt(atMs: number): number {
   const hour = (atMs % dayMs) / hourMs
   const ofDay = 0.35 + 0.65 * Math.max(0, Math.sin(((hour - 5) / 19) * Math.PI))
   return new Date(atMs).getUTCDay() === 0 ? ofDay * 0.6 : ofDay
 }
 
-/** Forty minutes, twenty hours ago, and two hours twelve days ago. */
+/** Two simulated outages: 40 minutes long 20 hours ago, and two hours long 12 days ago. */
 function isOutage(agoMs: number): boolean {
   const hours = agoMs / hourMs
   return (hours > 19.6 && hours < 20.3) || (hours > 288 && hours < 290)

@@ -26,7 +26,7 @@ afterAll(async () => {
 const traffic = (key = apiKey) => new DemoTraffic({ url: api.url, slug: 'demo', apiKey: key })
 const column = async (text: string) => (await pool.query<{ name: string }>(text)).rows.map(({ name }) => name)
 
-test('demo traffic: every step gets the expected answer with the sample tenant', async () => {
+test('demo traffic: every step gets the expected response from the sample tenant', async () => {
   const demo = traffic()
   const steps: readonly DemoStep[] = [
     'event',
@@ -56,7 +56,7 @@ test('demo traffic: every step gets the expected answer with the sample tenant',
   })
 })
 
-test('demo traffic: a burst sends events of every provider, each with a known type and the demo header', async () => {
+test('demo traffic: a burst sends events of every provider, and each event has a known type and the demo header', async () => {
   await traffic().burst(signal)
   const count = (condition: string) => column(`SELECT count(*)::text AS name FROM events WHERE ${condition}`)
   expect(await column('SELECT DISTINCT provider AS name FROM events ORDER BY 1')).toEqual(
@@ -74,7 +74,7 @@ test('demo traffic: a burst sends events of every provider, each with a known ty
   )
 }, 30_000)
 
-test('demo traffic: is futile after twenty failed steps in a row, and not before', async () => {
+test('demo traffic: reports itself as futile after exactly twenty failed steps in a row', async () => {
   const stranger = new DemoTraffic({
     url: api.url,
     slug: 'nobody',

@@ -13,24 +13,27 @@ import {
 
 /** Address of the API, and the sample tenant's slug and API key. */
 export interface DemoTarget {
-  /** Without / at the end. */
+  /** Base URL without a trailing slash. */
   readonly url: string
   readonly slug: string
   readonly apiKey: string
 }
 
-/** Calls that the API answers with 2xx but for those with a wrong signature, an old timestamp or a provider that is not enabled. */
+/**
+ * Calls to which the API responds with 2xx, except for those with a wrong signature, an old timestamp or a provider
+ * that is not enabled.
+ */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
-/** One call of the demo. */
+/** Kind of a demo step. */
 export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps)[number]
 
 const callMsMax = 5_000
 const burstEvents = 36
 const oldMs = 3_600_000
-/** Failed steps in a row after which the demo ends: the sample tenant was changed. */
+/** Maximum failed steps in a row. The demo then stops, since the sample tenant was probably changed. */
 const failuresMax = 20
 
-/** Returns the nth step: mostly events, and a simulation about each ten minutes. */
+/** Returns the kind of the nth step: mostly events, and a simulation about every ten minutes. */
 function stepOf(nth: number): DemoStep {
   if (nth % 150 === 0) return 'simulation'
   if (nth % 4 === 0) return 'record'
@@ -38,8 +41,8 @@ function stepOf(nth: number): DemoStep {
 }
 
 /**
- * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every event carries
- * `demoHeader`, by which the receiver of callbacks knows it.
+ * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every
+ * event carries `demoHeader`, which identifies demo events to the receiver of callbacks.
  */
 export class DemoTraffic {
   readonly #target: DemoTarget
@@ -58,7 +61,7 @@ export class DemoTraffic {
     return this.#failures >= failuresMax
   }
 
-  /** Takes steps of each kind at once, so that pages have something to show. Never fails. */
+  /** Runs steps of each kind without a pause, so that dashboard pages are not empty. Never fails. */
   async burst(signal: AbortSignal): Promise<void> {
     const events = new Array<DemoStep>(burstEvents).fill('event')
     for (const step of ['simulation', 'record', 'record', 'event', ...rareSteps, ...events] as const) {
@@ -67,13 +70,13 @@ export class DemoTraffic {
     }
   }
 
-  /** Takes the next step. Never fails. */
+  /** Runs the next step. Never fails. */
   async next(signal: AbortSignal): Promise<void> {
     this.#stepCount += 1
     await this.take(stepOf(this.#stepCount), signal)
   }
 
-  /** Takes a step; returns whether the API answered as expected. Never fails. */
+  /** Runs one step and returns whether the API responded as expected. Never fails. */
   async take(step: DemoStep, signal: AbortSignal): Promise<boolean> {
     const isOk = await this.#run(step, signal).catch(() => false)
     this.#failures = isOk ? 0 : this.#failures + 1
@@ -126,7 +129,9 @@ export class DemoTraffic {
     return (await this.#call(path, { method: 'POST', body, headers }, signal)).status
   }
 
-  /** Acquires and saves a checkout; sometimes the caller crashes in between, or asks once more afterwards. */
+  /**
+   * Acquires a lock for a checkout and saves its record. Sometimes simulates a crash in between, or a repeated request.
+   */
   async #record(signal: AbortSignal): Promise<boolean> {
     const at = { scope: 'demo-checkout', key: `order-${randomUUID().slice(0, 8)}` }
     const acquired = await this.#keyed('POST', '/v1/record', { ...at, lockSeconds: 30 }, signal)

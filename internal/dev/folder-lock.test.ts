@@ -30,7 +30,7 @@ async function otherHolder(dir: string): Promise<Bun.Subprocess> {
   return child
 }
 
-test('folder lock: a folder that another process holds is refused with its pid, and free once that process is killed', async () => {
+test('folder lock: refuses a folder that another process holds, naming its pid, until that process is killed', async () => {
   const dir = folder()
   const other = await otherHolder(dir)
   expect(lockFolder(dir)).toEqual({ kind: 'taken', pid: other.pid })
@@ -41,7 +41,7 @@ test('folder lock: a folder that another process holds is refused with its pid, 
   if (again.kind === 'locked') again.lock.release()
 })
 
-test('folder lock: one process cannot hold a folder twice, and can lock it again after a release', () => {
+test('folder lock: one process cannot lock a folder twice, but can lock it again after a release', () => {
   const dir = folder()
   const first = lockFolder(dir)
   expect(lockFolder(dir)).toEqual({ kind: 'taken', pid: process.pid })
@@ -57,6 +57,6 @@ test('folder lock: two folders are locked independently', () => {
   for (const result of locks) if (result.kind === 'locked') result.lock.release()
 })
 
-test('folder lock: a folder that cannot be written throws instead of being reported as taken', () => {
+test('folder lock: throws for a folder that cannot be written, instead of reporting it as locked', () => {
   expect(() => lockFolder('/dev/null/nowhere')).toThrow()
 })

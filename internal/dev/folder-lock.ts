@@ -2,24 +2,24 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Exclusive use of a folder. It ends with `release` or with the process, however that ends. */
+/** Exclusive use of a folder. It ends with `release` or with the process, even after a crash. */
 export interface FolderLock {
   /** Releases the folder. Repeating it is safe. */
   release(): void
 }
 
-/** Result of a request for a folder; `pid` is the holder's where it is known. */
+/** Result of locking a folder. `pid` identifies the process that holds the lock, if known. */
 export type LockResult =
   | { readonly kind: 'locked'; readonly lock: FolderLock }
   | { readonly kind: 'taken'; readonly pid: number | undefined }
 
-/** Keeps locks alive: a `Database` that is garbage collected is closed, which would release its folder. */
+/** References all held locks, because garbage collection would close the `Database` and release its folder. */
 const held = new Set<Database>()
 
 /**
- * Locks a folder for this process. The kernel holds the lock on a SQLite file, so that it falls even after kill -9 and a reused pid
- * means nothing; the pid beside it is for messages only. SQLite, because Bun has no flock.
- * @param waitMs bound of the wait for another holder; 0 asks once
+ * Locks a folder for this process. The kernel locks a SQLite file, so the lock ends even after kill -9, and a reused
+ * pid does no harm. The stored pid is used in messages only. SQLite is used because Bun has no flock.
+ * @param waitMs maximum wait while another process holds the lock; 0 tries once
  */
 export function lockFolder(dir: string, waitMs = 0): LockResult {
   const pidPath = join(dir, 'lock.pid')
@@ -41,7 +41,7 @@ export function lockFolder(dir: string, waitMs = 0): LockResult {
   return { kind: 'locked', lock: { release } }
 }
 
-/** Returns undefined while the holder has not written its pid yet. */
+/** Returns the pid of the process that holds the lock, or undefined while that process has not written its pid. */
 function readPid(path: string): number | undefined {
   try {
     const pid = Number(readFileSync(path, 'utf8'))

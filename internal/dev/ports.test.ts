@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { readConfig } from '#internal/config/index.ts'
 import { fallbacksOf, freePort, isPortFree, portChooser } from './ports.ts'
 
-test('port chooser: the fallbacks of a default port are no default ports', () => {
+test('port chooser: the fallback ports of a default port are not default ports of other processes', () => {
   const read = readConfig({}, { process: 'dev' })
   if (read.kind === 'invalid') throw new Error(read.problems.join())
   const { apiPort, backofficePort, opsPort, devSinkPort } = read.config
@@ -12,7 +12,7 @@ test('port chooser: the fallbacks of a default port are no default ports', () =>
   expect(fallbacks.filter((port) => defaults.includes(port) || port > 65_535)).toEqual([])
 })
 
-test('port chooser: chooses no port twice, even before it is listened on', async () => {
+test('port chooser: never chooses the same port twice, even before a server listens on the port', async () => {
   const taken = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
   try {
     const choose = portChooser({ env: {}, say: () => undefined })
@@ -26,7 +26,7 @@ test('port chooser: chooses no port twice, even before it is listened on', async
   }
 })
 
-test('free port: can be listened on, and is then no longer free', async () => {
+test('free port: can be listened on, and is no longer free afterwards', async () => {
   const port = await freePort()
   expect(await isPortFree(port)).toBe(true)
   const server = createServer()

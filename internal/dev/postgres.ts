@@ -9,17 +9,17 @@ import { type RunningStore, type StoreOptions, startServer } from './store.ts'
 
 /** Options of an embedded Postgres. */
 export interface PostgresStartOptions extends StoreOptions {
-  /** Further server settings by name, over ours. */
+  /** Additional server settings by name. They override the built-in settings. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
-/** Owner of the database, and its only user. */
+/** Owner and only user of the database. */
 const databaseUser = 'latchkey'
 const passwordFile = 'latchkey.password'
 
 const commonSettings = {
   listen_addresses: '127.0.0.1',
-  // A socket's path has 107 bytes at most, and a data folder's path may be longer.
+  // No Unix socket: a socket path is limited to 107 bytes, and a data folder's path can be longer.
   unix_socket_directories: '',
   max_connections: '100',
   shared_buffers: '32MB',
@@ -30,15 +30,15 @@ const commonSettings = {
   max_wal_senders: '0',
   jit: 'off',
   log_checkpoints: 'off',
-  // Statements may hold data that must not be in a log.
+  // Statements can contain data that must not appear in a log.
   log_min_error_statement: 'panic',
 }
 const volatileSettings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
 /**
- * Starts a Postgres on 127.0.0.1, with the data of the last start or new ones. First ends the processes that a killed predecessor left
- * on them.
- * @throws StoreStartError with what to do
+ * Starts Postgres on 127.0.0.1 with the data of the previous start, or with new data. First stops the processes that a
+ * killed predecessor left running on the data.
+ * @throws StoreStartError with a remedy
  */
 export async function startPostgres(options: PostgresStartOptions): Promise<RunningStore> {
   const { durable, onProgress } = options
@@ -62,14 +62,14 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
     spawn: async (port) =>
       spawnChild({
         argv: [join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port), ...flags],
-        // Fast shutdown; at our own exit the immediate one where nothing is worth a checkpoint.
+        // SIGINT requests a fast shutdown. When our process exits, data that are not durable need no checkpoint: SIGQUIT stops immediately.
         ...{ runAs, logPath, stopSignal: 'SIGINT', exitSignal: durable ? 'SIGINT' : 'SIGQUIT' },
       }),
   })
   return { ...running, url: urlOf(running.port) }
 }
 
-/** Ends the processes on a home's data, found by their command line. Returns whether there were any. */
+/** Stops the processes that use a home folder's data, found by their command line. Returns whether any were found. */
 export async function endLeftPostgres(home: string): Promise<boolean> {
   const data = clusterDir(home)
   const ended = await endProcesses(
@@ -97,7 +97,7 @@ function statementSettings(native: string): Record<string, string> {
   return isShipped ? { shared_preload_libraries: 'pg_stat_statements' } : {}
 }
 
-/** Makes the data where there are none, makes sure that this Postgres can use them, and returns their password. */
+/** Creates missing data, checks that this Postgres version can use existing data, and returns their password. */
 async function prepareData(place: PostgresPlace, durable: boolean): Promise<string> {
   const data = clusterDir(place.home)
   if (!existsSync(join(data, 'PG_VERSION'))) await makeData(place, durable)
@@ -112,7 +112,10 @@ async function prepareData(place: PostgresPlace, durable: boolean): Promise<stri
   return (await readFile(join(data, passwordFile), 'utf8')).trim()
 }
 
-/** Makes the data aside and renames them when complete, password included, so that an interrupted start leaves nothing half made. */
+/**
+ * Creates the data and password in a temporary folder and renames it when complete, so that an interrupted start leaves
+ * no incomplete data.
+ */
 async function makeData({ home, native, runAs }: PostgresPlace, durable: boolean): Promise<void> {
   const fresh = `${clusterDir(home)}.new`
   const given = join(home, 'initdb.password')
@@ -143,9 +146,10 @@ async function writeOwned(path: string, text: string, owner: RunAs | undefined):
 }
 
 /**
- * Writes our own pid into a leftover pid file. Postgres refuses to start when the pid in it lives, even as another program by now; it
- * passes over its parent's pid, and still checks the shared memory that the file names (CreateLockFile in
- * src/backend/utils/init/miscinit.c). `endLeftPostgres` has run before.
+ * Writes the pid of our process into a leftover pid file. Postgres refuses to start while a process with the file's pid
+ * is alive, even if another program now has that pid. Postgres accepts the pid of its parent, and still checks the
+ * shared memory that the file names (CreateLockFile in src/backend/utils/init/miscinit.c). `endLeftPostgres` has run
+ * before.
  */
 async function disarmPidFile(data: string): Promise<void> {
   const path = join(data, 'postmaster.pid')
@@ -153,7 +157,7 @@ async function disarmPidFile(data: string): Promise<void> {
   if (text !== undefined) await writeFile(path, text.replace(/^\d+/, String(process.pid)))
 }
 
-/** Makes the database of the URL on the first start. Returns false while the server does not answer. */
+/** Creates the database in the URL on the first start. Returns false while the server does not respond. */
 async function makeDatabase(url: string): Promise<boolean> {
   const maintenance = new URL(url)
   maintenance.pathname = '/postgres'

@@ -23,7 +23,7 @@ describe('listProcesses', () => {
     expect(own?.command).toContain('test')
   })
 
-  test('listProcesses: leaves out a process that has ended', async () => {
+  test('listProcesses: omits a process that has ended', async () => {
     const child = await startMarked(randomUUID())
     child.kill('SIGKILL')
     await child.exited
@@ -66,7 +66,7 @@ describe('endProcesses', () => {
     expect(other.signalCode).toBeNull()
   })
 
-  test('endProcesses: sends the next signal when one is ignored', async () => {
+  test('endProcesses: sends the next signal when a process ignores the previous signal', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
     await endProcesses(
@@ -89,7 +89,7 @@ describe('endProcesses', () => {
     expect(child.signalCode).toBe('SIGTERM')
   })
 
-  test('endProcesses: throws with the pid of a process that survives every step', async () => {
+  test('endProcesses: throws an error with the pid of a process that survives every step', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
     const ending = endProcesses((command) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 50 }])
@@ -99,7 +99,7 @@ describe('endProcesses', () => {
     await ending.catch(() => undefined)
   })
 
-  test('endProcesses: returns no pid where nothing matches', async () => {
+  test('endProcesses: returns no pid when no process matches', async () => {
     const mark = randomUUID()
     expect(await endProcesses((command) => command.includes(mark), [])).toEqual([])
   })

@@ -1,38 +1,43 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 
-/** A store could not be started for a reason that the developer can fix; the text says how. Holds no secret. */
+/**
+ * Error for a store that did not start for a reason that the developer can fix. The message contains the remedy and no
+ * secret.
+ */
 export class StoreStartError extends Error {
   override readonly name = 'StoreStartError'
 }
 
-/** User id and group id of a child that does not run as our own user. */
+/** User id and group id of a child process that runs as another user. */
 export interface RunAs {
   readonly uid: number
   readonly gid: number
 }
 
-/** Command line of a child, and how to end it. */
+/** Command line of a child process, and the signals that stop it. */
 export interface ChildOptions {
   readonly argv: readonly string[]
   readonly runAs: RunAs | undefined
-  /** Gets both output streams, appended. */
+  /** File to which both output streams are appended. */
   readonly logPath: string
-  /** Asks the child for an orderly end. */
+  /** Signal for an orderly shutdown of the child. */
   readonly stopSignal: NodeJS.Signals
-  /** Sent, without waiting, when our process exits before it has stopped the child. */
+  /** Signal sent, without waiting, when our process exits before the child has been stopped. */
   readonly exitSignal: NodeJS.Signals
 }
 
-/** A child process that does not outlive us, unless we are killed by SIGKILL. */
+/** Child process that ends when our process ends, except after SIGKILL. */
 export interface Child {
   readonly pid: number
-  /** Settles when the process has ended, with its exit code; null after a signal. */
+  /** Resolves with the exit code when the process has ended; null after a signal. */
   readonly exited: Promise<number | null>
   hasExited(): boolean
-  /** Sends a signal. Does nothing once the process has ended. */
+  /** Sends a signal. Does nothing after the process has ended. */
   signal(signal: NodeJS.Signals): void
-  /** Asks the child to end, kills it after 10 s, and returns when it is gone. Repeating it is safe. */
+  /**
+   * Asks the child to shut down, kills the child after 10 s, and waits until it has ended. Repeating the call is safe.
+   */
   stop(): Promise<void>
 }
 
@@ -40,7 +45,10 @@ const stopWaitMs = 10_000
 const logBytesMax = 8 * 1024 * 1024
 const logTailLines = 15
 
-/** Calls `check` each 20 ms until it returns something other than undefined, and returns that; undefined after the deadline. */
+/**
+ * Calls `check` every 20 ms until it returns a value other than undefined. Returns that value, or undefined after the
+ * deadline.
+ */
 export async function poll<T>(
   check: () => Promise<T | undefined> | T | undefined,
   { deadlineMs, everyMs = 20 }: { readonly deadlineMs: number; readonly everyMs?: number },
@@ -53,12 +61,16 @@ export async function poll<T>(
   }
 }
 
-/** Live children with the signal that ends each at our exit: one listener for all, since one for each would pass the limit on listeners. */
+/**
+ * Live children with the signal that stops each when our process exits. All share one exit listener, to stay below the
+ * limit on listeners.
+ */
 const owned = new Map<number, NodeJS.Signals>()
 
 /**
- * Starts a child in a session of its own, so that Ctrl-C at the terminal reaches us alone and we choose the order of ending. Its
- * environment is bare: PGOPTIONS or LD_PRELOAD of ours must not change it.
+ * Starts a child in a session of its own, so that Ctrl-C at the terminal reaches only our process, which chooses the
+ * order of shutdown. The environment is minimal, so that an inherited PGOPTIONS or LD_PRELOAD does not affect the
+ * child.
  */
 export function spawnChild({ argv, runAs, logPath, stopSignal, exitSignal }: ChildOptions): Child {
   const log = openSync(logPath, 'a', 0o600)
@@ -86,7 +98,7 @@ export function spawnChild({ argv, runAs, logPath, stopSignal, exitSignal }: Chi
     }
     const stop = async () => {
       signal(stopSignal)
-      // Wakes a suspended child, which would not receive the first signal.
+      // SIGCONT wakes a suspended child, which would otherwise not receive the first signal.
       signal('SIGCONT')
       const kill = setTimeout(() => signal('SIGKILL'), stopWaitMs)
       await exited
@@ -104,23 +116,23 @@ function endOwned(): void {
       process.kill(pid, signal)
       process.kill(pid, 'SIGCONT')
     } catch {
-      // Already gone.
+      // The process has already ended.
     }
   }
 }
 
-/** Returns the last lines of a child's log, for the message about its failure. */
+/** Returns the last lines of a child's log, for error messages. */
 export function logTail(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-logTailLines).join('\n')
 }
 
-/** A live process of this machine; `command` is its arguments joined by one space. */
+/** Live process of this machine. `command` contains its arguments joined by one space. */
 export interface ProcessFacts {
   readonly pid: number
   readonly command: string
 }
 
-/** Lists the live processes without zombies: from /proc where it exists, otherwise by `ps`. */
+/** Lists the live processes, except zombies, from /proc where it exists, otherwise from `ps`. */
 export async function listProcesses(): Promise<ProcessFacts[]> {
   const names = await readdir('/proc').catch(() => [])
   const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
@@ -130,7 +142,7 @@ export async function listProcesses(): Promise<ProcessFacts[]> {
   }
   const facts = await Promise.all(
     pids.map(async (pid) => {
-      // A process may end between the listing and the read; a zombie's and a kernel thread's line is empty.
+      // A process can end between the listing and the read. The command line of a zombie or a kernel thread is empty.
       const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
       return { pid, command: line.replaceAll('\0', ' ').trim() }
     }),
@@ -146,16 +158,16 @@ export function parsePs(text: string): ProcessFacts[] {
   })
 }
 
-/** A signal, and how long its receivers then have to end. */
+/** Signal to send, and the time that its receivers then have to end. */
 export interface EndStep {
   readonly signal: NodeJS.Signals
   readonly waitMs: number
 }
 
 /**
- * Ends every process whose command line `isOurs` accepts, step by step until none is left. Returns the pids that it found.
- * Repeating it is safe.
- * @throws StoreStartError when one survives the last step or belongs to another user
+ * Ends every process whose command line `isOurs` accepts, step by step until none is left. Returns the pids of the
+ * matching processes. Repeating the call is safe.
+ * @throws StoreStartError when a process survives the last step or belongs to another user
  */
 export async function endProcesses(
   isOurs: (command: string) => boolean,
@@ -180,13 +192,16 @@ export async function endProcesses(
   return first.map(({ pid }) => pid)
 }
 
-/** Sends a signal; returns false when the process is gone. @throws StoreStartError when it belongs to another user */
+/**
+ * Sends a signal; returns false when the process has ended.
+ * @throws StoreStartError when the process belongs to another user
+ */
 export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, signal)
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ESRCH') return false
-    throw new StoreStartError(`process ${pid} belongs to another user and cannot be ended from here`, {
+    throw new StoreStartError(`process ${pid} belongs to another user, so this user cannot end it`, {
       cause,
     })
   }

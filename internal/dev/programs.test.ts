@@ -17,7 +17,7 @@ test.each([
   ['Redis 6', 'Redis server v=6.0.16 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=2', '6.0.16'],
   ['Valkey', 'Valkey server v=8.1.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=3', '8.1.1'],
   ['something else', 'usage: redis-server', undefined],
-])('redis version: reads the output of %s', (_case, text, expected) => {
+])('redis version: is parsed from the output of %s', (_case, text, expected) => {
   expect(readVersion(text)).toBe(expected)
 })
 
@@ -37,11 +37,11 @@ describe('redis on the PATH', () => {
     const path = pathWith({ 'redis-server': server('6.2.14') })
     const { exitCode, said } = ensureRedis(path)
     expect(exitCode).toBe(1)
-    expect(said).toStartWith(`${path}/redis-server is version 6.2.14, and 7.0 or newer is needed.`)
+    expect(said).toStartWith(`${path}/redis-server is version 6.2.14, but 7.0 or newer is needed.`)
     expect(said).toContain('LATCHKEY_REDIS_URL')
   })
 
-  test('redis program: on an unknown system without Redis the error names both remedies', () => {
+  test('redis program: without Redis on an unknown system, the error names both remedies', () => {
     const { exitCode, said } = ensureRedis(pathWith({}))
     expect(exitCode).toBe(1)
     expect(said).toContain('neither redis-server nor valkey-server is on the PATH. Install it:')
@@ -50,7 +50,7 @@ describe('redis on the PATH', () => {
 })
 
 if (isRoot)
-  test('redis program: as root on Debian it is installed, after an update of stale package lists, with progress lines', () => {
+  test('redis program: root on Debian installs it, after an update of stale package lists, with progress lines', () => {
     const path = pathWith({})
     const log = join(path, 'apt.log')
     const made = `printf '#!/bin/sh\\n%s\\n' '${server('7.0.15')}' > ${path}/redis-server`
@@ -75,7 +75,7 @@ esac`
     ])
   })
 else if (process.platform === 'linux')
-  test('redis program: on Debian without root the error names the command to run', () => {
+  test('redis program: on Debian without root, the error names the command to run', () => {
     expect(ensureRedis(pathWith({ 'apt-get': 'exit 1' })).said).toContain('sudo apt-get install redis-server')
   })
 
@@ -95,7 +95,7 @@ test('chromium program: CHROMIUM takes precedence over the PATH and has to exist
 })
 
 if (isRoot)
-  test('chromium program: as root on Debian it is installed, with a progress line', () => {
+  test('chromium program: root on Debian installs it, with a progress line', () => {
     const path = pathWith({})
     const made = `printf '#!/bin/sh\\nexit 0\\n' > ${path}/chromium; /bin/chmod 755 ${path}/chromium`
     writeProgram(path, 'apt-get', made)
@@ -106,6 +106,6 @@ if (isRoot)
     expect(exitCode).toBe(0)
   })
 else if (process.platform === 'linux')
-  test('chromium program: without root the error names the command to run', () => {
+  test('chromium program: without root, the error names the command to run', () => {
     expect(ensureChromium(pathWith({ 'apt-get': 'exit 1' })).said).toContain('sudo apt-get install chromium')
   })

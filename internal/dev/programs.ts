@@ -2,12 +2,15 @@ import { existsSync } from 'node:fs'
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises'
 import { StoreStartError } from './processes.ts'
 
-/** Receives one line per step, without secrets. */
+/** Receives one progress line per step, without secrets. */
 type OnProgress = (line: string) => void
 
 const redisNames = ['redis-server', 'valkey-server']
 const redisMajorMin = 7
-/** The shell first: it takes 40 % less processor time, since it has no window (156 on Debian 12, 2026-11). */
+/**
+ * Prefers chromium-headless-shell, which uses 40 % less processor time because it has no window (version 156 on Debian
+ * 12, 2026-11).
+ */
 const chromiumNames = [
   'chromium-headless-shell',
   ...['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
@@ -15,8 +18,8 @@ const chromiumNames = [
 const macChrome = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
 
 /**
- * Finds redis-server or valkey-server 7.0 or newer on the PATH and returns its path. Where there is none, installs it with apt as root
- * on Debian; elsewhere the error names the command. Repeating it is safe.
+ * Finds redis-server or valkey-server 7.0 or newer on the PATH and returns its path. If neither exists, root on Debian
+ * installs Redis with apt; otherwise the error names the command. Repeating the call is safe.
  * @throws StoreStartError
  */
 export function ensureRedis(onProgress?: OnProgress): Promise<string> {
@@ -27,8 +30,9 @@ export function ensureRedis(onProgress?: OnProgress): Promise<string> {
 }
 
 /**
- * Finds the browser for the dashboard's tests and returns its path: `CHROMIUM`, else Chromium or Chrome on the PATH. Where there is
- * none, installs it with apt as root on Debian; elsewhere the error names the command. Repeating it is safe.
+ * Finds the browser for the dashboard tests and returns its path: `CHROMIUM`, or else Chromium or Chrome on the PATH.
+ * If none exists, root on Debian installs Chromium with apt; otherwise the error names the command. Repeating the call
+ * is safe.
  * @throws StoreStartError
  */
 export async function ensureChromium(onProgress?: OnProgress): Promise<string> {
@@ -36,7 +40,7 @@ export async function ensureChromium(onProgress?: OnProgress): Promise<string> {
   if (named && existsSync(named)) return named
   if (named)
     throw new StoreStartError(
-      `There is no program ${named}: set CHROMIUM to the path of Chromium, or unset it`,
+      `The program ${named} does not exist: set CHROMIUM to the path of Chromium, or unset CHROMIUM`,
     )
   const program = {
     title: 'Chromium',
@@ -56,7 +60,10 @@ function findChromium(): string | undefined {
   return onPath ?? (existsSync(macChrome) ? macChrome : undefined)
 }
 
-/** @throws StoreStartError when every one on the PATH is too old */
+/**
+ * Returns the path of Redis, or undefined if none is on the PATH.
+ * @throws StoreStartError when every Redis on the PATH is too old
+ */
 function findRedis(): string | undefined {
   let tooOld: string | undefined
   for (const path of redisNames.map((name) => Bun.which(name)).filter((each) => each !== null)) {
@@ -66,16 +73,16 @@ function findRedis(): string | undefined {
   }
   if (tooOld === undefined) return undefined
   throw new StoreStartError(
-    `${tooOld}, and ${redisMajorMin}.0 or newer is needed. Install a newer one, or set LATCHKEY_REDIS_URL.`,
+    `${tooOld}, but ${redisMajorMin}.0 or newer is needed. Install a newer version, or set LATCHKEY_REDIS_URL.`,
   )
 }
 
-/** Parses the output of `redis-server --version`; undefined when it holds no version. */
+/** Parses the output of `redis-server --version`. Returns undefined if the output contains no version. */
 export function readVersion(text: string): string | undefined {
   return /\bv=(\d+\.\d+\.\d+)/.exec(text)?.[1]
 }
 
-/** A program, its packages in Debian, Homebrew and elsewhere, and the parts of the error where it is missing. */
+/** Program with its package names in Debian and Homebrew, and the texts for the error when the program is missing. */
 interface Program {
   readonly title: string
   readonly name: string
@@ -108,7 +115,10 @@ async function ensure(program: Program, onProgress?: OnProgress): Promise<string
   throw new StoreStartError(`apt-get could not install ${name}; run apt-get install ${name} to see why`)
 }
 
-/** Serializes our own installers: apt-get waits for another one that installs, but not for its package lists. */
+/**
+ * Serializes installers of this repository: apt-get waits for another installation, but not for an update of the
+ * package lists.
+ */
 const lock = ['flock', '-w', '600', '/var/cache/apt/latchkey.lock']
 
 async function apt(...args: string[]): Promise<boolean> {
@@ -125,7 +135,10 @@ async function apt(...args: string[]): Promise<boolean> {
 const policyPath = '/usr/sbin/policy-rc.d'
 const policyText = '#!/bin/sh\n# Made by Latchkey while it installs packages; safe to remove.\nexit 101\n'
 
-/** Keeps Debian's packages from starting their services, by a policy script. An existing script of another owner is kept. */
+/**
+ * Runs `work` while a policy script prevents Debian packages from starting services. Keeps an existing policy script of
+ * another owner.
+ */
 async function withoutServices<T>(work: () => Promise<T>): Promise<T> {
   if ((await readFile(policyPath, 'utf8').catch(() => policyText)) !== policyText) return work()
   await writeFile(policyPath, policyText)

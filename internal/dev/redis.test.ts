@@ -56,7 +56,7 @@ test('redis: durable data survive a kill -9', async () => {
   await second.stop()
 })
 
-test('redis: a start ends the server that a killed process left running, and keeps its data', async () => {
+test('redis: a start stops the server that a killed process left running, and keeps its data', async () => {
   const dataDir = folder()
   const told: string[] = []
   const left = await start(dataDir)
@@ -68,7 +68,7 @@ test('redis: a start ends the server that a killed process left running, and kee
   await next.stop()
 })
 
-test('redis: evicts nothing, appends to a log only when durable, and listens on the loopback only', async () => {
+test('redis: evicts nothing, appends to a log only when durable, and listens on the loopback address only', async () => {
   const [durable, volatile] = await Promise.all([start(folder()), start(folder(), { durable: false })])
   const setting = async (url: string, name: string) =>
     ((await ask(url, 'CONFIG', 'GET', name)) as Record<string, string>)[name]
@@ -81,7 +81,7 @@ test('redis: evicts nothing, appends to a log only when durable, and listens on 
 })
 
 describe('redis password', () => {
-  test('redis: requires its password, which only its owner may read and no command line holds', async () => {
+  test('redis: requires its password, which only its owner may read and no command line contains', async () => {
     const dataDir = folder()
     const redis = await start(dataDir)
     expect(ask(`redis://127.0.0.1:${redis.port}`, 'PING')).rejects.toThrow('NOAUTH')
@@ -92,7 +92,7 @@ describe('redis password', () => {
   })
 })
 
-test('redis: a given port that is taken is an error with the log', async () => {
+test('redis: a configured port that is taken causes an error with the log', async () => {
   const port = await freePort()
   const taker = createServer((socket) => socket.destroy())
   await new Promise<void>((resolve) => taker.listen(port, '127.0.0.1', resolve))
@@ -102,7 +102,7 @@ test('redis: a given port that is taken is an error with the log', async () => {
   await new Promise((resolve) => taker.close(resolve))
 })
 
-test('redis: stop ends a suspended server, and a second stop does nothing', async () => {
+test('redis: a stop ends a suspended server, and a second stop does nothing', async () => {
   const redis = await start(folder())
   redis.signal('SIGSTOP')
   await redis.stop()

@@ -9,15 +9,17 @@ import { ownerOf, type RunningStore, type StoreOptions, startServer } from './st
 
 /** Options of an embedded Redis. */
 export interface RedisStartOptions extends StoreOptions {
-  /** Further arguments of redis-server, such as `--maxmemory`, `5mb`; visible in the process list. */
+  /** Additional arguments of redis-server, such as `--maxmemory`, `5mb`. They are visible in the process list. */
   readonly extraArgs?: readonly string[]
-  /** A command that ends by becoming the program of its arguments, such as one that lowers a limit first. */
+  /**
+   * Command that wraps redis-server and finally replaces itself with it by exec, such as a command that lowers a limit.
+   */
   readonly launcher?: readonly string[]
-  /** Password of an earlier start; default a new one. */
+  /** Password of a previous start. Default: a new password. */
   readonly password?: string
 }
 
-/** An embedded Redis that runs as our child. */
+/** Embedded Redis that runs as a child process. */
 export interface RunningRedis extends RunningStore {
   readonly password: string
 }
@@ -25,9 +27,9 @@ export interface RunningRedis extends RunningStore {
 const pingMsMax = 1000
 
 /**
- * Starts a Redis on 127.0.0.1, with the data of the last start if that was durable. First ends the process that a killed predecessor left
- * in the folder.
- * @throws StoreStartError with what to do
+ * Starts Redis on 127.0.0.1, with the data of the previous start if those were durable. First stops the process that a
+ * killed predecessor left in the folder.
+ * @throws StoreStartError with a remedy
  */
 export async function startRedis(options: RedisStartOptions): Promise<RunningRedis> {
   const { dataDir, durable, onProgress } = options
@@ -46,7 +48,7 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
     port: options.port,
     isReady: (port) => answersPing(urlOf(port)),
     async spawn(port) {
-      // Replaced rather than written to: Redis may have rewritten the file, and its mode holds from the first byte on.
+      // The file is replaced because Redis may have rewritten it. A new file has the right mode from its first byte.
       await rm(config, { force: true })
       await writeFile(config, configText(home, { port, password, durable }), { mode: 0o600, flag: 'wx' })
       await chmod(home, 0o700)
@@ -60,7 +62,7 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   return { ...running, url: urlOf(running.port), password }
 }
 
-/** Ends the Redis that runs in a folder, found by its command line. Returns whether there was one. */
+/** Stops the Redis that runs in a folder, found by its command line. Returns whether one was found. */
 export async function endLeftRedis(home: string): Promise<boolean> {
   const ended = await endProcesses(
     (command) => command.includes(` ${configPath(home)}`),
@@ -87,10 +89,10 @@ function configText(
     `masterauth ${password}`,
     `dir "${home.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`,
     'daemonize no',
-    // Keeps the command line, by which we find our own processes.
+    // Keeps the command line unchanged, because processes are found by their command line.
     'set-proc-title no',
     'save ""',
-    // Synced before each answer: the spool holds webhooks in it while Postgres is away.
+    // Redis syncs before each reply, because the spool holds webhooks in Redis while Postgres is unavailable.
     ...(durable ? ['appendonly yes', 'appendfsync always'] : ['appendonly no']),
     'maxmemory 256mb',
     'maxmemory-policy noeviction',
@@ -98,7 +100,7 @@ function configText(
   return `${lines.join('\n')}\n`
 }
 
-/** Returns false as long as it loads its data. */
+/** Returns false while Redis loads its data. */
 async function answersPing(url: string): Promise<boolean> {
   const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: pingMsMax })
   const pong = client.send('PING', []).then(

@@ -20,7 +20,7 @@ function received(fields: Partial<Delivery> = {}): Omit<Delivery, 'number' | 'at
 
 const numbers = (deliveries: readonly Delivery[]) => deliveries.map(({ number }) => number)
 
-test('delivery log: lists the newest first and drops the oldest beyond its bound', () => {
+test('delivery log: lists the newest deliveries first and drops the oldest above its maximum count', () => {
   const log = new DeliveryLog()
   for (let count = 0; count < deliveriesKeptMax + 5; count += 1) log.add(received())
   const kept = log.after(0)
@@ -29,7 +29,7 @@ test('delivery log: lists the newest first and drops the oldest beyond its bound
   expect(numbers(log.after(deliveriesKeptMax + 3))).toEqual([deliveriesKeptMax + 5, deliveriesKeptMax + 4])
 })
 
-test('delivery log: its bound of characters drops long deliveries, and frees room as they go', () => {
+test('delivery log: its character limit drops long deliveries, and dropped deliveries free room', () => {
   const log = new DeliveryLog()
   const body = 'x'.repeat(256 * 1024)
   for (let count = 0; count < 100; count += 1) log.add(received({ body, path: '' }))
@@ -38,7 +38,7 @@ test('delivery log: its bound of characters drops long deliveries, and frees roo
   expect(log.after(0)).toHaveLength(deliveriesKeptMax)
 })
 
-test('delivery log: a repeated webhook-id is the next attempt, an absent one always the first', () => {
+test('delivery log: a repeated webhook-id counts as the next attempt, and a missing webhook-id as a first attempt', () => {
   const log = new DeliveryLog()
   const ids = ['evt_1', 'evt_2', 'evt_1', '', '', 'evt_1']
   expect(ids.map((webhookId) => log.add(received({ webhookId })).attempt)).toEqual([1, 1, 2, 1, 1, 3])
@@ -67,7 +67,7 @@ const delivery: Delivery = {
   ...{ status: 200, headers: [], bodyBytes: 2, body: '{}', isJson: true },
 }
 
-test('terminal line: shows time, event, tenant, webhook-id, signature, attempt and answer', () => {
+test('terminal line: shows time, event, tenant, webhook-id, signature, attempt and response', () => {
   expect(lineOf(delivery)).toBe(
     `${timeOf(delivery.receivedAtMs)} card chargeback.under_review → demo  evt_1  signature ok`,
   )
@@ -78,7 +78,7 @@ test('terminal line: shows time, event, tenant, webhook-id, signature, attempt a
   )
 })
 
-test('terminal line: control characters are removed and long texts cut', () => {
+test('terminal line: control characters are removed, and long texts are truncated', () => {
   const hostile = '\u001b[2J\u0007\r\n\u202ea\u2028\u009b31m'
   const line = lineOf({ ...delivery, type: hostile, tenant: '\u0000', webhookId: 'x'.repeat(5000) })
   expect(line).toMatch(/^[\x20-\x7e→]+$/)
@@ -86,7 +86,7 @@ test('terminal line: control characters are removed and long texts cut', () => {
   expect(line.length).toBeLessThan(250)
 })
 
-test('terminal lines: at most twenty in a second, then the number of the others', async () => {
+test('terminal lines: at most twenty deliveries per second are printed, followed by the number of omitted ones', async () => {
   const said: string[] = []
   let nowMs = 0
   const lines = new TerminalLines((line) => said.push(line), { now: () => nowMs })

@@ -7,17 +7,20 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/** One call that the sink has received. Texts are as received: escape them. Those of the body are '' where it lacks them. */
+/**
+ * Call that the sink has received. Texts are unescaped: escape them before display. Fields from the body are '' if the
+ * body lacks them.
+ */
 export interface Delivery {
-  /** Counts from 1 since the start. */
+  /** Sequence number; the first delivery after the start has number 1. */
   readonly number: number
   readonly receivedAtMs: number
-  /** Path and query. */
+  /** Path and query of the request. */
   readonly path: string
   readonly webhookId: string
-  /** Number of calls with this webhook-id so far, this one included. */
+  /** Number of calls with this webhook-id so far, including this call. */
   readonly attempt: number
-  /** Slug of the tenant in force whose id the body names. */
+  /** Slug of the active tenant whose id the body names. */
   readonly tenant: string
   readonly provider: string
   readonly type: string
@@ -27,21 +30,20 @@ export interface Delivery {
   readonly status: number
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly bodyBytes: number
-  /** The first `bodyKeptBytesMax` bytes at most. */
+  /** At most the first `bodyKeptBytesMax` bytes of the body. */
   readonly body: string
   readonly isJson: boolean
 }
 
-/** Result of verifying a delivery's signature; the reason is one clause for people. */
+/** Result of verifying a delivery's signature. The reason is one readable clause. */
 export type Signature = { readonly kind: 'ok' } | { readonly kind: 'bad'; readonly reason: string }
 
-/** Access to the tenants in force and their secrets. */
+/** Access to the active tenants and their secrets. */
 export interface SinkTenants {
   readonly findTenant: (id: string) => DirectoryTenant | undefined
   readonly keyRing: KeyRing
 }
 
-/** A received call. */
 export interface ReceivedCall {
   readonly path: string
   readonly headers: Headers
@@ -49,19 +51,22 @@ export interface ReceivedCall {
   readonly nowMs: number
 }
 
-/** Part of a body that is kept and shown. */
+/** Maximum bytes of a body that are kept and shown. */
 export const bodyKeptBytesMax = 256 * 1024
-/** Deliveries that are kept; the oldest go first. */
+/** Maximum deliveries kept; the oldest are dropped first. */
 export const deliveriesKeptMax = 200
-/** Bound of all kept bodies, headers and paths. */
+/** Maximum characters of all kept bodies, headers and paths together. */
 const charsKeptMax = 16 * 1024 * 1024
-/** Bound of a text from a header or field that is shown in one line. */
+/** Maximum characters of a header or field that is shown in one line. */
 const fieldCharsMax = 128
 const idsCountedMax = 10_000
 const linesPerSecondMax = 20
 const wordCharsMax = 48
 
-/** Reads a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never fails. */
+/**
+ * Parses a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never
+ * fails.
+ */
 export function readCall(
   call: ReceivedCall,
   { findTenant, keyRing }: SinkTenants,
@@ -80,19 +85,23 @@ export function readCall(
     signature: verify(call, tenant, keyRing),
     headers: [...headers],
     bodyBytes: body.byteLength,
-    // Only the kept bytes are decoded: a slice of a longer text would keep all of it in memory. `stream` drops half a character.
+    // Only the kept bytes are decoded, because a slice of a longer text would keep the whole text in memory. `stream` drops an incomplete
+    // character at the end.
     body: new TextDecoder().decode(body.subarray(0, bodyKeptBytesMax), { stream: true }),
     isJson: event !== undefined,
   }
 }
 
-/** Verifies by the reference library of Standard Webhooks, which shares no code with the product's signing. */
+/**
+ * Verifies a signature with the reference library of Standard Webhooks, which shares no code with the product's
+ * signing.
+ */
 function verify(
   { headers, body }: ReceivedCall,
   tenant: DirectoryTenant | undefined,
   keyRing: KeyRing,
 ): Signature {
-  if (tenant === undefined) return { kind: 'bad', reason: 'its tenantId is no tenant in force' }
+  if (tenant === undefined) return { kind: 'bad', reason: 'its tenantId names no active tenant' }
   const { values: secrets, unreadableKeyIds } = openTenantSecrets(keyRing, tenant, callbackField)
   let reason =
     unreadableKeyIds.length > 0 ? 'the tenant’s secrets cannot be opened' : 'the tenant has no signing secret'
@@ -107,7 +116,7 @@ function verify(
   return { kind: 'bad', reason }
 }
 
-/** Returns an object's members; undefined for anything but a JSON object. */
+/** Returns the members of a JSON object, or undefined for any other JSON value. */
 function parseObject(body: Uint8Array): ReadonlyMap<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
@@ -122,11 +131,11 @@ function field(event: ReadonlyMap<string, unknown> | undefined, name: string): s
   return typeof value === 'string' ? value.slice(0, fieldCharsMax) : ''
 }
 
-/** Counts occurrences of each text, for the 10 000 latest texts. */
+/** Counts occurrences of each text among the 10 000 latest texts. */
 export class Tally {
   readonly #counts = new Map<string, number>()
 
-  /** Counts one more and returns the count; '' always counts as the first. */
+  /** Counts an occurrence and returns the new count. The empty text always counts as a first occurrence. */
   count(text: string): number {
     if (text === '') return 1
     const count = (this.#counts.get(text) ?? 0) + 1
@@ -145,12 +154,12 @@ export class DeliveryLog {
   #newest = 0
   readonly #attempts = new Tally()
 
-  /** Number of the newest delivery, 0 before the first. */
+  /** Number of the newest delivery; 0 before the first delivery. */
   get newest(): number {
     return this.#newest
   }
 
-  /** Numbers a delivery, counts its webhook-id and keeps it. */
+  /** Numbers a delivery, counts its webhook-id and keeps the delivery. */
   add(fields: Omit<Delivery, 'number' | 'attempt'>): Delivery {
     this.#newest += 1
     const delivery = { ...fields, number: this.#newest, attempt: this.#attempts.count(fields.webhookId) }
@@ -161,7 +170,7 @@ export class DeliveryLog {
     return delivery
   }
 
-  /** Returns the kept deliveries after a number, newest first. */
+  /** Returns the kept deliveries with a higher number, newest first. */
   after(number: number): readonly Delivery[] {
     return this.#kept.filter((each) => each.number > number).toReversed()
   }
@@ -171,7 +180,7 @@ function charsOf({ body, headers, path }: Delivery): number {
   return headers.reduce((sum, [name, value]) => sum + name.length + value.length, body.length + path.length)
 }
 
-/** Prints one line per delivery, at most 20 in a second, then one line with the number of the others. */
+/** Prints one line per delivery, at most 20 per second, and then the number of omitted deliveries. */
 export class TerminalLines {
   readonly #say: (line: string) => void
   readonly #clock: Clock
@@ -185,7 +194,7 @@ export class TerminalLines {
     this.#clock = clock
   }
 
-  /** Prints the delivery's line, or counts it. */
+  /** Prints the delivery's line, or counts the delivery as omitted. */
   show(delivery: Delivery): void {
     const nowMs = this.#clock.now()
     if (nowMs >= this.#secondEndsMs) {
@@ -199,7 +208,7 @@ export class TerminalLines {
     this.#timer ??= setTimeout(() => this.flush(), this.#secondEndsMs - nowMs).unref()
   }
 
-  /** Prints the number of lines left out, if any, and clears the timer. Repeating it is safe. */
+  /** Prints the number of omitted lines, if any, and clears the timer. Repeating the call is safe. */
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -208,7 +217,7 @@ export class TerminalLines {
   }
 }
 
-/** Returns a delivery as one line of plain text, without characters that a terminal obeys. */
+/** Returns a delivery as one line of plain text, without terminal control characters. */
 export function lineOf({ signature, attempt, status, ...delivery }: Delivery): string {
   const notes = [
     signature.kind === 'ok' ? 'signature ok' : `SIGNATURE NOT OK: ${signature.reason}`,
@@ -219,7 +228,7 @@ export function lineOf({ signature, attempt, status, ...delivery }: Delivery): s
   return `${timeOf(delivery.receivedAtMs)} ${words}  ${word(delivery.webhookId)}  ${notes.join(', ')}`
 }
 
-/** Returns the local time of day, hh:mm:ss. */
+/** Formats the local time of day as hh:mm:ss. */
 export function timeOf(ms: number): string {
   return new Date(ms).toTimeString().slice(0, 8)
 }

@@ -1,15 +1,18 @@
 import { bodyKeptBytesMax, type Delivery, deliveriesKeptMax, timeOf } from './sink-deliveries.ts'
 
-/** Content of the page. */
+/** Content of the sink's page. */
 export interface PageFacts {
-  /** Newest first. */
+  /** Deliveries, newest first. */
   readonly deliveries: readonly Delivery[]
-  /** Position from which the page's script asks for newer rows. */
+  /** Position after which the page's script requests newer rows. */
   readonly position: string
   readonly url: string
 }
 
-/** Paths of the sink that fail on purpose, for watching retries, with their description. A path below one does the same. */
+/**
+ * Paths of the sink that fail or delay on purpose, to demonstrate retries, with their descriptions. Subpaths behave
+ * alike.
+ */
 export const trials = {
   '/fail': 'answers 500',
   '/flaky': 'answers 500 to the first two calls of each webhook-id, then 200',
@@ -20,7 +23,7 @@ export const trials = {
 const bodyShownCharsMax = 64 * 1024
 const columns = ['Time', 'Tenant', 'Provider', 'Type', 'webhook-id', 'Attempt', 'Signature', 'Answer', 'Size']
 
-/** Returns the whole page. Needs no JavaScript; with it, deliveries appear without a reload. */
+/** Renders the sink's page. Without JavaScript the page has to be reloaded to show new deliveries. */
 export function pageOf({ deliveries, position, url }: PageFacts): string {
   const terms = Object.entries(trials).map(([path, does]) => `<dt><code>${path}</code></dt><dd>${does}</dd>`)
   return `<!doctype html>
@@ -55,7 +58,7 @@ ${deliveries.length === 0 ? '<p id="none">None yet.</p>' : ''}
 `
 }
 
-/** Returns deliveries as parts of the page's table, with all received text escaped. */
+/** Renders deliveries as table rows, with all received text escaped. */
 export function rowsOf(deliveries: readonly Delivery[]): string {
   return deliveries.map(rowOf).join('')
 }
@@ -92,7 +95,7 @@ function shownBody({ body, isJson, bodyBytes }: Pick<Delivery, 'body' | 'isJson'
     : `${text.slice(0, bodyShownCharsMax)}\n… (${bodyBytes} bytes in all)`
 }
 
-/** Lays out a JSON text over lines. Numbers keep their digits, of which a parsed number would keep 15. */
+/** Indents a JSON text. Numbers keep all digits, of which parsing would keep only about 15. */
 function indentJson(text: string): string {
   const value = sourceJson.parse(text, (_name, each, { source }) =>
     typeof each === 'number' ? sourceJson.rawJSON(source) : each,
@@ -100,7 +103,10 @@ function indentJson(text: string): string {
   return JSON.stringify(value, null, 2)
 }
 
-/** JSON with access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11), which TypeScript 7.0 does not declare. */
+/**
+ * JSON with access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11), which TypeScript
+ * 7.0 does not declare.
+ */
 const sourceJson = JSON as unknown as {
   parse(
     text: string,

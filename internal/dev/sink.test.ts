@@ -94,7 +94,7 @@ async function deliveries(): Promise<readonly Delivery[]> {
 }
 
 describe('sink delivery', () => {
-  test('sink: a delivery is answered 200, printed at the terminal and listed whole', async () => {
+  test('sink: a delivery is answered with 200, printed to the terminal and listed in full', async () => {
     const answer = await send({ path: 'hooks/a?b=1', headers: { traceparent: '00-1' } })
     expect(answer.status).toBe(200)
     expect(await answer.json()).toEqual({ number: 1, attempt: 1, signature: 'ok' })
@@ -116,7 +116,7 @@ describe('sink delivery', () => {
     expect(listed?.headers).toContainEqual(['traceparent', '00-1'])
   })
 
-  test('sink: a demo delivery is answered as its fate asks, and neither printed nor listed', async () => {
+  test('sink: a demo delivery is answered as its fate requires, and neither printed nor listed', async () => {
     const statuses = async (id: string, fields: object) => {
       const body = eventOf(fields)
       return [await send({ id, body }), await send({ id, body }), await send({ id, body })].map(
@@ -148,7 +148,7 @@ describe('sink delivery', () => {
   })
 
   test('sink: a delivery is verified with the live secrets of the tenant that its body names', async () => {
-    const noTenant = 'its tenantId is no tenant in force'
+    const noTenant = 'its tenantId names no active tenant'
     const wrong = 'No matching signature found'
     const cases: [Sent, string][] = [
       [{ secret: secretOf(2) }, 'ok'],
@@ -173,7 +173,7 @@ describe('sink delivery', () => {
     expect((await deliveries()).map(({ tenant }) => tenant)).toContain('other')
   })
 
-  test('sink: a tenant’s secrets sealed under an unknown key are reported as unreadable', async () => {
+  test('sink: secrets of a tenant that are sealed under an unknown key are reported as unreadable', async () => {
     const elsewhere = parseKeyRing(`new:${Buffer.alloc(32, 8).toString('base64')}`)
     if (elsewhere.kind !== 'ok') throw new Error(elsewhere.message)
     const to = start({ keyRing: elsewhere.keyRing })
@@ -181,7 +181,7 @@ describe('sink delivery', () => {
     expect(await answer.json()).toMatchObject({ signature: 'the tenant’s secrets cannot be opened' })
   })
 
-  test('sink: a body of 2 MiB is verified whole and kept in part; one over 26 MiB is refused', async () => {
+  test('sink: a body of 2 MiB is verified in full and kept in part, and a body over 26 MiB is refused', async () => {
     const body = eventOf({ payload: { text: 'ü'.repeat(1024 * 1024) } })
     expect(await (await send({ body })).json()).toMatchObject({ signature: 'ok' })
     const [listed] = await deliveries()
@@ -205,21 +205,21 @@ describe('sink trial', () => {
     ['flaky', [500, 500, 200, 200]],
     ['flaky/below', [500, 500, 200, 200]],
     ['failure', [200, 200, 200, 200]],
-  ])('sink trial: /%s answers %j', async (path, statuses) => {
+  ])('sink trial: /%s responds with %j', async (path, statuses) => {
     const seen: number[] = []
     for (const _ of statuses) seen.push((await send({ path })).status)
     expect(seen).toEqual(statuses)
     expect((await deliveries()).map(({ status }) => status).toReversed()).toEqual(statuses)
   })
 
-  test('sink trial: /flaky counts each webhook-id separately, and only its own calls', async () => {
+  test('sink trial: /flaky counts each webhook-id separately, and only calls to /flaky', async () => {
     await send({ id: 'a' })
     const statuses: number[] = []
     for (const id of ['a', 'b', 'a', 'b', 'a', 'b']) statuses.push((await send({ path: 'flaky', id })).status)
     expect(statuses).toEqual([500, 500, 500, 500, 200, 200])
   })
 
-  test('sink trial: /slow is listed at once and answered later', async () => {
+  test('sink trial: a call to /slow is listed immediately and answered later', async () => {
     const to = start({ slowMs: 20 })
     expect((await send({ path: 'slow', to })).status).toBe(200)
     const waiting = send({ path: 'slow' }).then(
@@ -232,7 +232,7 @@ describe('sink trial', () => {
     expect(await waiting).toMatch(/answered|ended/)
   })
 
-  test('sink trial: the page lists each of them', async () => {
+  test('sink trial: the page lists every trial', async () => {
     const page = await (await fetch(sink.url)).text()
     for (const path of ['/fail', '/flaky', '/slow', '/gone']) expect(page).toContain(`<code>${path}</code>`)
   })
@@ -300,7 +300,7 @@ describe('sink page', () => {
     }
   })
 
-  test('sink page: unknown paths are 404, other methods 405, and HEAD has no body', async () => {
+  test('sink page: unknown paths return 404, other methods return 405, and HEAD returns no body', async () => {
     expect((await fetch(`${sink.url}other`)).status).toBe(404)
     const put = await fetch(sink.url, { method: 'PUT', body: 'x' })
     expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
@@ -315,7 +315,7 @@ describe('sink rows', () => {
   }
   const rows = (after: string) => fetch(`${sink.url}rows?after=${after}`)
 
-  test('sink rows: hold the deliveries since a position, as the page has them, and the next position', async () => {
+  test('sink rows: the response contains the deliveries after a position, as the page does, and the next position', async () => {
     await send({ id: 'evt_0' })
     const first = await position()
     await send({ id: 'evt_<1>', body: 'one\r\n\r\ntwo' })
@@ -330,7 +330,7 @@ describe('sink rows', () => {
   })
 
   test.each(['1-1', '', 'x'])(
-    'sink rows: after %j, of another start of the sink, answer 410',
+    'sink rows: the position %j of an earlier start of the sink returns 410',
     async (after) => {
       expect((await rows(after)).status).toBe(410)
       expect((await rows(`${await position()}x`)).status).toBe(410)
@@ -338,7 +338,7 @@ describe('sink rows', () => {
   )
 })
 
-test('sink: listens on the loopback only', async () => {
+test('sink: listens on the loopback address only', async () => {
   const outside = await new Promise<string>((resolve) => {
     const socket = connect({ host: '127.0.0.2', port: sink.port })
     socket.once('connect', () => resolve('connected'))
@@ -347,6 +347,6 @@ test('sink: listens on the loopback only', async () => {
   expect(outside).toContain('ECONNREFUSED')
 })
 
-test('sink: a taken port throws', () => {
+test('sink: throws an error if its port is taken', () => {
   expect(() => start({ port: sink.port })).toThrow()
 })

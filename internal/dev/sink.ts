@@ -8,42 +8,42 @@ import { type DemoFate, demoFateOf } from './demo-events.ts'
 import { DeliveryLog, readCall, type SinkTenants, Tally, TerminalLines } from './sink-deliveries.ts'
 import { pageOf, rowsOf, trials } from './sink-page.ts'
 
-/** Options of a sink. */
+/** Options of the sink, a server that receives callbacks. */
 export interface SinkOptions extends SinkTenants {
-  /** 0 takes a free one. */
+  /** Port to listen on; 0 chooses a free port. */
   readonly port: number
-  /** IP address to listen on; default 127.0.0.1. */
+  /** IP address to listen on. Default: 127.0.0.1. */
   readonly bindAddress?: string | undefined
-  /** Prints a line at the terminal. */
+  /** Prints a line to the terminal. */
   readonly say: (line: string) => void
-  /** Delay of /slow, default 20 s. */
+  /** Delay of /slow in ms. Default: 20 000. */
   readonly slowMs?: number
-  /** Default the system's. */
+  /** Default: the system clock. */
   readonly clock?: Clock
 }
 
-/** A sink that takes calls. */
+/** Running sink, which receives callbacks. */
 export interface RunningSink {
-  /** Port that is listened on, also where 0 was given. */
+  /** Port that the sink listens on, also if 0 was requested. */
   readonly port: number
-  /** With / at the end. */
+  /** Base URL with a trailing slash. */
   readonly url: string
-  /** Ends it with all calls in flight. Repeating it is safe. */
+  /** Stops the sink and aborts all calls in flight. Repeating the call is safe. */
   stop(): Promise<void>
 }
 
-/** More than any event that intake accepts. */
+/** Maximum bytes of a body: larger than any event that intake accepts. */
 const bodyBytesMax = 26 * 1024 * 1024
-/** Bound of all bodies that are being read at a time. */
+/** Maximum bytes of all bodies that are being read concurrently. */
 const bodiesBytesMax = 8 * bodyBytesMax
 const callsMax = 1000
-/** Longer than /slow. */
+/** Longer than the delay of /slow. */
 const idleSecondsMax = 30
 const slowMsDefault = 20_000
 const flakyFailures = 2
-/** Trials that answer the demo's events. */
+/** Path of the trial that responds to a demo event with the given fate. */
 const demoTrials: Record<DemoFate, string> = { taken: '/', flaky: '/flaky', failing: '/fail' }
-/** Host names that cannot be the target of DNS rebinding, beside IP addresses. */
+/** Host names, in addition to IP addresses, that cannot be the target of DNS rebinding. */
 const ownHosts = /^([a-z0-9-]+\.)*localhost$/
 const pageHeaders = {
   'Content-Security-Policy':
@@ -55,9 +55,9 @@ const pageHeaders = {
 }
 
 /**
- * Starts a receiver of callbacks, for this machine only unless `bindAddress` says otherwise. Every POST is a delivery: its signature is
- * verified, it is shown at the terminal and on the page at /, and answered 200 or as the path's trial asks. Deliveries of the demo are
- * answered as their fate asks and not shown.
+ * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink
+ * verifies its signature, shows it in the terminal and on the page at /, and returns 200 or the response of the path's
+ * trial. Deliveries of the demo get the response that their fate requires and are not shown.
  * @throws when the port is taken
  */
 export function startSink(options: SinkOptions): RunningSink {
@@ -88,7 +88,7 @@ class Sink implements RunningSink {
     this.#server = Bun.serve({
       port: options.port,
       hostname: bindAddress,
-      // Explicit, since Bun 1.4.5 ignores its own default: a second server would silently share the port.
+      // Set explicitly because Bun 1.4.5 ignores its own default, and a second server would silently share the port.
       reusePort: false,
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: idleSecondsMax,
@@ -144,7 +144,7 @@ class Sink implements RunningSink {
     return Response.json({ number, attempt, signature: verified }, { status })
   }
 
-  /** Answers with the page, its parts, or the deliveries. */
+  /** Returns the page, its table rows, or the deliveries. */
   #show(request: Request): Response {
     const { pathname, hostname, searchParams } = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD')
@@ -176,7 +176,10 @@ class Sink implements RunningSink {
   }
 }
 
-/** `countCall` counts a call to /flaky and returns the number of calls of this webhook-id there. */
+/**
+ * Decides the response of a path. `countCall` counts a call to /flaky and returns the number of calls of this
+ * webhook-id.
+ */
 function decideAnswer(pathname: string, countCall: () => number): { status: number; isSlow: boolean } {
   const trial = Object.keys(trials).find((path) => pathname === path || pathname.startsWith(`${path}/`))
   if (trial === '/fail') return { status: 500, isSlow: false }

@@ -4,31 +4,31 @@ import { type Child, logTail, poll, type RunAs, StoreStartError } from './proces
 
 /** Options of every embedded store. */
 export interface StoreOptions {
-  /** Folder of the store's data; made when absent. The caller sees to it that one process at a time uses it. */
+  /** Folder of the store's data, created if missing. The caller ensures that only one process uses the folder. */
   readonly dataDir: string
-  /** False for tests: faster, and a crash of the machine may lose or damage the data. */
+  /** False for tests: the store is faster, but a crash of the machine can lose or damage the data. */
   readonly durable: boolean
-  /** Receives one line per step, without secrets. */
+  /** Receives one progress line per step, without secrets. */
   readonly onProgress?: (line: string) => void
-  /** Port of an earlier start, where clients expect it; default a free one. */
+  /** Port of an earlier start, if clients still use that port. Default: a free port. */
   readonly port?: number
 }
 
-/** A store that runs as our child on 127.0.0.1. */
+/** Store that runs as a child process on 127.0.0.1. */
 export interface RunningStore {
-  /** Holds the password: not for logs. */
+  /** Connection URL. It contains the password and must not be logged. */
   readonly url: string
   readonly pid: number
   readonly port: number
-  /** Settles when its process ends, for whatever reason. */
+  /** Resolves with the exit code when the store's process has ended for any reason. */
   readonly exited: Promise<number | null>
-  /** Sends a signal to its first process, such as SIGSTOP to hang it. */
+  /** Sends a signal to the store's first process, such as SIGSTOP to make the store hang. */
   signal(signal: NodeJS.Signals): void
-  /** Ends it in good order within about 10 s. Repeating it is safe. */
+  /** Shuts the store down cleanly within about 10 s. Repeating the call is safe. */
   stop(): Promise<void>
 }
 
-/** Program of a store, started once for each port that is tried. */
+/** Program of a store. It is started once for each port that is tried. */
 interface ServerProgram {
   readonly name: string
   readonly logPath: string
@@ -39,13 +39,13 @@ interface ServerProgram {
 
 const triesMax = 5
 const retryMs = 200
-/** Bound of a start: after a crash a store first replays its log. */
+/** Timeout of a start: after a crash, a store first replays its log. */
 const readyWithinMs = 60_000
 
 /**
- * Starts a server and waits until it is ready. One that ends at once is started again: its port may have been taken meanwhile, or a
- * killed predecessor's processes may take a moment to end.
- * @throws StoreStartError with the last lines of its log
+ * Starts a server and waits until it is ready. A server that ends immediately is started again, because another process
+ * may have taken its port, or processes of a killed predecessor may still be running.
+ * @throws StoreStartError with the last lines of the server's log
  */
 export async function startServer(program: ServerProgram): Promise<Omit<RunningStore, 'url'>> {
   for (let attempt = 1; attempt <= triesMax; attempt += 1) {
@@ -67,7 +67,10 @@ export async function startServer(program: ServerProgram): Promise<Omit<RunningS
   throw new StoreStartError(`${name} did not start; the last lines of ${logPath}:\n${logTail(logPath)}`)
 }
 
-/** As root: the owner of the first existing path, unless that is root, so that the owner can use its folder afterwards. */
+/**
+ * For root, returns the owner of the first existing path unless that owner is root, so that the owner can use the
+ * folder afterwards.
+ */
 export function ownerOf(...paths: readonly string[]): RunAs | undefined {
   if (process.getuid?.() !== 0) return undefined
   const owners = paths.flatMap((path) => statSync(path, { throwIfNoEntry: false }) ?? [])

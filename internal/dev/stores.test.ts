@@ -34,14 +34,14 @@ async function holder(dataDir: string, ending: string) {
   return child
 }
 
-test('stores: a folder in use is refused with its holder’s pid and the setting, and its stores are left alone', async () => {
+test('stores: a folder in use is refused with its owner’s pid and the setting, and its stores keep running', async () => {
   const dataDir = folder()
   const first = await startStores({ dataDir, durable: false })
   const before = await runningIn(dataDir)
   const second = startStores({ dataDir, durable: false })
   expect(second).rejects.toThrow(
     new StoreStartError(
-      `Another dev server (process ${process.pid}) uses ${dataDir}: end it, or set LATCHKEY_DATA_DIR to another folder`,
+      `Another dev server (process ${process.pid}) uses ${dataDir}: stop that server, or set LATCHKEY_DATA_DIR to another folder`,
     ),
   )
   await second.catch(() => undefined)
@@ -50,14 +50,14 @@ test('stores: a folder in use is refused with its holder’s pid and the setting
   expect(await runningIn(dataDir)).toEqual([])
 })
 
-test('stores: a folder that cannot be written is refused with its name and the setting', () => {
+test('stores: a folder that cannot be written is refused with an error that names the folder and the setting', () => {
   const dataDir = '/dev/null/nowhere'
   expect(startStores({ dataDir, durable: false })).rejects.toThrow(
-    `${dataDir} cannot be written; perhaps another user made it: remove it as that user, or set LATCHKEY_DATA_DIR`,
+    `The folder ${dataDir} cannot be written; perhaps another user created it: remove it as that user, or set LATCHKEY_DATA_DIR`,
   )
 })
 
-test('stores: two folders run side by side', async () => {
+test('stores: stores in two folders run side by side', async () => {
   const both = await Promise.all(
     [folder(), folder()].map((dataDir) => startStores({ dataDir, durable: false })),
   )
@@ -65,7 +65,7 @@ test('stores: two folders run side by side', async () => {
   await Promise.all(both.map((stores) => stores.stop()))
 })
 
-test('stores: given URLs are returned and nothing is started', async () => {
+test('stores: configured URLs are returned, and no store is started', async () => {
   const dataDir = folder()
   const given = { databaseUrl: 'postgres://db.example/latchkey', redisUrl: 'redis://redis.example' }
   const stores = await startStores({ dataDir, durable: false, ...given })
@@ -74,7 +74,7 @@ test('stores: given URLs are returned and nothing is started', async () => {
   await stores.stop()
 })
 
-test('stores: `lost` names a store that ends by itself', async () => {
+test('stores: `lost` names a store that exited unexpectedly', async () => {
   const dataDir = folder()
   const stores = await startStores({ dataDir, durable: false, databaseUrl: 'postgres://db.example/latchkey' })
   const redis = (await listProcesses()).find(({ command }) => command.includes(`${dataDir}/redis/redis.conf`))
@@ -83,7 +83,7 @@ test('stores: `lost` names a store that ends by itself', async () => {
   await stores.stop()
 })
 
-test('removeStores: ends the stores of a killed process and removes the folder', async () => {
+test('removeStores: stops the stores of a killed process and removes the folder', async () => {
   const dataDir = folder()
   const other = await holder(dataDir, 'setInterval(() => {}, 1000)')
   other.kill('SIGKILL')
@@ -98,7 +98,7 @@ test.each([
   ['exits', 'process.exit(0)'],
   ['throws uncaught', 'setTimeout(() => { throw new Error("bug") }, 1)'],
   ['rejects unhandled', 'Promise.reject(new Error("bug"))'],
-])('stores: none outlives a process that %s', async (_case, ending) => {
+])('stores: no store outlives a process that %s', async (_case, ending) => {
   const dataDir = folder()
   const other = await holder(dataDir, ending)
   await other.exited

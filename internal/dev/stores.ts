@@ -8,26 +8,26 @@ import { StoreStartError } from './processes.ts'
 import { endLeftRedis, startRedis } from './redis.ts'
 import type { RunningStore, StoreOptions } from './store.ts'
 
-/** Options of both stores. A URL stands for a store that already runs elsewhere. */
+/** Options of both stores. A URL refers to a store that already runs elsewhere. */
 export interface StoresOptions extends Omit<StoreOptions, 'port'> {
   readonly databaseUrl?: string | undefined
   readonly redisUrl?: string | undefined
 }
 
-/** Both stores, embedded or given. */
+/** Both stores, embedded or configured by URL. */
 export interface RunningStores {
   readonly databaseUrl: string
   readonly redisUrl: string
-  /** Settles with a store's name when an embedded one ends before `stop`. */
+  /** Resolves with the name of an embedded store that ends before `stop`. */
   readonly lost: Promise<string>
-  /** Ends the embedded ones in good order within about 10 s and releases the folder. Repeating it is safe. */
+  /** Shuts embedded stores down cleanly within about 10 s and releases the folder. Repeating the call is safe. */
   stop(): Promise<void>
 }
 
 /**
- * Starts Postgres and Redis side by side on one data folder, which this process then holds until `stop` or its own end. When one fails,
- * the other is stopped.
- * @throws StoreStartError with what to do; naming the holder when another process holds the folder
+ * Starts Postgres and Redis on one data folder, which this process locks until `stop` or its own exit. If one store
+ * fails to start, the other is stopped.
+ * @throws StoreStartError with a remedy, which names the process that locks the folder, if any
  */
 export async function startStores(options: StoresOptions): Promise<RunningStores> {
   const { dataDir, durable, onProgress } = options
@@ -67,7 +67,7 @@ export async function startStores(options: StoresOptions): Promise<RunningStores
   throw opened.find((each) => each.status === 'rejected')?.reason
 }
 
-/** Ends what runs on a data folder's stores and removes the folder. Only for a folder without another live holder. */
+/** Stops the stores of a data folder and removes the folder. Call it only if no other live process uses the folder. */
 export async function removeStores(dataDir: string): Promise<void> {
   await endLeftPostgres(postgresHome(dataDir))
   await endLeftRedis(join(dataDir, 'redis'))
@@ -82,12 +82,12 @@ function takeFolder(dataDir: string): FolderLock {
     result = lockFolder(realpathSync(dataDir))
   } catch (cause) {
     throw new StoreStartError(
-      `${dataDir} cannot be written; perhaps another user made it: remove it as that user, or set LATCHKEY_DATA_DIR to another folder`,
+      `The folder ${dataDir} cannot be written; perhaps another user created it: remove it as that user, or set LATCHKEY_DATA_DIR to another folder`,
       { cause },
     )
   }
   if (result.kind === 'locked') return result.lock
   throw new StoreStartError(
-    `Another dev server (process ${result.pid ?? 'unknown'}) uses ${dataDir}: end it, or set LATCHKEY_DATA_DIR to another folder`,
+    `Another dev server (process ${result.pid ?? 'unknown'}) uses ${dataDir}: stop that server, or set LATCHKEY_DATA_DIR to another folder`,
   )
 }

@@ -46,7 +46,7 @@ describe('concurrent callers', () => {
   const first = testSeed()
 
   test.each([0, 1, 2])(
-    'see no unannounced second run, no two owners, no two results (%d)',
+    'records: concurrent callers see no unannounced second run, no two owners and no two results (%d)',
     async (nth) => {
       const seed = first + nth
       const history = await simulateCallers(lab, { ...size, seed })
@@ -55,7 +55,7 @@ describe('concurrent callers', () => {
     10_000,
   )
 
-  test('meet every situation that the check is about', async () => {
+  test('history check: simulated callers meet every situation that the check covers', async () => {
     const met = new Set<string>()
     for (let seed = 1; seed <= seedsMax && !situations.every((one) => met.has(one)); seed += 1) {
       const history = await simulateCallers(lab, { ...size, seed })

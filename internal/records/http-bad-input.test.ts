@@ -187,12 +187,12 @@ const requiredFields = [...withBody, ...withQuery].flatMap((target) =>
 )
 
 describe('a field', () => {
-  test.each(badFields)('$method $path: $field is $name', async ({ target, field, value, told }) => {
+  test.each(badFields)('$method $path: refuses the field $field if it is $name', async ({ target, field, value, told }) => {
     const answer = await sendFields(target, { ...target.valid(), [field]: value })
     expectRefused(target, answer, `"${field}" must be `, ...told)
   })
 
-  test.each(goodFields)('$method $path takes a $field of $name', async ({ target, field, value }) => {
+  test.each(goodFields)('$method $path: accepts the field $field if it is $name', async ({ target, field, value }) => {
     const answer = await sendFields(target, { ...target.valid(), [field]: value })
     // A token that owns nothing passes as a field and fails as a token.
     const tokened = target === extend || field === 'lockToken'
@@ -200,7 +200,7 @@ describe('a field', () => {
     expect(answer.status).toBe(tokened ? 409 : 200)
   })
 
-  test.each(requiredFields)('$method $path: $field is missing', async ({ target, field }) => {
+  test.each(requiredFields)('$method $path: refuses a request without the field $field', async ({ target, field }) => {
     const { [field]: _left, ...others } = target.valid()
     const answer = withQuery.includes(target)
       ? await sendQuery(target, new URLSearchParams(others as Record<string, string>).toString())
@@ -217,7 +217,7 @@ describe('a field', () => {
     ['constructor', 'constructor'],
     ['a name with a line break', 'a\nb'],
     ['an endless name', 'n'.repeat(10_000)],
-  ])('that nobody knows is named: %s', async (_name, field) => {
+  ])('unknown field: the error names the field: %s', async (_name, field) => {
     for (const target of withBody) {
       const text = JSON.stringify(target.valid()).replace(/\}$/, `,${JSON.stringify(field)}:"${mark}"}`)
       const answer = await send(target, text)
@@ -226,7 +226,7 @@ describe('a field', () => {
     }
   })
 
-  test('waitMs is no field of a check in a batch', async () => {
+  test('POST /v1/record/batch: waitMs is not a field of a check in a batch', async () => {
     const answer = await sendFields(batch, { checks: [{ ...fresh(), waitMs: 1 }] })
     expect(answer.json.results).toEqual([expect.objectContaining({ statusCode: 400 })])
   })
@@ -234,7 +234,7 @@ describe('a field', () => {
   test.each([
     ['as it stands', '"scope":"a"'],
     ['in escapes', '"sc\\u006fpe":"a"'],
-  ])('that stands twice is refused: %s', async (_name, member) => {
+  ])('repeated field: is refused when the second name is written %s', async (_name, member) => {
     for (const target of [check, save, extend]) {
       const text = JSON.stringify(target.valid()).replace(/\}$/, `,${member}}`)
       expectRefused(target, await send(target, text), 'twice')
@@ -252,7 +252,7 @@ describe('headers of a record', () => {
     ['a list among them', { a: [mark] }],
     ['a number under a name with a line break', { 'a\nb': 7 }],
     ['a number under an empty name', { '': 7 }],
-  ])('are refused: %s', async (_name, headers) => {
+  ])('headers of a record: are refused if they are %s', async (_name, headers) => {
     expectRefused(save, await sendFields(save, { ...save.valid(), headers }), 'headers', 'must be')
   })
 
@@ -268,7 +268,7 @@ describe('headers of a record', () => {
     ['a separator', 'a(b)', 'a(b)'],
     ['a letter that is not ASCII', 'ä', 'ä'],
     ['257 characters', 'n'.repeat(257), 'nnn'],
-  ])('headers: an invalid name (%s) is 400 and named in the error', async (_case, name, named) => {
+  ])('headers: an invalid name (%s) gets 400 with an error that names the header', async (_case, name, named) => {
     const headers = { Fine: 'x', [name]: mark }
     const answer = await sendFields(save, { ...save.valid(), headers })
     expectRefused(save, answer, 'is not a valid HTTP field name', named)
@@ -283,12 +283,12 @@ describe('headers of a record', () => {
     ['DEL', '\x7f'],
     ['half a surrogate pair', '\ud83d'],
     ['65 537 characters', 'v'.repeat(65_537)],
-  ])('headers: an invalid value (%s) is 400 and its header named in the error', async (_case, value) => {
+  ])('headers: an invalid value (%s) gets 400 with an error that names the header', async (_case, value) => {
     const answer = await sendFields(save, { ...save.valid(), headers: { 'X-Ok': 'x', 'X-Note': value } })
     expectRefused(save, answer, '"headers.X-Note" must be a valid HTTP field value')
   })
 
-  test('are kept as sent: every token, tabs, Latin-1, UTF-8, emptiness and white space around', async () => {
+  test('headers: tokens, tabs, Latin-1, UTF-8, empty values and surrounding white space are kept as sent', async () => {
     const headers = {
       "!#$%&'*+-.^_`|~09AZaz": 'x',
       ['n'.repeat(256)]: 'x',
@@ -309,7 +309,7 @@ describe('headers of a record', () => {
     expect((await sendQuery(read, `scope=${scope}&key=${key}`)).text).toContain(`"headers":${text},`)
   })
 
-  test('are refused where a name stands twice, since readers differ in which of the two counts', async () => {
+  test('headers: a repeated name is refused, because parsers differ in which value they use', async () => {
     for (const repeated of ['{"a":7,"a":"x"}', '{"a":"x","b":"x","\\u0061":"y"}']) {
       const text = JSON.stringify(save.valid()).replace(/\}$/, `,"headers":${repeated}}`)
       expectRefused(save, await send(save, text), '"headers"', 'twice')
@@ -324,7 +324,7 @@ describe('checks of a batch', () => {
     ['a string', mark],
     ['none', []],
     ['one too many', Array.from({ length: 101 }, () => 1)],
-  ])('are refused: %s', async (_name, checks) => {
+  ])('checks of a batch: are refused if they are %s', async (_name, checks) => {
     expectRefused(
       batch,
       await sendFields(batch, { checks }),
@@ -332,7 +332,7 @@ describe('checks of a batch', () => {
     )
   })
 
-  test('a field that stands twice in one of them is refused in its place', async () => {
+  test('checks of a batch: a repeated field fails only the check that contains it', async () => {
     const answer = await send(
       batch,
       `{"checks":[{"scope":"a","key":"k1","key":"k2"},{"scope":"a","key":"k3"}]}`,
@@ -374,11 +374,11 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
   ]
 
 describe('a body', () => {
-  test.each(badBodies)('is refused: %s', async (_name, body, told) => {
+  test.each(badBodies)('request body: is refused if it is or contains %s', async (_name, body, told) => {
     for (const target of withBody) expectRefused(target, await send(target, body), told)
   })
 
-  test.each([257, 100_000])('of %d levels is refused', async (levels) => {
+  test.each([257, 100_000])('request body: is refused if it is nested %d levels deep', async (levels) => {
     const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
     for (const target of withBody) {
       const text = JSON.stringify({ ...target.valid(), deep: 0 }).replace('"deep":0', `"deep":${deep}`)
@@ -386,7 +386,7 @@ describe('a body', () => {
     }
   })
 
-  test('of 256 levels is refused only for a field that has no place in it', async () => {
+  test('request body: 256 levels of nesting are accepted, so that only an unknown field is refused', async () => {
     const deep = `${'['.repeat(255)}${']'.repeat(255)}`
     for (const target of withBody) {
       const text = JSON.stringify({ ...target.valid(), deep: 0 }).replace('"deep":0', `"deep":${deep}`)
@@ -398,7 +398,7 @@ describe('a body', () => {
     expect((await sendQuery(read, `scope=${scope}&key=${key}`)).text).toContain(`"body":${deep}}`)
   })
 
-  test.each(['gzip', 'deflate', 'br', 'gzip, identity', 'x-none'])('is refused in %s', async (encoding) => {
+  test.each(['gzip', 'deflate', 'br', 'gzip, identity', 'x-none'])('request body: is refused with Content-Encoding %s', async (encoding) => {
     for (const target of withBody) {
       const body = Bun.gzipSync(Buffer.from(JSON.stringify(target.valid())))
       const answer = await send(target, body, { 'Content-Encoding': encoding })
@@ -406,7 +406,7 @@ describe('a body', () => {
     }
   })
 
-  test('is taken in the identity encoding, and under whatever type it is said to be', async () => {
+  test('request body: is accepted with Content-Encoding identity and with any Content-Type', async () => {
     const headers = { 'Content-Encoding': 'identity', 'Content-Type': 'text/plain' }
     expect((await send(check, JSON.stringify(fresh()), headers)).status).toBe(200)
   })
@@ -429,7 +429,7 @@ function chunked(text: string, chunkBytes = 32_768): ReadableStream<Uint8Array> 
 }
 
 describe('a long request', () => {
-  test('is taken up to its bound, and refused a byte beyond it, declared or counted', async () => {
+  test('request body: is accepted at the maximum size and refused one byte above, with and without Content-Length', async () => {
     for (const target of withBody) {
       const text = JSON.stringify(target.valid())
       const most = text + ' '.repeat(requestBytesMax(target) - text.length)
@@ -441,7 +441,7 @@ describe('a long request', () => {
     }
   })
 
-  test('is refused unread, however long it says it is', async () => {
+  test('request body: is refused unread if its Content-Length is too large', async () => {
     for (const target of withBody) {
       const answer = await declare(target, 5_000_000_000)
       expect(answer).toStartWith('HTTP/1.1 400 Bad Request\r\n')
@@ -497,11 +497,11 @@ const badQueries: readonly (readonly [name: string, query: string, told: string]
 ]
 
 describe('a query', () => {
-  test.each(badQueries)('is refused: %s', async (_name, query, told) => {
+  test.each(badQueries)('query: is refused if it contains %s', async (_name, query, told) => {
     for (const target of withQuery) expectRefused(target, await sendQuery(target, query), told)
   })
 
-  test('takes no lockToken for a read', async () => {
+  test('query: GET /v1/record does not accept a lockToken', async () => {
     const answer = await sendQuery(read, `scope=a&key=k&lockToken=${mark}`)
     expectRefused(read, answer, '"lockToken" is not a field of this call')
   })
@@ -509,7 +509,7 @@ describe('a query', () => {
   test.each([
     ['empty', ''],
     ['too long', `${mark}${'x'.repeat(126)}`],
-  ])('takes no lockToken that is %s', async (_name, lockToken) => {
+  ])('query: a lockToken that is %s is refused', async (_name, lockToken) => {
     const answer = await sendQuery(remove, `scope=a&key=k&lockToken=${lockToken}`)
     expectRefused(remove, answer, '"lockToken" must be a string of 1 to 128 characters')
   })
@@ -518,14 +518,14 @@ describe('a query', () => {
     ['the longest scope and key', `scope=${'%F0%9F%98%80'.repeat(128)}&key=${'%F0%9F%98%80'.repeat(255)}`],
     ['stray separators', '&scope=a&&key=k&'],
     ['an equals sign in a value', 'scope=a=b&key=k'],
-  ])('is taken: %s', async (_name, query) => {
+  ])('query: is accepted with %s', async (_name, query) => {
     for (const target of withQuery) expect((await sendQuery(target, query)).status).toBe(200)
   })
 })
 
 describe('a route', () => {
   test.each(['/', '/v1', '/v1/records', '/v1/record/other', '/v1/%ff', '/metrics', '/readyz'])(
-    'that nobody serves is 404: %s',
+    'routing: an unknown path returns 404: %s',
     async (path) => {
       const answer = await api.call('GET', path)
       expect(answer.status).toBe(404)
@@ -544,7 +544,7 @@ describe('a route', () => {
     ['GET', '/v1/record/extend', 'POST'],
     ['DELETE', '/v1/record/batch', 'POST'],
     ['POST', '/v1/openapi.json', 'GET, HEAD'],
-  ])('with a method it does not take is 405: %s %s', async (method, path, allow) => {
+  ])('routing: an unsupported method returns 405: %s %s', async (method, path, allow) => {
     const answer = await api.call(method, path)
     expect(answer.status).toBe(405)
     expect(answer.headers.get('allow')).toBe(allow)

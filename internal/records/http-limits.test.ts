@@ -51,7 +51,7 @@ function expectRefused(answer: TestAnswer, ...words: string[]): void {
   for (const word of words) expect(answer.json.message).toContain(word)
 }
 
-test('tenants do not meet in one scope and key', async () => {
+test('records: two tenants can use the same scope and key independently', async () => {
   const address = fresh()
   const lockToken = await lock('plain', address)
   await lock('other', address)
@@ -67,7 +67,7 @@ test('tenants do not meet in one scope and key', async () => {
 })
 
 describe('requireLockToken', () => {
-  test('a save without a token is refused and the lock stays held; with it the save is well', async () => {
+  test('requireLockToken: a save without a token is refused and the lock stays held, and a save with the token succeeds', async () => {
     const address = fresh()
     const lockToken = await lock('tokens', address)
     expectRefused(await save('tokens', { ...address, status: 200, body: 1 }), 'lockToken')
@@ -80,7 +80,7 @@ describe('ttlSeconds', () => {
   test.each([
     ['the platform’s', 'plain', 1000],
     ['a tenant’s own', 'short', 60],
-  ])('is refused over the maximum: %s', async (_name, tenant, most) => {
+  ])('ttlSeconds: a value over the maximum is refused: %s', async (_name, tenant, most) => {
     const address = fresh()
     expectRefused(await check(tenant, { ...address, ttlSeconds: most + 1 }), 'ttlSeconds', String(most))
     const lockToken = await lock(tenant, { ...address, ttlSeconds: most })
@@ -90,7 +90,7 @@ describe('ttlSeconds', () => {
     expect((await save(tenant, { ...saved, ttlSeconds: most })).status).toBe(200)
   })
 
-  test('the default is cut to the maximum', async () => {
+  test('ttlSeconds: the default is reduced to the maximum', async () => {
     expect((await check('short', { ...fresh(), lockSeconds: 900 })).json.expiresInMs).toBe(60_000)
   })
 })
@@ -99,7 +99,7 @@ describe('the saved body', () => {
   test.each([
     ['the platform’s', 'plain', 50],
     ['a tenant’s own', 'small', 10],
-  ])('is refused over the maximum and the lock stays held: %s', async (_name, tenant, most) => {
+  ])('saved body: a body over the maximum is refused and the lock stays held: %s', async (_name, tenant, most) => {
     const { scope, key } = fresh()
     const lockToken = await lock(tenant, { scope, key })
     const sized = (bytes: number) =>
@@ -114,7 +114,7 @@ describe('the saved body', () => {
 })
 
 describe('usage', () => {
-  test('locks over the hard limit of a minute are refused; hits, busy answers and saves never are', async () => {
+  test('usage: locks over the hard limit per minute are refused, but hits, busy responses and saves never are', async () => {
     const minuteOf = () => Math.floor(Date.now() / 60_000)
     const [saved, held] = [fresh(), fresh()]
     const startedMinute = minuteOf()
@@ -145,7 +145,7 @@ describe('usage', () => {
     expect((await save('minute', { ...fresh(), status: 200, body: 1 })).status).toBe(200)
   })
 
-  test('locks of a month', async () => {
+  test('usage: locks over the hard limit per month are refused', async () => {
     const address = fresh()
     await lock('month', address)
     await lock('month', fresh())
@@ -166,7 +166,7 @@ describe('usage', () => {
     expect((await check('month', address)).json.locked).toBe(false)
   })
 
-  test('bytes of records: over the limit no lock is given until a record is removed', async () => {
+  test('usage: at the limit of record bytes, no lock is granted until a record is removed', async () => {
     const address = fresh()
     for (let count = 0; count < 3; count += 1) {
       await save('bytes', { scope: 'bytes', key: `${count}`, status: 200, body: 'b'.repeat(40) })
@@ -182,7 +182,7 @@ describe('usage', () => {
     await lock('bytes', address)
   })
 
-  test('a limit of 0 gives no lock at all, and in a batch each check is told so', async () => {
+  test('usage: a limit of 0 grants no lock, and in a batch every check gets an error', async () => {
     const answer = await call('none', 'POST', '/v1/record/batch', { checks: [fresh(), fresh()] })
     expect(answer.status).toBe(200)
     const results = answer.json.results as { statusCode: number; code: string; retryAfterMs: number }[]
@@ -193,7 +193,7 @@ describe('usage', () => {
     expect(answer.headers.get('Retry-After')).toBe(String(soonestMs / 1000))
   })
 
-  test('a soft limit refuses nothing', async () => {
+  test('usage: a soft limit refuses nothing', async () => {
     await save('soft', { ...fresh(), status: 200, body: 1 })
     await lock('soft', fresh())
   })

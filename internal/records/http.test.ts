@@ -56,7 +56,7 @@ async function waiting(count: number): Promise<void> {
 }
 
 describe('every answer', () => {
-  test('is JSON, is not to be cached, and bears a name for the request', async () => {
+  test('every response: is JSON, must not be cached, and contains a request id', async () => {
     const answer = await fetchRecord(fresh())
     expect(answer.headers.get('content-type')).toBe('application/json')
     expect(answer.headers.get('cache-control')).toBe('no-store')
@@ -66,7 +66,7 @@ describe('every answer', () => {
   test.each([
     ['all sorts of characters', 'Az09_.:-'],
     ['the longest one', 'r'.repeat(128)],
-  ])('takes a well-formed X-Request-Id over: %s', async (_name, id) => {
+  ])('request id: a well-formed X-Request-Id is used: %s', async (_name, id) => {
     const answer = await api.call('GET', query(fresh()), undefined, { 'X-Request-Id': id })
     expect(answer.headers.get('x-request-id')).toBe(id)
   })
@@ -77,7 +77,7 @@ describe('every answer', () => {
     ['a quote', '"a"'],
     ['another letter', 'ä'],
     ['empty', ''],
-  ])('gives a name of its own where X-Request-Id is not well-formed: %s', async (_name, id) => {
+  ])('request id: a malformed X-Request-Id is replaced by a generated id: %s', async (_name, id) => {
     const answer = await api.call('GET', '/v1/record', undefined, { 'X-Request-Id': id })
     const own = answer.headers.get('x-request-id')
     expect(own).toMatch(/^[\w-]{8,64}$/)
@@ -87,7 +87,7 @@ describe('every answer', () => {
 })
 
 describe('POST /v1/record', () => {
-  test('a first call gets the lock, and no other field than the promised ones', async () => {
+  test('POST /v1/record: a first call gets the lock, and only the documented fields', async () => {
     const answer = await check(fresh())
     expect(answer.status).toBe(200)
     expect(answer.json).toEqual({
@@ -101,7 +101,7 @@ describe('POST /v1/record', () => {
     expect(answer.headers.has('retry-after')).toBe(false)
   })
 
-  test('a second call meanwhile is told when to ask again', async () => {
+  test('POST /v1/record: a second call while the key is busy gets the time at which to retry', async () => {
     const address = fresh()
     await lock(address)
     const answer = await check(address)
@@ -113,7 +113,7 @@ describe('POST /v1/record', () => {
     expect(answer.headers.get('retry-after')).toBe('1')
   })
 
-  test('a call after the save gets the saved response, marked as a replay', async () => {
+  test('POST /v1/record: a call after the save gets the saved response, marked as a replay', async () => {
     const address = fresh()
     const { lockToken } = await lock(address)
     const record = { status: 201, headers: { Location: '/a' }, body: { id: 1 } }
@@ -125,7 +125,7 @@ describe('POST /v1/record', () => {
     expect(answer.headers.has('retry-after')).toBe(false)
   })
 
-  test('fences grow with every acquisition, and every lock has a token of its own', async () => {
+  test('POST /v1/record: fences grow with every acquisition, and every lock has its own token', async () => {
     const locks = [await lock(fresh()), await lock(fresh()), await lock(fresh())]
     const fences = locks.map(({ fence }) => fence)
     expect(fences.every(Number.isSafeInteger)).toBe(true)
@@ -139,11 +139,11 @@ describe('POST /v1/record', () => {
     ['the most', { lockSeconds: 900 }, 900_000],
     ['the record’s life where that is shorter', { lockSeconds: 50, ttlSeconds: 20 }, 20_000],
     ['the default cut by the record’s life', { ttlSeconds: 30 }, 30_000],
-  ])('a lock is held for %s', async (_name, asked, expiresInMs) => {
+  ])('POST /v1/record: the duration of a lock is %s', async (_name, asked, expiresInMs) => {
     expect((await lock({ ...fresh(), ...asked })).expiresInMs).toBe(expiresInMs)
   })
 
-  test('scope and key are not confused by where one ends and the other begins', async () => {
+  test('POST /v1/record: different pairs of scope and key stay distinct even if their concatenations are equal', async () => {
     for (const [scope, key] of [
       ['a', 'b:c'],
       ['a:b', 'c'],
@@ -159,7 +159,7 @@ describe('POST /v1/record', () => {
     }
   })
 
-  test('whoever takes over a lock whose time ran out is told, and the late holder’s save changes nothing', async () => {
+  test('POST /v1/record: a takeover of an expired lock is reported, and a save by the late holder changes nothing', async () => {
     const address = fresh()
     const first = await lock({ ...address, lockSeconds: 1 })
     const second = await check({ ...address, waitMs: 10_000 })
@@ -181,7 +181,7 @@ describe('POST /v1/record', () => {
   })
 
   describe('fingerprint', () => {
-    test('another one is refused while the first call runs and after it', async () => {
+    test('fingerprint: a different fingerprint is refused during the first call and after it', async () => {
       const address = fresh()
       const { lockToken } = await lock({ ...address, fingerprint: 'one' })
       expectError(await check({ ...address, fingerprint: 'two' }), 422, 'fingerprint_mismatch')
@@ -189,7 +189,7 @@ describe('POST /v1/record', () => {
       expectError(await check({ ...address, fingerprint: 'two' }), 422, 'fingerprint_mismatch')
     })
 
-    test('the same one, and none at all, match', async () => {
+    test('fingerprint: the same fingerprint matches, and so does a missing fingerprint', async () => {
       const address = fresh()
       const { lockToken } = await lock({ ...address, fingerprint: 'one' })
       await expectBusy({ ...address, fingerprint: 'one' })
@@ -201,7 +201,7 @@ describe('POST /v1/record', () => {
   })
 
   describe('attemptId', () => {
-    test('the same attempt gets its own lock again, another one does not', async () => {
+    test('attemptId: the same attempt gets its own lock again, and another attempt does not', async () => {
       const address = { ...fresh(), attemptId: 'try-1' }
       const first = await lock(address)
       expect(await lock(address)).toMatchObject({ lockToken: first.lockToken, fence: first.fence })
@@ -210,7 +210,7 @@ describe('POST /v1/record', () => {
   })
 
   describe('waitMs', () => {
-    test('a waiting caller gets the record as soon as the holder saves it', async () => {
+    test('waitMs: a waiting caller gets the record as soon as the holder saves it', async () => {
       const address = fresh()
       const { lockToken } = await lock(address)
       const waiter = check({ ...address, waitMs: 25_000 })
@@ -221,7 +221,7 @@ describe('POST /v1/record', () => {
       expect(answer.headers.get('idempotent-replayed')).toBe('true')
     })
 
-    test('a waiting caller wins the lock when the holder releases it', async () => {
+    test('waitMs: a waiting caller wins the lock when the holder releases it', async () => {
       const address = fresh()
       const { lockToken } = await lock(address)
       const waiter = check({ ...address, waitMs: 25_000 })
@@ -230,7 +230,7 @@ describe('POST /v1/record', () => {
       expect((await waiter).json).toMatchObject({ cached: false, locked: true })
     })
 
-    test('a caller whose time is over is told that the key is busy', async () => {
+    test('waitMs: a caller whose wait is over gets a busy response', async () => {
       const address = fresh()
       await lock(address)
       const startedMs = performance.now()
@@ -239,7 +239,7 @@ describe('POST /v1/record', () => {
       expect(answer.json).toMatchObject({ cached: false, locked: false })
     })
 
-    test('a caller that hangs up while it waits leaves no lock behind', async () => {
+    test('waitMs: a caller that hangs up while it waits leaves no lock behind', async () => {
       const address = fresh()
       const { lockToken } = await lock(address)
       const hangUp = new AbortController()
@@ -260,7 +260,7 @@ describe('POST /v1/record', () => {
 })
 
 describe('PUT /v1/record', () => {
-  test('the same save again is well, another one is not, and the first one stands', async () => {
+  test('PUT /v1/record: a repeated save succeeds, and a different save is refused and changes nothing', async () => {
     const address = fresh()
     const { lockToken } = await lock(address)
     const saved = { ...address, status: 200, headers: { a: '1' }, body: { n: 1 }, lockToken }
@@ -276,7 +276,7 @@ describe('PUT /v1/record', () => {
     })
   })
 
-  test('needs no lock before it', async () => {
+  test('PUT /v1/record: a save needs no earlier lock', async () => {
     const address = fresh()
     expect((await save({ ...address, status: 204, body: null })).text).toBe('{"ok":true}')
     expect((await check(address)).json).toEqual({
@@ -285,7 +285,7 @@ describe('PUT /v1/record', () => {
     })
   })
 
-  test('a token that owns nothing changes nothing', async () => {
+  test('PUT /v1/record: a save with a token that owns no lock changes nothing', async () => {
     const address = fresh()
     expectError(await save({ ...address, status: 200, body: 1, lockToken: 'none' }), 409, 'lock_lost')
     await lock(address)
@@ -293,7 +293,7 @@ describe('PUT /v1/record', () => {
     await expectBusy(address)
   })
 
-  test('inherits the fingerprint of the lock it completes', async () => {
+  test('PUT /v1/record: the record inherits the fingerprint of the lock that it completes', async () => {
     const address = fresh()
     await lock({ ...address, fingerprint: 'one' })
     await save({ ...address, status: 200, body: 1 })
@@ -317,7 +317,7 @@ describe('PUT /v1/record', () => {
     ['true', 'true'],
     ['null', 'null'],
     ['an empty object', '{}'],
-  ])('keeps the body as it was received: %s', async (_name, text) => {
+  ])('PUT /v1/record: keeps the body as received: %s', async (_name, text) => {
     const { scope, key } = fresh()
     const sent = `{"scope":"${scope}","status":200 , "body" :\n ${text} \n,"key":"${key}"}`
     expect((await save(sent)).text).toBe('{"ok":true}')
@@ -328,7 +328,7 @@ describe('PUT /v1/record', () => {
     expect(batch.text).toBe(`{"results":[${wanted}]}`)
   })
 
-  test('keeps headers as they were received', async () => {
+  test('PUT /v1/record: keeps headers as received', async () => {
     const { scope, key } = fresh()
     const headers = '{ "X-B":"2", "X-A" : "\\u0031", "__proto__":"p", "X-Empty": "" }'
     await save(`{"scope":"${scope}","key":"${key}","status":200,"headers":${headers},"body":0}`)
@@ -337,7 +337,7 @@ describe('PUT /v1/record', () => {
     )
   })
 
-  test('finds the fields under escaped names too', async () => {
+  test('PUT /v1/record: accepts field names that contain JSON escapes', async () => {
     const { scope, key } = fresh()
     const sent = `{"sc\\u006fpe":"${scope}","key":"${key}","status":200,"b\\u006fdy":1.0}`
     expect((await save(sent)).text).toBe('{"ok":true}')
@@ -346,7 +346,7 @@ describe('PUT /v1/record', () => {
 })
 
 describe('GET /v1/record', () => {
-  test('answers only that there is none, also while a lock is held', async () => {
+  test('GET /v1/record: reports that no record exists, also while a lock is held', async () => {
     const address = fresh()
     expect((await fetchRecord(address)).text).toBe('{"cached":false}')
     await lock(address)
@@ -355,7 +355,7 @@ describe('GET /v1/record', () => {
     expect(answer.headers.has('idempotent-replayed')).toBe(false)
   })
 
-  test('a found record is marked as a replay', async () => {
+  test('GET /v1/record: a found record is marked as a replay', async () => {
     const address = fresh()
     await save({ ...address, status: 200, body: 1 })
     const answer = await fetchRecord(address)
@@ -363,7 +363,7 @@ describe('GET /v1/record', () => {
     expect(answer.headers.get('idempotent-replayed')).toBe('true')
   })
 
-  test('scope and key may hold any text that percent-encoding can say', async () => {
+  test('GET /v1/record: scope and key can contain any text that percent-encoding can represent', async () => {
     const address = { scope: 'sp ace+plus', key: 'é€😀/?&=#%"\\' }
     await save({ ...address, status: 200, body: 'found' })
     expect((await fetchRecord(address)).json.cached).toBe(true)
@@ -372,7 +372,7 @@ describe('GET /v1/record', () => {
 })
 
 describe('DELETE /v1/record', () => {
-  test('removes a record once', async () => {
+  test('DELETE /v1/record: removes a record once', async () => {
     const address = fresh()
     await save({ ...address, status: 200, body: 1 })
     expect((await remove(address)).text).toBe('{"ok":true,"existed":true}')
@@ -380,14 +380,14 @@ describe('DELETE /v1/record', () => {
     expect((await fetchRecord(address)).json).toEqual({ cached: false })
   })
 
-  test('without a token leaves a held lock alone', async () => {
+  test('DELETE /v1/record: a call without a token does not release a held lock', async () => {
     const address = fresh()
     await lock(address)
     expect((await remove(address)).json).toEqual({ ok: true, existed: false })
     await expectBusy(address)
   })
 
-  test('with the token releases the lock, with another one it does not', async () => {
+  test('DELETE /v1/record: only the token of the lock releases the lock', async () => {
     const address = fresh()
     const { lockToken } = await lock(address)
     expect((await remove({ ...address, lockToken: 'other' })).json).toEqual({ ok: true, existed: false })
@@ -398,7 +398,7 @@ describe('DELETE /v1/record', () => {
     expect(next.json).not.toHaveProperty('takenOver')
   })
 
-  test('with a token leaves a record alone', async () => {
+  test('DELETE /v1/record: a call with a token does not remove a record', async () => {
     const address = fresh()
     const { lockToken } = await lock(address)
     await save({ ...address, status: 200, body: 1, lockToken })
@@ -410,7 +410,7 @@ describe('DELETE /v1/record', () => {
 describe('POST /v1/record/extend', () => {
   const extend = (body: object) => api.call('POST', '/v1/record/extend', body)
 
-  test('a lock lives for as long as is asked from now on, under its fence', async () => {
+  test('POST /v1/record/extend: a lock lives for the requested time from now on, and keeps its fence', async () => {
     const address = fresh()
     const { lockToken, fence } = await lock({ ...address, lockSeconds: 5 })
     const answer = await extend({ ...address, lockToken, lockSeconds: 120 })
@@ -418,14 +418,14 @@ describe('POST /v1/record/extend', () => {
     expect(answer.json).toEqual({ ok: true, fence, expiresInMs: 120_000 })
   })
 
-  test('or for as long as it was first taken for', async () => {
+  test('POST /v1/record/extend: without a requested time, a lock lives for its original duration', async () => {
     const address = fresh()
     const { lockToken } = await lock({ ...address, lockSeconds: 5 })
     expect((await extend({ ...address, lockToken })).json.expiresInMs).toBe(5000)
   })
 
   test.each(['nobody', 'somebody else', 'a record'])(
-    'a lock that is lost to %s is not extended',
+    'POST /v1/record/extend: a lock that was lost to %s is not extended',
     async (who) => {
       const address = fresh()
       const { lockToken } = await lock(address)
@@ -440,7 +440,7 @@ describe('POST /v1/record/extend', () => {
 describe('POST /v1/record/batch', () => {
   const batch = (checks: readonly unknown[]) => api.call('POST', '/v1/record/batch', { checks })
 
-  test('answers each check in order, and a bad one with an envelope in its place', async () => {
+  test('POST /v1/record/batch: returns one result per check in order, with an error for an invalid check', async () => {
     const [saved, busy, free] = [fresh(), fresh(), fresh()]
     await save({ ...saved, status: 200, body: 1.5 })
     await lock({ ...busy, fingerprint: 'one' })
@@ -485,13 +485,13 @@ describe('POST /v1/record/batch', () => {
     ])
   })
 
-  test('the same key twice: one gets the lock, the other finds it busy', async () => {
+  test('POST /v1/record/batch: of two checks with the same key, one gets the lock and the other is busy', async () => {
     const address = fresh()
     const { results } = (await batch([address, address])).json as { results: { locked: boolean }[] }
     expect(results.map(({ locked }) => locked)).toEqual([true, false])
   })
 
-  test('takes 100 checks', async () => {
+  test('POST /v1/record/batch: accepts 100 checks', async () => {
     const addresses = Array.from({ length: 100 }, fresh)
     const { results } = (await batch(addresses)).json as { results: { locked: boolean }[] }
     expect(results).toHaveLength(100)
@@ -502,7 +502,7 @@ describe('POST /v1/record/batch', () => {
     ['101 checks', { checks: Array.from({ length: 101 }, () => ({ scope: 's', key: 'k' })) }],
     ['no check', { checks: [] }],
     ['more than 1 MiB', { checks: [{ scope: 's', key: 'k'.repeat(1024 * 1024) }] }],
-  ])('refuses %s', async (_name, body) => {
+  ])('POST /v1/record/batch: refuses %s', async (_name, body) => {
     expectError(await api.call('POST', '/v1/record/batch', body), 400, 'invalid_request')
   })
 })

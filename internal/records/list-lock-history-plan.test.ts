@@ -118,7 +118,7 @@ describe.each(['before anybody counted', 'counted'])('with 89 000 entries, %s', 
   }, 120_000)
 
   test.each(cases)(
-    'a page by %s reads indexes, and little of them',
+    'lock history: a page by %s uses index scans and reads few rows',
     async (_what, changes, found, blocksMax) => {
       const { plans, listed } = await page(changes)
       expect(listed.entries).toHaveLength(found)
@@ -132,7 +132,7 @@ describe.each(['before anybody counted', 'counted'])('with 89 000 entries, %s', 
 })
 
 describe('pages that are not filled go on until everything was looked at:', () => {
-  test('the oldest of 44 500 open ones is found to be the one that runs', async () => {
+  test('lock history: the pages for state running find the single running lock among 44 500 open locks', async () => {
     const { entries, pages } = await walked({ state: 'running' })
     expect(entries).toHaveLength(1)
     expect(entries[0]?.state).toBe('running')

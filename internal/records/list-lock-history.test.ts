@@ -103,11 +103,11 @@ describe('a list of entries', () => {
       [5],
     ],
     ['a time that is none', { fromMs: Number.MAX_VALUE, toMs: -1 }, []],
-  ])('by %s', async (_name, changes, nths) => {
+  ])('lock history: the filter returns the expected locks: %s', async (_name, changes, nths) => {
     expect(await nthsOf(tenantId, changes)).toEqual(nths)
   })
 
-  test('comes in pages that stay as they are while new ones begin', async () => {
+  test('lock history: pages stay stable while new locks are added', async () => {
     const own = await createTenant()
     await fill(own)
     const seen: number[] = []
@@ -126,7 +126,7 @@ describe('a list of entries', () => {
     expect(seen).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
   })
 
-  test('tells of one whose tenant’s days were changed in the middle once', async () => {
+  test('lock history: lists a lock once although the tenant’s retention changed while the lock was held', async () => {
     const own = await createTenant()
     const address = { tenantId: own, scope: 's', key: 'k' }
     const fence = (nowMs - hourMs) * 1000
@@ -141,7 +141,7 @@ describe('a list of entries', () => {
     ])
   })
 
-  test.each([0, 101, 1.5, Number.NaN])('refuses %p as its limit', async (limit) => {
+  test.each([0, 101, 1.5, Number.NaN])('lock history: refuses %p as a limit', async (limit) => {
     await expect(listLockHistory(pool, { tenantId, limit }, nowMs)).rejects.toThrow(RangeError)
   })
 })

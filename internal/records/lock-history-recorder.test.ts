@@ -70,7 +70,7 @@ async function rowsOf(tenantId: TenantId) {
 }
 
 describe('recorder', () => {
-  test('lock history recorder: writes acquisition and end of one flush as one row, once', async () => {
+  test('lock history recorder: writes acquisition and end of a lock in one flush as a single row', async () => {
     const tenantId = await createTenant()
     const recorder = openRecorder()
     for (let nth = 0; nth < 40; nth += 1)
@@ -103,7 +103,7 @@ describe('recorder', () => {
     repeats: attempts,
   })
 
-  test('lock history recorder: several processes, any order and repetition of notes give the same rows', async () => {
+  test('lock history recorder: notes of several processes give the same rows in any order and with repetitions', async () => {
     const property = fc.asyncProperty(
       fc.array(story, { minLength: 1, maxLength: 8 }),
       fc.infiniteStream(fc.nat({ max: 1_000_000 })),
@@ -149,7 +149,7 @@ describe('recorder', () => {
     expect((await rowsOf(long)).map(({ expiresOn }) => expiresOn)).toEqual(['2027-02-07'])
   })
 
-  test('lock history recorder: skips unknown and deleted tenants and expired days', async () => {
+  test('lock history recorder: skips unknown tenants, deleted tenants and expired days', async () => {
     const [gone, deleted, live] = [
       someTenantId(),
       await createTenant({ deletedAt: new Date() }),
@@ -166,7 +166,7 @@ describe('recorder', () => {
     expect((await listAll(live)).map(({ key }) => key)).toEqual(['k', 'not so old'])
   })
 
-  test('lock history recorder: counts a row that Postgres rejects, and writes later ones', async () => {
+  test('lock history recorder: counts a row that Postgres rejects, and writes later rows', async () => {
     const tenantId = await createTenant()
     const recorder = openRecorder()
     recorder.note(addressOf(tenantId, 'no\0text'), acquired(fenceOf(1)))
@@ -177,7 +177,7 @@ describe('recorder', () => {
     expect((await listAll(tenantId)).map(({ key }) => key)).toEqual(['text'])
   })
 
-  test('lock history recorder: a flush writes one batch with a share of each tenant, flushAll writes all', async () => {
+  test('lock history recorder: a flush writes one batch with a share of each tenant, and flushAll writes all notes', async () => {
     const [busy, quiet] = [await createTenant(), await createTenant()]
     const recorder = openRecorder()
     for (let nth = 0; nth < 3_500; nth += 1) recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))
@@ -191,7 +191,7 @@ describe('recorder', () => {
     expect(dropped).toEqual([])
   })
 
-  test('lock history recorder: buffers within its bounds while writes fail, and writes the buffer afterwards', async () => {
+  test('lock history recorder: respects its buffer limits while writes fail, and writes the buffer afterwards', async () => {
     const [busy, quiet] = [await createTenant(), await createTenant()]
     const recorder = openRecorder({ bounds: { notesMax: 500, bytesMax: 1_000_000 } })
     recorder.note(addressOf(busy, 'before'), acquired(fenceOf(0)))

@@ -345,7 +345,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: plain('expire') },
 )
 
-test('any sequence of calls and clock jumps gives what the model gives, step by step', async () => {
+test('records: any sequence of calls and clock jumps has the same results as the model, step by step', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 80, size: 'max' }), async (steps) => {
       const pair = new Pair(await lab.createTenant())

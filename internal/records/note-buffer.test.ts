@@ -21,7 +21,7 @@ function fencesOf(buffer: NoteBuffer, tenantId: TenantId): number[] {
 }
 
 describe('a buffer', () => {
-  test('gives back what it was given, in order', () => {
+  test('note buffer: returns its notes in the order in which they were added', () => {
     const buffer = new NoteBuffer({ notesMax: 8, bytesMax: roomy })
     const notes: LockNote[] = [
       { kind: 'acquired', fence: 1_790_000_000_000_001, heldMs: 60_000 },
@@ -39,14 +39,14 @@ describe('a buffer', () => {
     }
   })
 
-  test('that is full lets the oldest go, and counts them once', () => {
+  test('note buffer: drops the oldest notes when it is full, and counts each dropped note once', () => {
     const buffer = new NoteBuffer({ notesMax: 3, bytesMax: roomy })
     for (let fence = 1; fence <= 8; fence += 1) pushTo(buffer, hog, fence)
     expect([buffer.size, buffer.takeDropped(), buffer.takeDropped()]).toEqual([3, 5, 0])
     expect(fencesOf(buffer, hog)).toEqual([6, 7, 8])
   })
 
-  test('is full by its bytes, too, and a long note pushes out as many as it needs', () => {
+  test('note buffer: is also limited by bytes, and drops as many notes as a long new note needs', () => {
     const buffer = new NoteBuffer({ notesMax: 100, bytesMax: 2_000 })
     for (let fence = 1; fence <= 9; fence += 1) pushTo(buffer, hog, fence)
     expect(buffer.takeDropped()).toBe(0)
@@ -55,7 +55,7 @@ describe('a buffer', () => {
     expect(fencesOf(buffer, hog)).toEqual([4, 5, 6, 7, 8, 9, 10])
   })
 
-  test('keeps the notes of a tenant with few when another has very many', () => {
+  test('note buffer: keeps the notes of a tenant with few notes when another tenant has very many', () => {
     const buffer = new NoteBuffer({ notesMax: 1_000, bytesMax: roomy })
     for (let fence = 1; fence <= 5_000; fence += 1) {
       pushTo(buffer, hog, fence)
@@ -67,7 +67,7 @@ describe('a buffer', () => {
     expect([hog, small, other].map((id) => held.get(id)?.length)).toEqual([600, 100, 300])
   })
 
-  test('among a thousand tenants finds the one that has much', () => {
+  test('note buffer: among a thousand tenants, drops notes of the tenant with most notes', () => {
     const buffer = new NoteBuffer({ notesMax: 4_000, bytesMax: roomy })
     const many = Array.from({ length: 1_000 }, () => someTenantId())
     for (let fence = 1; fence <= 3_000; fence += 1) pushTo(buffer, hog, fence)
@@ -80,7 +80,7 @@ describe('a buffer', () => {
     expect(held.get(hog)?.length).toBeLessThanOrEqual(2_250)
   })
 
-  test('gives out an equal share of each tenant, and turns', () => {
+  test('note buffer: takes an equal share of each tenant, and starts with another tenant each time', () => {
     const buffer = new NoteBuffer({ notesMax: 1_000, bytesMax: roomy })
     for (let fence = 1; fence <= 500; fence += 1) pushTo(buffer, hog, fence)
     for (const id of [small, other]) for (let fence = 1; fence <= 20; fence += 1) pushTo(buffer, id, fence)
@@ -90,7 +90,7 @@ describe('a buffer', () => {
     expect(tenants.size).toBe(3)
   })
 
-  test('loses nothing uncounted, keeps its bounds and each tenant’s order, whatever is done to it', () => {
+  test('note buffer: for any operations, counts all losses and keeps its limits and each tenant’s order', () => {
     const ids = [hog, small, other]
     const step = fc.oneof(
       {
@@ -149,7 +149,7 @@ function joinAll(facts: readonly LockFacts[]): LockFacts {
 }
 
 describe('joining what is known of an execution', () => {
-  test('gives the same in any order, grouping and repetition', () => {
+  test('joinFacts: the result is independent of order, grouping and repetition', () => {
     const property = fc.property(anyFacts, anyFacts, anyFacts, (a, b, c) => {
       expect(joinFacts(a, b)).toEqual(joinFacts(b, a))
       expect(joinFacts(joinFacts(a, b), c)).toEqual(joinFacts(a, joinFacts(b, c)))

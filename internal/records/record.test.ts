@@ -15,7 +15,7 @@ describe('lifetimes', () => {
   })
 
   const seconds = fc.integer({ min: 1, max: 315_360_000 })
-  test('a lock never outlives its record, a default never the cap, and what was asked for is what is given', () => {
+  test('decideLifetimes: a lock never outlives its record, no default exceeds the maximum, and valid requests are granted', () => {
     fc.assert(
       fc.property(
         fc.option(seconds, { nil: undefined }),
@@ -37,7 +37,7 @@ describe('lifetimes', () => {
 describe('when to ask again', () => {
   const remaining = fc.double({ min: -1e15, max: 1e15, noNaN: true })
 
-  test('is a whole number from 1 to 1000 ms, and never before the lock ends unless that takes over a second', () => {
+  test('suggestRetryMs: returns whole milliseconds from 1 to 1000, and at most 1000 before the lock ends', () => {
     fc.assert(
       fc.property(remaining, (remainingMs) => {
         const retryMs = suggestRetryMs(remainingMs)
@@ -48,7 +48,7 @@ describe('when to ask again', () => {
     )
   })
 
-  test('a waiter never sleeps past its deadline, nor over a second, and not at all once it is over', () => {
+  test('decideWaitMs: a waiter sleeps at most a second, never past its deadline, and not at all after its deadline', () => {
     const time = fc.double({ min: 0, max: 1e9, noNaN: true })
     fc.assert(
       fc.property(remaining, time, time, (remainingMs, deadlineMs, nowMs) => {
@@ -62,7 +62,7 @@ describe('when to ask again', () => {
   })
 })
 
-test('a record keeps the text of its parts to the letter', () => {
+test('joinRecord: keeps the text of headers and body unchanged', () => {
   const text = fc
     .tuple(fc.jsonValue(), fc.constantFrom(undefined, 1, '\t'))
     .map(([value, indent]) => JSON.stringify(value, null, indent))

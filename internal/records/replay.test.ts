@@ -30,14 +30,14 @@ async function replayedTenant(): Promise<TenantId> {
   return tenantId
 }
 
-test('another fingerprint is told apart in a replay as well, and none matches any', async () => {
+test('replay: a different fingerprint is refused, and a check without a fingerprint matches any record', async () => {
   const tenantId = await replayedTenant()
   expect(await lab.store.acquire(inputOf(tenantId, 'f2'))).toEqual({ kind: 'mismatch' })
   expect(await lab.store.acquire(inputOf(tenantId, ''))).toEqual({ kind: 'hit', record })
 })
 
 test.each(['removed by us', 'gone by itself'])(
-  'a record that was replayed and then %s is locked anew by the next check',
+  'replay: the next check locks the key again after a replayed record was %s',
   async (how) => {
     const tenantId = await replayedTenant()
     if (how === 'removed by us') await lab.store.remove(inputOf(tenantId), '')
@@ -47,7 +47,7 @@ test.each(['removed by us', 'gone by itself'])(
   },
 )
 
-test('a record beside which the meters are gone is not believed: they are seeded first', async () => {
+test('replay: a record whose meters are missing is returned only after the meters are seeded', async () => {
   const tenantId = await replayedTenant()
   await lab.raw.del(`{${tenantId}}:meta`)
   expect(await lab.store.acquire(inputOf(tenantId))).toEqual({ kind: 'hit', record })

@@ -80,7 +80,7 @@ function startBatch(tenantId: TenantId, keyOf: (index: number) => string, size =
 }
 
 describe('a batch', () => {
-  test('begins a part of its checks at a time, so that others come between', async () => {
+  test('batch: runs a limited number of checks at a time, so that other calls are served in between', async () => {
     const [tenantId, other] = [await lab.createTenant(), await lab.createTenant()]
     await Promise.all([tenantId, other].map((each) => lab.store.acquire(inputOf(each, 'first'))))
     const batch = startBatch(tenantId, (index) => `k-${index}`)
@@ -90,7 +90,7 @@ describe('a batch', () => {
     expect(batch.outcomes).toEqual(Array.from({ length: checks }, () => 'locked' as const))
   })
 
-  test('of long records is read a part at a time, and others are answered meanwhile', async () => {
+  test('batch: reads long records in slices, and other calls are served meanwhile', async () => {
     const [tenantId, other] = [await tenantWithLongRecords(20), await lab.createTenant()]
     let over = false
     const batch = startBatch(tenantId, (index) => `long-${index}`, 20).answer.then(() => {
@@ -105,7 +105,7 @@ describe('a batch', () => {
     expect(answered).toBeGreaterThan(5)
   })
 
-  test('answers 4 MiB of records, and what does not fit with when to ask for it alone; locks all fit', async () => {
+  test('batch: returns 4 MiB of records and an error with a retry time for the others; all locks fit', async () => {
     const tenantId = await tenantWithLongRecords(20)
     const small = await saveRecord(tenantId, 'small', 30_000)
     const keys = [...Array.from({ length: 20 }, (_, n) => `long-${n}`), 'small', 'free']
@@ -134,7 +134,7 @@ describe('a batch', () => {
 })
 
 describe('long records', () => {
-  test('of a tenant that has its quarter of the room are refused, those of another are not', async () => {
+  test('long records: a tenant that uses its quarter of the room is refused, but another tenant is not', async () => {
     const [tenantId, other] = [await tenantWithLongRecords(1), await tenantWithLongRecords(1)]
     const small = await saveRecord(tenantId, 'small', 1000)
     const { answers } = lab.store
@@ -157,7 +157,7 @@ describe('long records', () => {
     expect(answers.taken).toBe(0)
   })
 
-  test.each([32_000, 32_767, 32_768, 40_000])('of %d bytes come whole', async (bytes) => {
+  test.each([32_000, 32_767, 32_768, 40_000])('long records: records of %d bytes are returned complete', async (bytes) => {
     const tenantId = await lab.createTenant()
     const record = await saveRecord(tenantId, '€', bytes)
     expect(await lab.store.acquire(inputOf(tenantId, '€'))).toEqual({ kind: 'hit', record })
@@ -166,7 +166,7 @@ describe('long records', () => {
     expect(batch.results).toEqual([1, 2].map(() => JSON.parse(hitAnswer(record).body)))
   })
 
-  test('with another fingerprint are refused for it, whatever room there is', async () => {
+  test('long records: a check with another fingerprint is refused for its fingerprint, regardless of the room', async () => {
     const tenantId = await lab.createTenant()
     const held = { ...inputOf(tenantId, 'k'), fingerprint: 'one' }
     await lab.store.acquire(held)
@@ -177,7 +177,7 @@ describe('long records', () => {
   })
 })
 
-test('calls of a tenant that has its quarter of them are refused at once, those of another are not', async () => {
+test('record calls: a tenant that uses its quarter of the calls is refused immediately, but another tenant is not', async () => {
   const [tenantId, other] = [await lab.createTenant(), await lab.createTenant()]
   await Promise.all([tenantId, other].map((each) => lab.store.acquire(inputOf(each, 'first'))))
   const underWay = Array.from({ length: callsOfTenant }, (_, n) =>
@@ -193,7 +193,7 @@ test('calls of a tenant that has its quarter of them are refused at once, those 
   expect((await lab.store.acquire(inputOf(tenantId, 'more'))).kind).toBe('locked')
 })
 
-test('a call is refused within a second in all, also when script and seeding are slow each, and takes no lock later', async () => {
+test('record calls: with slow script and slow seeding, a call is refused within a second and takes no lock later', async () => {
   const tenantId = await lab.createTenant()
   const blocker = await lab.pool.connect()
   await blocker.query('BEGIN')

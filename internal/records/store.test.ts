@@ -254,7 +254,7 @@ describe('the table of states', () => {
   const rows = Object.entries(table).flatMap(([state, cells]) =>
     cells.map((cell) => [state, ...cell] as const),
   )
-  test.each(rows)('%s: %s → %s, then %s', async (state, step, outcome, next) => {
+  test.each(rows)('record store: in state "%s", "%s" returns "%s" and changes the state to "%s"', async (state, step, outcome, next) => {
     const tenantId = await lab.createTenant()
     await states[state]?.(tenantId)
     const before = await readState(tenantId)
@@ -270,7 +270,7 @@ async function acquired(input: AcquireInput) {
 }
 
 describe('an acquisition', () => {
-  test('answers its own token, how long it holds, and a fence of the clock in µs', async () => {
+  test('acquisition: returns its own token, the duration of the lock, and a fence of the clock in µs', async () => {
     const tenantId = await lab.createTenant()
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({
       kind: 'locked',
@@ -281,14 +281,14 @@ describe('an acquisition', () => {
     })
   })
 
-  test('of a busy key tells how long the lock still holds', async () => {
+  test('acquisition: a busy key returns the remaining duration of its lock', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
     await lab.setClock(tenantId, labStartMs + 20_000)
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: 40_000 })
   })
 
-  test('that re-enters keeps its fence, holds for lockMs from now, and is not counted twice', async () => {
+  test('acquisition: a re-entry keeps its fence, holds for lockMs from now, and is not counted again', async () => {
     const tenantId = await lab.createTenant()
     const input = acquireInput(tenantId, { attemptId: 'a' })
     const first = await acquired({ ...input, lockToken: 'A' })
@@ -299,7 +299,7 @@ describe('an acquisition', () => {
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
   })
 
-  test('without a fingerprint takes over the one that the lock had', async () => {
+  test('acquisition: a re-entry without a fingerprint keeps the fingerprint of the lock', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
     await lab.setClock(tenantId, labStartMs + lockMs)
@@ -307,7 +307,7 @@ describe('an acquisition', () => {
     expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
   })
 
-  test('does not wait for a released key when the clock goes back', async () => {
+  test('acquisition: does not wait for a released key when the clock goes back', async () => {
     const tenantId = await lab.createTenant()
     await states['released by B']?.(tenantId)
     await lab.setClock(tenantId, labStartMs)
@@ -316,14 +316,14 @@ describe('an acquisition', () => {
 })
 
 describe('a fence grows', () => {
-  test('from one key to the next within one microsecond', async () => {
+  test('fence: grows from one key to the next within one microsecond', async () => {
     const tenantId = await lab.createTenant()
     const fences: number[] = []
     for (const key of ['a', 'b', 'c']) fences.push((await acquired(acquireInput(tenantId, { key }))).fence)
     expect(fences).toEqual([0, 1, 2].map((more) => labStartMs * 1000 + more))
   })
 
-  test('when the clock goes back by a day', async () => {
+  test('fence: grows when the clock goes back by a day', async () => {
     const tenantId = await lab.createTenant()
     const first = await acquired(acquireInput(tenantId, { key: 'a' }))
     await lab.setClock(tenantId, labStartMs - 86_400_000)
@@ -331,14 +331,14 @@ describe('a fence grows', () => {
     expect(second.fence).toBe(first.fence + 1)
   })
 
-  test('over a save without a lock', async () => {
+  test('fence: grows after a save without a lock', async () => {
     const tenantId = await lab.createTenant()
     const first = await acquired(acquireInput(tenantId, { key: 'a' }))
     await lab.store.save(saveInput(tenantId, { key: 'b' }))
     expect((await acquired(acquireInput(tenantId, { key: 'c' }))).fence).toBe(first.fence + 2)
   })
 
-  test('after the store lost all of the tenant', async () => {
+  test('fence: grows after the store has lost all data of the tenant', async () => {
     const tenantId = await lab.createTenant()
     const first = await acquired(acquireInput(tenantId))
     await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
@@ -348,7 +348,7 @@ describe('a fence grows', () => {
 })
 
 describe('a save', () => {
-  test('inherits ttl and fingerprint of the lock', async () => {
+  test('save: the record inherits ttl and fingerprint of the lock', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 500_000 }))
     await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))
@@ -360,7 +360,7 @@ describe('a save', () => {
     ['its own ttl, over the lock’s', { lockToken: 'A', ttlMs: 900_000 }, 900_000],
     ['the default without a lock', { key: 'other' }, 86_400_000],
     ['its own without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
-  ] as const)('lives for %s', async (_case, changes, livesMs) => {
+  ] as const)('save: the record lives for %s', async (_case, changes, livesMs) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
     await lab.store.save(saveInput(tenantId, changes))
@@ -368,7 +368,7 @@ describe('a save', () => {
     expect(left).toBeWithin(livesMs - 10_000, livesMs + 1)
   })
 
-  test('without a lock is never refused for usage, but counts', async () => {
+  test('save: a save without a lock is never refused because of usage, but is counted', async () => {
     const tenantId = await lab.createTenant()
     const limits = { locksPerMinute: 1, locksPerMonth: null, recordBytes: null }
     await acquired(acquireInput(tenantId, { key: 'a', limits }))
@@ -379,7 +379,7 @@ describe('a save', () => {
     expect(over.kind).toBe('limited')
   })
 
-  test('of a late holder leaves the lock of the next one as it was', async () => {
+  test('save: a save by a late holder does not change the lock of the next holder', async () => {
     const tenantId = await lab.createTenant()
     await states['taken over by B']?.(tenantId)
     const before = await lab.raw.get(entryKey(acquireInput(tenantId)))
@@ -392,7 +392,7 @@ describe('a save', () => {
     ['letters of every width and line breaks as text', '"äß€😀 \\n \\u0000"'],
     ['received white space with real line breaks', '{\n "a" :\r\n 1.10 }'],
     ['a number beyond doubles', '820982911946154508'],
-  ])('keeps %s', async (_case, body) => {
+  ])('save: keeps %s', async (_case, body) => {
     const tenantId = await lab.createTenant()
     const record = `{"status":200,"headers":{},"body":${body}}`
     await lab.store.save(saveInput(tenantId, { record }))
@@ -412,13 +412,13 @@ describe('how long an entry lives', () => {
       60_000 + 3 * dayMs,
     ],
     ['its ttl is a month: its time and a week', { lockMs: 900_000, ttlMs: 30 * dayMs }, 900_000 + 7 * dayMs],
-  ])('a lock whose %s', async (_case, changes, livesMs) => {
+  ])('expiry: the entry of a lock is kept as follows if %s', async (_case, changes, livesMs) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, changes))
     expect(await millisecondsLeft(tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
   })
 
-  test('an extended lock lives on from now, as long as it is extended for', async () => {
+  test('expiry: an extended lock is held from now on for the extended duration', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
     await lab.setClock(tenantId, labStartMs + lockMs - 1)
@@ -432,14 +432,14 @@ describe('how long an entry lives', () => {
   test.each([
     ['entered again by its attempt', { attemptId: 'a', lockToken: 'B' }],
     ['waited for', { waits: true, lockToken: 'B' }],
-  ])('a lock that is %s keeps its time and a day', async (_case, changes) => {
+  ])('expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day', async (_case, changes) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
     await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
     expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
   })
 
-  test('the mark of a released lock that was taken over lives a day from its release', async () => {
+  test('expiry: the mark of a released lock that was taken over lives a day from its release', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
     await lab.setClock(tenantId, labStartMs + 2600)
@@ -450,7 +450,7 @@ describe('how long an entry lives', () => {
     expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
   })
 
-  test('a record lives for the ttl of its lock, also when its holder comes a minute late', async () => {
+  test('expiry: a record lives for the ttl of its lock, also when its holder saves a minute late', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 30_000, lockMs: 1000 }))
     await lab.setClock(tenantId, labStartMs + 60_000)
@@ -458,7 +458,7 @@ describe('how long an entry lives', () => {
     expect(await millisecondsLeft(tenantId)).toBeWithin(20_000, 30_001)
   })
 
-  test('an extension never lasts longer than the ttl', async () => {
+  test('expiry: an extension never lasts longer than the ttl', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 80_000 }))
     expect(await lab.store.extend(acquireInput(tenantId), 'A', 900_000)).toMatchObject({
@@ -468,7 +468,7 @@ describe('how long an entry lives', () => {
 })
 
 describe('keys', () => {
-  test('that look alike do not meet', async () => {
+  test('keys: similar pairs of scope and key do not collide', async () => {
     const tenantId = await lab.createTenant()
     const pairs = [
       ['a', 'b:c'],
@@ -490,7 +490,7 @@ describe('keys', () => {
     }
   })
 
-  test('of one tenant stay on one shard, whatever they hold', async () => {
+  test('keys: all keys of a tenant stay on one shard, regardless of their content', async () => {
     const tenantId = await lab.createTenant()
     const slots = new Set<number>()
     for (const key of ['k', '{x}', '}{', 'a}b{c}']) {
@@ -502,7 +502,7 @@ describe('keys', () => {
     expect(slots.size).toBe(1)
   })
 
-  test('of two tenants do not meet', async () => {
+  test('keys: keys of two tenants do not collide', async () => {
     const [one, two] = [await lab.createTenant(), await lab.createTenant()]
     await lab.store.save(saveInput(one))
     expect(await lab.store.fetch(acquireInput(two))).toEqual({ kind: 'none' })
@@ -521,7 +521,7 @@ describe('a lock in a format that is not known, as another version may have writ
     ['release as A', 'nothing', 'same'],
     ['extend as A', 'lost', 'same'],
     ['fetch', 'none', 'same'],
-  ])('%s: %s', async (step, outcome, next) => {
+  ])('lock in an unknown format: "%s" returns "%s"', async (step, outcome, next) => {
     const tenantId = await lab.createTenant()
     await lab.raw.set(entryKey(acquireInput(tenantId)), foreign)
     expect(await steps[step]?.(tenantId)).toBe(outcome)
@@ -531,7 +531,7 @@ describe('a lock in a format that is not known, as another version may have writ
 })
 
 describe('a store that has lost its data', () => {
-  test.each(Object.keys(steps))('%s seeds first and answers as for a new key', async (step) => {
+  test.each(Object.keys(steps))('lost data: "%s" seeds the meters first and returns the same as for a new key', async (step) => {
     const tenantId = await lab.createTenant()
     const fresh = await lab.createTenant()
     await states['held by A']?.(tenantId)
@@ -540,7 +540,7 @@ describe('a store that has lost its data', () => {
     expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
   })
 
-  test('an entry that outlived its meters is answered only once they are seeded', async () => {
+  test('lost data: an entry without meters is returned only after the meters are seeded', async () => {
     const tenantId = await lab.createTenant()
     await states['record of A']?.(tenantId)
     await lab.raw.del(`{${tenantId}}:meta`)
@@ -548,7 +548,7 @@ describe('a store that has lost its data', () => {
     expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
   })
 
-  test('a connection that is closed is unavailable, never an answer', async () => {
+  test('lost data: a closed connection throws RedisUnavailable and never returns an outcome', async () => {
     const closed = await openRecordLab()
     const tenantId = await closed.createTenant()
     await closed.close()
@@ -560,7 +560,7 @@ async function millisecondsLeft(tenantId: TenantId, key = 'k-1'): Promise<number
   return lab.raw.pttl(entryKey({ tenantId, scope: 'orders', key }))
 }
 
-test('the keys that came last are remembered, and never more than the bound', () => {
+test('RecentKeys: keeps the latest keys, and never more than the maximum', () => {
   const keys = new RecentKeys(10)
   for (let n = 0; n < 1_000; n += 1) keys.add(`key ${n}`)
   const remembered = Array.from({ length: 1_000 }, (_, n) => n).filter((n) => keys.has(`key ${n}`))
@@ -568,7 +568,7 @@ test('the keys that came last are remembered, and never more than the bound', ()
   expect(remembered.slice(-5)).toEqual([995, 996, 997, 998, 999])
 })
 
-test('a key that is forgotten is gone, young or old', () => {
+test('RecentKeys: a deleted key is gone, whether it was old or new', () => {
   const keys = new RecentKeys(4)
   for (const key of ['a', 'b', 'c']) keys.add(key)
   for (const key of ['a', 'c']) keys.delete(key)

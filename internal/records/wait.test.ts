@@ -84,7 +84,7 @@ const save = (tenantId: TenantId, lockToken: string) =>
   lab.store.save({ tenantId, ...names, lockToken, ttlMs: null, defaultTtlMs: 600_000, record })
 
 describe('a waiter', () => {
-  test('is woken by the save and gets the record', async () => {
+  test('waiter: is woken by the save and gets the record', async () => {
     const tenantId = await lockedTenant()
     const waiting = check(tenantId, 20_000)
     await untilWaited(tenantId)
@@ -94,7 +94,7 @@ describe('a waiter', () => {
     expect(performance.now() - startedAt).toBeLessThan(soonMs)
   })
 
-  test('is woken by the release and gets the lock', async () => {
+  test('waiter: is woken by the release and gets the lock', async () => {
     const tenantId = await lockedTenant()
     const waiting = check(tenantId, 20_000)
     await untilWaited(tenantId)
@@ -104,7 +104,7 @@ describe('a waiter', () => {
     expect(performance.now() - startedAt).toBeLessThan(soonMs)
   })
 
-  test('is woken also when the lock was taken over in between', async () => {
+  test('waiter: is woken also when the lock was taken over in the meantime', async () => {
     const tenantId = await lockedTenant()
     const waiting = check(tenantId, 20_000)
     await untilWaited(tenantId)
@@ -115,7 +115,7 @@ describe('a waiter', () => {
     expect(await waiting).toMatchObject({ kind: 'locked', takenOver: true })
   })
 
-  test('takes over at the lock’s end, without anybody’s call', async () => {
+  test('waiter: takes over the lock when it expires, without another call', async () => {
     const tenantId = randomTenantId()
     const startedAt = performance.now()
     await lab.store.acquire({ ...lockInput(tenantId, 'A'), lockMs: 300 })
@@ -123,7 +123,7 @@ describe('a waiter', () => {
     expect(performance.now() - startedAt).toBeWithin(295, 300 + soonMs)
   })
 
-  test('finds within a second and a bit what nobody published', async () => {
+  test('waiter: finds an unpublished change within little more than a second', async () => {
     const tenantId = await lockedTenant()
     const waiting = check(tenantId, 20_000)
     await untilWaited(tenantId)
@@ -133,21 +133,21 @@ describe('a waiter', () => {
     expect(performance.now() - startedAt).toBeLessThan(1000 + soonMs)
   })
 
-  test('gets the busy answer when its time is over', async () => {
+  test('waiter: gets a busy response when its wait is over', async () => {
     const tenantId = await lockedTenant()
     const startedAt = performance.now()
     expect(await check(tenantId, 250)).toEqual({ kind: 'busy', remainingMs: 60_000 })
     expect(performance.now() - startedAt).toBeWithin(249, 250 + soonMs)
   })
 
-  test('that does not wait costs one try and is not announced', async () => {
+  test('waiter: a check that does not wait makes one attempt and is not announced', async () => {
     const tenantId = await lockedTenant()
     const before = await lab.raw.get(entryKey({ tenantId, ...names }))
     expect((await check(tenantId, 0)).kind).toBe('busy')
     expect(await lab.raw.get(entryKey({ tenantId, ...names }))).toBe(before)
   })
 
-  test('of another fingerprint is refused at once, not after its wait', async () => {
+  test('waiter: a check with another fingerprint is refused immediately, not after its wait', async () => {
     const tenantId = await lab.createTenant()
     await lab.store.acquire({ ...lockInput(tenantId, 'A'), fingerprint: 'f1' })
     const startedAt = performance.now()
@@ -159,7 +159,7 @@ describe('a waiter', () => {
 })
 
 describe('a caller that hangs up', () => {
-  test('ends its wait at once, and wins no lock afterwards', async () => {
+  test('hang-up: ends the wait immediately, and the caller wins no lock afterwards', async () => {
     const tenantId = await lockedTenant()
     const caller = new AbortController()
     const waiting = check(tenantId, 20_000, caller.signal)
@@ -184,7 +184,7 @@ describe('a caller that hangs up', () => {
     expect((await lab.raw.get(entryKey({ tenantId, ...names }))) === null).toBe(free)
   })
 
-  test('before it began to wait tries nothing', async () => {
+  test('hang-up: a caller that hung up before its wait makes no attempt', async () => {
     const tenantId = await lockedTenant()
     let tries = 0
     const outcome = await lab.waiters.wait(
@@ -201,7 +201,7 @@ describe('a caller that hangs up', () => {
 })
 
 describe('many waiters', () => {
-  test('for one key: one gets the lock, and the others its record', async () => {
+  test('waiters: of many waiters for one key, one gets the lock, and the others get its record', async () => {
     const tenantId = await lockedTenant()
     const waiting = Array.from({ length: 50 }, () => check(tenantId, 20_000))
     await untilWaited(tenantId)
@@ -213,7 +213,7 @@ describe('many waiters', () => {
     expect(kinds).toEqual([...Array.from({ length: 49 }, () => 'hit' as const), 'locked'])
   })
 
-  test('of one tenant take a quarter of the places and leave the rest to others', async () => {
+  test('waiters: one tenant can use a quarter of the places and leaves the rest to other tenants', async () => {
     const busy = await Promise.all(Array.from({ length: 5 }, () => lockedTenant()))
     const [tenantId, ...others] = busy
     const last = others.pop()

@@ -36,7 +36,7 @@ const amounts = async (tenantId: TenantId) =>
     ({ hourMs, meter, amount }) => [new Date(hourMs).toISOString().slice(5, 13), meter, amount],
   )
 
-test('emissions: concurrent and repeated calls under one id count once', async () => {
+test('emissions: concurrent and repeated calls with one id count once', async () => {
   const id = await liveTenant()
   const told = await Promise.all(
     Array.from({ length: 8 }, () => recordUsage(lab.pool, emissionOf(id), nowMs)),
@@ -45,7 +45,7 @@ test('emissions: concurrent and repeated calls under one id count once', async (
   expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 10]])
 })
 
-test('emissions: other ids add to the same hour or start another', async () => {
+test('emissions: calls with other ids add to the same hour or start another hour', async () => {
   const id = await liveTenant()
   for (const more of [
     { id: 'a' },
@@ -62,7 +62,7 @@ test('emissions: other ids add to the same hour or start another', async () => {
   ])
 })
 
-test('emissions: other content under a known id is a conflict; ids of tenants are independent', async () => {
+test('emissions: different content under a known id is a conflict, and ids of tenants are independent', async () => {
   const [id, other] = [await liveTenant(), await liveTenant()]
   await recordUsage(lab.pool, emissionOf(id), nowMs)
   expect(await recordUsage(lab.pool, emissionOf(id, { count: 11 }), nowMs)).toEqual({ kind: 'conflict' })
@@ -87,7 +87,7 @@ describe('emissions: refuses an emission', () => {
   })
 })
 
-test('forgetEmissions: removes a bounded number of expired ids and keeps amounts', async () => {
+test('forgetEmissions: removes a limited number of expired ids and keeps their amounts', async () => {
   await lab.pool.query('DELETE FROM usage_emissions')
   const id = await liveTenant()
   for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)

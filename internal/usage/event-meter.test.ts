@@ -107,7 +107,7 @@ const limits = (perMinute: number | undefined, perMonth?: number): EffectiveLimi
   })
 
 describe('counts of events', () => {
-  test('event counts: several processes add to one count, rolled up once', async () => {
+  test('event counts: several processes add to one count, which is rolled up once', async () => {
     const tenantId = await lab.createTenant()
     const [one, other] = [openProcess(), openProcess()]
     await Promise.all([count(one, tenantId, 3), count(other, tenantId, 4)])
@@ -150,7 +150,7 @@ describe('counts of events', () => {
     expect(await readNow(tenantId)).toEqual({ minute: 8, month: 8 })
   })
 
-  test('event counts: events during a Redis outage count in the hour of their receipt', async () => {
+  test('event counts: events during a Redis outage count towards the hour of their receipt', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
@@ -166,7 +166,7 @@ describe('counts of events', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 11, '11-21T12': 100, '11-21T13': 1000 })
   })
 
-  test('event counts: late events of a closed month do not count in the running one', async () => {
+  test('event counts: late events of a closed month do not count towards the running month', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await moveTo(tenantId, Date.UTC(2026, 11, 1) - minuteMs, one)
@@ -179,7 +179,7 @@ describe('counts of events', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-30T23': 6, '12-01T00': 2 })
   })
 
-  test('event counts: late events of an hour unknown to Redis count in the running one', async () => {
+  test('event counts: late events of an hour unknown to Redis count towards the running hour', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 7)
@@ -192,7 +192,7 @@ describe('counts of events', () => {
     expect(await readNow(tenantId)).toEqual({ minute: 0, month: 10 })
   })
 
-  test('event counts: a failing tenant delays no other', async () => {
+  test('event counts: a failing tenant does not delay other tenants', async () => {
     const [broken, asked] = [await lab.createTenant(), await lab.createTenant()]
     const others = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
     await lab.raw.set(meterKeys(broken).events, 'no hash')
@@ -230,7 +230,7 @@ describe('counts of events', () => {
     expect(fields.filter((field) => field.startsWith('p')).length).toBeLessThanOrEqual(2)
   })
 
-  test('event counts: any order of losses, flushes and lost replies loses at most unflushed counts', async () => {
+  test('event counts: any order of losses, flushes and lost replies loses at most the unflushed counts', async () => {
     const step = fc.oneof(
       {
         weight: 6,
@@ -291,7 +291,7 @@ describe('counts of events', () => {
 })
 
 describe('limits of events', () => {
-  test('event limits: own commits count before Redis replies', async () => {
+  test('event limits: events committed by this process count before Redis replies', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     expect(one.meter.check(tenantId, limits(2))).toEqual({ kind: 'free' })
@@ -304,7 +304,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(2))).toEqual({ kind: 'free' })
   })
 
-  test('event limits: counts of other processes apply after a read', async () => {
+  test('event limits: counts of other processes apply after they are read from Redis', async () => {
     const tenantId = await lab.createTenant()
     const [one, other] = [openProcess(), openProcess()]
     one.meter.check(tenantId, limits(undefined, 5))
@@ -317,7 +317,7 @@ describe('limits of events', () => {
     })
   })
 
-  test('event limits: the month continues from Postgres without counts in Redis', async () => {
+  test('event limits: the month continues from Postgres if Redis has no counts', async () => {
     const tenantId = await lab.createTenant()
     await lab.pool.query(
       `INSERT INTO usage_hourly VALUES ($1, 'events', '2026-10-31T23:00Z', 50), ($1, 'events', '2026-11-01T00:00Z', 5)`,
@@ -330,7 +330,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 6))).toMatchObject({ kind: 'limited', quota: 6 })
   })
 
-  test('event limits: nothing is refused after a second without Redis', async () => {
+  test('event limits: no event is refused after a second without Redis', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     one.meter.check(tenantId, limits(1))
@@ -346,7 +346,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(1)).kind).toBe('limited')
   })
 
-  test('event limits: apply to a tenant without events for hours', async () => {
+  test('event limits: limits apply to a tenant that had no events for hours', async () => {
     const [tenantId, other] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(tenantId, limits(undefined, 1))
@@ -357,7 +357,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })
 
-  test('event limits: apply if the tenant read for Redis’ health is deleted', async () => {
+  test('event limits: limits apply if the tenant whose read checks Redis’ health is deleted', async () => {
     const [gone, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(gone, limits(undefined, 1))
@@ -372,7 +372,7 @@ describe('limits of events', () => {
     }
   })
 
-  test('event limits: apply one refresh after the tenant read for Redis’ health fails', async () => {
+  test('event limits: limits apply one refresh after the read that checks Redis’ health fails', async () => {
     const [broken, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(broken, limits(undefined, 1))
@@ -385,7 +385,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })
 
-  test('event limits: windows are by Redis’ clock', async () => {
+  test('event limits: windows follow the clock of Redis', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     one.clock.nowMs = labStartMs - 20 * minuteMs

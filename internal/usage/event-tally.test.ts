@@ -11,7 +11,7 @@ function tallyOf(...receivedMs: readonly number[]): EventTally {
 }
 const callOne = () => 1
 
-test('events of just now go as such, older ones with their hour', () => {
+test('event tally: recent events count as fresh, and older events count towards their hour', () => {
   const tally = tallyOf(nowMs, nowMs - 5_000, nowMs - 5_001, nowMs - 3 * hourMs)
   const late = new Map([
     [500_000, 1],
@@ -20,7 +20,7 @@ test('events of just now go as such, older ones with their hour', () => {
   expect(tally.next(nowMs, callOne)).toEqual({ call: 1, fresh: 2, late })
 })
 
-test('a call that was not confirmed comes again under its number, and nothing is added to it', () => {
+test('event tally: an unconfirmed call is repeated unchanged under its number', () => {
   const tally = tallyOf(nowMs)
   tally.next(nowMs, callOne)
   tally.add(nowMs, nowMs)
@@ -33,7 +33,7 @@ test('a call that was not confirmed comes again under its number, and nothing is
   expect(tally.events).toBe(0)
 })
 
-test('what waited too long counts for the hour it came in', () => {
+test('event tally: events that waited too long count towards the hour of their receipt', () => {
   const tally = tallyOf(nowMs, nowMs)
   tally.next(nowMs, callOne)
   const laterMs = nowMs + 2 * hourMs
@@ -43,7 +43,7 @@ test('what waited too long counts for the hour it came in', () => {
   expect(tally.next(laterMs, () => 2)).toMatchObject({ fresh: 1 })
 })
 
-test('keeps two days apart by hour, and what is older with the oldest of them', () => {
+test('event tally: keeps two days by hour, and adds older events to the oldest hour', () => {
   const hours = Array.from({ length: 60 }, (_none, ago) => nowMs - (ago + 1) * hourMs)
   const late = tallyOf(...hours).next(nowMs, callOne)?.late ?? new Map<number, number>()
   expect(late.size).toBe(48)

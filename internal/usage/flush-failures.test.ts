@@ -51,7 +51,7 @@ async function rolledUp(tenants: readonly TenantId[]): Promise<number> {
 }
 
 describe('a flush for which the meters of one tenant cannot be read', () => {
-  test('flush: a tenant with unreadable meters delays no other and is written by the next flush', async () => {
+  test('usage flush: a tenant with unreadable meters does not delay others and is written by the next flush', async () => {
     const { broken, others, mend } = await lockWithOneBroken()
     const meter = openProcess([broken, ...others], 0)
     await expect(meter.flush()).rejects.toThrow('WRONGTYPE')
@@ -61,7 +61,7 @@ describe('a flush for which the meters of one tenant cannot be read', () => {
     expect(await rolledUp([broken])).toBe(1)
   })
 
-  test('flush: stops after two seconds of failures and starts the next one with the rest', async () => {
+  test('usage flush: stops after two seconds of failures, and the next flush starts with the remaining tenants', async () => {
     const { broken, others } = await lockWithOneBroken()
     const meter = openProcess([broken, ...others], 3_000)
     await expect(meter.flush()).rejects.toThrow('WRONGTYPE')
@@ -71,7 +71,7 @@ describe('a flush for which the meters of one tenant cannot be read', () => {
   })
 })
 
-test('flush: writes nothing of a deleted and purged tenant', async () => {
+test('usage flush: writes no usage of a deleted and purged tenant', async () => {
   const [gone, other] = [await lab.createTenant(), await lab.createTenant()]
   for (const tenantId of [gone, other]) await lock(tenantId)
   await lab.pool.query(

@@ -73,7 +73,7 @@ describe('the end of the month', () => {
     expect(await monthEnds([Date.parse(from) / 1000])).toEqual([Date.parse(end) / 1000])
   })
 
-  test('month_end: equals the calendar for any second', async () => {
+  test('month_end: returns the same as the calendar for any second', async () => {
     const second = fc.integer({ min: 0, max: Date.UTC(2400, 0, 1) / 1000 })
     await fc.assert(
       fc.asyncProperty(fc.array(second, { minLength: 100, maxLength: 100 }), async (seconds) => {
@@ -85,7 +85,7 @@ describe('the end of the month', () => {
 })
 
 describe('locks a minute', () => {
-  test('locks per minute: refused at the limit until the minute ends', async () => {
+  test('locks per minute: locks are refused at the limit until the minute ends', async () => {
     const tenantId = await lab.createTenant()
     const limits = { locksPerMinute: 2 }
     for (const _lock of [1, 2]) expect((await acquire(tenantId, limits)).kind).toBe('locked')
@@ -117,7 +117,7 @@ describe('locks a minute', () => {
     expect((await acquire(tenantId, {}, 'refused')).kind).toBe('locked')
   })
 
-  test('locks per minute: hits and busy answers are neither counted nor limited', async () => {
+  test('locks per minute: hits and busy responses are neither counted nor limited', async () => {
     const tenantId = await lab.createTenant()
     const nothing = { locksPerMinute: 0, locksPerMonth: 0, recordBytes: 0 }
     await acquire(tenantId, {}, 'held')
@@ -139,7 +139,7 @@ describe('locks a month', () => {
     ['within the year', '2026-11-21T10:00:00Z', '2026-12-01T00:00:00Z'],
     ['over the year’s end', '2026-12-31T23:59:58.500Z', '2027-01-01T00:00:00Z'],
     ['over a leap day', '2028-02-28T00:00:00Z', '2028-03-01T00:00:00Z'],
-  ])('locks per month: refused at the limit until the month ends: %s', async (_case, now, end) => {
+  ])('locks per month: locks are refused at the limit until the month ends: %s', async (_case, now, end) => {
     const tenantId = await lab.createTenant()
     const limits = { locksPerMonth: 1 }
     await lab.setClock(tenantId, Date.parse(now))
@@ -185,7 +185,7 @@ const loseData = (tenantId: TenantId) => {
 }
 
 describe('seeding', () => {
-  test('seeding: starts with the running hour and month in Postgres', async () => {
+  test('seeding: meters start with the counts of the running hour and month in Postgres', async () => {
     const tenantId = await lab.createTenant()
     await insertHour(tenantId, '2026-10-31T23:00:00Z', 100)
     await insertHour(tenantId, '2026-11-01T00:00:00Z', 5)
@@ -196,7 +196,7 @@ describe('seeding', () => {
     expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('limited')
   })
 
-  test('seeding: a window that ended by Redis’ clock starts at zero', async () => {
+  test('seeding: a window that has ended by Redis’ clock starts at zero', async () => {
     const tenantId = await lab.createTenant()
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
     await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + hourMs))
@@ -208,7 +208,7 @@ describe('seeding', () => {
     expect(await meterOf(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 0 })
   })
 
-  test('seeding: of concurrent processes one wins, and no loss is reported', async () => {
+  test('seeding: one of several concurrent processes wins, and no loss is reported', async () => {
     const tenantId = await lab.createTenant()
     const others = [1, 2, 3].map(() => lab.createMeter())
     await Promise.all([lab.meter, ...others].map((meter) => meter.seed(tenantId)))
@@ -231,7 +231,7 @@ describe('seeding', () => {
     expect(await lab.raw.getBuffer(meterKeys(tenantId).meta)).toEqual(before)
   })
 
-  test('seeding: while Postgres fails no lock is granted', async () => {
+  test('seeding: no lock is granted while Postgres fails', async () => {
     const tenantId = await lab.createTenant()
     await withoutTable('usage_hourly', async () => {
       await expect(acquire(tenantId, {}, 'k')).rejects.toMatchObject({
@@ -255,7 +255,7 @@ async function withoutTable(name: string, work: () => Promise<void>): Promise<vo
 }
 
 describe('a flush', () => {
-  test('flush: writes counts, and a repeat changes nothing', async () => {
+  test('usage flush: writes counts, and a repeated flush changes nothing', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2, 3]) await acquire(tenantId)
     await lab.meter.flush()
@@ -269,7 +269,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 4 })
   })
 
-  test('flush: writes every hour since the last flush', async () => {
+  test('usage flush: writes every hour since the last flush', async () => {
     const tenantId = await lab.createTenant()
     for (const hour of [0, 1, 1, 5, 5, 5, 30]) {
       await lab.setClock(tenantId, labStartMs + hour * hourMs)
@@ -279,7 +279,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-21T11': 2, '11-21T15': 3, '11-22T16': 1 })
   })
 
-  test('flush: writes the last hour after days without locks', async () => {
+  test('usage flush: writes the last hour after days without locks', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await lab.setClock(tenantId, labStartMs + 9 * dayMs)
@@ -288,7 +288,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-30T10': 1 })
   })
 
-  test('flush: never lowers an amount in Postgres', async () => {
+  test('usage flush: never lowers an amount in Postgres', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 7)
@@ -296,7 +296,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 7 })
   })
 
-  test('flush: the next flush repeats a failed one', async () => {
+  test('usage flush: the next flush repeats a failed flush', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await withoutTable('usage_hourly', async () => {
@@ -307,14 +307,14 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
   })
 
-  test('flush: writes more tenants than one batch', async () => {
+  test('usage flush: writes more tenants than one batch', async () => {
     const tenants = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
     for (const tenantId of tenants) await acquire(tenantId)
     await lab.meter.flush()
     for (const tenantId of tenants) expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
   })
 
-  test('flush: skips a tenant without data in Redis', async () => {
+  test('usage flush: skips a tenant without data in Redis', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await loseData(tenantId)
@@ -322,7 +322,7 @@ describe('a flush', () => {
     expect(await hoursOf(tenantId)).toEqual({})
   })
 
-  test('flush: closed hours are removed after two days', async () => {
+  test('usage flush: closed hours are removed from Redis after two days', async () => {
     const tenantId = await lab.createTenant()
     for (let visit = 0; visit < 120; visit += 1) {
       await lab.setClock(tenantId, labStartMs + visit * 7 * hourMs)
@@ -334,7 +334,7 @@ describe('a flush', () => {
 })
 
 describe('a tenant whose data in Redis was lost', () => {
-  test('epoch loss: reported once with one audit row, and counts stay', async () => {
+  test('epoch loss: is reported once with one audit row, and counts are kept', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2]) await acquire(tenantId)
     await lab.meter.flush()
@@ -350,7 +350,7 @@ describe('a tenant whose data in Redis was lost', () => {
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
   })
 
-  test('epoch loss: reported by the next flush if the epoch could not be saved', async () => {
+  test('epoch loss: is reported by the next flush if the epoch could not be saved', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await loseData(tenantId)

@@ -46,7 +46,7 @@ async function auditOf(tenantId: TenantId): Promise<unknown[]> {
   return rows
 }
 
-test('overrides: apply in every process after its next look and expire by themselves', async () => {
+test('overrides: apply in every process after its next poll, and expire by themselves', async () => {
   const id = await liveTenant()
   const tenant = { id, limits: { locksPerMinute: { soft: 3, hard: 10 } } }
   const processes = [openProcess(), openProcess()]
@@ -100,7 +100,7 @@ test('overrides: a cleared override ends, and both writes are in the audit log',
   ])
 })
 
-test('overrides: the next write removes expired ones', async () => {
+test('overrides: the next write removes expired overrides', async () => {
   const [gone, kept] = [await liveTenant(), await liveTenant()]
   await setLimitOverride(parts(), settingOf(gone))
   clock.nowMs += hourMs
@@ -127,13 +127,13 @@ describe('an override is refused and nothing written', () => {
     expect(await auditOf(id)).toEqual([])
   })
 
-  test('for a tenant that there is not', async () => {
+  test('overrides: an override for an unknown tenant is refused', async () => {
     const refused = { kind: 'refused', problem: 'There is no such tenant' } as const
     expect(await setLimitOverride(parts(), settingOf(randomTenantId()))).toEqual(refused)
   })
 })
 
-test('overrides: at the maximum an existing override can be replaced and no other set', async () => {
+test('overrides: at the maximum, an existing override can be replaced, but no other can be set', async () => {
   const [id, other] = [await liveTenant(), await liveTenant()]
   await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
   await lab.pool.query(
@@ -148,7 +148,7 @@ test('overrides: at the maximum an existing override can be replaced and no othe
   await lab.pool.query(`DELETE FROM limit_overrides WHERE tenant_id LIKE 'full%'`)
 })
 
-test('limits in force: changed defaults apply at once to open limits', () => {
+test('limits in force: changed defaults apply immediately to limits that are not set', () => {
   let defaults: Limits = {}
   const limits = openProcess(() => defaults)
   const [open, own] = [

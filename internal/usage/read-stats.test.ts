@@ -46,7 +46,7 @@ const read = (tenants: StatsTenants, fromMs: number, toMs: number, stepMs: numbe
   readStats(pool, { tenants, fromMs, toMs, stepMs })
 
 describe('reading stats', () => {
-  test('fills gaps with nothing, and widens a span to whole steps', async () => {
+  test('readStats: fills gaps with empty points, and widens a span to whole steps', async () => {
     const { points, total } = await read([first], nowMs - 11 * minuteMs, nowMs + 9 * minuteMs, 10 * minuteMs)
     expect(points.map(({ atMs, accepted }) => [(atMs - nowMs) / minuteMs, accepted])).toEqual([
       [-20, 20],
@@ -62,7 +62,7 @@ describe('reading stats', () => {
     expect(total.latencyMs).toEqual({ p50: 3_600_000, p95: 3_600_000, p99: 3_600_000 })
   })
 
-  test('gives nothing for nobody, and of some tenants theirs alone', async () => {
+  test('readStats: returns nothing for no tenants, and only the stats of the requested tenants', async () => {
     const hours = (tenants: StatsTenants) => read(tenants, nowMs - 24 * hourMs, nowMs, hourMs)
     expect((await hours([])).total.accepted).toBe(0)
     expect((await hours([first, second])).total.accepted).toBe(24 * (2 + 3))
@@ -73,11 +73,11 @@ describe('reading stats', () => {
     ['more than 200 points', 201, minuteMs],
     ['a step of half a minute', 1, 30_000],
     ['a step of an hour and a half', 1, 5_400_000],
-  ])('refuses %s', async (_name, count, stepMs) => {
+  ])('readStats: refuses %s', async (_name, count, stepMs) => {
     await expect(read('all', nowMs, nowMs + count * stepMs, stepMs)).rejects.toThrow(RangeError)
   })
 
-  test('of a tenant or of all reads their rows by the key, however many others there are', async () => {
+  test('readStats: reads rows by the primary key, regardless of the number of other rows', async () => {
     const client = await pool.connect()
     try {
       const onClient = { query: client.query.bind(client) } as unknown as Pool
@@ -102,7 +102,7 @@ describe('ranking tenants', () => {
   const rank = (hours: number, tenants: StatsTenants = 'all', limit = 3) =>
     rankTenants(pool, { tenants, fromMs: nowMs - hours * hourMs, toMs: nowMs, orderBy: 'accepted', limit })
 
-  test('gives those with most first, of minutes or of hours, and never the installation', async () => {
+  test('rankTenants: returns the highest tenants first, by minutes or hours, and never the installation', async () => {
     const names = async (hours: number) => (await rank(hours)).map(({ tenantId }) => ids.indexOf(tenantId))
     expect(await names(1)).toEqual([99, 98, 97])
     expect(await names(24)).toEqual([99, 98, 97])
@@ -111,7 +111,7 @@ describe('ranking tenants', () => {
     expect((await rank(24, 'all', 1_000)).length).toBe(tenantsCount)
   })
 
-  test('gives of some tenants only these, and of a longer span the last day', async () => {
+  test('rankTenants: returns only the requested tenants, and of a longer span only the last day', async () => {
     expect((await rank(24, [first])).map(({ tenantId }) => tenantId)).toEqual([first])
     expect(await rank(24, [])).toEqual([])
     expect(await rank(240)).toEqual(await rank(24))

@@ -37,7 +37,7 @@ async function usedTenant(): Promise<TenantId> {
   return tenantId
 }
 
-test('usage is what Redis counts now, against the limits in force, and by the hour what Postgres has', async () => {
+test('readUsage: returns current counts of Redis with the limits in force, and hours of Postgres', async () => {
   const tenantId = await usedTenant()
   const report = await read(tenantId)
   expect(report.over).toBe('refuse')
@@ -56,7 +56,7 @@ test('usage is what Redis counts now, against the limits in force, and by the ho
   ])
 })
 
-test('while Redis is away months are what Postgres has, and what only Redis knows is not told', async () => {
+test('readUsage: without Redis, months come from Postgres, and counts that only Redis knows are null', async () => {
   const tenantId = await usedTenant()
   const away = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
   try {

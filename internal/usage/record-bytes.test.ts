@@ -67,7 +67,7 @@ async function sideFields(tenantId: TenantId): Promise<string[]> {
 }
 
 describe('bytes of records and locks', () => {
-  test('are key and text in UTF-8 and 144 bytes, and removing a record gives them back', async () => {
+  test('record bytes: are key and text in UTF-8 plus 144 bytes, and removing a record frees them', async () => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'ключ😀', dayMs, '{"body":"ä"}')
     const name = entryKey({ tenantId, scope: 's', key: 'ключ😀' })
@@ -109,7 +109,7 @@ describe('bytes of records and locks', () => {
         await lab.store.remove(address(t), 'B')
       },
     ],
-  ])('follow a lock that is %s, and are given back when its entry has expired', async (_step, take) => {
+  ])('record bytes: follow a lock that is %s, and are freed when its entry has expired', async (_step, take) => {
     const tenantId = await lab.createTenant()
     expect((await lockOf(tenantId)).kind).toBe('locked')
     expect((await meterOf(tenantId)).bytes).toBeGreaterThan(144)
@@ -128,7 +128,7 @@ describe('bytes of records and locks', () => {
     ...{ lockToken: 'A', ttlMs, defaultTtlMs: ttlMs, record: '{}' },
   })
 
-  test('never grow over the limit by locks, and refuse one more until some are given back', async () => {
+  test('record bytes: never exceed the limit through locks, and a lock is granted again after bytes are freed', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId, {}, 'k-00')
     const each = (await meterOf(tenantId)).bytes
@@ -146,7 +146,7 @@ describe('bytes of records and locks', () => {
     expect((await meterOf(tenantId)).bytes).toBe(3 * each)
   })
 
-  test('at the limit let a lock be taken over by one of its size, and not by a longer one', async () => {
+  test('record bytes: at the limit, a lock can be taken over by a lock of the same size, but not by a longer one', async () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId, {}, 'k-1')
     const limits = { recordBytes: (await meterOf(tenantId)).bytes }
@@ -159,7 +159,7 @@ describe('bytes of records and locks', () => {
     expect(await lockOf(tenantId, same)).toMatchObject({ kind: 'locked', takenOver: true })
   })
 
-  test('at the limit refuse no hit, no busy answer, no re-entry, no extension, no late save', async () => {
+  test('record bytes: at the limit, hits, busy responses, re-entries, extensions and late saves are not refused', async () => {
     const tenantId = await lab.createTenant()
     const limits = { ...unlimited, recordBytes: 1 }
     await save(tenantId, 'saved', dayMs)
@@ -175,7 +175,7 @@ describe('bytes of records and locks', () => {
     expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
   })
 
-  test('at the limit: re-entries with maximum fields keep the earlier fingerprint and attempt id', async () => {
+  test('record bytes: at the limit, re-entries with maximum fields keep the earlier fingerprint and attempt id', async () => {
     const tenantId = await lab.createTenant()
     const limits = { ...unlimited, recordBytes: 20_000 }
     const lockMs = 9 * secondMs
@@ -213,7 +213,7 @@ describe('bytes of records and locks', () => {
     ['over two hours, by the hour', 3 * hourMs, 4 * hourMs],
     ['a month', 30 * dayMs, 30 * dayMs + hourMs],
     ['a year', 365 * dayMs, 365 * dayMs + hourMs],
-  ])('are given back when the record has expired: %s', async (_case, ttlMs, laterMs) => {
+  ])('record bytes: are freed when the record has expired: %s', async (_case, ttlMs, laterMs) => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'a', ttlMs)
     await lab.setClock(tenantId, labStartMs + ttlMs - 31 * secondMs)
@@ -227,7 +227,7 @@ describe('bytes of records and locks', () => {
   test.each([
     ['an hour and a half', 5 * minuteMs, 90 * minuteMs],
     ['a year', 364 * dayMs, 365 * dayMs],
-  ])('are given back by the first call after a silence of %s', async (_case, ttlMs, laterMs) => {
+  ])('record bytes: are freed by the first call after a silence of %s', async (_case, ttlMs, laterMs) => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'a', ttlMs)
     await lab.setClock(tenantId, labStartMs + laterMs)
@@ -237,7 +237,7 @@ describe('bytes of records and locks', () => {
     expect(sizes).toEqual([])
   })
 
-  test('of entries that were written while the clock was back are given back all the same', async () => {
+  test('record bytes: bytes of entries written while the clock was set back are freed too', async () => {
     const tenantId = await lab.createTenant()
     await touch(tenantId)
     await lab.setClock(tenantId, labStartMs - 5 * hourMs)
@@ -250,7 +250,7 @@ describe('bytes of records and locks', () => {
     expect((await meterOf(tenantId)).bytes).toBe(0)
   })
 
-  test('are never negative, never less than what lives, and all given back in the end', async () => {
+  test('record bytes: are never negative, never less than the live entries, and all freed in the end', async () => {
     const step = fc.oneof(
       fc.record({
         do: fc.constant('save' as const),

@@ -99,7 +99,7 @@ describe('reaching a soft limit', () => {
     return rows.map(({ detail }) => detail)
   }
 
-  test('is told of once a period by all processes together, with one audit row', async () => {
+  test('soft limit: a crossing is reported once per period by all processes together, with one audit row', async () => {
     const tenantId = await lab.createTenant()
     const processes = [1, 2, 3].map(() => openRollUp({ locksPerMinute: { soft: 2 } }))
     const flushAll = () =>
@@ -129,7 +129,7 @@ describe('reaching a soft limit', () => {
     expect(await auditOf(tenantId)).toHaveLength(2)
   })
 
-  test('at a minute’s end is seen in the next', async () => {
+  test('soft limit: a crossing at the end of a minute is detected in the next minute', async () => {
     const tenantId = await lab.createTenant()
     const { meter, told } = openRollUp({
       locksPerMinute: { soft: 2 },
@@ -154,7 +154,7 @@ describe('reaching a soft limit', () => {
     ])
   })
 
-  test('is told of by the next flush where it could not be written down', async () => {
+  test('soft limit: the next flush reports a crossing that could not be stored', async () => {
     const tenantId = await lab.createTenant()
     const { meter, told } = openRollUp({ locksPerMonth: { soft: 1 } })
     await lock(tenantId)

@@ -50,7 +50,7 @@ const accepted = async (tenants: 'all' | readonly TenantId[], stepMs = minuteMs)
   )
 
 describe('what several processes count', () => {
-  test('adds up by minute, tenant and for all, and by hour at the latest at their end', async () => {
+  test('stats recorder: processes add up minutes by tenant and in total, and hours at the latest when they end', async () => {
     const [first, second] = [createProcess(), createProcess()]
     for (const { clock, tally, recorder } of [first, second]) {
       for (let minute = 0; minute < 4; minute += 1) {
@@ -71,7 +71,7 @@ describe('what several processes count', () => {
     expect(await accepted([other], hourMs)).toEqual([0, 2])
   })
 
-  test('keeps causes and the worst of the queue', async () => {
+  test('stats recorder: keeps causes of refusals and the maximum of the queue', async () => {
     for (const [nth, cause] of ['signature_mismatch', 'provider_paused', 'signature_mismatch'].entries()) {
       const { tally, recorder } = createProcess()
       tally.countRefused(one, cause)
@@ -86,7 +86,7 @@ describe('what several processes count', () => {
     expect([total.refused, total.refusedBy]).toEqual([3, { provider_paused: 1, signature_mismatch: 2 }])
   })
 
-  test('is not kept of a tenant that is deleted', async () => {
+  test('stats recorder: keeps no stats of a deleted tenant', async () => {
     const { tally, recorder } = createProcess()
     tally.count(deleted, 'accepted')
     await recorder.flushAll()
@@ -94,7 +94,7 @@ describe('what several processes count', () => {
     expect((await pool.query(`SELECT FROM stats_hourly WHERE tenant_id <> ''`)).rowCount).toBe(0)
   })
 
-  test('waits behind none of the others for ever: writers at once, over the same tenants, all get through', async () => {
+  test('stats recorder: concurrent writers for the same tenants all succeed without deadlock', async () => {
     const ids = [one, other]
     await Promise.all(
       Array.from({ length: 8 }, async (_none, nth) => {
@@ -116,7 +116,7 @@ describe('a batch', () => {
     return { writer: 'w', turn, minutes: [cell], hours: [], queue: new Map() }
   }
 
-  test('that is repeated adds nothing, even while it is still under way or after a later one', async () => {
+  test('stats batch: a repeated batch adds nothing, even during the first write or after a later batch', async () => {
     await Promise.all([writeStats(pool, batch(1)), writeStats(pool, batch(1))])
     await writeStats(pool, batch(1))
     expect(await accepted([one])).toEqual([3, 0, 0, 0])
@@ -125,7 +125,7 @@ describe('a batch', () => {
     expect(await accepted([one])).toEqual([6, 0, 0, 0])
   })
 
-  test('whose answer was lost is repeated as it was, and what came meanwhile follows', async () => {
+  test('stats batch: a batch with a lost reply is repeated unchanged, and later counts follow', async () => {
     let losesAnswers = true
     const lossy = new Proxy(pool, {
       get: (target, name) =>
@@ -147,7 +147,7 @@ describe('a batch', () => {
     expect(await accepted([one])).toEqual([2, 0, 0, 0])
   })
 
-  test('that Postgres will never take is told of and does not stand in the way', async () => {
+  test('stats batch: a batch that Postgres rejects is reported and does not block later batches', async () => {
     const { tally, recorder, refused } = createProcess()
     tally.countRefused(one, 'of \0 bytes')
     tally.count(other, 'accepted')

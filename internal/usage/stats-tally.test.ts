@@ -16,7 +16,7 @@ const named = ({ counts }: StatsCell) =>
   Object.fromEntries(countColumns.flatMap((name, at) => (counts[at] ? [[name, counts[at]]] : [])))
 
 describe('a tally', () => {
-  test('tells tenants, minutes, causes and times apart, and gives each count once', () => {
+  test('stats tally: separates tenants, minutes, causes and times, and returns each count once', () => {
     const { clock, tally } = movedTally()
     tally.count(one, 'accepted')
     tally.count(one, 'accepted')
@@ -38,7 +38,7 @@ describe('a tally', () => {
     expect(tally.take(100).map(named)).toEqual([{ failed: 1 }])
   })
 
-  test('gives no more cells than asked for, the oldest first, and keeps the others', () => {
+  test('stats tally: returns at most the requested number of cells, oldest first, and keeps the others', () => {
     const { clock, tally } = movedTally()
     for (let minute = 0; minute < 3; minute += 1) {
       for (const id of [one, other]) tally.count(id, 'accepted')
@@ -48,7 +48,7 @@ describe('a tally', () => {
     expect([minutes(), tally.size, minutes(), minutes()]).toEqual([[0, 0, 1, 1], 2, [2, 2], []])
   })
 
-  test('counts as dropped what has no room, and as other what would be one cause too many', () => {
+  test('stats tally: counts outcomes without room as dropped, and causes above the maximum as other', () => {
     const { tally } = movedTally({ cellsMax: 1, causesMax: 2 })
     for (const cause of ['a', 'b', 'c', 'd', 'a']) tally.countRefused(one, cause)
     tally.count(other, 'accepted')
@@ -65,7 +65,7 @@ describe('a tally', () => {
     ])
   })
 
-  test('keeps the queue at its worst within a minute', () => {
+  test('stats tally: keeps the maximum of the queue within a minute', () => {
     const { clock, tally } = movedTally()
     tally.noteQueue({ dueCount: 5, oldestAgeMs: 10 })
     tally.noteQueue({ dueCount: 2, oldestAgeMs: 90 })
@@ -78,7 +78,7 @@ describe('a tally', () => {
     expect(tally.takeQueue().size).toBe(0)
   })
 
-  test('costs less than a microsecond a count, for a thousand tenants', () => {
+  test('stats tally: a count takes less than a microsecond with a thousand tenants', () => {
     const { tally } = movedTally()
     const ids = Array.from({ length: 1_000 }, () => someTenantId())
     const rounds = () => {
@@ -106,12 +106,12 @@ describe('percentiles', () => {
     expect(percentileMs(buckets(counts), share)).toBe(expected)
   })
 
-  test('a time falls into the first bucket whose bound it does not pass', () => {
+  test('bucketOf: a latency falls into the first bucket whose upper bound it does not exceed', () => {
     expect([0, 10, 10.5, 3_600_000, 3_600_001].map(bucketOf)).toEqual([0, 0, 1, 12, 13])
   })
 })
 
-test('many tenants are read by the hour, few of them or a short time by the minute', () => {
+test('statsStepMs: many tenants are read by hour, and few tenants or a short span by minute', () => {
   const minutes = (hours: number, tenants: number) => statsStepMs(hours * 3_600_000, tenants) / 60_000
   expect([minutes(24, 10), minutes(24, 50), minutes(6, 50), minutes(720, 1_000)]).toEqual([10, 60, 2, 240])
 })
@@ -124,7 +124,7 @@ test.each([
   ['a week', 168, 60],
   ['30 days', 720, 240],
   ['35 days', 840, 360],
-])('the step of %s makes no more than 200 points, wherever it begins', (_name, hours, minutes) => {
+])('statsStepMs: the step of %s makes at most 200 points for any start', (_name, hours, minutes) => {
   const stepMs = statsStepMs(hours * 3_600_000)
   expect(stepMs).toBe(minutes * 60_000)
   expect((hours * 3_600_000) / stepMs + 1).toBeLessThanOrEqual(200)
