@@ -23,10 +23,7 @@ export const demoHeader = 'x-demo-traffic'
 /** Reference prefix of the demo's simulations, because simulated events lack `demoHeader`. */
 export const demoReference = 'demo-traffic-'
 
-/**
- * Returns the fate of a demo event from the body that its callback gets, or undefined for all other events. Never
- * fails.
- */
+/** Returns the fate of a demo event from the body that its callback gets, or undefined for all other events. Never fails. */
 export function demoFateOf(body: string): DemoFate | undefined {
   const fate = demoFates.find((each) => body.includes(`"${demoHeader}":"${each}"`))
   return fate ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)

@@ -15,10 +15,7 @@ const auditAction = 'stats.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/**
- * Time span for which stats are kept per minute. Charts of up to two days read minutes; older stats are generated per
- * hour.
- */
+/** Time span for which stats are kept per minute. Charts of up to two days read minutes; older stats are generated per hour. */
 const minutesMs = 2 * dayMs
 const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
@@ -33,9 +30,9 @@ const causes = [
 ]
 
 /**
- * Writes 30 days of generated stats for a tenant without a history older than an hour, with a daily rhythm and two
- * outages of the callback. Returns false when the tenant has a history. Writes no events, so charts have data but event
- * lists stay empty. Records itself in the audit log first, for `readMadeUpUntil`.
+ * Writes 30 days of generated stats for a tenant without a history older than an hour, with a daily rhythm and two outages of the callback.
+ * Returns false when the tenant has a history. Writes no events, so charts have data but event lists stay empty. Records itself in the
+ * audit log first, for `readMadeUpUntil`.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history

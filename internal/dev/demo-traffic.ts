@@ -20,8 +20,7 @@ export interface DemoTarget {
 }
 
 /**
- * Calls to which the API responds with 2xx, except for those with a wrong signature, an old timestamp or a provider
- * that is not enabled.
+ * Calls to which the API responds with 2xx, except for those with a wrong signature, an old timestamp or a provider that is not enabled.
  */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
 /** Kind of a demo step. */
@@ -41,8 +40,8 @@ function stepOf(nth: number): DemoStep {
 }
 
 /**
- * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every
- * event carries `demoHeader`, which identifies demo events to the receiver of callbacks.
+ * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every event carries
+ * `demoHeader`, which identifies demo events to the receiver of callbacks.
  */
 export class DemoTraffic {
   readonly #target: DemoTarget
@@ -129,9 +128,7 @@ export class DemoTraffic {
     return (await this.#call(path, { method: 'POST', body, headers }, signal)).status
   }
 
-  /**
-   * Acquires a lock for a checkout and saves its record. Sometimes simulates a crash in between, or a repeated request.
-   */
+  /** Acquires a lock for a checkout and saves its record. Sometimes simulates a crash in between, or a repeated request. */
   async #record(signal: AbortSignal): Promise<boolean> {
     const at = { scope: 'demo-checkout', key: `order-${randomUUID().slice(0, 8)}` }
     const acquired = await this.#keyed('POST', '/v1/record', { ...at, lockSeconds: 30 }, signal)

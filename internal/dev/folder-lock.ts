@@ -17,8 +17,8 @@ export type LockResult =
 const held = new Set<Database>()
 
 /**
- * Locks a folder for this process. The kernel locks a SQLite file, so the lock ends even after kill -9, and a reused
- * pid does no harm. The stored pid is used in messages only. SQLite is used because Bun has no flock.
+ * Locks a folder for this process. The kernel locks a SQLite file, so the lock ends even after kill -9, and a reused pid does no harm. The
+ * stored pid is used in messages only. SQLite is used because Bun has no flock.
  * @param waitMs maximum wait while another process holds the lock; 0 tries once
  */
 export function lockFolder(dir: string, waitMs = 0): LockResult {

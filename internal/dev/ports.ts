@@ -32,8 +32,8 @@ const fallbackStep = 100
 const turnWaitMs = 20_000
 
 /**
- * Returns a port of a host that is free now: the given port, or any free port for 0. Another process can take the port
- * before the caller listens; the caller then retries.
+ * Returns a port of a host that is free now: the given port, or any free port for 0. Another process can take the port before the caller
+ * listens; the caller then retries.
  * @throws when the given port is taken
  */
 export function freePort(port = 0, host = '127.0.0.1'): Promise<number> {
@@ -56,8 +56,8 @@ export function isPortFree(port: number, host?: string): Promise<boolean> {
 }
 
 /**
- * Creates the port chooser of a dev server. It returns the wanted port if free, otherwise a free port at least 100
- * higher, so that two dev servers can run on one machine.
+ * Creates the port chooser of a dev server. It returns the wanted port if free, otherwise a free port at least 100 higher, so that two dev
+ * servers can run on one machine.
  * @throws StoreStartError (from the chooser) when the configured port is taken, or none of 20 fallback ports is free
  */
 export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
@@ -92,8 +92,8 @@ export function fallbacksOf(port: number): readonly number[] {
 }
 
 /**
- * Runs `work`, which chooses ports and listens on them, in mutual exclusion with other dev servers. Otherwise two
- * servers that start at the same time would choose the same ports.
+ * Runs `work`, which chooses ports and listens on them, in mutual exclusion with other dev servers. Otherwise two servers that start at the
+ * same time would choose the same ports.
  */
 export async function inPortTurn<T>(work: () => Promise<T>): Promise<T> {
   const dir = join(tmpdir(), `latchkey-ports-${process.getuid?.() ?? 0}`)

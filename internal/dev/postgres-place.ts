@@ -17,15 +17,14 @@ export interface PostgresPlace {
 }
 
 /**
- * Location of files that the user of Postgres must reach when only root can enter the data folder or the clone (below
- * /root). Contains `<id>`, the home of one data folder's database, to which `postgres` in that data folder links, and
- * the shared `programs-<version>`.
+ * Location of files that the user of Postgres must reach when only root can enter the data folder or the clone (below /root). Contains
+ * `<id>`, the home of one data folder's database, to which `postgres` in that data folder links, and the shared `programs-<version>`.
  */
 const rootPlace = '/var/lib/latchkey-dev'
 
 /**
- * Chooses and creates the folders of an embedded Postgres. For root, Postgres runs as the owner of the data folder, or
- * as `nobody`. Files that this user cannot reach are stored below `/var/lib/latchkey-dev`.
+ * Chooses and creates the folders of an embedded Postgres. For root, Postgres runs as the owner of the data folder, or as `nobody`. Files
+ * that this user cannot reach are stored below `/var/lib/latchkey-dev`.
  * @throws StoreStartError when the folder belongs to another user or the programs do not run on this system
  */
 export async function placePostgres(

@@ -36,8 +36,8 @@ const commonSettings = {
 const volatileSettings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
 /**
- * Starts Postgres on 127.0.0.1 with the data of the previous start, or with new data. First stops the processes that a
- * killed predecessor left running on the data.
+ * Starts Postgres on 127.0.0.1 with the data of the previous start, or with new data. First stops the processes that a killed predecessor
+ * left running on the data.
  * @throws StoreStartError with a remedy
  */
 export async function startPostgres(options: PostgresStartOptions): Promise<RunningStore> {
@@ -113,8 +113,7 @@ async function prepareData(place: PostgresPlace, durable: boolean): Promise<stri
 }
 
 /**
- * Creates the data and password in a temporary folder and renames it when complete, so that an interrupted start leaves
- * no incomplete data.
+ * Creates the data and password in a temporary folder and renames it when complete, so that an interrupted start leaves no incomplete data.
  */
 async function makeData({ home, native, runAs }: PostgresPlace, durable: boolean): Promise<void> {
   const fresh = `${clusterDir(home)}.new`
@@ -146,10 +145,9 @@ async function writeOwned(path: string, text: string, owner: RunAs | undefined):
 }
 
 /**
- * Writes the pid of our process into a leftover pid file. Postgres refuses to start while a process with the file's pid
- * is alive, even if another program now has that pid. Postgres accepts the pid of its parent, and still checks the
- * shared memory that the file names (CreateLockFile in src/backend/utils/init/miscinit.c). `endLeftPostgres` has run
- * before.
+ * Writes the pid of our process into a leftover pid file. Postgres refuses to start while a process with the file's pid is alive, even if
+ * another program now has that pid. Postgres accepts the pid of its parent, and still checks the shared memory that the file names
+ * (CreateLockFile in src/backend/utils/init/miscinit.c). `endLeftPostgres` has run before.
  */
 async function disarmPidFile(data: string): Promise<void> {
   const path = join(data, 'postmaster.pid')

@@ -1,10 +1,7 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 
-/**
- * Error for a store that did not start for a reason that the developer can fix. The message contains the remedy and no
- * secret.
- */
+/** Error for a store that did not start for a reason that the developer can fix. The message contains the remedy and no secret. */
 export class StoreStartError extends Error {
   override readonly name = 'StoreStartError'
 }
@@ -35,9 +32,7 @@ export interface Child {
   hasExited(): boolean
   /** Sends a signal. Does nothing after the process has ended. */
   signal(signal: NodeJS.Signals): void
-  /**
-   * Asks the child to shut down, kills the child after 10 s, and waits until it has ended. Repeating the call is safe.
-   */
+  /** Asks the child to shut down, kills the child after 10 s, and waits until it has ended. Repeating the call is safe. */
   stop(): Promise<void>
 }
 
@@ -45,10 +40,7 @@ const stopWaitMs = 10_000
 const logBytesMax = 8 * 1024 * 1024
 const logTailLines = 15
 
-/**
- * Calls `check` every 20 ms until it returns a value other than undefined. Returns that value, or undefined after the
- * deadline.
- */
+/** Calls `check` every 20 ms until it returns a value other than undefined. Returns that value, or undefined after the deadline. */
 export async function poll<T>(
   check: () => Promise<T | undefined> | T | undefined,
   { deadlineMs, everyMs = 20 }: { readonly deadlineMs: number; readonly everyMs?: number },
@@ -62,15 +54,13 @@ export async function poll<T>(
 }
 
 /**
- * Live children with the signal that stops each when our process exits. All share one exit listener, to stay below the
- * limit on listeners.
+ * Live children with the signal that stops each when our process exits. All share one exit listener, to stay below the limit on listeners.
  */
 const owned = new Map<number, NodeJS.Signals>()
 
 /**
- * Starts a child in a session of its own, so that Ctrl-C at the terminal reaches only our process, which chooses the
- * order of shutdown. The environment is minimal, so that an inherited PGOPTIONS or LD_PRELOAD does not affect the
- * child.
+ * Starts a child in a session of its own, so that Ctrl-C at the terminal reaches only our process, which chooses the order of shutdown. The
+ * environment is minimal, so that an inherited PGOPTIONS or LD_PRELOAD does not affect the child.
  */
 export function spawnChild({ argv, runAs, logPath, stopSignal, exitSignal }: ChildOptions): Child {
   const log = openSync(logPath, 'a', 0o600)
@@ -165,8 +155,8 @@ export interface EndStep {
 }
 
 /**
- * Ends every process whose command line `isOurs` accepts, step by step until none is left. Returns the pids of the
- * matching processes. Repeating the call is safe.
+ * Ends every process whose command line `isOurs` accepts, step by step until none is left. Returns the pids of the matching processes.
+ * Repeating the call is safe.
  * @throws StoreStartError when a process survives the last step or belongs to another user
  */
 export async function endProcesses(

@@ -11,9 +11,7 @@ import { ownerOf, type RunningStore, type StoreOptions, startServer } from './st
 export interface RedisStartOptions extends StoreOptions {
   /** Additional arguments of redis-server, such as `--maxmemory`, `5mb`. They are visible in the process list. */
   readonly extraArgs?: readonly string[]
-  /**
-   * Command that wraps redis-server and finally replaces itself with it by exec, such as a command that lowers a limit.
-   */
+  /** Command that wraps redis-server and finally replaces itself with it by exec, such as a command that lowers a limit. */
   readonly launcher?: readonly string[]
   /** Password of a previous start. Default: a new password. */
   readonly password?: string
@@ -27,8 +25,8 @@ export interface RunningRedis extends RunningStore {
 const pingMsMax = 1000
 
 /**
- * Starts Redis on 127.0.0.1, with the data of the previous start if those were durable. First stops the process that a
- * killed predecessor left in the folder.
+ * Starts Redis on 127.0.0.1, with the data of the previous start if those were durable. First stops the process that a killed predecessor
+ * left in the folder.
  * @throws StoreStartError with a remedy
  */
 export async function startRedis(options: RedisStartOptions): Promise<RunningRedis> {

@@ -7,10 +7,7 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/**
- * Call that the sink has received. Texts are unescaped: escape them before display. Fields from the body are '' if the
- * body lacks them.
- */
+/** Call that the sink has received. Texts are unescaped: escape them before display. Fields from the body are '' if the body lacks them. */
 export interface Delivery {
   /** Sequence number; the first delivery after the start has number 1. */
   readonly number: number
@@ -44,6 +41,7 @@ export interface SinkTenants {
   readonly keyRing: KeyRing
 }
 
+/** HTTP call as the sink received it. */
 export interface ReceivedCall {
   readonly path: string
   readonly headers: Headers
@@ -63,10 +61,7 @@ const idsCountedMax = 10_000
 const linesPerSecondMax = 20
 const wordCharsMax = 48
 
-/**
- * Parses a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never
- * fails.
- */
+/** Parses a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never fails. */
 export function readCall(
   call: ReceivedCall,
   { findTenant, keyRing }: SinkTenants,
@@ -92,10 +87,7 @@ export function readCall(
   }
 }
 
-/**
- * Verifies a signature with the reference library of Standard Webhooks, which shares no code with the product's
- * signing.
- */
+/** Verifies a signature with the reference library of Standard Webhooks, which shares no code with the product's signing. */
 function verify(
   { headers, body }: ReceivedCall,
   tenant: DirectoryTenant | undefined,

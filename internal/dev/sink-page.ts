@@ -9,10 +9,7 @@ export interface PageFacts {
   readonly url: string
 }
 
-/**
- * Paths of the sink that fail or delay on purpose, to demonstrate retries, with their descriptions. Subpaths behave
- * alike.
- */
+/** Paths of the sink that fail or delay on purpose, to demonstrate retries, with their descriptions. Subpaths behave alike. */
 export const trials = {
   '/fail': 'answers 500',
   '/flaky': 'answers 500 to the first two calls of each webhook-id, then 200',
@@ -104,8 +101,8 @@ function indentJson(text: string): string {
 }
 
 /**
- * JSON with access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11), which TypeScript
- * 7.0 does not declare.
+ * JSON with access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11), which TypeScript 7.0 does not
+ * declare.
  */
 const sourceJson = JSON as unknown as {
   parse(

@@ -55,9 +55,9 @@ const pageHeaders = {
 }
 
 /**
- * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink
- * verifies its signature, shows it in the terminal and on the page at /, and returns 200 or the response of the path's
- * trial. Deliveries of the demo get the response that their fate requires and are not shown.
+ * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink verifies its signature,
+ * shows it in the terminal and on the page at /, and returns 200 or the response of the path's trial. Deliveries of the demo get the
+ * response that their fate requires and are not shown.
  * @throws when the port is taken
  */
 export function startSink(options: SinkOptions): RunningSink {
@@ -176,10 +176,7 @@ class Sink implements RunningSink {
   }
 }
 
-/**
- * Decides the response of a path. `countCall` counts a call to /flaky and returns the number of calls of this
- * webhook-id.
- */
+/** Decides the response of a path. `countCall` counts a call to /flaky and returns the number of calls of this webhook-id. */
 function decideAnswer(pathname: string, countCall: () => number): { status: number; isSlow: boolean } {
   const trial = Object.keys(trials).find((path) => pathname === path || pathname.startsWith(`${path}/`))
   if (trial === '/fail') return { status: 500, isSlow: false }

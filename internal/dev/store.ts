@@ -43,8 +43,8 @@ const retryMs = 200
 const readyWithinMs = 60_000
 
 /**
- * Starts a server and waits until it is ready. A server that ends immediately is started again, because another process
- * may have taken its port, or processes of a killed predecessor may still be running.
+ * Starts a server and waits until it is ready. A server that ends immediately is started again, because another process may have taken its
+ * port, or processes of a killed predecessor may still be running.
  * @throws StoreStartError with the last lines of the server's log
  */
 export async function startServer(program: ServerProgram): Promise<Omit<RunningStore, 'url'>> {
@@ -67,10 +67,7 @@ export async function startServer(program: ServerProgram): Promise<Omit<RunningS
   throw new StoreStartError(`${name} did not start; the last lines of ${logPath}:\n${logTail(logPath)}`)
 }
 
-/**
- * For root, returns the owner of the first existing path unless that owner is root, so that the owner can use the
- * folder afterwards.
- */
+/** For root, returns the owner of the first existing path unless that owner is root, so that the owner can use the folder afterwards. */
 export function ownerOf(...paths: readonly string[]): RunAs | undefined {
   if (process.getuid?.() !== 0) return undefined
   const owners = paths.flatMap((path) => statSync(path, { throwIfNoEntry: false }) ?? [])

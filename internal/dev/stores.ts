@@ -25,8 +25,8 @@ export interface RunningStores {
 }
 
 /**
- * Starts Postgres and Redis on one data folder, which this process locks until `stop` or its own exit. If one store
- * fails to start, the other is stopped.
+ * Starts Postgres and Redis on one data folder, which this process locks until `stop` or its own exit. If one store fails to start, the
+ * other is stopped.
  * @throws StoreStartError with a remedy, which names the process that locks the folder, if any
  */
 export async function startStores(options: StoresOptions): Promise<RunningStores> {

@@ -9,28 +9,28 @@ import type { Waiters } from './wait.ts'
 /** Successful outcome of a check. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
-/** Part of a tenant that records use. */
+/** Fields of a tenant that the record routes use. */
 export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
 
 /** Dependencies of the record routes. */
 export interface Records {
   readonly store: RecordStore
   readonly waiters: Waiters
-  /** The platform's caps; those of a tenant can only be lower. */
+  /** Maximum ttl of the platform in seconds. A tenant's maximum can only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
-  /** Returns the hard limits of a tenant's locks now; called for each check. */
+  /** Returns the current hard limits of a tenant's locks. Called for each check. */
   limitsOf(tenant: RecordTenant): LockLimits
-  /** Called for every answered check, also in a batch. Must not throw. */
+  /** Called for every completed check, also in a batch. Must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
-  /** Aborts when the process begins to stop; waiting callers then get their busy answer. */
+  /** Aborts when the process begins to shut down. Waiting callers then get a busy response. */
   readonly ending?: AbortSignal
 }
 
 /**
- * Returns the record of a scope and key, or takes its lock, waiting `waitMs` for a busy key. Callers pass the outcome to `toAcquired`;
- * another promise in between would slow every check.
- * @param signal aborts when the caller hung up, which must not win a lock then
+ * Returns the record of a scope and key, or acquires its lock, waiting up to `waitMs` for a busy key. Callers pass the outcome to
+ * `toAcquired`, because another promise in between would slow every check.
+ * @param signal aborts when the caller has hung up, so that it acquires no lock afterwards
  */
 export function acquireRecord(
   records: Records,
@@ -63,13 +63,13 @@ async function acquireOrWait(
   return outcome
 }
 
-/** Releases a lock granted to a caller that hung up. A lock with an `attemptId` is kept, because its attempt may repeat the call. */
+/** Releases a lock granted to a caller that hung up. A lock with an `attemptId` is kept, because the attempt can repeat the call. */
 async function releaseOrphan(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.store.remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
 }
 
-/** Checks a request against the tenant's caps and returns the store's input. */
+/** Validates a request against the tenant's maxima and returns the input for the store. */
 export function acquireInput(
   records: Pick<Records, 'ttlSecondsMax' | 'limitsOf'>,
   tenant: RecordTenant,
@@ -93,13 +93,13 @@ export function acquireInput(
   }
 }
 
-/** Returns the error for a ttl over the cap, or undefined. */
+/** Returns the error for a ttl over the maximum, or undefined. */
 export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number): ApiError | undefined {
   if (ttlSeconds === undefined || ttlSeconds <= ttlSecondsMax) return undefined
   return apiError('invalid_request', `"ttlSeconds" must be at most ${ttlSecondsMax}`)
 }
 
-/** Maps refusals to errors. */
+/** Returns a successful outcome, or the error for a refusal. */
 export function toAcquired(
   records: Pick<Records, 'limitsOf'>,
   outcome: AcquireOutcome | ApiError,
@@ -119,7 +119,7 @@ export function toAcquired(
   }
 }
 
-/** Returns the error for a long record without room. */
+/** Returns the error for a long record for which the process has no memory left. */
 export function noRoom(): ApiError {
   const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
   return apiError('overloaded', text, { 'Retry-After': '1' })

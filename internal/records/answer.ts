@@ -6,13 +6,13 @@ import { type CheckOutcome, suggestRetryMs } from './record.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
-/** Returns the JSON text of a check's answer. */
+/** Returns the JSON text of the response to a check. */
 export function acquiredText(acquired: Acquired): string {
   switch (acquired.kind) {
     case 'hit':
       return hitText(acquired.record)
     case 'locked':
-      // Numbers and a base64url token only: nothing here needs escaping.
+      // The lock token is base64url and all other values are numbers, so nothing needs escaping.
       return `{"cached":false,"locked":true,"lockToken":"${acquired.lockToken}","fence":${acquired.fence},"expiresInMs":${acquired.expiresInMs}${acquired.takenOver ? ',"takenOver":true' : ''}}`
     case 'busy':
       return `{"cached":false,"locked":false,"retryAfterMs":${suggestRetryMs(acquired.remainingMs)}}`
@@ -26,7 +26,7 @@ export function hitText(record: string): string {
   return `{"cached":true,"record":${record}}`
 }
 
-/** Returns the metric label of a check. */
+/** Returns the outcome of a check as a metric label. */
 export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   switch (acquired.kind) {
     case 'error':
@@ -38,7 +38,7 @@ export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   }
 }
 
-/** Returns a check's HTTP answer, with `Idempotent-Replayed` for a replay and `Retry-After` for a busy key. */
+/** Returns the HTTP response to a check, with `Idempotent-Replayed` for a replay and `Retry-After` for a busy key. */
 export function acquiredAnswer(acquired: Acquired): Answer {
   const body = acquiredText(acquired)
   const outcome = outcomeOf(acquired)
@@ -56,17 +56,17 @@ export function acquiredAnswer(acquired: Acquired): Answer {
   }
 }
 
-/** Returns the HTTP answer of a found record. */
+/** Returns the HTTP response with a found record. */
 export function hitAnswer(record: string): Answer {
   return { kind: 'answer', status: 200, body: hitText(record), headers: replayed, outcome: 'hit' }
 }
 
-/** Returns a JSON answer with status 200. */
+/** Returns a JSON response with status 200. */
 export function plainAnswer(outcome: string, value: object): Answer {
   return { kind: 'answer', status: 200, body: JSON.stringify(value), outcome }
 }
 
-/** Returns the error for an exception of the store: 503, never "not cached". Undefined for a bug. */
+/** Returns the error for an exception of the store: 503, and never "not cached". Returns undefined for a bug. */
 export function explainStoreError(error: unknown): ApiError | undefined {
   if (!(error instanceof RedisUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }
@@ -131,13 +131,13 @@ const none: JsonSchema = {
   properties: { cached: cached(false, 'There is no record.') },
 }
 
-/** Answer of POST /v1/record. */
+/** Response schema of POST /v1/record. */
 export const CheckAnswer = named('CheckAnswer', { oneOf: [hit, locked, busy] })
-/** Answer of GET /v1/record. */
+/** Response schema of GET /v1/record. */
 export const FetchAnswer = named('FetchAnswer', { oneOf: [hit, none] })
-/** Answer of PUT /v1/record. */
+/** Response schema of PUT /v1/record. */
 export const SaveAnswer = named('SaveAnswer', { type: 'object', required: ['ok'], properties: { ok } })
-/** Answer of DELETE /v1/record. */
+/** Response schema of DELETE /v1/record. */
 export const RemoveAnswer = named('RemoveAnswer', {
   type: 'object',
   required: ['ok', 'existed'],
@@ -150,7 +150,7 @@ export const RemoveAnswer = named('RemoveAnswer', {
     },
   },
 })
-/** Answer of POST /v1/record/extend. */
+/** Response schema of POST /v1/record/extend. */
 export const ExtendAnswer = named('ExtendAnswer', {
   type: 'object',
   required: ['ok', 'fence', 'expiresInMs'],
@@ -162,7 +162,7 @@ export const ExtendAnswer = named('ExtendAnswer', {
 })
 
 const errorSchema = errorSchemaOf(publicErrorCodes)
-/** Answer of POST /v1/record/batch. */
+/** Response schema of POST /v1/record/batch. */
 export const BatchAnswer = named('BatchAnswer', {
   type: 'object',
   required: ['results'],

@@ -6,27 +6,28 @@ import { type AcquireOutcome, type CheckOutcome, suggestRetryMs } from './record
 import type { BatchCheck } from './requests.ts'
 import type { AcquireInput, RecordStore } from './store.ts'
 
-/** A batch of one tenant. */
+/** Batch of checks of one tenant. */
 export interface Batch {
   readonly tenant: RecordTenant
   readonly requestId: string
   readonly size: number
-  /** Parses one check. */
+  /** Parses the check at an index of the batch. */
   check(index: number): Parsed<BatchCheck>
 }
 
-/** Maximum bytes of all records in one answer; further records are replaced by an error. */
+/** Maximum bytes of all records in one response. Further records are replaced by an error. */
 const batchRecordBytesMax = 4 * 1024 * 1024
-/** Concurrent checks; between slices connection and process serve other calls. */
+/** Maximum concurrent checks of a batch. Between slices the process serves other calls. */
 const sliceChecks = 20
-/** Concurrently read bytes of long records; a longer one is read alone. */
+/** Maximum bytes of long records that are read concurrently. A longer record is read alone. */
 const sliceBytes = 256 * 1024
-/** Deadline of a batch; checks without an outcome by then are refused like single checks. */
+/** Deadline of a batch. Checks without an outcome by then are refused like single checks. */
 const batchMsMax = 900
 
 /**
- * Runs the checks of a batch in order, a slice at a time, each with its own result. Long records are read last, as far as they fit; a
- * check whose record does not fit changes nothing. @throws errors other than those of the store
+ * Runs the checks of a batch in order, one slice at a time, each with its own result. Reads long records last, while they fit into the
+ * response. A check whose record does not fit changes nothing.
+ * @throws errors that do not come from the store
  */
 export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
   const run = new BatchRun(records.store, batch)
@@ -47,7 +48,7 @@ type Outcome = AcquireOutcome | ApiError
 
 /** State of one batch. */
 class BatchRun {
-  /** Outcome per check; undefined before it has one. */
+  /** Outcome per check; undefined while the check has no outcome. */
   readonly outcomes: (Outcome | undefined)[]
   readonly #store: RecordStore
   readonly #tenantId: TenantId
@@ -71,12 +72,12 @@ class BatchRun {
     for (const slice of slicesOf(this.outcomes)) await this.#inTime(slice, (long) => this.#read(long))
   }
 
-  /** Returns the room of its records. */
+  /** Returns the reserved memory of the batch's records. */
   end(): void {
     this.#store.answers.give(this.#bytesTaken, this.#tenantId)
   }
 
-  /** Starts nothing after the deadline, and does not wait for late checks. */
+  /** Runs `work` per item. Starts nothing after the deadline, and does not wait for checks that are late. */
   async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
     const leftMs = this.#overAtMs - performance.now()
     if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)
@@ -107,7 +108,7 @@ class BatchRun {
     return true
   }
 
-  /** Returns store errors as outcomes, so that they do not affect other checks. */
+  /** Acquires one lock or record, and returns store errors as outcomes, so that they do not affect other checks. */
   async #acquire(input: AcquireInput): Promise<Outcome> {
     try {
       return await this.#store.acquire(input)
@@ -124,7 +125,7 @@ interface LongCheck {
   readonly bytes: number
 }
 
-/** Groups the long records by `sliceBytes`. */
+/** Groups the long records into slices of at most `sliceBytes`. */
 function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   const slices: LongCheck[][] = []
   let left = 0
@@ -139,7 +140,7 @@ function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   return slices
 }
 
-/** Result of one check in the answer. */
+/** Result of one check in the response to a batch. */
 interface Result {
   readonly text: string
   readonly outcome: CheckOutcome
@@ -173,7 +174,7 @@ function errorText(error: ApiError, requestId: string, retryAfterMs: number | un
   })
 }
 
-/** Returns 200 with the results, and the smallest `retryAfterMs` as header. */
+/** Returns a response with status 200, the results, and the smallest `retryAfterMs` as `Retry-After`. */
 function answerOf(results: readonly Result[]): Answer {
   const retryAfterMs = Math.min(...results.map((result) => result.retryAfterMs ?? Number.POSITIVE_INFINITY))
   return {
@@ -188,7 +189,7 @@ function answerOf(results: readonly Result[]): Answer {
   }
 }
 
-/** Returns counts by outcome, such as `hit 98, busy 2`. */
+/** Formats counts by outcome for the log, such as `hit 98, busy 2`. */
 function tallyOf(results: readonly Result[]): string {
   const counts = new Map<CheckOutcome, number>()
   for (const { outcome } of results) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)

@@ -187,26 +187,35 @@ const requiredFields = [...withBody, ...withQuery].flatMap((target) =>
 )
 
 describe('a field', () => {
-  test.each(badFields)('$method $path: refuses the field $field if it is $name', async ({ target, field, value, told }) => {
-    const answer = await sendFields(target, { ...target.valid(), [field]: value })
-    expectRefused(target, answer, `"${field}" must be `, ...told)
-  })
+  test.each(badFields)(
+    '$method $path: refuses the field $field if it is $name',
+    async ({ target, field, value, told }) => {
+      const answer = await sendFields(target, { ...target.valid(), [field]: value })
+      expectRefused(target, answer, `"${field}" must be `, ...told)
+    },
+  )
 
-  test.each(goodFields)('$method $path: accepts the field $field if it is $name', async ({ target, field, value }) => {
-    const answer = await sendFields(target, { ...target.valid(), [field]: value })
-    // A token that owns nothing passes as a field and fails as a token.
-    const tokened = target === extend || field === 'lockToken'
-    expect(answer.json.code).toBe(tokened ? 'lock_lost' : undefined)
-    expect(answer.status).toBe(tokened ? 409 : 200)
-  })
+  test.each(goodFields)(
+    '$method $path: accepts the field $field if it is $name',
+    async ({ target, field, value }) => {
+      const answer = await sendFields(target, { ...target.valid(), [field]: value })
+      // A token that owns nothing passes as a field and fails as a token.
+      const tokened = target === extend || field === 'lockToken'
+      expect(answer.json.code).toBe(tokened ? 'lock_lost' : undefined)
+      expect(answer.status).toBe(tokened ? 409 : 200)
+    },
+  )
 
-  test.each(requiredFields)('$method $path: refuses a request without the field $field', async ({ target, field }) => {
-    const { [field]: _left, ...others } = target.valid()
-    const answer = withQuery.includes(target)
-      ? await sendQuery(target, new URLSearchParams(others as Record<string, string>).toString())
-      : await sendFields(target, others)
-    expectRefused(target, answer, `"${field}" is required`)
-  })
+  test.each(requiredFields)(
+    '$method $path: refuses a request without the field $field',
+    async ({ target, field }) => {
+      const { [field]: _left, ...others } = target.valid()
+      const answer = withQuery.includes(target)
+        ? await sendQuery(target, new URLSearchParams(others as Record<string, string>).toString())
+        : await sendFields(target, others)
+      expectRefused(target, answer, `"${field}" is required`)
+    },
+  )
 
   test.each([
     ['a misspelt one', 'lockTokn'],
@@ -268,11 +277,14 @@ describe('headers of a record', () => {
     ['a separator', 'a(b)', 'a(b)'],
     ['a letter that is not ASCII', 'ä', 'ä'],
     ['257 characters', 'n'.repeat(257), 'nnn'],
-  ])('headers: an invalid name (%s) gets 400 with an error that names the header', async (_case, name, named) => {
-    const headers = { Fine: 'x', [name]: mark }
-    const answer = await sendFields(save, { ...save.valid(), headers })
-    expectRefused(save, answer, 'is not a valid HTTP field name', named)
-  })
+  ])(
+    'headers: an invalid name (%s) gets 400 with an error that names the header',
+    async (_case, name, named) => {
+      const headers = { Fine: 'x', [name]: mark }
+      const answer = await sendFields(save, { ...save.valid(), headers })
+      expectRefused(save, answer, 'is not a valid HTTP field name', named)
+    },
+  )
 
   test.each([
     ['a line break and another header', 'x\r\nSet-Cookie: a=b'],
@@ -398,13 +410,16 @@ describe('a body', () => {
     expect((await sendQuery(read, `scope=${scope}&key=${key}`)).text).toContain(`"body":${deep}}`)
   })
 
-  test.each(['gzip', 'deflate', 'br', 'gzip, identity', 'x-none'])('request body: is refused with Content-Encoding %s', async (encoding) => {
-    for (const target of withBody) {
-      const body = Bun.gzipSync(Buffer.from(JSON.stringify(target.valid())))
-      const answer = await send(target, body, { 'Content-Encoding': encoding })
-      expectRefused(target, answer, 'without Content-Encoding')
-    }
-  })
+  test.each(['gzip', 'deflate', 'br', 'gzip, identity', 'x-none'])(
+    'request body: is refused with Content-Encoding %s',
+    async (encoding) => {
+      for (const target of withBody) {
+        const body = Bun.gzipSync(Buffer.from(JSON.stringify(target.valid())))
+        const answer = await send(target, body, { 'Content-Encoding': encoding })
+        expectRefused(target, answer, 'without Content-Encoding')
+      }
+    },
+  )
 
   test('request body: is accepted with Content-Encoding identity and with any Content-Type', async () => {
     const headers = { 'Content-Encoding': 'identity', 'Content-Type': 'text/plain' }

@@ -99,18 +99,21 @@ describe('the saved body', () => {
   test.each([
     ['the platform’s', 'plain', 50],
     ['a tenant’s own', 'small', 10],
-  ])('saved body: a body over the maximum is refused and the lock stays held: %s', async (_name, tenant, most) => {
-    const { scope, key } = fresh()
-    const lockToken = await lock(tenant, { scope, key })
-    const sized = (bytes: number) =>
-      `{"scope":"${scope}","key":"${key}","status":200,"lockToken":"${lockToken}","body": "${'é'.repeat(
-        Math.floor((bytes - 2) / 2),
-      )}${'a'.repeat((bytes - 2) % 2)}" }`
-    expectRefused(await save(tenant, sized(most + 1)), 'body', String(most))
-    expect((await check(tenant, { scope, key })).json).toMatchObject({ cached: false, locked: false })
-    expect((await save(tenant, sized(most))).text).toBe('{"ok":true}')
-    expect((await check(tenant, { scope, key })).json.cached).toBe(true)
-  })
+  ])(
+    'saved body: a body over the maximum is refused and the lock stays held: %s',
+    async (_name, tenant, most) => {
+      const { scope, key } = fresh()
+      const lockToken = await lock(tenant, { scope, key })
+      const sized = (bytes: number) =>
+        `{"scope":"${scope}","key":"${key}","status":200,"lockToken":"${lockToken}","body": "${'é'.repeat(
+          Math.floor((bytes - 2) / 2),
+        )}${'a'.repeat((bytes - 2) % 2)}" }`
+      expectRefused(await save(tenant, sized(most + 1)), 'body', String(most))
+      expect((await check(tenant, { scope, key })).json).toMatchObject({ cached: false, locked: false })
+      expect((await save(tenant, sized(most))).text).toBe('{"ok":true}')
+      expect((await check(tenant, { scope, key })).json.cached).toBe(true)
+    },
+  )
 })
 
 describe('usage', () => {

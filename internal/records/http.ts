@@ -42,7 +42,7 @@ import {
 } from './requests.ts'
 import { saveRecord } from './save.ts'
 
-/** Bytes of a request beside the saved body. */
+/** Maximum bytes of a request in addition to the saved body. */
 const slackBytes = 64 * 1024
 const batchBytesMax = 1024 * 1024
 
@@ -104,7 +104,7 @@ async function check(
   records: Records,
 ): Promise<Answer | ApiError> {
   try {
-    // Reading `signal` costs time, and only a waiting caller can hang up meanwhile.
+    // The signal is read only if the caller waits: reading it costs time, and other callers have no time to hang up.
     const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
     const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))
@@ -145,7 +145,7 @@ const saveRoute = route({
       const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
       return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
     }
-    // Headers are kept as received, and JSON parsers disagree on repeated names.
+    // Headers are saved as received, and JSON parsers disagree on repeated names, so repeated names are refused.
     if (findMembers(received.headers).kind === 'repeated')
       return apiError('invalid_request', 'A name stands twice in "headers"')
     const saved = await saveRecord(records, tenant, body, received)
@@ -291,7 +291,7 @@ function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   return apiError('invalid_request', 'A field stands twice in this check')
 }
 
-/** Returns the received text of one field of an object without repeated ones. */
+/** Returns the received JSON text of one field of an object without repeated fields. */
 function receivedField(text: string, name: string): string | undefined {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined

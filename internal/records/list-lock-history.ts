@@ -26,44 +26,44 @@ import {
 } from './lock-history.ts'
 import { executions } from './tables.ts'
 
-/** Filter of a tenant's lock history. A key needs its scope. */
+/** Filter of a tenant's lock history. A filter by key also needs the scope. */
 export type LockHistoryFilter = {
   readonly tenantId: TenantId
   readonly state?: LockState | undefined
-  /** Acquired at or after, in ms since the epoch. */
+  /** Lists locks acquired at or after this time, in ms since the epoch. */
   readonly fromMs?: number | undefined
-  /** Acquired before, in ms since the epoch. */
+  /** Lists locks acquired before this time, in ms since the epoch. */
   readonly toMs?: number | undefined
   /** Lists entries with a smaller fence: `next` of the previous page. */
   readonly after?: number | undefined
-  /** 1 to 100. */
+  /** Maximum entries of the page: 1 to 100. */
   readonly limit: number
 } & (
   | { readonly scope: string; readonly key?: string | undefined }
   | { readonly scope?: undefined; readonly key?: undefined }
 )
 
-/** A page of entries, the latest first. */
+/** Page of lock history entries, latest first. */
 export interface LockHistoryPage {
   readonly entries: readonly LockHistoryEntry[]
-  /** Fence of the last examined row; set while there may be more. */
+  /** Fence of the last examined row; set if more entries can follow. */
   readonly next?: number
 }
 
-/** Maximum retention of a tenant in days, as in the schema of the resource. */
+/** Maximum retention of a tenant in days, as in the CRD schema. */
 const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
-/** The last moment that a fence can name, in 2255. */
+/** Latest time that a fence can represent, in the year 2255. */
 const msMax = acquiredAtMsOf(fenceMax)
-/** Rows that a page examines if no index covers its filter; a scope with at most so many rows is read whole. */
+/** Maximum rows that a page examines if no index covers its filter. A scope with at most this many rows is read completely. */
 const examinedMax = 2_000
 
 /**
- * Lists a tenant's lock history by keyset pagination, the latest acquired first. Buffered notes appear after about a second. A page
- * examines a bounded number of rows: it may be shorter than `limit`, even empty, and still have `next`. Needs a pool whose sessions
- * plan by indexes alone.
+ * Lists a tenant's lock history by keyset pagination, latest acquisition first. Buffered entries appear after about a second. A page
+ * examines a limited number of rows, so it can have fewer than `limit` entries, even none, and still have `next`. Needs a pool whose
+ * sessions plan by indexes alone.
  * @param nowMs decides whether a lock is still held
- * @throws RangeError for a limit out of bounds
+ * @throws RangeError for an invalid limit
  */
 export async function listLockHistory(
   pool: Pool,
@@ -84,7 +84,7 @@ export async function listLockHistory(
   return { entries, next: last.facts.fence }
 }
 
-/** Name of a prepared statement: there are a dozen texts, and a session plans each once. */
+/** Returns the name of a prepared statement. The dozen different texts are planned once per session. */
 function nameOf(query: { toSQL(): { readonly sql: string } }): string {
   return `executions_${Bun.hash(query.toSQL().sql).toString(36)}`
 }
@@ -95,11 +95,11 @@ interface Selection {
   readonly key: string | undefined
   readonly state: LockState | undefined
   readonly nowMs: number
-  /** First fence. */
+  /** Lowest fence, inclusive. */
   readonly lowFence: number
-  /** Bound behind the last fence. */
+  /** Highest fence, exclusive. */
   readonly highFence: number
-  /** First and last day of the partitions that can hold the fences. */
+  /** First and last day of the partitions that can contain the fences. */
   readonly days: readonly [first: Day, last: Day]
   readonly rowsMax: number
 }
@@ -116,7 +116,10 @@ function clamp(ms: number): number {
   return Math.min(Math.max(Math.floor(ms), 0), msMax)
 }
 
-/** A tenant whose retention changed between a lock's acquisition and its end has the two in different partitions. */
+/**
+ * Joins two neighbouring rows of one lock. They exist in different partitions if the tenant's retention changed between the lock's
+ * acquisition and end.
+ */
 function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   const joined: LockFacts[] = []
   for (const facts of page) {
@@ -127,7 +130,7 @@ function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   return joined
 }
 
-// The subqueries have the table's name as alias, so that its columns also name theirs.
+// The subqueries use the table's name as alias, so that the table's columns also refer to the subqueries.
 const { tenantId: _tenantId, expiresOn: _expiresOn, ...facts } = getTableColumns(executions)
 const alias = getTableName(executions)
 
@@ -136,7 +139,7 @@ function isInScope({ tenantId, scope = '', days }: Selection): SQL | undefined {
   return and(eq(owner, tenantId), eq(name, scope), between(expiresOn, ...days))
 }
 
-/** Counts the rows of a scope in the selection's days, up to one more than `examinedMax`. */
+/** Returns whether a scope has at most `examinedMax` rows in the selected days. Counting stops above that maximum. */
 async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> {
   const { key, fence } = executions
   const db = orm(pool)
@@ -151,11 +154,11 @@ async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> 
   return (found?.rows ?? 0) <= examinedMax
 }
 
-/** Reads a short scope whole and sorts it, since its only index has another order. */
+/** Reads a short scope completely and sorts it, because the scope's only index has another order. */
 function selectOfShortScope(pool: Pool, selection: Selection) {
   const { key, fence } = executions
   const db = orm(pool)
-  // Twice the counted rows, because it may have grown meanwhile.
+  // The limit is twice the counted rows, because the scope can have grown since the count.
   const held = db
     .select()
     .from(executions)
@@ -177,9 +180,9 @@ function selectOfShortScope(pool: Pool, selection: Selection) {
 }
 
 /**
- * Walks one index in the order of fences, the latest first: the primary key, the index of a scope and key, or the index of rows that
- * are not completed. Conditions outside the index are checked on `examinedMax` rows; the last of these, the edge, is always included
- * to tell where the search ended. `isMeant`: the row matches the filter.
+ * Walks one index in the order of fences, latest first: the primary key, the index of a scope and key, or the index of rows that are not
+ * completed. Conditions outside the index are checked on `examinedMax` rows. The last examined row, the edge, is always included and tells
+ * where the search ended. `isMeant` is true for rows that match the filter.
  */
 function selectByIndex(pool: Pool, selection: Selection) {
   const { tenantId, scope, key, lowFence, highFence, days } = selection
@@ -190,7 +193,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const keys: [name: string, value: string][] = [['tenant_id', tenantId]]
   if (hasKey) keys.push(['scope', scope], ['key', key])
   if (isUncompleted) keys.push(['ending', ending])
-  // The keys stand in one comparison with the fence, and in the order, so that the planner chooses their index.
+  // The key columns are compared and sorted together with the fence, so that the planner chooses their index.
   const names = [...keys.map(([name]) => name), 'fence']
   const row = sql.raw(`(${names.join(', ')})`)
   const bound = (fence: number) =>
@@ -199,7 +202,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const isInRange = and(
     sql`${row} >= (${bound(lowFence)}) AND ${row} < (${bound(highFence)})`,
     between(executions.expiresOn, ...days),
-    // Tells the planner that the partial index serves.
+    // This condition lets the planner use the partial index.
     isUncompleted ? sql`ending <> 'completed'` : undefined,
   )
   const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
@@ -234,7 +237,7 @@ function hasEnding(selection: Selection): SQL | undefined {
   return ending && eq(executions.ending, ending)
 }
 
-/** Returns the condition for `running` or `expired`, which depends on the clock and is stored nowhere. */
+/** Returns the condition for `running` or `expired`. These states depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
   if (state === 'running') return gt(executions.heldUntilMs, nowMs)
   return state === 'expired' ? lte(executions.heldUntilMs, nowMs) : undefined

@@ -16,21 +16,21 @@ import type { executions } from './tables.ts'
 export interface LockHistoryRecorderOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /** Returns the retention of a tenant's lock history, in days; undefined for a deleted one, whose notes are dropped. */
+  /** Returns the retention of a tenant's lock history in days, or undefined for a deleted tenant, whose notes are dropped. */
   readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
-  /** Called at a flush for dropped notes: `full` buffer, or `refused` by Postgres with `cause`. */
+  /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with `cause`. */
   readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
-  /** Default 16 384 notes and 8 MiB. */
+  /** Limits of the buffer. Default: 16 384 notes and 8 MiB. */
   readonly bounds?: NoteBufferBounds
-  /** Batches that one flush writes at most; default 1, which bounds the history's load on Postgres. */
+  /** Maximum batches per flush. Default: 1, which limits the load on Postgres. */
   readonly batchesMax?: number
 }
 
-/** Notes per statement: with a flush each half second, 2 000 a second and process. */
+/** Maximum notes per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 
-/** A row with the number of notes that it was made of. */
+/** Row with the number of notes from which it was joined. */
 type LockHistoryRow = Readonly<typeof executions.$inferSelect> & { readonly notes: number }
 
 interface Batch {
@@ -38,7 +38,10 @@ interface Batch {
   readonly rows: readonly LockHistoryRow[]
 }
 
-/** Collects notes of locks in memory and writes them to Postgres in the background. For reading only: notes can be lost. */
+/**
+ * Buffers notes of locks (changes of their state) in memory and writes them to Postgres in the background. The history is informational:
+ * notes can be lost.
+ */
 export class LockHistoryRecorder {
   readonly #options: LockHistoryRecorderOptions
   readonly #buffer: NoteBuffer
@@ -50,17 +53,18 @@ export class LockHistoryRecorder {
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /** Adds a note to the buffer; a full buffer drops older ones. */
+  /** Adds a note to the buffer. A full buffer drops older notes. */
   readonly note: NoteLock = (address, note) => this.#buffer.push(address, note)
 
-  /** Notes that are not written yet. */
+  /** Number of notes that are not written yet. */
   get size(): number {
     return this.#buffer.size + (this.#writer.pending?.notes ?? 0)
   }
 
   /**
-   * Writes the oldest notes, at most `batchesMax` batches. The next flush repeats a failed batch before newer notes. One flush at a
-   * time. @throws errors of an unavailable Postgres; rows that Postgres rejects are dropped instead
+   * Writes the oldest notes, at most `batchesMax` batches. The next flush repeats a failed batch before it writes newer notes. Flushes must
+   * not overlap.
+   * @throws errors of an unavailable Postgres; rows that Postgres rejects are dropped instead
    */
   async flush(batchesMax = this.#options.batchesMax ?? 1): Promise<void> {
     const dropped = this.#buffer.takeDropped()
@@ -68,12 +72,15 @@ export class LockHistoryRecorder {
     await this.#writer.flush(batchesMax)
   }
 
-  /** Flushes until nothing is left, for the end of a process. @throws as `flush` does */
+  /**
+   * Flushes until the buffer is empty. Called at process shutdown.
+   * @throws as `flush` does
+   */
   async flushAll(): Promise<void> {
     await this.flush(Math.ceil(this.size / batchNotesMax) + 1)
   }
 
-  /** Writes a batch, and creates missing partitions. Repeating it changes nothing, even after later batches. */
+  /** Writes a batch and creates missing partitions. Repeating a batch changes nothing, even after later batches. */
   async #write({ rows }: Batch): Promise<void> {
     const { pool, onDropped } = this.#options
     const rejected = await writeRowsOrThrow(rows, {
@@ -92,7 +99,7 @@ export class LockHistoryRecorder {
   #take(): Batch | undefined {
     const held = this.#buffer.take(batchNotesMax)
     if (held.length === 0) return undefined
-    // A repeated save of an old record can be of a lock whose partition was dropped.
+    // A repeated save of an old record can refer to a lock whose partition was dropped.
     const firstDay = dayAfter(this.#options.clock.now(), 0)
     const rows = [...Map.groupBy(held, ({ address }) => address.tenantId)].flatMap(([tenantId, ofTenant]) => {
       const days = this.#options.retentionDaysOf(tenantId)
@@ -102,13 +109,13 @@ export class LockHistoryRecorder {
   }
 }
 
-/** Joins notes of one lock into one row, since most locks end before their acquisition is written. */
+/** Joins the notes of each lock into one row, since most locks end before their acquisition is written. */
 function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): LockHistoryRow[] {
   const byFence = new Map<number, LockHistoryRow>()
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
-    // Depends on the fence alone, so that acquisition and end, from any process, meet in one row.
+    // The expiry depends only on the fence, so that notes from all processes are joined in one row.
     const expiresOn = dayAfter(acquiredAtMsOf(note.fence), days)
     const joined = known ? joinFacts(known, facts) : facts
     byFence.set(note.fence, { ...joined, tenantId, expiresOn, notes: (known?.notes ?? 0) + 1 })
@@ -116,9 +123,9 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   return [...byFence.values()]
 }
 
-// Joins stored and new rows as joinFacts does, the latest holding and the earliest end, so that order and repetition do not matter.
-// Rows are locked in the order of the key, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge
-// may be over. 0 stands for null.
+// Joins stored and new rows as joinFacts does: the latest lease and the earliest end win, so order and repetition do not matter. Rows are
+// locked in key order, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge may have finished. 0
+// represents null.
 const upsertText = `
 INSERT INTO executions AS known
   (tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)

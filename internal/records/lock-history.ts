@@ -2,8 +2,9 @@ import { type AcquireOutcome, type RecordAddress, statusOf } from './record.ts'
 import type { executions } from './tables.ts'
 
 /**
- * Change of a lock. `fence`: its fencing token, which is also the microsecond of its acquisition. `atMs`: time of the change by Redis'
- * clock. `heldMs`: how long the lock is held from then on. `status`: that of the saved response.
+ * Note: one change of a lock, for its history. `fence`: the lock's fencing token, which is also the microsecond of its
+ * acquisition. `atMs`: time of the change by Redis' clock. `heldMs`: remaining duration of the lock after the change.
+ * `status`: HTTP status of the saved response.
  */
 export type LockNote =
   | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
@@ -11,20 +12,20 @@ export type LockNote =
   | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
-/** Takes a note of a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
+/** Records a note of a lock. Fast, never blocks, never throws. Repeating a note changes nothing. */
 export type NoteLock = (address: RecordAddress, note: LockNote) => void
 
 type Reply = readonly unknown[]
 type Locked = Extract<AcquireOutcome, { kind: 'locked' }>
 
-/** Notes an acquired lock and the one that it took over, or the re-entry of its own attempt. */
+/** Records an acquired lock and the lock that it took over, or the re-entry of its own attempt. */
 export function noteLocked(
   note: NoteLock,
   address: RecordAddress,
   { fence, expiresInMs: heldMs }: Locked,
   reply: Reply,
 ): void {
-  // Both are present only for a key that was locked before.
+  // Both values are present only for a key that was locked before.
   const [, , , , , reenteredAtMs, endedFence] = reply
   if (reenteredAtMs !== undefined && reenteredAtMs !== 0)
     return note(address, { kind: 'extended', fence, atMs: Number(reenteredAtMs), heldMs })
@@ -33,7 +34,7 @@ export function noteLocked(
   note(address, { kind: 'taken_over', fence: Number(endedFence), atMs: acquiredAtMsOf(fence) })
 }
 
-/** Notes a lock that ended with a saved record. */
+/** Records that a lock ended with a saved record. */
 export function noteSaved(
   note: NoteLock,
   address: RecordAddress,
@@ -48,44 +49,46 @@ export function noteSaved(
   })
 }
 
-/** Notes a released lock; the reply for a removed record has no fence. */
+/** Records a released lock. The reply for a removed record has no fence and is not recorded. */
 export function noteRemoved(note: NoteLock, address: RecordAddress, [, , fence, atMs]: Reply): void {
   if (fence !== undefined) note(address, { kind: 'released', fence: Number(fence), atMs: Number(atMs) })
 }
 
-/** Notes an extended lock. */
+/** Records an extended lock. */
 export function noteExtended(note: NoteLock, address: RecordAddress, reply: Reply): void {
   const [, fence, heldMs, atMs] = reply
   note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })
 }
 
-/** States of a lock in its history. `expired`: its time is over without a known end; the late holder may still complete it. */
+/**
+ * States of a lock in its history. `expired`: its duration is over without a known outcome; the late holder can still complete the lock.
+ */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
-/** State of a lock in its history. */
+/** One of `lockStates`. */
 export type LockState = (typeof lockStates)[number]
 
-/** Ends of a lock; `open` without one. */
+/** Outcomes of a lock; `open` while none is known. */
 export const endings = ['open', 'completed', 'released', 'taken_over'] as const
-/** End of a lock. */
+/** Outcome of a lock. */
 export type Ending = (typeof endings)[number]
 
-/** Known facts of a lock, possibly partial. */
+/** Known facts of a lock, possibly incomplete. */
 export type LockFacts = Readonly<Omit<typeof executions.$inferSelect, 'tenantId' | 'expiresOn'>>
 
-/** A lock from its acquisition to its end. Times in ms since the epoch, by Redis' clock. */
+/** History of a lock from its acquisition to its end. Times are in ms since the epoch, by Redis' clock. */
 export interface LockHistoryEntry extends Omit<LockFacts, 'ending'> {
   readonly state: LockState
   readonly acquiredAtMs: number
-  /** Null while it has not ended. */
+  /** Null while the lock has not ended. */
   readonly durationMs: number | null
 }
 
-/** Returns the millisecond at which a lock was acquired. */
+/** Returns the time in ms at which a lock was acquired. */
 export function acquiredAtMsOf(fence: number): number {
   return Math.floor(fence / 1000)
 }
 
-/** Describes a lock at a time. A clock that went back gives no negative duration. */
+/** Describes the state of a lock at a given time. Durations are never negative, even if the clock went back. */
 export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): LockHistoryEntry {
   const { fence, heldUntilMs, endedAtMs } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)
@@ -94,7 +97,7 @@ export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): Lo
   return { ...facts, state: ending === 'open' ? openState : ending, acquiredAtMs, durationMs }
 }
 
-/** Returns the facts of a single note. */
+/** Converts a single note to facts. */
 export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFacts {
   const { fence } = note
   const facts = { fence, scope, key, heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
@@ -111,7 +114,7 @@ export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFact
 }
 
 /**
- * Joins facts of one lock: the latest extension and the earliest end win. Commutative, associative and idempotent. The upsert of
+ * Joins facts of one lock: the latest extension and the earliest end win. Commutative, associative and idempotent. The upsert in
  * `lock-history-recorder.ts` does the same in SQL.
  */
 export function joinFacts(one: LockFacts, other: LockFacts): LockFacts {
@@ -133,7 +136,7 @@ const endOf = ({ endedAtMs, ending, status }: LockFacts): Rank => [
   status ?? Number.POSITIVE_INFINITY,
 ]
 
-/** Compares by the first element that differs. */
+/** Compares two ranks by the first element that differs. */
 function isLess(one: Rank, other: Rank): boolean {
   const at = one.findIndex((value, nth) => value !== other[nth])
   return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0)

@@ -2,15 +2,15 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { LockNote } from './lock-history.ts'
 import type { RecordAddress } from './record.ts'
 
-/** Bounds of a buffer. */
+/** Limits of a note buffer. */
 export interface NoteBufferBounds {
-  /** Notes of all tenants together. */
+  /** Maximum notes of all tenants together. */
   readonly notesMax: number
-  /** Bytes of all tenants together: 200 a note, and two for each character of its scope and key. */
+  /** Maximum bytes of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
   readonly bytesMax: number
 }
 
-/** A note with the address of its lock. */
+/** Buffered note with the address of its lock. */
 export interface HeldNote {
   readonly address: RecordAddress
   readonly note: LockNote
@@ -31,12 +31,16 @@ interface Queue {
 }
 
 const noteBytes = 200
-/** Tenants examined for the one with most bytes. Dropping continues with the heaviest found, so repeated pushes find it. */
+/**
+ * Maximum tenants examined per dropped note for the tenant with most bytes. The heaviest tenant found is remembered, so repeated pushes
+ * find the heaviest of all.
+ */
 const looksMax = 4
 
 /**
- * Buffer of notes on their way to Postgres; on the path of every lock. A full buffer drops the oldest note of the tenant with most
- * bytes among the pusher, the heaviest found before and the next `looksMax` tenants.
+ * Buffers notes that wait to be written to Postgres. Every lock operation adds a note. A full buffer drops the oldest
+ * note of the tenant with most bytes among the tenant that adds a note, the heaviest tenant found before and the next
+ * `looksMax` tenants.
  */
 export class NoteBuffer {
   readonly #bounds: NoteBufferBounds
@@ -47,24 +51,27 @@ export class NoteBuffer {
   #bytes = 0
   #dropped = 0
 
-  /** @param bounds more than one note's bytes */
+  /**
+   * Creates a buffer.
+   * @param bounds must allow more than the bytes of one note
+   */
   constructor(bounds: NoteBufferBounds) {
     this.#bounds = bounds
   }
 
-  /** Buffered notes. */
+  /** Number of buffered notes. */
   get size(): number {
     return this.#count
   }
 
-  /** Returns the number of notes dropped since the last call. */
+  /** Returns the number of notes dropped since the previous call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0
     return dropped
   }
 
-  /** Adds a note, and drops older ones if there is no room. */
+  /** Adds a note. Drops older notes if the buffer is full. */
   push({ tenantId, scope, key }: RecordAddress, note: LockNote): void {
     const { notesMax, bytesMax } = this.#bounds
     const bytes = noteBytes + 2 * (scope.length + key.length)
@@ -72,7 +79,7 @@ export class NoteBuffer {
       this.#shift(this.#findHeavy(tenantId))
       this.#dropped += 1
     }
-    // Copied, since the caller's address may be a whole request.
+    // The address is copied because the caller's address can keep a whole request in memory.
     const place: Place = { address: { tenantId, scope, key }, note, bytes, next: undefined }
     this.#count += 1
     this.#bytes += bytes
@@ -87,17 +94,17 @@ export class NoteBuffer {
     queue.bytes += bytes
   }
 
-  /** Removes and returns the oldest notes: an equal share of each tenant, and unused shares for tenants with more. */
+  /** Removes and returns the oldest notes: an equal share of each tenant, and unused shares for tenants with more notes. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
-    // A round that leaves room has emptied a tenant's queue at least.
+    // An iteration that does not fill the result has emptied at least one tenant's queue.
     while (taken.length < notesMax && this.#count > 0) {
       const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
       for (const queue of [...this.#queues.values()]) {
         const count = Math.min(share, queue.count, notesMax - taken.length)
         if (count === 0) break
         for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))
-        // Moves behind the tenants that got nothing this time.
+        // Moves the queue behind the tenants that got no share this time.
         if (queue.count > 0 && this.#queues.delete(queue.tenantId)) this.#queues.set(queue.tenantId, queue)
       }
     }
@@ -122,7 +129,7 @@ export class NoteBuffer {
       const next = this.#nextQueue()
       if (next && next.bytes > (heavy?.bytes ?? 0)) heavy = next
     }
-    if (!heavy) throw new Error('a full buffer holds notes')
+    if (!heavy) throw new Error('the full buffer contains no note to drop')
     this.#heaviest = heavy
     return heavy
   }

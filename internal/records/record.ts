@@ -1,7 +1,7 @@
 import type { ErrorCode, TenantId } from '#internal/base/index.ts'
 import type { LockLimitName } from '#internal/usage/index.ts'
 
-/** Address of a record and its lock. */
+/** Tenant, scope and key, which identify a record and its lock. */
 export interface RecordAddress {
   readonly tenantId: TenantId
   readonly scope: string
@@ -9,8 +9,8 @@ export interface RecordAddress {
 }
 
 /**
- * Outcome of a check: the saved response, the lock, or the reason for neither. `record` is JSON text
- * `{"status":…,"headers":{…},"body":…}` with its parts as received.
+ * Outcome of a check: the saved response, the lock, or the reason for a refusal. `record` is the JSON text
+ * `{"status":…,"headers":{…},"body":…}` with its values as received.
  */
 export type AcquireOutcome =
   | { readonly kind: 'hit'; readonly record: string }
@@ -26,16 +26,16 @@ export type AcquireOutcome =
   | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
 
-/** A record of `bytes` exists, without room for it. */
+/** Outcome for an existing record of `bytes` bytes that does not fit into the available memory. */
 export interface LongOutcome {
   readonly kind: 'long'
   readonly bytes: number
 }
 
-/** Outcome of a check: a closed set, usable as a metric label. */
+/** Outcome of a check, from a closed set of values for metric labels. */
 export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 
-/** Result of a save. `lost`: the token owns no lock any more. `exists`: another result was saved before. */
+/** Result of a save. `lost`: the token no longer owns a lock. `exists`: a different result was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
 /** Result of a fetch. */
@@ -49,7 +49,7 @@ export type ExtendOutcome =
   | { readonly kind: 'extended'; readonly fence: number; readonly expiresInMs: number }
   | { readonly kind: 'lost' }
 
-/** Lifetimes of a lock and its record, in milliseconds. */
+/** Durations of a lock and its record, in milliseconds. */
 export interface Lifetimes {
   readonly ttlMs: number
   readonly lockMs: number
@@ -58,7 +58,7 @@ export interface Lifetimes {
 const defaultTtlSeconds = 86_400
 const defaultLockSeconds = 60
 
-/** Decides the lifetimes of a check, bounded by the tenant's cap; a lock ends no later than its record would. */
+/** Decides the durations of a check, limited by the tenant's maximum. A lock never ends later than its record would. */
 export function decideLifetimes(
   asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
   ttlSecondsMax: number,
@@ -72,22 +72,28 @@ export function decideLifetimes(
 
 const retryAfterMsMax = 1000
 
-/** Returns the delay before the next check of a busy key: until the lock's end, at most a second, since most work ends sooner. */
+/**
+ * Returns the delay before the caller should retry a busy key: the remaining duration of the lock, at most a second, since most work ends
+ * sooner.
+ */
 export function suggestRetryMs(remainingMs: number): number {
   return Math.max(1, Math.min(Math.ceil(remainingMs), retryAfterMsMax))
 }
 
-/** Returns the sleep of a waiter before its next poll: until the lock's end, its deadline, or a second. */
+/**
+ * Returns the time that a waiter sleeps before its next poll: until the end of the lock, the waiter's deadline, or a second, whichever is
+ * first.
+ */
 export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: number): number {
   return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
 }
 
-/** Joins a record's JSON from spans of the request, so that each stays as received. */
+/** Joins a record's JSON text from parts of the request, so that each part stays as received. */
 export function joinRecord(status: number, headers: string, body: string): string {
   return `{"status":${status},"headers":${headers},"body":${body}}`
 }
 
-/** Returns the status in the JSON text of `joinRecord`. */
+/** Returns the HTTP status in the JSON text of `joinRecord`. */
 export function statusOf(record: string): number {
   return Number(record.slice(statusAt, statusAt + 3))
 }

@@ -2,17 +2,17 @@ import { Type } from '@sinclair/typebox'
 
 /** Maximum checks of a batch. */
 export const batchChecksMax = 100
-/** Maximum seconds of a lock. */
+/** Maximum duration of a lock in seconds. */
 export const lockSecondsMax = 900
-/** Maximum milliseconds a check waits for a busy key. */
+/** Maximum milliseconds that a check waits for a busy key. */
 export const waitMsMax = 25_000
 
 const positiveSeconds = (maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, description })
 
 /**
- * Text that becomes part of a key or is compared, counted in code points. Control characters, lone surrogates and U+FFFD are refused:
- * UTF-8 has no lone surrogates, and U+FFFD replaces lost bytes, so that two keys could become one.
+ * Defines a text that becomes part of a key or is compared, with its length in code points. Control characters, lone surrogates and U+FFFD
+ * are refused: UTF-8 cannot represent lone surrogates, and U+FFFD replaces lost bytes, so that two keys could become equal.
  */
 function text(lengthMax: number, description: string) {
   return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${lengthMax}}$`, 'u'), { description })
@@ -37,11 +37,12 @@ const headerValueCharsMax = 65_536
 const headerName = new RegExp(`^[!#$%&'*+.^_\`|~0-9A-Za-z-]{1,${headerNameCharsMax}}$`)
 
 /**
- * Headers of a saved response (RFC 9110, sections 5.1 and 5.5), so that a replay cannot split a header in two. A value may have any
- * character except controls: characters outside ASCII are obs-text, UTF-8 or Latin-1. White space around a value is kept as sent.
+ * Headers of a saved response (RFC 9110, sections 5.1 and 5.5), validated so that a replay cannot split a header in two. A value can
+ * contain any character except controls: characters outside ASCII are obs-text, UTF-8 or Latin-1. White space around a value is kept as
+ * sent.
  */
 const responseHeaders = Type.Unsafe<Record<string, string>>(
-  // Not Type.Record: its name pattern does not match a line break, so the value of such a name would pass unchecked.
+  // Type.Record is not used: its name pattern does not match a line break, so the value of such a name would not be validated.
   Type.Object(
     {},
     {
@@ -57,7 +58,10 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   ),
 )
 
-/** Returns the first header name that is not an RFC 9110 token of 1 to 256 characters; TypeBox does not check `propertyNames`. */
+/**
+ * Returns the first header name that is not an RFC 9110 token of 1 to 256 characters. TypeBox does not check
+ * `propertyNames`.
+ */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).find((name) => !headerName.test(name))
 }
@@ -75,7 +79,7 @@ const checkFields = {
   ),
 }
 
-/** Body of POST /v1/record. */
+/** Request body of POST /v1/record. */
 export const CheckRequest = Type.Object(
   {
     ...checkFields,
@@ -92,11 +96,11 @@ export const CheckRequest = Type.Object(
 )
 export type CheckRequest = typeof CheckRequest.static
 
-/** Element of a batch: a check that does not wait. */
+/** Check in a batch. It does not wait for a busy key. */
 export const BatchCheck = Type.Object(checkFields, { additionalProperties: false, $id: 'BatchCheck' })
 export type BatchCheck = typeof BatchCheck.static
 
-/** Body of POST /v1/record/batch. Each check is validated on its own, so that an invalid one fails alone. */
+/** Request body of POST /v1/record/batch. Each check is validated separately, so that an invalid check does not fail the others. */
 export const BatchRequest = Type.Object(
   {
     checks: Type.Array(Type.Unknown({ documented: BatchCheck }), {
@@ -108,7 +112,7 @@ export const BatchRequest = Type.Object(
   { additionalProperties: false, $id: 'BatchRequest' },
 )
 
-/** Body of PUT /v1/record. */
+/** Request body of PUT /v1/record. */
 export const SaveRequest = Type.Object(
   {
     scope,
@@ -129,16 +133,16 @@ export const SaveRequest = Type.Object(
 )
 export type SaveRequest = typeof SaveRequest.static
 
-/** Body of POST /v1/record/extend. */
+/** Request body of POST /v1/record/extend. */
 export const ExtendRequest = Type.Object(
   { scope, key, lockToken, lockSeconds: Type.Optional(lockSeconds) },
   { additionalProperties: false, $id: 'ExtendRequest' },
 )
 
-/** Query of GET /v1/record. */
+/** Query parameters of GET /v1/record. */
 export const FetchQuery = Type.Object({ scope, key }, { additionalProperties: false })
 
-/** Query of DELETE /v1/record. */
+/** Query parameters of DELETE /v1/record. */
 export const RemoveQuery = Type.Object(
   { scope, key, lockToken: Type.Optional(lockToken) },
   { additionalProperties: false },

@@ -3,7 +3,7 @@ import { checkTtl, type Records, type RecordTenant } from './acquire.ts'
 import { decideLifetimes, joinRecord, type SaveOutcome } from './record.ts'
 import type { SaveRequest } from './requests.ts'
 
-/** Parts of a record as received. */
+/** JSON texts of a saved response as received. */
 export interface ReceivedRecord {
   /** JSON text of an object of strings. */
   readonly headers: string
@@ -11,7 +11,9 @@ export interface ReceivedRecord {
   readonly body: string
 }
 
-/** Saves a response. The first record wins; repeating the same save succeeds. A refusal changes neither lock nor record. */
+/**
+ * Saves a response. The first saved record wins, and repeating the same save succeeds. A refusal changes neither the lock nor the record.
+ */
 export async function saveRecord(
   records: Records,
   tenant: RecordTenant,

@@ -8,22 +8,28 @@ import fetch from './scripts/fetch.lua' with { type: 'text' }
 import remove from './scripts/remove.lua' with { type: 'text' }
 import save from './scripts/save.lua' with { type: 'text' }
 
-/** Longer records are read only once there is room: thousands of concurrent calls may each ask for one of maximum size. */
+/**
+ * Maximum bytes of a record that is read without reserving memory. Thousands of concurrent calls can each request a record of maximum size,
+ * so longer records are read only after memory is reserved.
+ */
 export const longRecordBytes = 32 * 1024
 
 const bounds = `local LONG_BYTES = ${longRecordBytes}`
 
-/** Defines one script per operation on records. @param clockSource Lua that defines `clock()`, for tests that move it */
+/**
+ * Defines the Lua scripts of all operations on records.
+ * @param clockSource Lua that defines `clock()`; tests use it to move the clock
+ */
 export function defineRecordScripts(clockSource: string = clockLua) {
   return {
     acquire: defineScript('acquire', '', [bounds, acquireHit, clockSource, meterLua, entry, acquire]),
     save: defineScript('save', '', [clockSource, meterLua, entry, save]),
     fetch: defineScript('fetch', 'no-writes', [bounds, fetch]),
-    // Run also when Redis is full, since they free memory or keep a lock alive.
+    // These scripts run also when Redis is full, since they free memory or keep a lock alive.
     remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, entry, remove]),
     extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, entry, extend]),
   }
 }
 
-/** Scripts by operation. */
+/** Lua scripts by operation. */
 export type RecordScripts = ReturnType<typeof defineRecordScripts>

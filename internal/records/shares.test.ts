@@ -157,14 +157,19 @@ describe('long records', () => {
     expect(answers.taken).toBe(0)
   })
 
-  test.each([32_000, 32_767, 32_768, 40_000])('long records: records of %d bytes are returned complete', async (bytes) => {
-    const tenantId = await lab.createTenant()
-    const record = await saveRecord(tenantId, '€', bytes)
-    expect(await lab.store.acquire(inputOf(tenantId, '€'))).toEqual({ kind: 'hit', record })
-    expect(await lab.store.fetch(inputOf(tenantId, '€'))).toEqual({ kind: 'hit', record })
-    const batch = JSON.parse((await startBatch(tenantId, () => '€', 2).answer).body) as { results: unknown[] }
-    expect(batch.results).toEqual([1, 2].map(() => JSON.parse(hitAnswer(record).body)))
-  })
+  test.each([32_000, 32_767, 32_768, 40_000])(
+    'long records: records of %d bytes are returned complete',
+    async (bytes) => {
+      const tenantId = await lab.createTenant()
+      const record = await saveRecord(tenantId, '€', bytes)
+      expect(await lab.store.acquire(inputOf(tenantId, '€'))).toEqual({ kind: 'hit', record })
+      expect(await lab.store.fetch(inputOf(tenantId, '€'))).toEqual({ kind: 'hit', record })
+      const batch = JSON.parse((await startBatch(tenantId, () => '€', 2).answer).body) as {
+        results: unknown[]
+      }
+      expect(batch.results).toEqual([1, 2].map(() => JSON.parse(hitAnswer(record).body)))
+    },
+  )
 
   test('long records: a check with another fingerprint is refused for its fingerprint, regardless of the room', async () => {
     const tenantId = await lab.createTenant()

@@ -254,13 +254,16 @@ describe('the table of states', () => {
   const rows = Object.entries(table).flatMap(([state, cells]) =>
     cells.map((cell) => [state, ...cell] as const),
   )
-  test.each(rows)('record store: in state "%s", "%s" returns "%s" and changes the state to "%s"', async (state, step, outcome, next) => {
-    const tenantId = await lab.createTenant()
-    await states[state]?.(tenantId)
-    const before = await readState(tenantId)
-    expect(await steps[step]?.(tenantId)).toBe(outcome)
-    expect(await readState(tenantId)).toBe(next === 'same' ? before : next)
-  })
+  test.each(rows)(
+    'record store: in state "%s", "%s" returns "%s" and changes the state to "%s"',
+    async (state, step, outcome, next) => {
+      const tenantId = await lab.createTenant()
+      await states[state]?.(tenantId)
+      const before = await readState(tenantId)
+      expect(await steps[step]?.(tenantId)).toBe(outcome)
+      expect(await readState(tenantId)).toBe(next === 'same' ? before : next)
+    },
+  )
 })
 
 async function acquired(input: AcquireInput) {
@@ -432,12 +435,15 @@ describe('how long an entry lives', () => {
   test.each([
     ['entered again by its attempt', { attemptId: 'a', lockToken: 'B' }],
     ['waited for', { waits: true, lockToken: 'B' }],
-  ])('expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day', async (_case, changes) => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
-    await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
-    expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
-  })
+  ])(
+    'expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day',
+    async (_case, changes) => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
+      await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
+      expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
+    },
+  )
 
   test('expiry: the mark of a released lock that was taken over lives a day from its release', async () => {
     const tenantId = await lab.createTenant()
@@ -531,14 +537,17 @@ describe('a lock in a format that is not known, as another version may have writ
 })
 
 describe('a store that has lost its data', () => {
-  test.each(Object.keys(steps))('lost data: "%s" seeds the meters first and returns the same as for a new key', async (step) => {
-    const tenantId = await lab.createTenant()
-    const fresh = await lab.createTenant()
-    await states['held by A']?.(tenantId)
-    await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
-    expect(await steps[step]?.(tenantId)).toBe((await steps[step]?.(fresh)) ?? 'no such step')
-    expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
-  })
+  test.each(Object.keys(steps))(
+    'lost data: "%s" seeds the meters first and returns the same as for a new key',
+    async (step) => {
+      const tenantId = await lab.createTenant()
+      const fresh = await lab.createTenant()
+      await states['held by A']?.(tenantId)
+      await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
+      expect(await steps[step]?.(tenantId)).toBe((await steps[step]?.(fresh)) ?? 'no such step')
+      expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
+    },
+  )
 
   test('lost data: an entry without meters is returned only after the meters are seeded', async () => {
     const tenantId = await lab.createTenant()

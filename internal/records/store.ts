@@ -14,44 +14,50 @@ import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scri
 
 /** Input of an acquisition. */
 export interface AcquireInput extends RecordAddress, Lifetimes {
-  /** A fresh token; the lock's own if it is taken. */
+  /** New token. It becomes the token of the lock if the lock is acquired. */
   readonly lockToken: string
-  /** Empty for none. */
+  /** Fingerprint of the request; empty if the caller sent no fingerprint. */
   readonly fingerprint: string
-  /** Empty for none. */
+  /** Attempt id; empty if the caller sent no attempt id. */
   readonly attemptId: string
-  /** The caller waits for a busy key, so the end of its lock must be published. */
+  /** True if the caller waits for a busy key, so that the end of its lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
-  /** Answer for a long record: its bytes (`sized`), or the record (`whole`) with the caller's room in `answers`. Default: with own room. */
+  /**
+   * Content of the reply for a long record: only its size (`sized`), or the record (`whole`), for which the caller has reserved memory in
+   * `answers`. Default: the record, with memory reserved by the store.
+   */
   readonly long?: 'sized' | 'whole'
 }
 
 /** Input of a save. */
 export interface SaveInput extends RecordAddress {
-  /** Empty for none. */
+  /** Token of the lock; empty for a save without a lock. */
   readonly lockToken: string
-  /** Null: as the lock's holder requested. */
+  /** Ttl of the record. Null uses the ttl that the lock was acquired with. */
   readonly ttlMs: number | null
-  /** For a save without a lock. */
+  /** Ttl of a record that is saved without a lock. */
   readonly defaultTtlMs: number
-  /** Made by `joinRecord`. */
+  /** JSON text made by `joinRecord`. */
   readonly record: string
 }
 
 /** Options of `RecordStore`. */
 export interface RecordStoreOptions {
-  /** Replaced in tests only. */
+  /** Default: the production scripts. Only tests replace them. */
   readonly scripts?: RecordScripts
-  /** Default: no notes. */
+  /** Called for changes of locks. Default: none. */
   readonly note?: NoteLock
 }
 
-/** Deadline of a call with seeding and the second run of its script. */
+/** Deadline of a call, including seeding and a second run of its script. */
 const callMsMax = 900
-/** Maximum concurrent calls per process, a quarter per tenant; fewer than the connection's, to leave room for other callers. */
+/**
+ * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
+ * callers.
+ */
 const callsMax = 8000
-/** Maximum bytes of long records in replies of Redis and in answers of batches, a quarter per tenant. */
+/** Maximum bytes of long records in replies of Redis and in responses to batches; a tenant may use a quarter. */
 const longBytesMax = 64 * 1024 * 1024
 
 type Reply = readonly unknown[]
@@ -62,24 +68,25 @@ interface Step {
   readonly address: RecordAddress
   readonly entry: string
   readonly args: readonly string[]
-  /** Index of the argument that requests a long record; undefined if its bytes suffice. */
+  /** Index of the script argument that requests a long record; undefined if the record's size suffices. */
   readonly wholeAt?: number | undefined
 }
 
-/** Remembered keys of saved records, about 200 bytes each. */
+/** Maximum remembered keys of saved records, about 200 bytes each. */
 const savedKeysMax = 10_000
-/** At most `longRecordBytes` in UTF-8. */
+/** Maximum characters of a record that is certainly at most `longRecordBytes` long in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
 const acquireWholeAt = 4
 const fetchWholeAt = 0
 
 /**
- * Records and locks in Redis: one script and one round trip per call, except for missing meters and long records. Every call throws
- * RedisUnavailable within a second without a reply, and `overloaded` at once above the maximum of concurrent calls.
+ * Stores records and locks in Redis: one script and one round trip per call, except for missing meters and long
+ * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with
+ * `overloaded` above the maximum of concurrent calls.
  */
 export class RecordStore {
-  /** Room for long records in bytes, shared by tenants. */
+  /** Memory in bytes reserved for long records, shared by tenants. */
   readonly answers = new Shares(longBytesMax)
   readonly #redis: RedisConnection
   readonly #meter: Meter
@@ -95,15 +102,15 @@ export class RecordStore {
     this.#note = options.note ?? (() => undefined)
   }
 
-  /** Returns the record or takes the lock. Repeating it with the same `lockToken` takes one lock. */
+  /** Returns the record or acquires the lock. Repeating the call with the same `lockToken` acquires only one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
     return this.#saved.has(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
   }
 
   /**
-   * Reads the entry of a key whose short record was seen before, at a fraction of the script's cost and as consistently. Anything but
-   * a short record is left to the script.
+   * Reads the record of a key whose short record was seen before, with the same consistency as the script at a fraction of its cost. Runs
+   * the script for anything but a short record.
    */
   #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
@@ -166,7 +173,7 @@ export class RecordStore {
     })
   }
 
-  /** Reads a record; a lock is none. */
+  /** Reads a record. A lock without a record returns `none`. */
   fetch(address: RecordAddress): Promise<FetchOutcome> {
     const entry = entryKey(address)
     const step: Step = { script: this.#scripts.fetch, address, entry, args: [], wholeAt: fetchWholeAt }
@@ -176,7 +183,7 @@ export class RecordStore {
     })
   }
 
-  /** Removes the record, or releases the lock of `lockToken`; false if there was none. */
+  /** Removes the record, or releases the lock of `lockToken`. Returns false if neither existed. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
     const entry = entryKey(address)
     const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
@@ -186,7 +193,7 @@ export class RecordStore {
     })
   }
 
-  /** Holds a lock for `lockMs` from now, or for its first duration. */
+  /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
     const args = [lockToken, lockMs === null ? '' : String(lockMs)]
     return this.#run({ script: this.#scripts.extend, address, entry: entryKey(address), args }, (reply) => {
@@ -197,7 +204,7 @@ export class RecordStore {
     })
   }
 
-  /** Not async and with one promise: on the path of every request. */
+  /** Not async and with a single promise for speed, because every request calls this function. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
     const { tenantId } = step.address
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
@@ -228,13 +235,13 @@ export class RecordStore {
     return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
   }
 
-  /** Further round trips: seeds missing meters, and reads a long record once there is room. */
+  /** Makes further round trips: seeds missing meters, and reads a long record after memory is reserved. */
   async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
     const { tenantId } = step.address
     let reply = first
     if (reply[0] === 'seed') {
       await this.#seed(tenantId)
-      // The caller has its 503 by now and must not win a lock.
+      // The caller has already received 503 and must not acquire a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
@@ -255,7 +262,7 @@ export class RecordStore {
     try {
       await this.#meter.seed(tenantId)
     } catch (error) {
-      // Without the counts of Postgres no lock may be granted, so the store is unavailable to the caller.
+      // Without the counts of Postgres no lock can be granted, so the caller treats the store as unavailable.
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
     }
   }
@@ -273,7 +280,7 @@ function timedOut(): never {
   throw new RedisUnavailable('timeout')
 }
 
-/** Omits trailing empty arguments: each costs time at both ends. */
+/** Omits trailing empty arguments, because each argument costs time in the client and in Redis. */
 function acquireArgs({
   lockToken,
   ttlMs,
@@ -289,12 +296,12 @@ function acquireArgs({
   return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
 }
 
-/** Returns the Redis key of an entry. Scope and key contain no control characters, so the newline separates them. */
+/** Returns the Redis key of a record or lock. Scope and key contain no control characters, so the newline separates them unambiguously. */
 export function entryKey(address: RecordAddress): string {
   return `{${address.tenantId}}:r:${address.scope}\n${address.key}`
 }
 
-/** Returns the channel for ends of locks that callers wait for; the message is the entry's key. */
+/** Returns the channel that announces ends of locks for which callers wait. The message is the Redis key of the entry. */
 export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
 }
@@ -325,19 +332,19 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
   }
 }
 
-/** Returns the fingerprint in a record's entry: its fourth line, '' for none. */
+/** Returns the fingerprint in a record's Redis entry: the fourth line, which is empty without a fingerprint. */
 function fingerprintOf(entry: string): string {
   return entry.split('\n', 4)[3] ?? ''
 }
 
-/** Returns the JSON in a record's entry, behind the sixth newline. */
+/** Returns the JSON in a record's Redis entry: the text after the sixth newline. */
 function recordOf(entry: string): string {
   let at = -1
   for (let line = 0; line < 6; line += 1) at = entry.indexOf('\n', at + 1)
   return entry.slice(at + 1)
 }
 
-/** Set of the keys added last: at least half of `keysMax`, at most `keysMax`. */
+/** Set of the most recently added keys: at least `keysMax` / 2 and at most `keysMax` keys. */
 export class RecentKeys {
   readonly #keysMax: number
   #young = new Set<string>()

@@ -3,7 +3,7 @@ import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
 
-/** Lock history, partitioned by the day on which a row expires; migration 0003 has the indexes. */
+/** Lock history, partitioned by the day on which a row expires. Migration 0003 creates the indexes. */
 export const executions = pgTable(
   'executions',
   {
@@ -12,13 +12,13 @@ export const executions = pgTable(
     expiresOn: date('expires_on').$type<Day>().notNull(),
     scope: text('scope').notNull(),
     key: text('key').notNull(),
-    /** Null where only the end is known. */
+    /** Null if only the end of the lock is known. */
     heldUntilMs: epochMs('held_until'),
     /** Time of the last extension or re-entry. */
     extendedAtMs: epochMs('extended_at'),
     endedAtMs: epochMs('ended_at'),
     ending: text('ending').$type<Ending>().notNull(),
-    /** Status of the saved response. */
+    /** HTTP status of the saved response. */
     status: smallint('status'),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.fence, table.expiresOn] })],

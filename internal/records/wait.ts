@@ -3,33 +3,33 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 import { type AcquireOutcome, decideWaitMs } from './record.ts'
 import { wakeChannel } from './store.ts'
 
-/** A caller that waits for a busy key. */
+/** Caller that waits for a busy key. */
 export interface Waiter {
   readonly tenantId: TenantId
-  /** Key of the entry in Redis, published when its lock ends. */
+  /** Redis key of the entry, which is published when its lock ends. */
   readonly entry: string
   readonly waitMs: number
-  /** Fires when the caller has hung up. */
+  /** Aborts when the caller has hung up. */
   readonly signal?: AbortSignal
 }
 
 type Busy = Extract<AcquireOutcome, { kind: 'busy' }>
 type Done = Exclude<AcquireOutcome, { kind: 'busy' }>
-/** Result of another attempt. */
+/** Another attempt to acquire the lock, and its result. */
 type Attempt = () => Promise<Busy | { readonly kind: 'done'; readonly outcome: Done }>
 
-/** Maximum waiting callers per process, a quarter per tenant; others are answered at once. */
+/** Maximum waiting callers per process; a tenant may use a quarter. Further callers get an immediate response. */
 const waitersMax = 1000
-/** Maximum attempts of a waiter, reached before its deadline only if the key changes hands without pause. */
+/** Maximum attempts of a waiter. They are used up before its deadline only if the key changes owners continuously. */
 const attemptsMax = 500
 
-/** Maximum wait for the subscription before a waiter polls without it. */
+/** Maximum wait for the subscription. After it, a waiter polls without the subscription. */
 const subscribeMsMax = 150
 
-/** Callers that wait for busy keys: woken by messages of the scripts, and polling in case one is lost. */
+/** Lets callers wait for busy keys. Messages of the scripts wake them, and they poll in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
-  /** Bells by channel and entry key. */
+  /** Wake-up callbacks by channel and entry key. */
   readonly #channels = new Map<string, Map<string, Set<() => void>>>()
   readonly #places = new Shares(waitersMax)
 
@@ -43,8 +43,9 @@ export class Waiters {
   }
 
   /**
-   * Tries again until the key is not busy or `waitMs` is over: subscribes, tries, then sleeps until a message, the lock's end or a
-   * second. Returns the last `busy` if time is up, too many callers wait, in all or of the tenant, or the caller hung up.
+   * Repeats the attempt until the key is not busy or `waitMs` is over: subscribes, tries, then sleeps until a message arrives, the lock
+   * ends or a second passes. Returns the last `busy` if time is up, the caller has hung up, or too many callers wait (in the process or of
+   * the tenant).
    */
   async wait(waiter: Waiter, first: Busy, attempt: Attempt): Promise<AcquireOutcome> {
     if (!this.#places.take(1, waiter.tenantId)) return first
@@ -52,7 +53,7 @@ export class Waiters {
     const bell = new Bell()
     const hungUp = () => bell.ring()
     waiter.signal?.addEventListener('abort', hungUp, { once: true })
-    // A hanging Redis must leave the attempt below enough time for its own 503.
+    // If Redis hangs, the attempt below must still have enough time to return its own 503.
     await within(subscribeMsMax, this.#listen(waiter, bell.ring), () => undefined)
     try {
       return await this.#tryUntil(deadlineMs, waiter, bell, first, attempt)
@@ -83,7 +84,7 @@ export class Waiters {
     return busy
   }
 
-  /** Subscribes to the tenant's channel. If that fails the waiter still polls. */
+  /** Subscribes to the tenant's channel. If the subscription fails, the waiter still polls. */
   #listen({ tenantId, entry }: Waiter, ring: () => void): Promise<unknown> {
     const name = wakeChannel(tenantId)
     const entries = this.#channels.get(name) ?? new Map<string, Set<() => void>>()

@@ -3,18 +3,19 @@ import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#int
 
 /** Usage reported by another system. */
 export interface UsageEmission {
-  /** Id in the other system, unique within the tenant: 1 to 128 printable characters. */
+  /** Id of the emission in the other system, unique per tenant: 1 to 128 printable characters. */
   readonly id: string
   readonly tenantId: TenantId
-  /** Meter, such as `exports.rows`; `locks` and `events` are reserved. */
+  /** Meter name, such as `exports.rows`. The names `locks` and `events` are reserved. */
   readonly kind: string
   readonly count: number
-  /** Time, ms since the epoch: it counts for that UTC hour. At most 35 days ago and 5 minutes ahead. */
+  /** Time in ms since the epoch; the amount counts towards its UTC hour. At most 35 days ago and 5 minutes ahead. */
   readonly at: number
 }
 
 /**
- * Result of recording. `known`: the same emission was recorded before; nothing changed. `conflict`: the id belongs to another one.
+ * Result of recording an emission. `known`: the same emission was recorded before and nothing changed. `conflict`: the id belongs to a
+ * different emission.
  */
 export type UsageRecorded =
   | { readonly kind: 'recorded' | 'known' | 'conflict' }
@@ -25,12 +26,13 @@ const agoMsMax = 35 * 24 * hourMs
 const aheadMsMax = 300_000
 const idPattern = /^[^\p{Cc}\p{Cf}]{1,128}$/u
 const ownMeters = ['locks', 'events']
-/** Longer than the maximum age of an emission, so that none is recorded again. */
+/** Retention of ids: longer than the maximum age of an emission, so that no emission is recorded twice. */
 const rememberedMs = 40 * 24 * hourMs
 
 /**
- * Adds to a tenant's usage of an hour, once per id; a repeat changes nothing. One statement commits id and amount together, and
- * concurrent calls under one id wait for each other. @throws errors of Postgres; repeat the call then
+ * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing. One statement commits id and amount together, and
+ * concurrent calls with one id wait for each other.
+ * @throws errors of Postgres; the caller should then repeat the call
  */
 export async function recordUsage(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -43,7 +45,7 @@ export async function recordUsage(
   const hour = new Date(Math.floor(at / hourMs) * hourMs)
   const { rows } = await connection.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-record',
-    // The share lock makes a deletion wait, so that its purge finds these rows.
+    // The share lock makes a deletion of the tenant wait, so that its purge finds these rows.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
              INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
@@ -57,7 +59,7 @@ export async function recordUsage(
   })
   if (rows[0]?.alive !== true) return { kind: 'refused', problem: 'There is no such tenant' }
   if (rows[0].recorded) return { kind: 'recorded' }
-  // A second statement, because the snapshot of the first may be older than the conflicting row.
+  // Needs a second statement, because the snapshot of the first can be older than the conflicting row.
   const before = await connection.query({
     name: 'usage-find-emission',
     text: `SELECT FROM usage_emissions WHERE tenant_id = $1 AND id = $2 AND meter = $3 AND hour = $4 AND amount = $5`,
@@ -66,7 +68,9 @@ export async function recordUsage(
   return { kind: before.rowCount === 1 ? 'known' : 'conflict' }
 }
 
-/** Removes ids of emissions too old to be recorded again, at most `rowsMax` (default 5 000). Their amounts stay. Idempotent. */
+/**
+ * Removes ids of emissions that are too old to be recorded again, at most `rowsMax` (default 5 000). Their amounts are kept. Idempotent.
+ */
 export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Promise<RemovedRows> {
   const before = new Date(nowMs - rememberedMs)
   return removeOldest(pool, { table: 'usage_emissions', before, ...(rowsMax !== undefined && { rowsMax }) })

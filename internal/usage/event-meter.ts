@@ -17,34 +17,34 @@ import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
 
-/** An event that was committed. */
+/** Event that was committed. */
 export interface CountedEvent {
   readonly tenantId: TenantId
-  /** Milliseconds since the epoch. */
+  /** Time of receipt in ms since the epoch. */
   readonly receivedAtMs: number
 }
 
-/** State of a tenant with limits; times by this process' clock. */
+/** Counts of a tenant with limits. Times are by this process' clock. */
 interface Known {
   activeMs: number
   heardMs: number
   counts: EventCounts
 }
 
-/** Redis counts as unavailable after this time without a reply; then no event is refused. */
+/** Maximum time since the last reply of Redis. After it, Redis counts as unavailable and no event is refused. */
 const heardMsMax = 1_000
-/** Counts younger than this are not read again. */
+/** Age below which counts are not read again. */
 const youngMs = 350
-/** Time since its last event after which a tenant's counts are no longer read. */
+/** Maximum time since a tenant's last event. After it, the tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Maximum tenants with remembered counts, and with uncounted events: as many as a directory holds. */
+/** Maximum tenants with remembered counts, and maximum tenants with uncounted events: as many as a directory holds. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
 
 /**
- * Counts of events per tenant. The last counts read from Redis, plus the events committed here since, decide about the next event
- * without a round trip. Uncounted events wait in memory and count in the hour of their receipt.
+ * Counts events per tenant in Redis. Decides about the next event without a round trip, from the last counts read from Redis plus the
+ * events committed by this process since then. Uncounted events wait in memory and count towards the hour of their receipt.
  */
 export class EventMeter {
   readonly #parts: MeterParts
@@ -57,11 +57,14 @@ export class EventMeter {
   readonly #tallies = new Map<TenantId, EventTally>()
   #calls = 0
   #heardMs = Number.NEGATIVE_INFINITY
-  /** Lead of Redis' clock over ours, ms. */
+  /** Offset of Redis' clock from the local clock in ms; positive if Redis' clock is ahead. */
   #offsetMs = 0
   #uncounted = 0
 
-  /** @param markUsed called when events of a tenant were counted, so that its hours are rolled up */
+  /**
+   * Creates a meter.
+   * @param markUsed called when events of a tenant were counted, so that its hours are rolled up
+   */
   constructor(parts: MeterParts, markUsed: (tenantId: TenantId) => void) {
     this.#parts = parts
     this.#markUsed = markUsed
@@ -71,12 +74,12 @@ export class EventMeter {
     this.#seed = defineSeedScript(parts.clockSource)
   }
 
-  /** Events dropped uncounted since the process started, because too many tenants had uncounted events. */
+  /** Number of events dropped uncounted since process start, because too many tenants had uncounted events. */
   get uncounted(): number {
     return this.#uncounted
   }
 
-  /** Decides about a tenant's next event from memory. Refuses none while Redis is unavailable. */
+  /** Decides about a tenant's next event from memory. Refuses no event while Redis is unavailable. */
   check(tenantId: TenantId, limits: EffectiveLimits): EventVerdict {
     if (limits.eventsPerMinute.hard === null && limits.eventsPerMonth.hard === null) return unlimited
     const nowMs = this.#parts.clock.now()
@@ -88,7 +91,9 @@ export class EventMeter {
     })
   }
 
-  /** Adds committed events, which are not duplicates, for the next `refresh`. They count against limits here at once. Never throws. */
+  /**
+   * Adds committed events, without duplicates, for the next `refresh`. They count towards limits of this process immediately. Never throws.
+   */
   countStored(events: readonly CountedEvent[]): void {
     const nowMs = this.#parts.clock.now()
     for (const { tenantId, receivedAtMs } of events) {
@@ -99,9 +104,10 @@ export class EventMeter {
   }
 
   /**
-   * Counts the added events, one call per tenant, and reads the counts of other active tenants with limits. Call it several times a
-   * second, one at a time: a call per batch would slow intake. A failing tenant delays no other, and comes last next time.
-   * @throws the first failure: Redis does not reply, or Postgres while meters are seeded
+   * Counts the added events, one call per tenant, and reads the counts of other active tenants with limits. Call it several times per
+   * second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is processed last
+   * the next time.
+   * @throws the first failure: Redis does not reply, or Postgres fails while meters are seeded
    */
   async refresh(): Promise<void> {
     const sending = await this.#inTurns(this.#tallies, (tenantId) => this.#send(tenantId))
@@ -116,12 +122,12 @@ export class EventMeter {
     const wanted = [...this.#known].flatMap(([tenantId, { activeMs, heardMs }]) =>
       nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs ? [tenantId] : [],
     )
-    // Also shows whether Redis replies, if nothing else is read.
+    // If nothing else is read, this read shows whether Redis replies.
     const isStale = nowMs - this.#heardMs > youngMs
     return first !== undefined && isStale && !wanted.includes(first) ? [...wanted, first] : wanted
   }
 
-  /** Moves failed tenants to the end, so that they do not starve the others when time is up. */
+  /** Moves failed tenants to the end, so that they do not starve other tenants when the time limit is reached. */
   async #inTurns<V>(
     map: Map<TenantId, V>,
     work: (tenantId: TenantId) => Promise<void>,
@@ -171,7 +177,7 @@ export class EventMeter {
     this.#tallies.delete(tenantId)
   }
 
-  /** Undefined for a deleted tenant: it gets no meters, and its events are dropped. */
+  /** Counts a tenant's events. Returns undefined for a deleted tenant, which gets no meters and whose events are dropped. */
   async #countCall(tenantId: TenantId, { call, fresh, late }: TallyCall): Promise<Counts | undefined> {
     const args = [this.#process, String(call), String(fresh), ...[...late].flat().map(String)]
     const evaluate = async () =>
@@ -181,11 +187,11 @@ export class EventMeter {
       if (!(await this.#seedOnce(tenantId))) return undefined
       reply = await evaluate()
     }
-    if (reply[0] === 'seed') throw new Error('meters of events were lost while they were counted')
+    if (reply[0] === 'seed') throw new Error('event meters were lost during counting')
     return reply
   }
 
-  /** Seeds a tenant's meter of events; false for a deleted tenant. Of several processes one wins. */
+  /** Seeds a tenant's event meter. Returns false for a deleted tenant. One of several concurrent processes wins. */
   async #seedOnce(tenantId: TenantId): Promise<boolean> {
     const { kind } = await seedMeter(this.#parts, this.#seed, tenantId, 'events')
     if (kind === 'deleted') this.#known.delete(tenantId)
@@ -195,7 +201,7 @@ export class EventMeter {
   async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#parts.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
     if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
-    // Redis replied, even if the tenant is deleted or Postgres is unavailable.
+    // Redis has replied, even if the tenant is deleted or Postgres is unavailable.
     this.#heardAt(reply[1])
     await this.#seedOnce(tenantId)
   }
@@ -208,7 +214,7 @@ export class EventMeter {
   #heardAt(sec: number): number {
     const nowMs = this.#parts.clock.now()
     this.#heardMs = nowMs
-    // Redis replies in whole seconds: clocks less than one apart agree.
+    // Redis replies in whole seconds, so clocks that differ by less than a second count as equal.
     const aheadMs = sec * 1000 - nowMs
     this.#offsetMs = aheadMs > 0 || aheadMs < -1_000 ? aheadMs : 0
     return nowMs
@@ -225,25 +231,25 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Events counted by one call. */
+/** Events that one call counts. */
 export interface TallyCall {
-  /** Number of the call in this process; a repeated number does not count again. */
+  /** Number of the call in this process. A repeated number is not counted again. */
   readonly call: number
-  /** Events for the running minute. */
+  /** Number of events for the current minute. */
   readonly fresh: number
-  /** Events that were not counted in time, by hour of receipt since the Unix epoch. */
+  /** Events that were not counted in time, by hour of receipt in hours since the Unix epoch. */
   readonly late: ReadonlyMap<number, number>
 }
 
-/** Age up to which an event counts in the running minute. */
+/** Maximum age at which an event counts towards the current minute. */
 const freshMsMax = 5_000
-/** Hours kept apart per tenant; older events count in the oldest one kept. */
+/** Maximum hours that are kept separately per tenant. Older events count towards the oldest kept hour. */
 const hoursMax = 48
 const hourMs = 3_600_000
 
 /**
- * A tenant's committed events until they are counted. An unconfirmed call is repeated under its number, because it may have been
- * counted; later events wait for the next call. Holds counts by hour, no events.
+ * Tallies a tenant's committed events until Redis has counted them. An unconfirmed call is repeated with its number, because Redis may have
+ * counted it; later events wait for the next call. Stores counts by hour, not events.
  */
 export class EventTally {
   #open = new Batch()
@@ -254,12 +260,12 @@ export class EventTally {
     this.#open.add(receivedAtMs, nowMs)
   }
 
-  /** Unconfirmed events. */
+  /** Number of unconfirmed events. */
   get events(): number {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
 
-  /** Returns the unconfirmed call, else one with all waiting events; undefined without any. */
+  /** Returns the unconfirmed call, or a new call with all waiting events, or undefined if there are no events. */
   next(nowMs: number, nextCall: () => number): TallyCall | undefined {
     if (this.events === 0) return undefined
     if (!this.#sent) {
@@ -291,7 +297,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** Moves fresh events that waited too long to the hour of their receipt. */
+  /** Moves events that waited too long from the current minute to the hour of their receipt. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -306,7 +312,8 @@ class Batch {
 }
 
 /**
- * Verdict on an event. `free`: accepted. `over`: accepted and marked, because the month's hard limit is reached. `limited`: refused.
+ * Verdict on an event. `free`: accepted. `over`: accepted and marked, because the month's hard limit is reached.
+ * `limited`: refused.
  */
 export type EventVerdict =
   | { readonly kind: 'free' }
@@ -318,9 +325,9 @@ export type EventVerdict =
       readonly retryAfterMs: number
     }
 
-/** The last counts read, in windows of Redis' clock. */
+/** Last counts read from Redis, for windows of Redis' clock. */
 export interface EventCounts {
-  /** Minutes since the Unix epoch. */
+  /** Current minute in minutes since the Unix epoch. */
   readonly minute: number
   readonly minuteCount: number
   readonly monthEndSec: number
@@ -330,11 +337,11 @@ export interface EventCounts {
 /** Facts that decide about an event. */
 export interface EventFacts {
   readonly counts: EventCounts
-  /** Events committed here and not in the counts. */
+  /** Number of events committed by this process that the counts do not include. */
   readonly waiting: number
-  /** Redis' clock, ms. */
+  /** Time of Redis' clock in ms. */
   readonly nowMs: number
-  /** Redis replied within the last second; otherwise no event is refused. */
+  /** True if Redis replied within the last second. Otherwise no event is refused. */
   readonly isRedisThere: boolean
 }
 
@@ -342,7 +349,7 @@ const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
 
-/** Decides about one event. Counts are a lower bound of usage, so a refused event is over its limit. */
+/** Decides about one event. Counts are a lower bound of usage, so a refused event is certainly over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
   { counts, waiting, nowMs, isRedisThere }: EventFacts,

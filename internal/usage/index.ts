@@ -21,5 +21,5 @@ export { meterKeys } from './reading.ts'
 export { forgetStats, StatsRecorder, statsTables } from './stats-recorder.ts'
 export { type StatName, StatsTally } from './stats-tally.ts'
 export { forgetHours, purgeUsageSteps } from './store.ts'
-/** Lua for scripts that count: the server's clock, and the meters. */
+/** Lua for scripts that count usage: the server's clock, and the meters. */
 export { clockLua, meterLua }

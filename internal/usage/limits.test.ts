@@ -102,7 +102,10 @@ describe('the headers of a refusal', () => {
     ['nothing', 0, '1'],
     ['a whole second', 1000, '1'],
     ['a month', 2_678_400_000, '2678400'],
-  ])('limitHeaders: Retry-After is in whole seconds, rounded up and at least one: %s', (_case, retryAfterMs, seconds) => {
-    expect(limitHeaders('locksPerMonth', 1, retryAfterMs)['Retry-After']).toBe(seconds)
-  })
+  ])(
+    'limitHeaders: Retry-After is in whole seconds, rounded up and at least one: %s',
+    (_case, retryAfterMs, seconds) => {
+      expect(limitHeaders('locksPerMonth', 1, retryAfterMs)['Retry-After']).toBe(seconds)
+    },
+  )
 })

@@ -3,12 +3,12 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { LimitName, Limits } from '#internal/tenants/index.ts'
 import { readOverrides, readOverridesVersion, type StoredOverride } from './overrides.ts'
 
-/** The name of a limit that an acquisition can meet. */
+/** Name of a limit that a lock acquisition can exceed. */
 export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
-/** The name of a limit that an event can meet. */
+/** Name of a limit that an event can exceed. */
 export type EventLimitName = 'eventsPerMinute' | 'eventsPerMonth'
 
-/** A limit in force; `null` is none. */
+/** Limit in force; `null` means no limit. */
 export interface LimitBounds {
   /** Usage at which the tenant's soft limit is reported. */
   readonly soft: number | null
@@ -21,23 +21,26 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
 
-/** Hard limits that the acquire script checks; `null` is none. `recordBytes`: key, text and overhead of all records and locks in Redis. */
+/**
+ * Hard limits that the acquire script checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
+ * locks in Redis.
+ */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
 type Override = Pick<StoredOverride, 'limit' | 'hard' | 'untilMs'>
 
-/** Sources of a tenant's limits, strongest first: overrides (hard limits only), its spec, the defaults. */
+/** Sources of a tenant's limits in order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
 export interface LimitSources {
   readonly overrides: readonly Override[]
   readonly spec: Limits
-  /** Runtime settings for limits that the spec leaves open; the built-in ones apply after them. */
+  /** Runtime settings for limits that the spec does not set. Built-in defaults apply after them. */
   readonly defaults: Limits
   readonly nowMs: number
 }
 
 const builtInHard: Partial<Record<LimitName, number>> = { locksPerMinute: 60_000, recordBytes: 1024 ** 3 }
 
-/** Decides the limits in force: soft and hard separately, each from the strongest source that has it. */
+/** Decides the limits in force. Soft and hard limits are decided separately, each from the first source that sets a value. */
 export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSources): EffectiveLimits {
   const bounds = (name: LimitName): LimitBounds => {
     const override = overrides.find(({ limit, untilMs }) => limit === name && untilMs > nowMs)
@@ -57,10 +60,10 @@ export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSourc
   }
 }
 
-/** Name and window of a limit in the `RateLimit` fields. */
+/** Name and window of a limit in the `RateLimit` header fields. */
 const policies: Record<LimitName, { readonly name: string; readonly window: string }> = {
   locksPerMinute: { name: 'locks-per-minute', window: ';w=60' },
-  // A month's length differs, and recordBytes has no window: they leave `w` out, as the draft allows.
+  // Months differ in length and recordBytes has no window, so these limits omit `w`, as the draft allows.
   locksPerMonth: { name: 'locks-per-month', window: '' },
   eventsPerMinute: { name: 'events-per-minute', window: ';w=60' },
   eventsPerMonth: { name: 'events-per-month', window: '' },
@@ -85,7 +88,7 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
 export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /** Returns the limits for specs that leave them open; a change is a new object. Called on each look-up. Default: none. */
+  /** Returns the limits for specs that do not set limits. A change must return a new object. Called on each look-up. Default: no limits. */
   defaults?(): Limits
 }
 
@@ -95,7 +98,7 @@ export interface LimitedTenant {
   readonly limits: Limits
 }
 
-/** Limits of a tenant: all of them, and the hard ones that the acquire script checks. */
+/** Limits of a tenant: all limits, and the hard limits that the acquire script checks. */
 export interface TenantLimits {
   readonly all: EffectiveLimits
   readonly locks: LockLimits
@@ -104,22 +107,22 @@ export interface TenantLimits {
 const nothingSet: Limits = Object.freeze({})
 
 /**
- * Limits of all tenants in memory: spec, defaults and overrides. While Postgres is unavailable the last overrides stay, and expire by
- * the clock. Its owner polls `look`.
+ * Keeps limits of all tenants in memory: spec, defaults and overrides. While Postgres is unavailable, the last overrides stay in force and
+ * expire by the clock. The owner of the object polls `look`.
  */
 export class LimitsInForce {
   readonly #options: LimitsInForceOptions
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly Override[]> = new Map()
-  /** Limits without overrides by the spec's limits, which equal tenants share: every acquisition asks. */
+  /** Cache of limits without overrides, by the spec's limits object, which equal tenants share. Every acquisition reads it. */
   #plain = new WeakMap<Limits, TenantLimits>()
 
   constructor(options: LimitsInForceOptions) {
     this.#options = options
   }
 
-  /** Returns a tenant's limits now. Two look-ups in memory, except for a tenant with overrides. */
+  /** Returns a tenant's current limits. Needs two look-ups in memory, except for a tenant with overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
     const defaults = this.#options.defaults?.() ?? nothingSet
     if (defaults !== this.#defaults) {
@@ -133,10 +136,13 @@ export class LimitsInForce {
     return limits
   }
 
-  /** Reads the version of overrides, and all of them if it changed. @throws errors of Postgres; the last overrides stay */
+  /**
+   * Reads the version of the overrides, and all overrides if the version changed.
+   * @throws errors of Postgres; the last overrides then stay in force
+   */
   async look(): Promise<void> {
     const { pool } = this.#options
-    // Any other version, not only a higher one: a restored database goes back.
+    // Any different version counts as a change, because a restored database can have a lower version.
     if (this.#version !== undefined && (await readOverridesVersion(pool)) === this.#version) return
     const { version, overrides } = await readOverrides(pool)
     this.#overrides = Map.groupBy(overrides, ({ tenantId }) => tenantId)

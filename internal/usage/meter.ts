@@ -31,21 +31,21 @@ import {
 export interface MeterOptions extends MeterParts {
   /** Called once for each loss of a tenant's data in Redis. */
   readonly onEpochLost: (tenantId: TenantId) => void
-  /** Returns the limits whose soft ones are watched; undefined for an unknown tenant. Default: none. */
+  /** Returns the limits whose soft limits are watched, or undefined for an unknown tenant. Default: no limits. */
   limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
-  /** Called for a reached soft limit, in one process and once per period. Must not throw. */
+  /** Called when a soft limit is reached, in one process and once per period. Must not throw. */
   onSoftCrossing?(crossing: SoftCrossing): void
 }
 
-/** Maximum crossings remembered as reported; above it the memory is cleared, and Postgres still holds them. */
+/** Maximum crossings remembered as reported. Above it, all are forgotten; Postgres still prevents a second report. */
 const reportedMax = 10_000
 
 /**
- * Usage of tenants, counted in Redis: locks and bytes by the scripts of records, events by `events`. Rolls counts up into Postgres,
- * from which it seeds them after Redis lost its data.
+ * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Rolls counts up into
+ * Postgres, and seeds them from Postgres after Redis has lost its data.
  */
 export class Meter {
-  /** Counts of events. */
+  /** Meter of events. */
   readonly events: EventMeter
   readonly #options: MeterOptions
   readonly #seed: RedisScript
@@ -61,14 +61,14 @@ export class Meter {
     this.events = new EventMeter(options, (tenantId) => this.markUsed(tenantId))
   }
 
-  /** Includes a tenant that had locks or events in the next flush. */
+  /** Includes a tenant in the next flush. Called after a lock or an event of the tenant. */
   markUsed(tenantId: TenantId): void {
     this.#used.add(tenantId)
   }
 
   /**
-   * Seeds a tenant's meters of locks and bytes. Concurrent calls share one attempt; of several processes one wins.
-   * @throws if Postgres or Redis does not reply, since nothing is locked without meters, and for a deleted tenant
+   * Seeds a tenant's meters of locks and bytes. Concurrent calls share one attempt, and one of several processes wins.
+   * @throws if Postgres or Redis does not reply, because no lock may be granted without meters, and for a deleted tenant
    */
   seed(tenantId: TenantId): Promise<void> {
     const running = this.#seeding.get(tenantId)
@@ -80,16 +80,16 @@ export class Meter {
 
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
-    // This process may not know of the deletion yet.
+    // This process may not have learned of the deletion yet.
     if (seeding.kind === 'deleted') throw new Error('the tenant is deleted: it gets no meters')
-    // Also written by a process that lost the race, in case the winner dies here.
+    // A process that lost the race also saves the epoch, in case the winner dies before it saves the epoch.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }
 
   /**
-   * Rolls up the tenants marked since the last flush into Postgres, by absolute values, and reports reached soft limits. Repeating it
-   * changes nothing. A failing tenant delays no other, and is repeated by the next flush.
+   * Rolls up the tenants marked since the last flush into Postgres as absolute values, and reports reached soft limits. Repeating a flush
+   * changes nothing. A tenant that fails does not delay others, and the next flush repeats it.
    * @throws the first failure, after all tenants or two seconds
    */
   async flush(): Promise<void> {
@@ -102,11 +102,11 @@ export class Meter {
     throw first.error
   }
 
-  /** Returns the failed tenants: those whose meters cannot be read, or all if Postgres does not write. */
+  /** Returns the tenants that failed: those whose meters cannot be read, or all of them if Postgres cannot write. */
   async #flushTenants(tenants: readonly TenantId[]): Promise<readonly Failure<TenantId>[]> {
     const { pool, redis } = this.#options
     try {
-      // Before Redis is read, so that an epoch saved meanwhile is known to be later.
+      // Epochs are read before Redis, so that an epoch saved in the meantime is known to be later.
       const known = await findEpochs(pool, tenants)
       const { done, failed } = await settleEach(tenants, (each) => readMeters(redis, this.#usage, each))
       await this.#saveReadings(done, known)
@@ -160,11 +160,11 @@ function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
   return `${tenantId} ${limit} ${periodMs}`
 }
 
-/** A soft limit that was reached in a period. */
+/** Soft limit that was reached in a period. */
 export interface SoftCrossing {
   readonly tenantId: TenantId
   readonly limit: LimitName
-  /** Start of the period: a minute, a month, or a day for record bytes. UTC, ms since the epoch. */
+  /** Start of the period in ms since the epoch: of a UTC minute or month, or of a UTC day for record bytes. */
   readonly periodMs: number
   readonly used: number
   readonly soft: number
@@ -172,7 +172,7 @@ export interface SoftCrossing {
 
 const dayMs = 86_400_000
 
-/** Returns the soft limits that a tenant reached in the running and in the last ended periods. */
+/** Returns the soft limits that a tenant reached in the current or the previous period. */
 export function softCrossings(reading: UsageReading, limits: EffectiveLimits): SoftCrossing[] {
   const { locks, events, nowMs, recordBytes, tenantId } = reading
   const today = { startMs: nowMs - (nowMs % dayMs), count: recordBytes }
@@ -192,12 +192,13 @@ export function softCrossings(reading: UsageReading, limits: EffectiveLimits): S
   })
 }
 
-// Frees memory, so it runs also when Redis is full.
+// The script frees memory, so it runs also when Redis is full.
 const forgetScript = defineScript('forget', 'allow-oom', [forget])
 
 /**
- * Removes the meters of a deleted tenant, which have no expiry. Seeding refuses a deleted tenant, so no process creates new ones.
- * Repeating it is harmless. @throws RedisUnavailable
+ * Removes the meters of a deleted tenant, which do not expire. Seeding refuses a deleted tenant, so no process creates new meters.
+ * Repeating the call is safe.
+ * @throws RedisUnavailable
  */
 export async function forgetMeters(redis: RedisConnection, tenantId: TenantId): Promise<void> {
   const { meta, side, events } = meterKeys(tenantId)

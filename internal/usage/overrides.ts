@@ -8,18 +8,21 @@ import { limitOverrides, limitOverridesVersion } from './tables.ts'
 /** Redis channel that wakes all processes after a write of overrides. The message is empty. */
 export const limitsChannel = 'latchkey:limits'
 
-/** Notifies all processes of changed overrides. Repeating it is harmless. @throws RedisUnavailable: processes then poll */
+/**
+ * Notifies all processes of changed overrides. Repeating the call is safe.
+ * @throws RedisUnavailable; processes then find the change by polling
+ */
 export async function tellLimits(redis: RedisConnection): Promise<void> {
   await redis.publish(limitsChannel, '')
 }
 
-/** Dependencies of writing overrides. */
+/** Dependencies for writing overrides. */
 export interface OverrideParts {
   readonly pool: Pool
   readonly clock: Clock
 }
 
-/** Override as stored. Times in milliseconds since the epoch. */
+/** Override as stored. Times are in ms since the epoch. */
 export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, 'limit'>> & {
   readonly limit: LimitName
 }
@@ -28,8 +31,7 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
 export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit' | 'by'>
 
 /**
- * Override to set. `hard`: null for no limit. `untilMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 printable
- * characters.
+ * Override to set. `hard`: null for no limit. `untilMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 printable characters.
  */
 export type OverrideSetting = Omit<StoredOverride, 'setAtMs'>
 
@@ -40,13 +42,14 @@ export type OverrideWritten =
 
 const lastingMsMax = 366 * 24 * 3_600_000
 const reasonPattern = /^[^\p{Cc}\p{Cf}]{1,500}$/u
-/** Maximum overrides at a time, so that all fit in every process. */
+/** Maximum overrides that are in force together, so that all fit into the memory of every process. */
 const overridesMax = 10_000
 
 /**
- * Overrides a tenant's hard limit for a time and writes an audit entry in the same transaction. Call `tellLimits` afterwards; without
- * it processes find the override by polling. Repeating it writes the same again.
- * @throws errors of Postgres; if the commit itself failed, the override may be written
+ * Overrides a tenant's hard limit until a given time and writes an audit entry in the same transaction. Call
+ * `tellLimits` afterwards; without that call, processes find the override by polling. Repeating the call writes the
+ * same values again.
+ * @throws errors of Postgres; if the commit itself failed, the override may have been written
  */
 export async function setLimitOverride(
   { pool, clock }: OverrideParts,
@@ -75,7 +78,10 @@ export async function setLimitOverride(
   })
 }
 
-/** Ends an override before its time; false if there was none. Otherwise like `setLimitOverride`. */
+/**
+ * Clears an override before it expires. Returns false if no override existed. Otherwise behaves like
+ * `setLimitOverride`.
+ */
 export async function clearLimitOverride(
   { pool, clock }: OverrideParts,
   { tenantId, limit, by }: OverrideClearing,
@@ -100,7 +106,7 @@ function problemWith({ hard, untilMs, reason }: OverrideSetting, nowMs: number):
   return reasonPattern.test(reason) ? undefined : 'The reason must have 1 to 500 printable characters'
 }
 
-/** Raises the version, whose lock makes writers run one after another, and removes expired overrides. */
+/** Increments the version of the overrides and removes expired overrides. The row lock of the version serializes writers. */
 async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
   const db = orm(client)
   await db.update(limitOverridesVersion).set({ version: sql`${limitOverridesVersion.version} + 1` })
@@ -109,13 +115,15 @@ async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
 
 const versionOnly = { version: limitOverridesVersion.version }
 
-/** Reads the number of the last committed change of any override. */
+/** Reads the version of the overrides: the number of the last committed change. */
 export async function readOverridesVersion(pool: Pool): Promise<number> {
   const query = orm(pool).select(versionOnly).from(limitOverridesVersion)
   return versionIn(await query.prepare('limit_overrides_version').execute())
 }
 
-/** Reads all overrides, also expired ones, and their version in one snapshot. Skips limits that this version does not know. */
+/**
+ * Reads all overrides, including expired ones, and their version in one snapshot. Skips limits that this version of Latchkey does not know.
+ */
 export async function readOverrides(
   pool: Pool,
 ): Promise<{ readonly version: number; readonly overrides: readonly StoredOverride[] }> {
@@ -127,7 +135,7 @@ export async function readOverrides(
   return { version: versionIn(rows), overrides }
 }
 
-/** Reads a tenant's overrides, also expired ones. */
+/** Reads a tenant's overrides, including expired ones. */
 export async function findOverrides(pool: Pool, tenantId: TenantId): Promise<readonly StoredOverride[]> {
   const { limit, tenantId: owner } = limitOverrides
   const rows = await orm(pool).select().from(limitOverrides).where(eq(owner, tenantId)).orderBy(asc(limit))
@@ -135,7 +143,7 @@ export async function findOverrides(pool: Pool, tenantId: TenantId): Promise<rea
 }
 
 function versionIn([row]: readonly { readonly version: number }[]): number {
-  if (!row) throw new Error('the row of limit_overrides_version is missing: run the migrations')
+  if (!row) throw new Error('the table limit_overrides_version has no row: run the migrations')
   return row.version
 }
 

@@ -14,35 +14,35 @@ import {
 /** Scope of a query: the whole installation, or at most 1 000 tenants. */
 export type StatsTenants = 'all' | readonly TenantId[]
 
-/** Query for stats. Times in milliseconds since the epoch. */
+/** Query for stats. Times are in ms since the epoch. */
 export interface StatsQuery {
   readonly tenants: StatsTenants
   readonly fromMs: number
   readonly toMs: number
-  /** Length of a point: whole minutes below an hour, whole hours from there. See `statsStepMs`. */
+  /** Time span of a point: whole minutes below an hour, otherwise whole hours. See `statsStepMs`. */
   readonly stepMs: number
 }
 
 /** Sums over a span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
-  /** Refused calls by cause. */
+  /** Number of refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
-  /** Times from an event's receipt to its delivery; undefined without deliveries. */
+  /** Percentiles of the time from an event's receipt to its delivery; undefined without deliveries. */
   readonly latencyMs: Readonly<Record<'p50' | 'p95' | 'p99', number | undefined>>
 }
 
-/** A point of a chart. */
+/** Point of a chart. */
 export interface StatsPoint extends StatsSums {
-  /** Start, ms since the epoch. */
+  /** Start of the point in ms since the epoch. */
   readonly atMs: number
-  /** Maximum of the queue; only for the installation, and undefined without a reading. */
+  /** Maximum of the delivery queue. Set only for the installation, and undefined if no process reported the queue. */
   readonly queue: QueueSight | undefined
 }
 
 /** Stats over time. */
 export interface Stats {
   readonly stepMs: number
-  /** One per step, oldest first, also for steps without counts. */
+  /** One point per step, oldest first, including steps without counts. */
   readonly points: readonly StatsPoint[]
   /** Sums over all points. */
   readonly total: StatsSums
@@ -53,7 +53,10 @@ const tenantsMax = 1_000
 const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/** Returns the shortest step for at most 200 points; 4 h for 30 days. At least an hour for tenants with more than 20 000 minutes. */
+/**
+ * Returns the shortest step that gives at most 200 points, such as 4 h for 30 days. The step is at least an hour for queries of more than
+ * 20 000 minute rows.
+ */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
@@ -61,9 +64,10 @@ export function statsStepMs(spanMs: number, tenantsCount = 1): number {
 }
 
 /**
- * Reads stats from rollups. The span is widened to whole steps. Minutes are kept for two days, hours for 35; earlier points are 0.
- * Minutes lag by some seconds, hours by a minute. @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is
- * no whole number of minutes or hours; errors of Postgres
+ * Reads stats from rollups. The span is widened to whole steps. Minutes are kept for two days and hours for 35 days; earlier points are 0.
+ * Minutes lag by some seconds, hours by a minute.
+ * @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is not a whole number of minutes or hours; errors of
+ * Postgres
  */
 export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats> {
   const { stepMs, tenants } = request
@@ -87,15 +91,17 @@ export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats>
 }
 
 function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
-  if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`at most ${pointsMax} points of stats`)
-  if (tenants !== 'all' && tenants.length > tenantsMax) throw new RangeError('too many tenants for stats')
-  if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0) throw new RangeError('not a step of stats')
+  if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`stats are limited to ${pointsMax} points`)
+  if (tenants !== 'all' && tenants.length > tenantsMax)
+    throw new RangeError(`stats are limited to ${tenantsMax} tenants`)
+  if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0)
+    throw new RangeError('the step of stats must be a whole number of minutes or hours')
 }
 
 type Causes = Readonly<Record<string, number>>
 
 interface StepCounts {
-  /** In the order of `countColumns`. */
+  /** Counts in the order of `countColumns`. */
   readonly counts: readonly number[]
   readonly causes: readonly Causes[]
 }
@@ -151,7 +157,8 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * Estimates a percentile from latency buckets, linearly within a bucket; the last bound for longer times. Undefined for empty buckets.
+ * Estimates a percentile from latency buckets by linear interpolation within a bucket. Returns the largest bucket bound for longer
+ * latencies, and undefined for empty buckets.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
@@ -169,14 +176,14 @@ export function percentileMs(buckets: readonly number[], share: number): number 
   return latencyBoundsMs.at(-1)
 }
 
-/** Query for a ranking. Times in milliseconds since the epoch. */
+/** Query for a ranking of tenants. Times are in ms since the epoch. */
 export interface RankRequest {
   readonly tenants: StatsTenants
-  /** At most 24 h before `toMs`; an earlier start is cut off. */
+  /** Start of the span. It is moved to 24 h before `toMs` if it is earlier. */
   readonly fromMs: number
   readonly toMs: number
   readonly orderBy: StatName
-  /** 1 to 1 000. */
+  /** Maximum tenants to return: 1 to 1 000. */
   readonly limit: number
 }
 
@@ -186,13 +193,14 @@ export interface TenantStats extends Readonly<Record<StatName, number>> {
 }
 
 const spanMsMax = 24 * hourMs
-/** Longer spans read hours. */
+/** Maximum span that is read from minutes. Longer spans are read from hours. */
 const minutesMsMax = 2 * hourMs
 const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})`
 
 /**
  * Ranks the tenants with counts in a span, highest first. Spans over two hours are widened to whole hours. Reads at most two hours of
- * minutes or a day of hours per tenant, by an index. @throws errors of Postgres
+ * minutes or a day of hours per tenant, using an index.
+ * @throws errors of Postgres
  */
 export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantStats[]> {
   const { tenants, toMs, orderBy, limit } = request

@@ -14,16 +14,16 @@ export interface ReadUsageParts {
   readonly limits: LimitsInForce
 }
 
-/** One limit and how much of it is used. Times in milliseconds since the epoch. */
+/** Limit and its current usage. Times are in ms since the epoch. */
 export interface LimitUsage {
   readonly limit: LimitName
-  /** In the running window; null if only Redis knows it and does not reply. */
+  /** Usage in the current window; null if only Redis knows the usage and does not reply. */
   readonly used: number | null
   readonly soft: number | null
-  /** In force now, including an override. */
+  /** Hard limit in force now, including an override. */
   readonly hard: number | null
   readonly override: Omit<StoredOverride, 'tenantId' | 'limit'> | undefined
-  /** End of the window; undefined for record bytes, which have none. */
+  /** End of the window; undefined for record bytes, which have no window. */
   readonly resetsAtMs: number | undefined
 }
 
@@ -31,7 +31,7 @@ export interface LimitUsage {
 export interface UsageReport {
   readonly limits: readonly LimitUsage[]
   readonly over: 'accept' | 'refuse'
-  /** By hour and meter, without hours of 0; at most one flush behind. */
+  /** Amounts by hour and meter, without hours of 0; they lag by at most one flush. */
   readonly hours: readonly HourAmount[]
 }
 
@@ -40,8 +40,9 @@ const minuteMs = 60_000
 const script = defineUsageScript()
 
 /**
- * Reads a tenant's usage: now from Redis, by the hour from Postgres. While Redis is unavailable months come from Postgres, at most one
- * flush behind, and other counts are null. Returns at most the last 62 days of the span. @throws errors of Postgres
+ * Reads a tenant's usage: current counts from Redis, and hours from Postgres. While Redis is unavailable, months come from Postgres, with a
+ * lag of at most one flush, and other counts are null. Returns at most the last 62 days of the span.
+ * @throws errors of Postgres
  */
 export async function readUsage(
   parts: ReadUsageParts,
@@ -85,7 +86,7 @@ async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number
     if (error instanceof RedisUnavailable) return undefined
     throw error
   })
-  // The next count seeds a missing meter; until then Postgres has the month.
+  // A missing meter is seeded by the next count; until then Postgres has the amount of the month.
   const month = async (meter: 'locks' | 'events') => {
     const read = reading?.[meter]
     return read

@@ -7,12 +7,12 @@ import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
 import { findUsage } from './store.ts'
 
-/** Dependencies of meters. The caller closes connection and pool. */
+/** Dependencies of meters. The caller closes the Redis connection and the pool. */
 export interface MeterParts {
   readonly redis: RedisConnection
   readonly pool: Pool
   readonly clock: Clock
-  /** Lua that defines `clock()`, for tests that move it. */
+  /** Lua that defines `clock()`; tests use it to move the clock. */
   readonly clockSource?: string
 }
 
@@ -26,19 +26,19 @@ export interface WindowCount {
   readonly count: number
 }
 
-/** Counts of one meter: the last minute and month with counts, which may be over, and the closed ones before them. */
+/** Counts of one meter: the latest minute and month with counts, which may have ended, and the ended ones before them. */
 export interface MeterReading {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]
-  /** Hours since the Unix epoch with their counts, the last one first. */
+  /** Hours since the Unix epoch with their counts, latest first. */
   readonly hours: readonly { readonly hour: number; readonly amount: number }[]
 }
 
-/** Meters of a tenant in Redis, by Redis' clock. */
+/** Meters of a tenant in Redis. Times are by Redis' clock. */
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number
-  /** Lifetime of the tenant's data in Redis; undefined without a meter of locks. */
+  /** Identifies the lifetime of the tenant's data in Redis; undefined without a meter of locks. */
   readonly epoch: string | undefined
   readonly recordBytes: number
   readonly locks: MeterReading | undefined
@@ -55,14 +55,15 @@ export function defineSeedScript(clockSource: string = clockLua): RedisScript {
   return defineScript('seed', '', [clockSource, meterLua, eventsLua, seed])
 }
 
-/** Result of seeding. `epoch`: of locks in Redis, '' for events. `known`: epoch in Postgres before. */
+/** Result of seeding a meter. `epoch`: epoch of the locks in Redis, '' for events. `known`: epoch that Postgres had before. */
 export type Seeding =
   | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
   | { readonly kind: 'deleted' }
 
 /**
- * Creates a tenant's meter in Redis from the counts of the running hour and month in Postgres. Of several processes one wins; repeating
- * it changes nothing. A deleted tenant gets none, because its purge may be over. @throws RedisUnavailable, and errors of Postgres
+ * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. One of several concurrent processes wins;
+ * repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished.
+ * @throws RedisUnavailable, and errors of Postgres
  */
 export async function seedMeter(
   { redis, pool, clock }: MeterParts,
@@ -101,12 +102,12 @@ export async function readMeters(
   }
 }
 
-/** Returns the count of the window that contains a time, else 0. */
+/** Returns the count of the window that contains the given time, or 0. */
 export function countAt(windows: readonly WindowCount[], nowMs: number): number {
   return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
 }
 
-/** Returns the end of the UTC month that contains a time, ms since the epoch. */
+/** Returns the end of the UTC month that contains the given time, in ms since the epoch. */
 export function monthEndMs(nowMs: number): number {
   const now = new Date(nowMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
@@ -138,18 +139,19 @@ function monthOf(endSec: number, count: number): WindowCount {
   return { startMs: Date.UTC(last.getUTCFullYear(), last.getUTCMonth(), 1), endMs, count }
 }
 
-/** Item for which the work failed. */
+/** Item for which the work failed, with its error. */
 export interface Failure<T> {
   readonly each: T
   readonly error: unknown
 }
 
 const parallelMax = 64
-/** Time after which nothing more is started once there are failures, since each may take a whole timeout. */
+/** Maximum time with failures. After it no further batch is started, since each can take a whole timeout. */
 const failingMsMax = 2_000
 
 /**
- * Does work in batches of at most 64. Failures do not stop it, unless they take over two seconds: then the rest is left.
+ * Processes items in batches of at most 64. Continues after failures, unless the work takes over two seconds: then the remaining items are
+ * skipped.
  * @param work returns the failures; does not throw
  */
 export async function inTurns<T>(
@@ -166,7 +168,7 @@ export async function inTurns<T>(
   return { failed, left: [] }
 }
 
-/** Does work for each at the same time. Never throws. */
+/** Runs the work for all items concurrently. Never throws. */
 export async function settleEach<T, R>(
   some: readonly T[],
   work: (each: T) => Promise<R>,
@@ -184,7 +186,10 @@ export async function settleEach<T, R>(
   return { done, failed }
 }
 
-/** Keys of a tenant's meters, with the hash tag of its records: packed string and hash of locks and bytes, hash of events. */
+/**
+ * Returns the Redis keys of a tenant's meters, with the same hash tag as its records: a packed string and a hash for locks and bytes, and a
+ * hash for events.
+ */
 export function meterKeys(tenantId: TenantId) {
   return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side`, events: `{${tenantId}}:events` }
 }

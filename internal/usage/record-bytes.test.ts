@@ -109,19 +109,22 @@ describe('bytes of records and locks', () => {
         await lab.store.remove(address(t), 'B')
       },
     ],
-  ])('record bytes: follow a lock that is %s, and are freed when its entry has expired', async (_step, take) => {
-    const tenantId = await lab.createTenant()
-    expect((await lockOf(tenantId)).kind).toBe('locked')
-    expect((await meterOf(tenantId)).bytes).toBeGreaterThan(144)
-    await take(tenantId)
-    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
-    const buckets = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
-    const full = await Promise.all(buckets.map(async (field) => (await sideField(tenantId, field)) > 0))
-    expect(full.filter(Boolean).length).toBe((await livingBytes(tenantId)) > 0 ? 1 : 0)
-    await lab.setClock(tenantId, labStartMs + 9 * dayMs)
-    await touch(tenantId)
-    expect((await meterOf(tenantId)).bytes).toBe(0)
-  })
+  ])(
+    'record bytes: follow a lock that is %s, and are freed when its entry has expired',
+    async (_step, take) => {
+      const tenantId = await lab.createTenant()
+      expect((await lockOf(tenantId)).kind).toBe('locked')
+      expect((await meterOf(tenantId)).bytes).toBeGreaterThan(144)
+      await take(tenantId)
+      expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+      const buckets = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
+      const full = await Promise.all(buckets.map(async (field) => (await sideField(tenantId, field)) > 0))
+      expect(full.filter(Boolean).length).toBe((await livingBytes(tenantId)) > 0 ? 1 : 0)
+      await lab.setClock(tenantId, labStartMs + 9 * dayMs)
+      await touch(tenantId)
+      expect((await meterOf(tenantId)).bytes).toBe(0)
+    },
+  )
 
   const saveOf = (tenantId: TenantId, ttlMs: number) => ({
     ...address(tenantId),

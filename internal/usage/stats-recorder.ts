@@ -22,20 +22,20 @@ export interface StatsRecorderOptions {
   readonly pool: Pool
   readonly tally: StatsTally
   readonly clock: Clock
-  /** Called with the cells of a batch that Postgres rejected; they are dropped. Must not throw. */
+  /** Called with the number of cells in a batch that Postgres rejected and that was dropped. Must not throw. */
   readonly onRefused: (cells: number, cause: unknown) => void
 }
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Hours are written once a minute, because each minute changes them. */
+/** Interval of writing hours: once a minute, because each minute changes them. */
 const hoursWaitMs = 60_000
-/** Batches of the last flush: more than a full tally holds. */
+/** Maximum batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**
- * Writes the counts of a tally in the background, each once: a failed batch is repeated unchanged before any other. A process that
- * dies loses unwritten counts: seconds of minutes, a minute of hours.
+ * Writes the counts of a tally to Postgres in the background, each exactly once: a failed batch is repeated unchanged before any other
+ * batch. A process that dies loses its unwritten counts: some seconds of minutes, a minute of hours.
  */
 export class StatsRecorder {
   readonly #options: StatsRecorderOptions
@@ -52,12 +52,18 @@ export class StatsRecorder {
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /** Writes at most 10 000 tenants times minutes. One flush at a time. @throws errors of an unavailable Postgres */
+  /**
+   * Writes at most 10 000 cells (tenants times minutes). Flushes must not overlap.
+   * @throws errors of an unavailable Postgres
+   */
   flush(): Promise<void> {
     return this.#writer.flush(batchesMax)
   }
 
-  /** Writes everything, including hours, for the end of a process. @throws as `flush` does */
+  /**
+   * Writes all counts, including hours. Called at process shutdown.
+   * @throws as `flush` does
+   */
   flushAll(): Promise<void> {
     this.#isEnding = true
     return this.#writer.flush(lastBatchesMax)
@@ -65,7 +71,7 @@ export class StatsRecorder {
 
   async #write(batch: StatsBatch): Promise<void> {
     const { pool, onRefused } = this.#options
-    // As one row, because a batch cannot be split: its turn counts once.
+    // The batch is written as one row, because it cannot be split: its sequence number is accepted once.
     const rejected = await writeRowsOrThrow([batch], { write: ([all]) => writeStats(pool, all ?? batch) })
     for (const { error } of rejected) onRefused(batch.minutes.length + batch.hours.length, error)
   }
@@ -93,7 +99,7 @@ export class StatsRecorder {
   }
 }
 
-/** Returns the installation's cells: the sums over all tenants. */
+/** Returns the cells of the whole installation: the sums over all tenants. */
 function wholes(cells: readonly StatsCell[], stepMs: number): StatsCell[] {
   const sums = new Map<string, StatsCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)
@@ -108,17 +114,17 @@ function addTo(sums: Map<string, StatsCell>, tenantId: TenantId | '', cell: Stat
   sums.set(name, sum)
 }
 
-/** Batch of one writer, added in one statement. */
+/** Batch of one writer, which one statement adds to the stats. */
 export interface StatsBatch {
   /** Unique name of the writer. */
   readonly writer: string
-  /** Grows with each batch of the writer. */
+  /** Sequence number, which grows with each batch of the writer. */
   readonly turn: number
-  /** At most one per tenant and minute. */
+  /** At most one cell per tenant and minute. */
   readonly minutes: readonly StatsCell[]
-  /** At most one per tenant and hour. */
+  /** At most one cell per tenant and hour. */
   readonly hours: readonly StatsCell[]
-  /** By the minute's start, ms since the epoch. */
+  /** Maxima of the queue by the start of the minute in ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
 }
 
@@ -139,9 +145,9 @@ ON CONFLICT (tenant_id, at) DO UPDATE SET ${countColumns.map((name) => `${name} 
       FROM (SELECT * FROM jsonb_each_text(known.refused_by) UNION ALL SELECT * FROM jsonb_each_text(excluded.refused_by))
         AS each(cause, calls) GROUP BY cause) AS of_both) END`
 
-// Raises the writer's turn and adds its counts in one commit, so that a repetition finds the turn taken and adds nothing, and waits for
-// one in progress. Rows are locked in the order of the key, and tables in one order, so that writers do not deadlock. A deleted tenant gets
-// no rows, or retention removes them.
+// Stores the writer's sequence number and adds its counts in one commit, so that a repeated batch finds its number used and adds nothing,
+// and waits for a write in progress. Rows are locked in key order and tables in a fixed order, so that writers do not deadlock. A deleted
+// tenant gets no rows, or retention removes them.
 const writeText = `
 WITH turn AS (
   INSERT INTO stats_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
@@ -156,7 +162,10 @@ WITH turn AS (
     oldest_age_ms = greatest(known.oldest_age_ms, excluded.oldest_age_ms)
 )${upsertText('stats_minutely', '$4')}`
 
-/** Adds a batch in one statement. A turn up to the writer's last adds nothing. @throws errors of Postgres */
+/**
+ * Adds a batch in one statement. A batch whose sequence number is not higher than the writer's last one adds nothing.
+ * @throws errors of Postgres
+ */
 export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   const { writer, turn, minutes, hours, queue } = batch
   const seen = [...queue].map(([atMs, { dueCount, oldestAgeMs }]) => {
@@ -166,7 +175,7 @@ export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   await pool.query({ name: 'stats-write', text: writeText, values: [writer, turn, ...lists] })
 }
 
-/** Omits counts of 0, which most are. */
+/** Converts a cell to a row and omits counts of 0, since most counts are 0. */
 function rowOf({ tenantId, atMs, counts, causes }: StatsCell): object {
   const row: Record<string, unknown> = { tenant_id: tenantId, at: timeOf(atMs) }
   countColumns.forEach((name, at) => {
@@ -181,7 +190,7 @@ function timeOf(ms: number): string {
 }
 
 const dayMs = 86_400_000
-/** Hours: a chart of 30 days and some days to compare. Writers: none repeats a batch for so long. */
+/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than any writer repeats a batch. */
 const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,
@@ -189,10 +198,10 @@ const keptMs = {
   stats_writers: dayMs,
 }
 
-/** Tables of stats with a retention. */
+/** Tables of stats that have a retention. */
 export const statsTables = Object.keys(keptMs) as (keyof typeof keptMs)[]
 
-/** Removes expired rows of a table, at most 5 000, by an index. Idempotent. */
+/** Removes expired rows of a table, at most 5 000, using an index. Idempotent. */
 export function forgetStats(pool: Pool, table: keyof typeof keptMs, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table, before: new Date(nowMs - keptMs[table]) })
 }

@@ -1,7 +1,7 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 
 /**
- * Names of the counts. `accepted`: new events, including those that went to the spool first. `refused`: calls without a 2xx answer.
+ * Names of the counts. `accepted`: new events, including those that were spooled first. `refused`: calls without a 2xx response.
  * `delivered`, `failed`: completed delivery cycles. `attemptsFailed`: failed delivery attempts.
  */
 export const statNames = [
@@ -16,12 +16,12 @@ export const statNames = [
 /** Name of a count. */
 export type StatName = (typeof statNames)[number]
 
-/** Upper bounds of the buckets of latency, in milliseconds; one more bucket holds what took longer. */
+/** Upper bounds of the latency buckets in milliseconds. One additional bucket counts longer latencies. */
 export const latencyBoundsMs = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 3_600_000,
 ] as const
 
-/** Columns of all counts in the order of a cell: those of `statNames`, then the latency buckets. */
+/** Columns of all counts in the order of a cell: the columns of `statNames`, then the latency buckets. */
 export const countColumns: readonly string[] = [
   ...statNames.map((name) => (name === 'attemptsFailed' ? 'attempts_failed' : name)),
   ...latencyBoundsMs.map((bound) => `latency_${bound}`),
@@ -31,30 +31,30 @@ export const countColumns: readonly string[] = [
 /** Index of the first latency bucket in a cell's counts. */
 export const latencyFrom = statNames.length
 
-/** A minute in milliseconds. */
+/** Milliseconds in a minute. */
 export const minuteMs = 60_000
-/** An hour in milliseconds. */
+/** Milliseconds in an hour. */
 export const hourMs = 3_600_000
 
 /** Counts of one tenant in one minute or hour. */
 export interface StatsCell {
-  /** '' for the installation as a whole. */
+  /** Tenant, or '' for the whole installation. */
   readonly tenantId: TenantId | ''
-  /** Start of the minute or hour, ms since the epoch. */
+  /** Start of the minute or hour, in ms since the epoch. */
   readonly atMs: number
-  /** In the order of `countColumns`. */
+  /** Counts in the order of `countColumns`. */
   readonly counts: number[]
-  /** Refused calls by cause. */
+  /** Number of refused calls by cause. */
   readonly causes: Map<string, number>
 }
 
-/** The delivery queue at a moment, or its maximum over a time. */
+/** State of the delivery queue at one time, or its maximum over a time span. */
 export interface QueueSight {
   readonly dueCount: number
   readonly oldestAgeMs: number
 }
 
-/** Makes a cell without counts. */
+/** Creates a cell without counts. */
 export function emptyCell(tenantId: StatsCell['tenantId'], atMs: number): StatsCell {
   return { tenantId, atMs, counts: new Array<number>(countColumns.length).fill(0), causes: new Map() }
 }
@@ -73,13 +73,16 @@ export function bucketOf(latencyMs: number): number {
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/** `cellsMax`: tenants times minutes. `causesMax`: distinct causes of refusals; later ones count as `other`. */
+/**
+ * `cellsMax`: maximum tenants times minutes. `causesMax`: maximum distinct causes of refusals; further causes count as
+ * `other`.
+ */
 const usualBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'
 const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
-/** Counts outcomes by tenant and minute in memory; on the path of every event. Without room for a cell it counts a drop. */
+/** Counts outcomes by tenant and minute in memory. Called for every event. If there is no room for a cell, counts a dropped outcome. */
 export class StatsTally {
   readonly #clock: Clock
   readonly #bounds: typeof usualBounds
@@ -96,22 +99,25 @@ export class StatsTally {
     this.#bounds = bounds
   }
 
-  /** Cells that wait to be taken. */
+  /** Number of cells that have not been taken. */
   get size(): number {
     return this.#size
   }
 
-  /** Outcomes dropped for lack of room since the process started. */
+  /** Number of outcomes dropped for lack of room since process start. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Counts an outcome now. */
+  /** Counts an outcome at the current time. */
   count(tenantId: TenantId, name: Exclude<StatName, 'refused'>): void {
     this.#add(this.#cellOf(tenantId), places[name])
   }
 
-  /** Counts a refused call. @param cause of a closed set */
+  /**
+   * Counts a refused call.
+   * @param cause from a closed set of values
+   */
   countRefused(tenantId: TenantId, cause: string): void {
     const cell = this.#cellOf(tenantId)
     if (!cell) return
@@ -121,14 +127,17 @@ export class StatsTally {
     causes.set(known, (causes.get(known) ?? 0) + 1)
   }
 
-  /** Counts a delivered event. @param latencyMs since its receipt; undefined where it means nothing, as after a replay */
+  /**
+   * Counts a delivered event.
+   * @param latencyMs time since its receipt; undefined if that time is meaningless, as after a replay
+   */
   countDelivered(tenantId: TenantId, latencyMs: number | undefined): void {
     const cell = this.#cellOf(tenantId)
     this.#add(cell, places.delivered)
     if (latencyMs !== undefined) this.#add(cell, latencyFrom + bucketOf(latencyMs))
   }
 
-  /** Keeps the maximum of the queue per minute. */
+  /** Records the state of the queue and keeps the maximum per minute. */
   noteQueue({ dueCount, oldestAgeMs }: QueueSight): void {
     const atMs = this.#startOfMinute()
     const known = this.#queue.get(atMs)
@@ -139,7 +148,7 @@ export class StatsTally {
     })
   }
 
-  /** Removes and returns cells, oldest first; later outcomes of the same minute make another cell. */
+  /** Removes and returns cells, oldest first. Later outcomes of the same minute create another cell. */
   take(cellsMax: number): StatsCell[] {
     const taken: StatsCell[] = []
     for (const [minute, cells] of this.#minutes) {
@@ -154,7 +163,7 @@ export class StatsTally {
     return taken
   }
 
-  /** Removes and returns the maxima of the queue by the minute's start. */
+  /** Removes and returns the maxima of the queue by the start of the minute. */
   takeQueue(): Map<number, QueueSight> {
     const taken = new Map(this.#queue)
     this.#queue.clear()

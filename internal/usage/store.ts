@@ -12,28 +12,31 @@ import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
 import { recordEpochs, usageHourly } from './tables.ts'
 
-/** One hour of one tenant's meter. */
+/** Amount of one meter of a tenant in one hour. */
 export interface HourOfUsage {
   readonly tenantId: TenantId
   readonly meter: MeterName
-  /** Hours since the Unix epoch. */
+  /** Start of the hour, in hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
 }
 
-/** A tenant's epoch: lifetime of its data in Redis. */
+/** Epoch of a tenant, which identifies one lifetime of its data in Redis. */
 export interface TenantEpoch {
   readonly tenantId: TenantId
   readonly epoch: string
-  /** Epoch in Postgres before Redis was read; undefined for none. */
+  /** Epoch in Postgres before Redis was read; undefined if Postgres had no epoch. */
   readonly known: string | undefined
 }
 
 const hourMs = 3_600_000
-/** Maximum rows per statement; callers cut longer lists. */
+/** Maximum rows per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
 
-/** Reads what a meter is seeded from: its rolled-up amounts of an hour and of its month, the tenant's epoch, and whether it is deleted. */
+/**
+ * Reads the data from which a meter is seeded: its rolled-up amounts of an hour and of its month, the tenant's epoch, and whether the
+ * tenant is deleted.
+ */
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
@@ -55,9 +58,9 @@ export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName
 }
 
 /**
- * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so a repeated or late write changes nothing.
- * Skips rows with the same value, because a conflict would lock and log them, and rows of deleted tenants, whose purge may be over.
- * Rows are locked in the order of their key, so that processes do not deadlock.
+ * Writes hours as absolute values, at most `usageRowsMax`. A value never decreases, so a repeated or late write changes nothing. Skips rows
+ * with an unchanged value, because a conflict would lock and log them, and rows of deleted tenants, whose purge may have finished. Rows are
+ * locked in key order, so that processes do not deadlock.
  */
 export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
@@ -82,8 +85,9 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
 }
 
 /**
- * Writes an audit row for each crossing that has none yet, and returns those: a unique index over tenant, limit and period makes one
- * process report it, once. At most `usageRowsMax`; repeating it writes and returns nothing.
+ * Writes an audit row for each crossing that has no audit row yet, and returns these crossings. A unique index over tenant, limit and
+ * period ensures that one process reports a crossing, once. Accepts at most `usageRowsMax` crossings; repeating the call writes and returns
+ * nothing.
  */
 export async function saveSoftCrossings(
   pool: Pool,
@@ -109,7 +113,7 @@ export async function saveSoftCrossings(
   )
 }
 
-/** Reads the epochs of tenants in Postgres; a tenant without one is left out. */
+/** Reads the epochs of tenants in Postgres. Omits tenants without an epoch. */
 export async function findEpochs(
   pool: Pool,
   tenants: readonly TenantId[],
@@ -123,9 +127,9 @@ export async function findEpochs(
 }
 
 /**
- * Saves epochs, and writes an audit row for each tenant that had another one: its records in Redis are lost, and finished operations
- * may run again. Returns those tenants. Compare-and-set against `known`, so a late or repeated write changes and returns nothing.
- * Skips deleted tenants, whose purge may be over. Rows are locked in the order of their key.
+ * Saves epochs, and writes an audit row for each tenant whose epoch changed: its records in Redis are lost, and finished operations can run
+ * again. Returns those tenants. Compare-and-set against `known`, so a late or repeated write changes and returns nothing. Skips deleted
+ * tenants, whose purge may have finished. Rows are locked in key order.
  */
 export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
   const result = await pool.query<{ tenant_id: TenantId }>({
@@ -156,12 +160,12 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Amount of an hour, from own meters and from emissions. */
+/** Amount of an hour, from Latchkey's meters or from emissions. */
 export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
 
 const hoursReadMax = 20_000
 
-/** Lists a tenant's hours that began in a span, by time and meter; at most 20 000. */
+/** Lists a tenant's hours that began in a time span, by time and meter; at most 20 000. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,
@@ -176,15 +180,15 @@ export async function listHours(
     .limit(hoursReadMax)
 }
 
-/** A year, and time to compare a month with the one a year before. */
+/** Retention of usage: a year, and time to compare a month with the same month of the previous year. */
 const keptMs = 400 * 86_400_000
 
-/** Removes usage over 400 days old, at most 5 000 rows, by an index. Idempotent. */
+/** Removes usage that is over 400 days old, at most 5 000 rows, using an index. Idempotent. */
 export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }
 
-/** Removes a deleted tenant's rows of this room. */
+/** Steps that remove a deleted tenant's usage, stats, overrides and epochs. */
 export const purgeUsageSteps: readonly PurgeStep[] = [
   purgeByKey('usage_hourly', ['meter', 'hour']),
   purgeByKey('usage_emissions', ['id']),

@@ -5,7 +5,7 @@ import { countColumns } from './stats-tally.ts'
 
 const tenantId = () => text('tenant_id').$type<TenantId>()
 
-/** Usage per tenant, meter and hour (UTC), absolute amounts. */
+/** Absolute usage per tenant, meter and UTC hour. */
 export const usageHourly = pgTable(
   'usage_hourly',
   {
@@ -39,19 +39,19 @@ export const recordEpochs = pgTable('record_epochs', {
   seededAtMs: epochMs('seeded_at').notNull(),
 })
 
-/** Number of changes of overrides, one row. */
+/** Version of the overrides: the number of changes, in a single row. */
 export const limitOverridesVersion = pgTable('limit_overrides_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
 })
 
-/** Hard limits that hold for a time in place of a tenant's own. */
+/** Hard limits that temporarily replace a tenant's own limits. */
 export const limitOverrides = pgTable(
   'limit_overrides',
   {
     tenantId: tenantId().notNull(),
     limit: text('limit_name').notNull(),
-    /** Null for no limit. */
+    /** Null means no limit. */
     hard: int8('hard'),
     untilMs: epochMs('until').notNull(),
     reason: text('reason').notNull(),
@@ -62,7 +62,7 @@ export const limitOverrides = pgTable(
 )
 
 const statsColumns = {
-  /** '' for the installation as a whole. */
+  /** Tenant, or '' for the whole installation. */
   tenantId: tenantId().notNull(),
   /** Start of the minute or hour. */
   atMs: epochMs('at').notNull(),
@@ -87,7 +87,7 @@ export const statsQueue = pgTable('stats_queue', {
   oldestAgeMs: int8('oldest_age_ms').notNull(),
 })
 
-/** Last batch of each writer of stats. */
+/** Sequence number of the last batch of each writer of stats. */
 export const statsWriters = pgTable('stats_writers', {
   writer: text('writer').primaryKey(),
   turn: int8('turn').notNull(),
