@@ -75,7 +75,7 @@ describe('failed_events', () => {
       async (id?: EventId) => id && (await requeueFailed(lab.pool, [{ eventId: id }], Date.now())),
     ],
   ] as const)(
-    'failed events: an event that is %s, is not listed until it fails again',
+    'failed events: an event that is %s is not listed until it fails again',
     async (_how, again) => {
       const [id, other] = await accepted(2)
       await end('failed')
