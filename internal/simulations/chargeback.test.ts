@@ -43,7 +43,7 @@ const lives = (['card', 'wallet'] as const).flatMap((provider) =>
 
 describe('simulated events', () => {
   test.each(lives)(
-    'simulated events: the adapter reads those of $provider $outcome $reason with their types and ids',
+    'simulated events: the adapter of $provider reads the expected types and ids (outcome $outcome, reason $reason)',
     (chargeback) => {
       const types = stepTypes(chargeback)
       expect(types).toHaveLength(stepsCount)
@@ -58,7 +58,7 @@ describe('simulated events', () => {
     },
   )
 
-  test('sourceEventId: unique, deterministic and not in the form of Latchkey’s ids', () => {
+  test('sourceEventId: ids are unique, deterministic and different in form from Latchkey’s ids', () => {
     const ids = [0, 1, 2].flatMap((step) => [
       sourceEventId(id, 'card', step),
       sourceEventId(id, 'wallet', step),
@@ -73,7 +73,7 @@ describe('simulated events', () => {
     ).toEqual(ids)
   })
 
-  test('simulated events: contain amount, currency, reason and reference in the provider’s terms', () => {
+  test('simulated events: contain amount, currency, reason and reference in the provider’s format', () => {
     const asked = { amount: 1999, currency: 'usd', reference: 'order-1042', outcome: 'lost' } as const
     const bodyOf = (provider: 'card' | 'wallet', step: number) => {
       const chargeback = chargebackOf({ ...asked, provider, reason: 'subscription_cancelled' })
@@ -113,15 +113,15 @@ test.each([
   [1, 'BHD', '0.001'],
   [12_345, 'CLF', '1.2345'],
   [100, 'QQQ', '1.00'],
-])('decimalText: %d of %s is %s', (amount, currency, text) => {
+])('decimalText: writes %d of %s as %s', (amount, currency, text) => {
   expect(decimalText(amount, currency)).toBe(text)
 })
 
 test.each([
-  ['one of ours', id, id],
-  ['an event’s', id.replace('sim_', 'evt_'), undefined],
-  ['one that is too long', `${id}0`, undefined],
-  ['nothing', '', undefined],
+  ['a valid simulation id', id, id],
+  ['an event id as undefined', id.replace('sim_', 'evt_'), undefined],
+  ['an id that is too long as undefined', `${id}0`, undefined],
+  ['an empty text as undefined', '', undefined],
 ])('parseSimulationId: parses %s', (_case, text, expected) => {
   expect(parseSimulationId(text)).toBe(expected)
 })

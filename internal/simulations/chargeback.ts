@@ -1,14 +1,14 @@
 import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulation.ts'
 
-/** Events of a dispute. */
+/** Number of events of a dispute. */
 export const stepsCount = 3
 
 /** One event of a dispute. */
 export interface DisputeStep {
-  /** Id of the simulation, from which all ids are derived. */
+  /** Id of the simulation. All other ids derive from it. */
   readonly id: string
   readonly chargeback: Chargeback
-  /** 0 for the first event. */
+  /** Number of the event, 0 for the first. */
   readonly step: number
   readonly openedAtMs: number
   readonly occurredAtMs: number
@@ -19,7 +19,7 @@ export function stepTypes({ outcome }: Chargeback): readonly string[] {
   return ['chargeback.created', 'chargeback.under_review', `chargeback.${outcome}`]
 }
 
-/** Returns the provider's id of an event; deterministic, so that an event sent again after a crash is a duplicate. Pure. */
+/** Returns the provider's id of an event. The id is deterministic, so an event sent again after a crash is a duplicate. Pure. */
 export function sourceEventId(simulationId: string, provider: SimulatedProvider, step: number): string {
   const name = nameOf(simulationId)
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`
@@ -37,7 +37,7 @@ function nameOf(simulationId: string): string {
 }
 
 interface WrittenStep extends DisputeStep {
-  /** Suffix of all the vendor's ids. */
+  /** Suffix of all ids in the event. */
   readonly name: string
   readonly eventId: string
 }
@@ -54,7 +54,7 @@ const cardReasons: Readonly<Record<ChargebackReason, string>> = {
 }
 const evidenceSeconds = 7 * 86_400
 
-/** Event of the card provider, in the form of the fixtures in intake/providers/card; its README lists the vendor's pages. */
+/** Creates an event of the card provider in the form of the fixtures in intake/providers/card. Its README lists the vendor's pages. */
 function cardDispute(of: WrittenStep): object {
   const { name, step, chargeback } = of
   const { type, status, before } = cardStages(chargeback.outcome)[step] ?? {}
@@ -125,7 +125,7 @@ const walletStages = [
   { type: 'CUSTOMER.DISPUTE.RESOLVED', status: 'RESOLVED', summary: 'Dispute resolved' },
 ] as const
 
-/** Event of the wallet provider, in the form of the fixtures in intake/providers/wallet; its README lists the vendor's pages. */
+/** Creates an event of the wallet provider in the form of the fixtures in intake/providers/wallet. Its README lists the vendor's pages. */
 function walletDispute(of: WrittenStep): object {
   const { name, step, chargeback } = of
   const { type, status, summary } = walletStages[step] ?? {}
@@ -170,14 +170,14 @@ function outcomeOf(outcome: 'won' | 'lost', amount: object): object {
     : { outcome_code: 'RESOLVED_BUYER_FAVOUR', amount_refunded: amount }
 }
 
-// Currencies whose smallest unit is not 1/100 (ISO 4217).
+// Number of decimals of currencies whose smallest unit is not 1/100 (ISO 4217).
 const decimals: Readonly<Record<string, number>> = {
   ...digits(0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'),
   ...digits(3, 'BHD IQD JOD KWD LYD OMR TND'),
   ...digits(4, 'CLF UYW'),
 }
 
-/** Writes an amount in a currency's smallest unit as decimal text: `42.00` for 4200 EUR. Unknown currencies have two decimals. Pure. */
+/** Converts an amount in a currency's smallest unit to decimal text: `42.00` for 4200 EUR. Unknown currencies have two decimals. Pure. */
 export function decimalText(amount: number, currency: string): string {
   const places = Object.hasOwn(decimals, currency) ? (decimals[currency] ?? 2) : 2
   if (places === 0) return String(amount)

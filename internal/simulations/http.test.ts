@@ -54,12 +54,15 @@ const count = async (table: string) =>
 test.each([
   [256, 'is not a field of this call'],
   [257, 'must not be nested deeper than 256 levels'],
-])('POST simulate/chargeback: a body of %d levels is refused: %s', async (levels, problem) => {
-  const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
-  const answer = await post(`{"amount":1,"currency":"EUR","deep":${deep}}`)
-  expect(answer.json).toMatchObject({ statusCode: 400, code: 'invalid_request', error: 'Bad Request' })
-  expect(answer.json['message']).toContain(problem)
-})
+])(
+  'POST simulate/chargeback: a body of %d levels is refused with a message (%s)',
+  async (levels, problem) => {
+    const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
+    const answer = await post(`{"amount":1,"currency":"EUR","deep":${deep}}`)
+    expect(answer.json).toMatchObject({ statusCode: 400, code: 'invalid_request', error: 'Bad Request' })
+    expect(answer.json['message']).toContain(problem)
+  },
+)
 
 describe('starting', () => {
   test('POST simulate/chargeback: stores a simulation with defaults and an audit entry', async () => {
@@ -141,7 +144,7 @@ describe('repeats', () => {
     expect([await count('simulations'), await count('audit')]).toEqual([1, 1])
   })
 
-  test('Idempotency-Key: a repeat returns the simulation even if the provider is not ready any more', async () => {
+  test('Idempotency-Key: a repeat returns the simulation even if the provider is no longer ready', async () => {
     const call = () => post(slow, key, simulationKeyOf('payer'))
     expect((await call()).status).toBe(409)
     const { rows } = await pool.query<{ id: TenantId }>(`SELECT id FROM tenants WHERE slug = 'payer'`)
@@ -169,7 +172,7 @@ describe('repeats', () => {
     expect(other.json.simulationId).not.toBe(first.json.simulationId)
   })
 
-  test('POST simulate/chargeback: without a key each call starts a simulation', async () => {
+  test('POST simulate/chargeback: each call without a key starts a simulation', async () => {
     const [first, second] = [await post(slow), await post(slow)]
     expect(second.json.simulationId).not.toBe(first.json.simulationId)
   })
@@ -183,12 +186,12 @@ describe('invalid requests', () => {
   test.each<[string, unknown, string]>([
     ['no amount', { currency: 'EUR' }, '"amount" is required'],
     ['no currency', { amount: 1 }, '"currency" is required'],
-    ['amount 0', { ...least, amount: 0 }, amount],
+    ['an amount of 0', { ...least, amount: 0 }, amount],
     ['a negative amount', { ...least, amount: -1 }, amount],
     ['a fractional amount', { ...least, amount: 42.5 }, amount],
-    ['too large an amount', { ...least, amount: 1_000_000_000_000 }, amount],
+    ['an amount above the maximum', { ...least, amount: 1_000_000_000_000 }, amount],
     ['an amount in a string', { ...least, amount: '42.00' }, amount],
-    ['amount null', { ...least, amount: null }, amount],
+    ['an amount of null', { ...least, amount: null }, amount],
     ['a currency too short', { ...least, currency: 'EU' }, '"currency" must be a string of 3 letters'],
     ['a currency too long', { ...least, currency: 'EURO' }, '"currency" must be a string of 3 letters'],
     ['a currency sign', { ...least, currency: '€€€' }, '"currency" must be a string of 3 letters'],
@@ -197,20 +200,24 @@ describe('invalid requests', () => {
       { ...least, currency: 'EUR\n' },
       '"currency" must be a string of 3 letters',
     ],
-    ['another provider', { ...least, provider: 'generic' }, '"provider" must be one of "card", "wallet"'],
+    [
+      'an unsupported provider',
+      { ...least, provider: 'generic' },
+      '"provider" must be one of "card", "wallet"',
+    ],
     ['a provider in capitals', { ...least, provider: 'CARD' }, '"provider" must be one of "card", "wallet"'],
     ['an unknown reason', { ...least, reason: 'whim' }, '"reason" must be one of "fraudulent", '],
     ['an empty reference', { ...least, reference: '' }, `"reference" must be ${form}`],
     ['a long reference', { ...least, reference: 'r'.repeat(128) }, `"reference" must be ${form}`],
     ['a control character', { ...least, reference: 'a\u0000' }, `"reference" must be ${form}`],
-    ['another outcome', { ...least, outcome: 'draw' }, '"outcome" must be one of "won", "lost"'],
+    ['an unknown outcome', { ...least, outcome: 'draw' }, '"outcome" must be one of "won", "lost"'],
     ['a negative step', { ...least, stepSeconds: -1 }, stepSeconds],
     ['a step of over a day', { ...least, stepSeconds: 86_401 }, stepSeconds],
-    ['half a second', { ...least, stepSeconds: 0.5 }, stepSeconds],
+    ['a fractional step', { ...least, stepSeconds: 0.5 }, stepSeconds],
     ['a dry run in a string', { ...least, dryRun: 'true' }, '"dryRun" must be true or false'],
     ['a misspelt field', { ...least, stepSecond: 1 }, '"stepSecond" is not a field of this call'],
   ])(
-    'POST simulate/chargeback: %s is refused with a hint, and fits no schema',
+    'POST simulate/chargeback: a request with %s is refused with a hint and does not match the schema',
     async (_name, body, message) => {
       const answer = await post(body)
       expect([answer.status, answer.json.code]).toEqual([400, 'invalid_request'])
@@ -228,12 +235,12 @@ describe('invalid requests', () => {
   })
 
   test.each<[string, string, string]>([
-    ['no JSON', '{', 'The body must be JSON'],
-    ['no object', '[]', 'The body must be a JSON object'],
+    ['invalid JSON', '{', 'The body must be JSON'],
+    ['an array', '[]', 'The body must be a JSON object'],
     ['no bytes', '', 'The body must be JSON'],
-    ['a field twice', '{"amount":1,"amount":2,"currency":"EUR"}', 'A field stands twice in the body'],
-    ['too much', `{"x":"${'x'.repeat(17_000)}"}`, 'The request must not be longer than 16384 bytes'],
-  ])('POST simulate/chargeback: a body of %s is refused', async (_name, body, message) => {
+    ['a repeated field', '{"amount":1,"amount":2,"currency":"EUR"}', 'A field stands twice in the body'],
+    ['too many bytes', `{"x":"${'x'.repeat(17_000)}"}`, 'The request must not be longer than 16384 bytes'],
+  ])('POST simulate/chargeback: a body with %s is refused', async (_name, body, message) => {
     const answer = await post(body)
     expect(answer.status).toBe(400)
     expect(answer.json.message).toStartWith(message)
@@ -275,7 +282,7 @@ describe('unavailable provider', () => {
     ],
     ['suspended', 'asleep', least, 403, 'tenant_suspended', 'suspended'],
     [
-      'not set up, in a dry run',
+      'not set up during a dry run',
       'payer',
       { ...least, dryRun: true },
       409,
@@ -283,7 +290,7 @@ describe('unavailable provider', () => {
       'spec.providers',
     ],
   ])(
-    'POST simulate/chargeback: for a tenant with a provider that is %s (%s) the error says what to do',
+    'POST simulate/chargeback: the error says what to change if the provider or tenant is %s (tenant %s)',
     async (_name, tenant, body, status, code, text) => {
       const answer = await post(body, {}, simulationKeyOf(tenant))
       expect([answer.status, answer.json.code]).toEqual([status, code])
@@ -304,7 +311,7 @@ describe('unavailable provider', () => {
   })
 })
 
-test('POST simulate/chargeback: allows 100 open simulations per tenant; ended ones do not count', async () => {
+test('POST simulate/chargeback: allows 100 open simulations per tenant and does not count ended ones', async () => {
   const start = () => post(slow, {}, simulationKeyOf('full'))
   const answers = await Promise.all(Array.from({ length: 110 }, start))
   const refused = answers.filter(({ status }) => status === 429)
@@ -316,7 +323,7 @@ test('POST simulate/chargeback: allows 100 open simulations per tenant; ended on
   expect([(await start()).status, (await start()).status]).toEqual([202, 429])
 }, 30_000)
 
-test('POST simulate/chargeback: 503 while Postgres is unavailable, except for a dry run', async () => {
+test('POST simulate/chargeback: responds 503 while Postgres is unavailable, except to a dry run', async () => {
   const lab = openIntakeLab(api)
   const dead = createPool({
     ...{ url: 'postgres://nobody@127.0.0.1:9/none', applicationName: 'test', connectionsMax: 1 },

@@ -17,19 +17,19 @@ import {
 } from './simulation.ts'
 import { openPerTenantMax, readinessFor, type StartSimulationResult, startSimulation } from './start.ts'
 
-/** Parts of the simulation route. */
+/** Dependencies of the simulation routes. */
 export interface Simulations {
   readonly pool: Pool
   readonly callers: Pick<Callers, 'byTenant'>
   readonly clock: Clock
-  /** Returns the days that a tenant's events, and its simulations with them, are kept. */
+  /** Returns the retention of a tenant's events in days. Its simulations have the same retention. */
   eventDaysOf(tenant: DirectoryTenant): number
-  /** Called after a simulation is stored, so that its first event does not wait for a poll. */
+  /** Called after a simulation is stored, so that its first event is sent without waiting for the next poll. */
   onStarted(): void
 }
 
 const bodyBytesMax = 16 * 1024
-/** Printable ASCII: any client can send it in a header. */
+/** Printable ASCII, since every client can send it in a header. */
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const tooManyRetrySeconds = 60
 const unreadableRetrySeconds = 30
@@ -180,7 +180,7 @@ async function simulate(
   }
   const chargeback = chargebackOf(body)
   const notReady = refuse(simulations.callers, tenant, chargeback)
-  // A repeat returns the simulation that was started, whatever has changed since.
+  // A repeat returns the existing simulation, even if the tenant or provider is no longer ready.
   if (notReady && (body.dryRun || idempotencyKey === undefined)) return notReady
   const nowMs = simulations.clock.now()
   if (body.dryRun) return rehearse(chargeback, nowMs)
@@ -212,7 +212,7 @@ function refuse(
   return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
-/** Returns the answer of a dry run. */
+/** Returns the response to a dry run. */
 function rehearse(chargeback: Chargeback, nowMs: number): Answer {
   const id = createSimulationId(nowMs)
   const dueAtMs = Array.from(
@@ -223,7 +223,7 @@ function rehearse(chargeback: Chargeback, nowMs: number): Answer {
   return accepted({ id, events }, 'rehearsed', { dryRun: true })
 }
 
-/** @param notReady error for a new simulation */
+/** @param notReady error that applies to new simulations only */
 function answerOf(result: StartSimulationResult, notReady: ApiError | undefined): Answer | ApiError {
   switch (result.kind) {
     case 'started':

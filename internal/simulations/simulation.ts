@@ -6,7 +6,7 @@ import type { SimulationRow } from './tables.ts'
 
 /** Maximum seconds between two events. */
 export const stepSecondsMax = 86_400
-/** Maximum amount, in the smallest unit of its currency. */
+/** Maximum amount, in the smallest unit of the currency. */
 const amountMax = 999_999_999_999
 
 /** Reasons of a dispute, normalized across providers. */
@@ -20,12 +20,12 @@ export const chargebackReasons = [
   'subscription_cancelled',
   'general',
 ] as const
-/** Reason of a dispute. */
+/** Reason of a dispute; one of `chargebackReasons`. */
 export type ChargebackReason = (typeof chargebackReasons)[number]
 
 /** Providers whose disputes can be simulated. */
 export const simulatedProviders = ['card', 'wallet'] as const
-/** Provider of a simulation. */
+/** Provider of a simulation; one of `simulatedProviders`. */
 export type SimulatedProvider = (typeof simulatedProviders)[number]
 
 /** Outcomes of a dispute. */
@@ -78,11 +78,11 @@ export const SimulateChargebackRequest = Type.Object(
 )
 export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
 
-/** A request with its defaults filled in, as stored. */
+/** A request with its defaults applied, as stored. */
 export interface Chargeback {
   readonly provider: SimulatedProvider
   readonly amount: number
-  /** In capitals. */
+  /** Currency code in capitals. */
   readonly currency: string
   readonly reason: ChargebackReason
   readonly reference: string | null
@@ -90,7 +90,7 @@ export interface Chargeback {
   readonly stepSeconds: number
 }
 
-/** Returns a request with its defaults filled in. Pure. */
+/** Applies the defaults to a request. Pure. */
 export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
   return {
     provider: request.provider ?? 'card',
@@ -103,12 +103,12 @@ export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
   }
 }
 
-/** States of a simulation. `scheduled`: not started; the last three are final. */
+/** States of a simulation. `scheduled`: not started. `completed`, `cancelled` and `failed` are final. */
 export const simulationStates = ['scheduled', 'running', 'completed', 'cancelled', 'failed'] as const
-/** One of `simulationStates`. */
+/** State of a simulation; one of `simulationStates`. */
 export type SimulationState = (typeof simulationStates)[number]
 
-/** Reason for which a simulation failed or waits. */
+/** Reason why a simulation failed or waits. */
 export type SimulationCause =
   | RefusedCause
   | 'tenant_unknown'
@@ -118,16 +118,16 @@ export type SimulationCause =
   | 'too_late'
   | 'internal'
 
-/** Id of a simulation: `sim_` and 26 characters; sorts by its start. */
+/** Id of a simulation: `sim_` and 26 characters. Ids sort by the start time of the simulation. */
 export type SimulationId = string & { readonly __brand: 'SimulationId' }
 
 /** An event of a simulation. */
 export interface SimulatedEvent {
-  /** The provider's id: `id` of the payload. */
+  /** The provider's id of the event: `id` of the payload. */
   readonly id: string
   readonly type: string
   readonly dueAtMs: number
-  /** Time of its acceptance; null until then. */
+  /** Time when intake accepted the event; null before. */
   readonly sentAtMs: number | null
 }
 
@@ -136,7 +136,7 @@ export interface Simulation {
   readonly id: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** As in the audit log. */
+  /** Actor as recorded in the audit log. */
   readonly requestedBy: string
   readonly state: SimulationState
   readonly events: readonly SimulatedEvent[]
@@ -146,7 +146,7 @@ export interface Simulation {
   readonly endedAtMs: number | null
 }
 
-/** Makes a simulation from its row. Pure. */
+/** Creates a simulation from its row. Pure. */
 export function simulationOf(row: SimulationRow): Simulation {
   const { id, tenantId, request: chargeback, requestedBy, state, cause } = row
   const times = { dueAtMs: row.dueAt.map(Number), sentAtMs: row.sentAt.map(Number) }
@@ -158,7 +158,7 @@ export function simulationOf(row: SimulationRow): Simulation {
   }
 }
 
-/** Makes the events of a simulation. Pure. */
+/** Creates the events of a simulation. Pure. */
 export function eventsOf(
   id: SimulationId,
   chargeback: Chargeback,
@@ -172,14 +172,14 @@ export function eventsOf(
   }))
 }
 
-/** Creates an id. */
+/** Creates a simulation id for this time. */
 export function createSimulationId(nowMs: number): SimulationId {
   return createEventId(nowMs, 0).replace('evt_', 'sim_') as SimulationId
 }
 
 const simulationIdForm = new RegExp(idPattern('sim'))
 
-/** Parses an id from outside; undefined for anything else. */
+/** Parses a simulation id from outside. Returns undefined for any other text. */
 export function parseSimulationId(text: string): SimulationId | undefined {
   return simulationIdForm.test(text) ? (text as SimulationId) : undefined
 }

@@ -54,7 +54,7 @@ const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.lost'
 
 describe('simulator', () => {
   test.each(['card', 'wallet'] as const)(
-    'simulator: sends each event of %s when it is due, through verification',
+    'simulator: sends each event of %s when the event is due, through signature verification',
     async (provider) => {
       const simulation = await lab.start('acme', { provider, stepSeconds: 60 })
       expect([simulation.state, sentOf(simulation)]).toEqual(['scheduled', 0])
@@ -83,7 +83,7 @@ describe('simulator', () => {
     },
   )
 
-  test('simulator: with stepSeconds 0 all events are sent in one turn, in order', async () => {
+  test('simulator: with stepSeconds 0 all events are sent in one run, in order', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0, outcome: 'won' })
     await lab.simulator().runOnce()
     expect(await typesStored()).toEqual(['chargeback.created', 'chargeback.under_review', 'chargeback.won'])
@@ -111,7 +111,7 @@ describe('simulator', () => {
 })
 
 describe('crashed process', () => {
-  test('simulator: an event accepted before a crash is sent again as a duplicate', async () => {
+  test('simulator: an event that was accepted before a crash is sent again as a duplicate', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce(AbortSignal.timeout(60_000))
     const before = await stored()
@@ -129,7 +129,7 @@ describe('crashed process', () => {
     expect((await read(id)).state).toBe('completed')
   })
 
-  test('simulator: a claim lasts until its lease ends, and a lost lease completes nothing', async () => {
+  test('simulator: a claim lasts until its lease expires, and a process that lost its lease completes nothing', async () => {
     const { id } = await lab.start('acme')
     const [taken] = await claimSteps(lab.pool, { lease: 'slow', leaseMs: 30_000, rowsMax: 5 })
     expect(taken).toMatchObject({ id, step: 0, failures: 0, isTooLate: false })
@@ -175,7 +175,7 @@ describe('retried steps', () => {
     expect(await read(id)).toMatchObject({ state: 'completed', cause: null })
   })
 
-  test('simulator: gives up an event that is seven days late', async () => {
+  test('simulator: does not send an event that is seven days late', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     // No process ran meanwhile: it is not sent, although it could be now.
     await lab.pass(7 * 86_400_000 + 1_000)
@@ -185,7 +185,7 @@ describe('retried steps', () => {
     expect(await typesStored()).toEqual([])
   })
 
-  test('simulator: an accepted event over the monthly limit is marked', async () => {
+  test('simulator: marks an accepted event that is over the monthly limit', async () => {
     lab.intake.verdict = { kind: 'over' }
     await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce()
@@ -194,7 +194,7 @@ describe('retried steps', () => {
 })
 
 describe('changed tenant', () => {
-  test('simulator: simulations of a suspended tenant wait; without the provider they fail', async () => {
+  test('simulator: simulations of a suspended tenant wait, and simulations without their provider fail', async () => {
     const card = await lab.start('acme', { stepSeconds: 60 })
     await lab.simulator().runOnce()
     await lab.apply(yamlOf({ spec: ['suspended: true'] }))
@@ -241,7 +241,7 @@ describe('manual changes', () => {
     expect(await completeStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('running')
   })
 
-  test('cancelSimulation: sends no further event and records one in flight', async () => {
+  test('cancelSimulation: sends no further event and records an event in flight', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
@@ -265,7 +265,7 @@ describe('manual changes', () => {
     expect((await read(id)).state).toBe('scheduled')
   })
 
-  test('listSimulations: newest first, by pages, tenant and state', async () => {
+  test('listSimulations: returns simulations newest first, by pages, tenant and state', async () => {
     const started: Simulation[] = []
     for (let nth = 0; nth < 7; nth += 1) started.push(await lab.start(nth % 2 === 0 ? 'acme' : 'other'))
     const ids = started.map(({ id }) => id).toReversed()
@@ -284,7 +284,7 @@ describe('manual changes', () => {
   })
 })
 
-test('claimSteps: round-robin over tenants', async () => {
+test('claimSteps: alternates between tenants', async () => {
   for (let nth = 0; nth < 20; nth += 1) await lab.start('acme')
   await lab.start('other')
   await lab.start('third')
@@ -293,7 +293,7 @@ test('claimSteps: round-robin over tenants', async () => {
   expect(names.map((name) => counts.get(lab.tenant(name).id)?.length)).toEqual([2, 1, 1])
 })
 
-test('forgetSimulations: deletes ended simulations after eventDays and keeps open ones', async () => {
+test('forgetSimulations: deletes ended simulations after eventDays and keeps open simulations', async () => {
   const [ended, running] = [
     await lab.start('acme', { stepSeconds: 0 }),
     await lab.start('other', { stepSeconds: 60 }),

@@ -21,16 +21,16 @@ import {
   type StepVerdict,
 } from './step.ts'
 
-/** Dependencies of the simulator, owned by its caller. */
+/** Dependencies of the simulator. The caller closes them. */
 export interface SimulatorOptions {
   readonly pool: Pool
-  /** Accepts simulated calls as it accepts real ones. */
+  /** Accepts simulated calls in the same way as real calls. */
   readonly intake: AcceptContext & { readonly callers: Pick<Callers, 'byTenant'> }
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly clock: Clock
-  /** Must exceed the time that accepting a call takes; default 30 000. */
+  /** Lease of a step in milliseconds; default 30 000. It must exceed the time that intake needs to accept a call. */
   readonly leaseMs?: number
-  /** Called per step, completed or not. Must not throw. */
+  /** Called once per step, completed or not. Must not throw. */
   onStep(report: StepReport): void
 }
 
@@ -39,29 +39,32 @@ export interface StepReport {
   readonly step: ClaimedStep
   readonly outcome: StepOutcome['kind']
   readonly verdict: StepVerdict
-  /** Undefined if another process has taken over, or the write failed. */
+  /** State after the step. Undefined if another process has taken over, or if the write failed. */
   readonly state: SimulationState | undefined
-  /** Unexpected error, or error of the write; after the latter the step is repeated when its lease ends. */
+  /** Unexpected error, or error of the write. After an error of the write the step is repeated when its lease expires. */
   readonly cause?: unknown
 }
 
 const defaultLeaseMs = 30_000
-/** Steps in flight: they share the intake's batches and connections with real calls. */
+/** Maximum steps in flight. They share intake's batches and connections with real calls. */
 const rowsMax = 16
-/** Bound of one `runOnce`. */
+/** Maximum claims per `runOnce`. */
 const claimsMax = 50
 
-/** Sends due simulated events, in order, through the path of real calls. Any number of processes share the work. */
+/** Sends due simulated events, in order, through the same path as real calls. Any number of processes share the work. */
 export class Simulator {
   readonly #options: SimulatorOptions
-  /** Created with the first wallet call; shared by all. */
+  /** Signer of wallet calls, created with the first such call. */
   #wallet: Promise<WalletSigner> | undefined
 
   constructor(options: SimulatorOptions) {
     this.#options = options
   }
 
-  /** Works until nothing is due, the signal fires or the bound of a turn is reached. @throws errors of Postgres in a claim */
+  /**
+   * Sends steps until no step is due, the signal is aborted or 50 claims were made.
+   * @throws errors of Postgres in a claim
+   */
   async runOnce(signal?: AbortSignal): Promise<void> {
     const { pool, leaseMs = defaultLeaseMs } = this.#options
     for (let claims = 0; claims < claimsMax && !signal?.aborted; claims += 1) {
@@ -96,7 +99,7 @@ export class Simulator {
     const { directory, intake } = this.#options
     const { id, chargeback, step, openedAtMs, dueAtMs } = of
     const tenant = directory.findTenantById(of.tenantId)
-    // A tenant that waits for its slug accepts no calls.
+    // A tenant whose slug is not assigned yet accepts no calls.
     if (!tenant || tenant.slug === null) return { kind: 'no_caller', cause: 'tenant_unknown' }
     const caller = intake.callers.byTenant(tenant, chargeback.provider)
     if (caller.kind === 'refused') return { kind: 'no_caller', cause: caller.cause }
@@ -108,7 +111,7 @@ export class Simulator {
 
   /**
    * Signs a call as its provider does: with the tenant's secret, or with a key that only the returned caller trusts. Returns undefined
-   * without secret or settings. The first wallet call generates a key, which takes some 100 ms.
+   * without a secret or settings. The first wallet call generates a key, which takes about 100 ms.
    */
   async #sign(
     caller: Caller,

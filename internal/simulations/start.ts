@@ -9,12 +9,12 @@ import { stepsCount } from './chargeback.ts'
 import { type Chargeback, createSimulationId, type Simulation, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
 
-/** Whether a tenant can have a simulation. `problem` says what to change. */
+/** Result of checking whether a tenant can have a simulation. `problem` says what to change. */
 export type Readiness =
   | { readonly kind: 'ready' | 'suspended' | 'unreadable' }
   | { readonly kind: 'notReady'; readonly problem: string }
 
-/** Checks whether calls of the provider would be accepted for the tenant. A paused provider is ready: simulations wait. */
+/** Checks whether intake would accept calls of the provider for the tenant. A paused provider is ready, since its simulations wait. */
 export function readinessFor(
   callers: Pick<Callers, 'byTenant'>,
   tenant: DirectoryTenant,
@@ -63,22 +63,25 @@ export interface StartSimulationRequest {
   readonly chargeback: Chargeback
   /** Actor, for the audit log. */
   readonly by: string
-  /** Scoped to the tenant; makes repeats return the same simulation while it is kept. */
+  /** Scoped to the tenant. While the simulation exists, a repeat with this key returns it. */
   readonly idempotencyKey?: string | undefined
-  /** false: only return a simulation that was started before with the same key. Default true. */
+  /** False to return only a simulation that was started before with the same key, and to start no new one. Default: true. */
   readonly isReady?: boolean
-  /** Retention. */
+  /** Retention in days. */
   readonly days: number
 }
 
-/** Result of starting. `conflict`: the key was used with another request. `too_many`: `openPerTenantMax` are open. */
+/**
+ * Result of starting a simulation. `conflict`: the key was used with a different request. `too_many`: `openPerTenantMax` simulations are
+ * open.
+ */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }
   | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' | 'not_ready' }
 
 /**
- * Stores a simulation whose first event is due at once, and an audit entry. Idempotent with a key.
- * @throws errors of Postgres; then it was not started, or a repeat with its key finds it
+ * Stores a simulation whose first event is due immediately, and an audit entry. Idempotent with a key.
+ * @throws errors of Postgres; then the simulation was not started, or a repeat with its key finds it
  */
 export async function startSimulation(
   pool: Pool,
@@ -88,7 +91,7 @@ export async function startSimulation(
   const { tenantId, chargeback, by, idempotencyKey, isReady = true, days } = request
   return await withTx(pool, async (client) => {
     const db = orm(client)
-    // Serializes starts of a tenant, and its deletion, so that the count is exact and no simulation outlives its tenant.
+    // Serializes starts and deletion of a tenant, so that the count is exact and no simulation outlives its tenant.
     const [tenant] = await db
       .select({ id: tenants.id })
       .from(tenants)
@@ -105,7 +108,7 @@ export async function startSimulation(
     if (!isReady) return { kind: 'not_ready' }
     const open = await db.$count(simulations, and(ofTenant, isNull(simulations.endedAt)))
     if (open >= openPerTenantMax) return { kind: 'too_many' }
-    // Times are Postgres' own, as in claims.
+    // Uses the clock of Postgres, as claims do.
     const dueAt = sql`ARRAY(SELECT now() + step * ${chargeback.stepSeconds}::integer * interval '1 s'
       FROM generate_series(0, ${stepsCount - 1}::integer) step ORDER BY step)`
     const [row] = await db

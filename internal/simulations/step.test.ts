@@ -69,11 +69,11 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
   ['rejected by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
 ]
 
-test.each(cases)('decideStep: an event %s', (_name, outcome, verdict) => {
+test.each(cases)('decideStep: decides as documented for an event %s', (_name, outcome, verdict) => {
   expect(decideStep(outcome, at)).toEqual(verdict)
 })
 
-test('decideStep: waits for an unavailable store grow to a minute, and the counter is bounded', () => {
+test('decideStep: the wait for an unavailable store grows to one minute, and the counter has a maximum', () => {
   const verdicts = [1, 5, 6, 30, 1_000].map((failures) => decideStep({ kind: 'broken' }, { ...at, failures }))
   expect(verdicts).toEqual([
     later('internal', 2_000, 2),
@@ -84,7 +84,7 @@ test('decideStep: waits for an unavailable store grow to a minute, and the count
   ])
 })
 
-test('decideStep: waits for a change of the tenant grow to ten minutes', () => {
+test('decideStep: the wait for a change of the tenant grows to ten minutes', () => {
   const outcome: StepOutcome = { kind: 'no_caller', cause: 'tenant_suspended' }
   const verdicts = [0, 3, 6, 100].map((failures) => decideStep(outcome, { failures }))
   expect(verdicts).toEqual([

@@ -8,27 +8,29 @@ export interface ClaimedStep {
   readonly id: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** 0 for the first event. */
+  /** Number of the event, 0 for the first. */
   readonly step: number
   readonly openedAtMs: number
   readonly dueAtMs: number
-  /** Failed attempts in a row. */
+  /** Number of failed attempts in a row. */
   readonly failures: number
-  /** Due for more than seven days: must not be sent. */
+  /** True if the event has been due for more than seven days and must not be sent. */
   readonly isTooLate: boolean
 }
 
 /** Parameters of a claim. */
 export interface ClaimRequest {
-  /** Token that `completeStep` must present. */
+  /** Owner token of the claim. `completeStep` must be called with the same token. */
   readonly lease: string
   readonly leaseMs: number
   readonly rowsMax: number
 }
 
-/** Due simulations that a claim examines; a tenant has at most 100, so several tenants are among them. */
+/** Maximum due simulations that a claim examines. One tenant has at most 100, so the result covers several tenants. */
 const candidatesMax = 1_000
-/** Older events are never sent, so that a tenant that was suspended for long gets no surprises. */
+/**
+ * Maximum delay of an event in days. Older events are never sent, so that a tenant that was suspended for long gets no unexpected events.
+ */
 const lateDaysMax = 7
 
 type ClaimRow = [
@@ -44,8 +46,9 @@ type ClaimRow = [
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`
 
-// Text, not builder: polled twice a second by every process, so it is prepared once. Round-robin over tenants. SKIP LOCKED: any number
-// of processes share the work without waiting. A repeat claims other rows; a lost claim comes back when its lease ends.
+// SQL text instead of the query builder: every process runs it twice a second, so it is a prepared statement. Alternates between tenants.
+// SKIP LOCKED: any number of processes share the work without waiting. A repeat claims other rows. A lost claim is due again when its lease
+// expires.
 const claimText = `
 WITH candidates AS MATERIALIZED (
   SELECT id, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at, id) AS turn FROM (
@@ -78,7 +81,7 @@ export async function claimSteps(
   }))
 }
 
-/** Outcome of a simulated call: that of any call, or why none was made. */
+/** Outcome of a simulated call: the outcome of a webhook call, or the reason why no call was made. */
 export type StepOutcome =
   | Accepted
   /** An unexpected error. */
@@ -86,7 +89,7 @@ export type StepOutcome =
   | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }
   | { readonly kind: 'too_late' }
 
-/** Consequence of a step: accepted, retried later, or given up. */
+/** Consequence of a step: `sent`, retried later, or failed. */
 export type StepVerdict =
   | { readonly kind: 'sent' }
   | {
@@ -97,7 +100,7 @@ export type StepVerdict =
     }
   | { readonly kind: 'failed'; readonly cause: SimulationCause }
 
-/** Causes that pass, by themselves or after someone's change. */
+/** Causes that can end without a new simulation: by themselves, or after a change of the tenant or the platform. */
 const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_unknown',
   'tenant_suspended',
@@ -105,13 +108,13 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'secrets_unreadable',
 ])
 const passingWait = { firstMs: 10_000, maxMs: 600_000 }
-/** A monthly limit may be raised before the month ends. */
+/** Maximum wait in milliseconds after a monthly limit. The limit may be raised before the month ends. */
 const limitedWaitMsMax = 600_000
 const storeWait = { firstMs: 1_000, maxMs: 60_000 }
-/** Bound of the counter, a smallint. */
+/** Maximum of the counter, which is stored as a smallint. */
 const failuresMax = 1_000
 
-/** Decides the consequence of a step: what a provider would retry is retried. Pure. */
+/** Decides the consequence of a step. A call that a provider would retry is retried. Pure. */
 export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep, 'failures'>): StepVerdict {
   const later = (cause: SimulationCause, { firstMs, maxMs }: typeof storeWait): StepVerdict => ({
     ...{ kind: 'later', cause, failures: Math.min(failures + 1, failuresMax) },
@@ -150,7 +153,8 @@ export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep,
   }
 }
 
-// Writes only while the lease is ours. A simulation that was cancelled meanwhile stays so, and still records the accepted event.
+// Writes only if this process still owns the lease. A simulation that was cancelled during the step stays cancelled and still records the
+// accepted event.
 const completeText = `
 UPDATE simulations SET lease = NULL, failures = $4::smallint,
   sent_at = CASE WHEN $3 = 'sent' THEN sent_at || now() ELSE sent_at END,
@@ -165,8 +169,9 @@ WHERE id = $1 AND lease = $2
 RETURNING state`
 
 /**
- * Writes the consequence of a step and returns the simulation's state; undefined if another process has taken over the lease.
- * Idempotent. @throws errors of Postgres; then the event is sent again, as a duplicate
+ * Writes the consequence of a step and returns the simulation's state. Returns undefined if another process has taken over the lease.
+ * Idempotent.
+ * @throws errors of Postgres; then the event is sent again as a duplicate
  */
 export async function completeStep(
   pool: Pool,

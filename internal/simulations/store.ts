@@ -13,14 +13,17 @@ import {
 import { type Simulation, type SimulationId, type SimulationState, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
 
-/** A simulation, of one tenant or of any. */
+/** Id of a simulation, with its tenant or for any tenant. */
 export interface SimulationPlace {
   readonly id: SimulationId
-  /** Omit for any tenant. */
+  /** Filters by tenant. Omit it for any tenant. */
   readonly tenantId?: TenantId
 }
 
-/** Reads a simulation; undefined if it is unknown or another tenant's. @throws errors of Postgres */
+/**
+ * Reads a simulation. Returns undefined if it is unknown or another tenant's.
+ * @throws errors of Postgres
+ */
 export async function readSimulation(
   connection: Pool | PoolClient,
   place: SimulationPlace,
@@ -35,9 +38,9 @@ function isAt({ id, tenantId }: SimulationPlace) {
 
 /** Request for a page of simulations. */
 export interface SimulationListRequest {
-  /** Omit for all tenants. */
+  /** Filters by tenant. Omit it for all tenants. */
   readonly tenantId?: TenantId
-  /** Omit for all states. */
+  /** Filters by state. Omit it for all states. */
   readonly state?: SimulationState
   /** `next` of the previous page. */
   readonly after?: SimulationId
@@ -45,25 +48,29 @@ export interface SimulationListRequest {
   readonly limit: number
 }
 
-/** A page, newest first. `next` is undefined on the last one; a short page with `next` reached its search bound. */
+/**
+ * A page of simulations, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined
+ * simulations.
+ */
 export interface SimulationPage {
   readonly simulations: readonly Simulation[]
   readonly next: SimulationId | undefined
 }
 
-/** Simulations that a page with a state examines, since no index has states. */
+/** Maximum simulations that a page with a state filter examines, since no index contains the state. */
 const examinedMax = 1_000
 /** Sorts after every id. */
 const behindAll = 'sim_~' as SimulationId
 
 /**
- * Lists simulations; with a state it examines at most 1 000. Needs a pool whose sessions plan by indexes alone.
- * @throws RangeError for a limit out of its bounds; errors of Postgres
+ * Lists simulations. With a state filter it examines at most 1 000 per page. Requires a pool with `eventReadSettings`.
+ * @throws RangeError for a limit outside 1 to 100; errors of Postgres
  */
 export async function listSimulations(pool: Pool, request: SimulationListRequest): Promise<SimulationPage> {
   const { tenantId, state, after = behindAll, limit } = request
   expectPageLimit(limit, 'simulations')
-  // By the primary key, or by the index over tenant and id: the tenant stands in comparison and order, so that the planner chooses it.
+  // Uses the primary key, or the index over tenant and id. The tenant is part of comparison and order, so that the planner chooses this
+  // index.
   const key = sql`(${simulations.tenantId}, ${simulations.id})`
   const isInRange = tenantId
     ? sql`${key} < (${tenantId}, ${after}) AND ${key} >= (${tenantId}, '')`
@@ -89,7 +96,7 @@ export async function listSimulations(pool: Pool, request: SimulationListRequest
     .orderBy(order)
     .limit(examinedMax)
     .as('examined')
-  // The last examined row is always included, to tell where the search ended.
+  // The last examined row is always returned, since its id is where the next page starts.
   const isListed = or(eq(examined.state, state), eq(examined.nth, examinedMax))
   const found = db
     .select()
@@ -108,18 +115,19 @@ export async function listSimulations(pool: Pool, request: SimulationListRequest
 export interface SimulationChange extends SimulationPlace {
   /** Actor, for the audit log. */
   readonly by: string
-  /** Compare-and-set: number of sent events; with another number the result is `changed`. Omit for any. */
+  /** Compare-and-set on the number of sent events: with a different number the result is `changed`. Omit it for any number. */
   readonly sentCount?: number
 }
 
-/** Result of a change. `ended`: it had ended before; `ended` and `changed` change nothing. */
+/** Result of a change. `ended`: the simulation had ended before. `ended` and `changed` mean that nothing was changed. */
 export type SimulationChangeResult<Done extends string> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
 
 /**
- * Makes the next event due now; later events keep their times. An event that waits for a retry is retried at once. Writes an audit
- * entry. @throws errors of Postgres
+ * Makes the next event due now; later events keep their times. An event that waits for a retry is retried immediately. Writes an audit
+ * entry.
+ * @throws errors of Postgres
  */
 export function advanceSimulation(
   pool: Pool,
@@ -130,22 +138,23 @@ export function advanceSimulation(
   const sent = sql`cardinality(${sentAt})`
   const set = {
     dueAt: sql`${dueAt}[:${sent}] || least(${dueAt}[${sent} + 1], now()) || ${dueAt}[${sent} + 2:]`,
-    // While a process sends it under a lease, another must not claim it.
+    // While a process sends the event under a lease, another process must not claim it.
     nextAt: sql`CASE WHEN ${lease} IS NULL OR ${nextAt} <= now() THEN now() ELSE ${nextAt} END`,
   }
   return changeSimulation(pool, { ...change, set, kind: 'advanced' }, nowMs)
 }
 
 /**
- * Ends a simulation: no further event is sent, except one being sent at this moment. Accepted events stay. Writes an audit entry;
- * repeating it returns `ended`. @throws errors of Postgres
+ * Ends a simulation. No further event is sent, except an event that is being sent at this moment. Accepted events are kept. Writes an audit
+ * entry. A repeat returns `ended`.
+ * @throws errors of Postgres
  */
 export function cancelSimulation(
   pool: Pool,
   change: SimulationChange,
   nowMs: number,
 ): Promise<SimulationChangeResult<'cancelled'>> {
-  // The lease stays, so that a process that is sending can record it.
+  // Keeps the lease, so that a process that is sending an event can record the result.
   const set = { state: 'cancelled' as const, endedAt: sql`now()`, nextAt: null, cause: null }
   return changeSimulation(pool, { ...change, set, kind: 'cancelled' }, nowMs)
 }
@@ -184,7 +193,10 @@ async function changeSimulation<Done extends string>(
 
 const forgottenMax = 5_000
 
-/** Deletes simulations that ended and expired, at most 5 000, by their index. Idempotent, and safe in parallel. @throws errors of Postgres */
+/**
+ * Deletes at most 5 000 simulations that have ended and expired. Uses an index. Idempotent and safe to run concurrently.
+ * @throws errors of Postgres
+ */
 export async function forgetSimulations(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const db = orm(pool)
   const isExpired = and(isNotNull(simulations.endedAt), lte(simulations.expiresOn, dayAfter(nowMs, -1)))
@@ -195,7 +207,7 @@ export async function forgetSimulations(pool: Pool, nowMs: number): Promise<Remo
     .orderBy(simulations.expiresOn)
     .limit(forgottenMax)
     .for('update', { skipLocked: true })
-  // As an array, so that the subquery runs once.
+  // The array makes Postgres run the subquery only once.
   const { rowCount } = await db.delete(simulations).where(sql`${simulations.id} = ANY(ARRAY(${expired}))`)
   const removed = rowCount ?? 0
   return { removed, hasMore: removed === forgottenMax }
