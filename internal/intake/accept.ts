@@ -9,25 +9,25 @@ import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
 import { type Normalization, type RefusalCause, readCall } from './provider.ts'
 
-/** Result of a call: that of its event, or the reason why there is none. */
+/** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
   | LimitedEvent
-  /** Verified, but forwarded through this service `hopsMax` times. */
+  /** The call was verified, but this service has already forwarded the event `hopsMax` times. */
   | { readonly kind: 'looping' }
   | UnknownCall
 
-/** A call that could be neither verified nor refused. */
+/** Results of a call that could be neither verified nor refused. */
 export type UnknownCall =
-  /** The worker for large bodies did not answer in time. */
+  /** The worker for large bodies did not respond in time. */
   | { readonly kind: 'unread' }
-  /** Its certificate is unavailable. */
+  /** The certificate of the call is unavailable. */
   | { readonly kind: 'uncertified' }
-  /** Signed with none of the secrets that the key ring opens, but it does not open all of them. */
+  /** No usable secret verifies the call, and the key ring cannot decrypt all secrets of the tenant. */
   | { readonly kind: 'unverifiable' }
 
-/** Verified, but over a limit of its tenant. */
+/** The call was verified, but its tenant is over a limit. */
 export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 
 /** Dependencies of `acceptWebhook`. */
@@ -38,21 +38,21 @@ export interface AcceptContext {
   readonly clock: Clock
   /** Maximum distance of a signed time from the clock, in both directions. */
   readonly signatureAgeMsMax: number
-  /** Checks the tenant's event limits, from memory. */
+  /** Checks the tenant's event limits in memory. */
   checkLimits(tenant: DirectoryTenant): EventVerdict
-  /** Retention of tenants that do not set it; read per call. */
+  /** Returns the retention for tenants that do not set it. Called for each call. */
   retentionDefaults(): RetentionDays
 }
 
-/** A call with its body as received. */
+/** A webhook call with its body as received. */
 export interface WebhookCall {
   readonly headers: Headers
   readonly body: Uint8Array
-  /** Set for calls that a simulation makes; never taken from outside. */
+  /** Set only for calls that a simulation makes; never read from a request. */
   readonly simulationId?: string
 }
 
-/** Verifies, normalizes, limits and stores a call. Never rejects, whatever the caller sends. */
+/** Verifies, normalizes and stores a call, and checks its tenant's limits. Never rejects, whatever the caller sends. */
 export async function acceptWebhook(
   context: AcceptContext,
   caller: Caller,
@@ -66,7 +66,7 @@ export async function acceptWebhook(
   })
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // Only now: before the signature is verified, any caller can set `Latchkey-Hops`.
+  // Checked after the signature, since any caller can set `Latchkey-Hops`.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const limits = context.checkLimits(tenant)
   if (limits.kind === 'limited') return limits

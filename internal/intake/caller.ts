@@ -15,7 +15,7 @@ import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } fro
 import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
-/** Tenant and provider of a call, and how it is verified. Prepared once per tenant and change of it; needs no body. */
+/** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, without the body. */
 export interface Caller {
   readonly kind: 'caller'
   readonly tenant: DirectoryTenant
@@ -25,22 +25,24 @@ export interface Caller {
   readonly state: EventStateAtReceipt
 }
 
-/** Material for verifying calls: shared secrets, the certificate that each call names, or (`signer`, for simulations) a key of this process. */
+/** Keys for verifying calls: shared secrets, the certificate that each call names, or (`signer`, for simulations) a key of this process. */
 export type Keying =
   | {
       readonly kind: 'secrets'
       readonly provider: Provider
-      /** Result of the provider's `prepare`. */
+      /** Return value of the provider's `prepare`. */
       readonly keys: unknown
-      /** Opens the secrets behind `keys` again, for a worker, which cannot receive keys. */
+      /** Decrypts the secrets behind `keys` again, for a worker. A worker cannot receive `keys`. */
       secrets(): readonly string[]
-      /** Live secrets missing from `keys`, because the key ring cannot open them; a call may be signed with one. */
+      /**
+       * Number of live secrets that are missing in `keys`, because the key ring cannot decrypt them. A call may be signed with one of them.
+       */
       readonly unreadableCount: number
     }
   | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
-/** A call for a known tenant that is refused whatever its body is. */
+/** Caller whose calls are refused for any body, since the tenant or provider is not allowed. */
 export interface RefusedCaller {
   readonly kind: 'refused'
   readonly tenant: DirectoryTenant
@@ -55,16 +57,16 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 export interface CallersOptions {
   readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug'>
   readonly secrets: Pick<SecretOpener, 'open'>
-  /** Enables the reserved provider `gateway`, for trials. Default: its calls are refused, whatever a tenant's spec says. */
+  /** Enables the reserved provider `gateway` for trials. Default: false, and its calls are refused even if a tenant's spec contains it. */
   readonly gatewaySandbox?: boolean
-  /** Returns whether a provider's calls for a tenant are paused; asked per call. Default: never. */
+  /** Returns whether a provider's calls for a tenant are paused. Called for each call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
 }
 
-/** Finds the caller of a call from memory, by API key or by the slug in its path. */
+/** Finds the caller of a call in memory, by API key or by the slug in its path. */
 export class Callers {
   readonly #options: CallersOptions
-  /** A changed tenant is a new object, so entries of the old one are collected with it. */
+  /** A changed tenant is a new object, so the entries of its old version are garbage-collected. */
   readonly #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {
@@ -77,7 +79,7 @@ export class Callers {
     if (name === undefined) return apiError('provider_unknown')
     const principal = authenticateApiKey(this.#options.directory, authorization, 'webhooks')
     if (!('kind' in principal)) return this.byTenant(principal.tenant, name)
-    // Providers get the same answer for a suspended tenant as for an unknown one.
+    // A suspended tenant gets the same response as an unknown tenant.
     return principal.code === 'tenant_suspended' ? { kind: 'stranger' } : principal
   }
 

@@ -34,7 +34,7 @@ describe('dedupe key', () => {
   const tenantId = someTenantId()
   const keyOf = (...parts: Parameters<typeof made>) => made(...parts).dedupeKey
 
-  test('dedupe key: equal for equal tenant, provider and event id', () => {
+  test('dedupe key: is equal for the same tenant, provider and event id', () => {
     expect(keyOf(tenantId, 'card', 'evt_1')).toBe(keyOf(tenantId, 'card', 'evt_1'))
   })
 
@@ -42,7 +42,7 @@ describe('dedupe key', () => {
     ['tenant', [someTenantId(), 'card', 'evt_1']],
     ['provider', [tenantId, 'generic', 'evt_1']],
     ['id', [tenantId, 'card', 'evt_2']],
-  ])('dedupe key: differs for another %s', (_what, other) => {
+  ])('dedupe key: differs for a different %s', (_what, other) => {
     expect(keyOf(...other)).not.toBe(keyOf(tenantId, 'card', 'evt_1'))
   })
 

@@ -146,7 +146,7 @@ describe('drain', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('drain: bounds batches by rows and bytes; a larger event goes alone', async () => {
+  test('drain: limits batches by rows and bytes, and stores a larger event alone', async () => {
     const events = [...many(700), ...many(5, { payload: `{"a":"${'x'.repeat(1_500_000)}"}` })]
     events.push(receivedEvent({ payload: `{"a":"${'x'.repeat(5_000_000)}"}` }))
     await spoolAll(events)
@@ -160,7 +160,7 @@ describe('drain', () => {
     expect(await idsStored()).toEqual(idsOf(events))
   })
 
-  test('drain: does nothing with an empty spool, and stops on its signal', async () => {
+  test('drain: does nothing with an empty spool and stops on its signal', async () => {
     await drainOf(() => Promise.reject(new Error('nothing is to be stored'))).runOnce(never)
     await spoolAll(many(600))
     await drainOf().runOnce(AbortSignal.abort())
@@ -208,7 +208,7 @@ describe('drain while Postgres is unavailable', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('drain: a poison event that makes Postgres fail does not block later ones, and stays', async () => {
+  test('drain: a poison event that makes Postgres fail does not block later events and stays in the spool', async () => {
     const [stuck, ...others] = many(40)
     if (!stuck) throw new Error('there are forty')
     await spoolAll([...others.slice(0, 3), stuck, ...others.slice(3)])
@@ -223,7 +223,7 @@ describe('drain while Postgres is unavailable', () => {
 })
 
 describe('concurrent drains', () => {
-  test('drain: two processes alternate by a lease; nothing is stored twice or left', async () => {
+  test('drain: two processes alternate by a lease, and no event is stored twice or left in the spool', async () => {
     const events = many(3_000)
     await spoolAll(events)
     let atOnce = 0
@@ -243,7 +243,7 @@ describe('concurrent drains', () => {
     expect(await command(lab.server, ['EXISTS', spoolKeys.lease])).toEqual([0])
   })
 
-  test('drain: a process that lost its lease does no harm, and byte counts stay exact', async () => {
+  test('drain: a process that lost its lease removes no entry twice, and byte counts stay exact', async () => {
     const events = many(900)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -294,7 +294,7 @@ describe('crash between commit and removal', () => {
 })
 
 describe('dead entries', () => {
-  test('drain: a rejected or unreadable entry moves to the dead stream whole, and later ones go on', async () => {
+  test('drain: a rejected or unreadable entry moves whole to the dead stream, and later entries are stored', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const [first, ...others] = many(20)
     if (!first) throw new Error('there are twenty')
@@ -322,7 +322,7 @@ describe('dead entries', () => {
     expect(await lab.shares()).toEqual({})
   })
 
-  test('drain: a rejected entry does not take another with the same key along', async () => {
+  test('drain: a rejected entry does not remove another entry with the same key', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const good = { ...again(refused), payload: '{"a":1}' }
     await spoolAll([refused, good])
@@ -349,7 +349,7 @@ describe('dead entries', () => {
 })
 
 describe('drain and Redis failures', () => {
-  test('drain: Redis emptied between read and removal; read events are stored, newer entries stay', async () => {
+  test('drain: if Redis is emptied between read and removal, read events are stored and newer entries stay', async () => {
     const events = many(5)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -369,7 +369,7 @@ describe('drain and Redis failures', () => {
     expect((await lab.entriesOf(spoolKeys.events)).map(({ id }) => id)).toEqual([later.id])
   })
 
-  test('drain: fails while Redis is unavailable and continues when it is back', async () => {
+  test('drain: fails while Redis is unavailable and continues when Redis is available again', async () => {
     const events = many(10)
     await spoolAll(events)
     lab.server.signal('SIGKILL')

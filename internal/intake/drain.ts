@@ -4,33 +4,33 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 import { eventBatch } from './event-queue.ts'
 import { countedKeys, decodeEntry, type SpoolEntry, spoolKeys, spoolScripts } from './spool.ts'
 
-/** Entry that was moved to the dead stream. */
+/** Spool entry that was moved to the dead stream. */
 export interface DeadEntry {
-  /** As stored, valid or not; '' if missing. */
+  /** Event id as stored, valid or not; '' if missing. */
   readonly eventId: string
-  /** `unreadable`: not an event. `refused`: Postgres rejects it. */
+  /** `unreadable`: the entry contains no valid event. `refused`: Postgres rejects the event. */
   readonly reason: 'unreadable' | 'refused'
 }
 
 /** Dependencies of the drain. */
 export interface DrainOptions {
-  /** The spool's connection. */
+  /** Redis connection of the spool. */
   readonly redis: RedisConnection
-  /** Stores events sorted by dedupe key, no key twice, without new delivery cycles. Never rejects. */
+  /** Stores events sorted by dedupe key, no key twice, without starting new delivery cycles. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>
   /** Called once per dead entry. Must not throw. */
   onDead(entry: DeadEntry): void
 }
 
 const leaseMs = 10_000
-/** Bound of one `runOnce`; a full spool has fewer batches. */
+/** Maximum batches per `runOnce`. A full spool contains fewer batches. */
 const batchesMax = 10_000
 const start = '-'
 
 /**
- * Moves spooled events to Postgres, in order. An entry is removed only after the commit of its event. Work that is done twice, by
- * another process or after a crash, meets its own dedupe keys. Any number of processes may run a drain: a lease lets one work at a
- * time, and losing it does no harm.
+ * Moves spooled events to Postgres, in order. Removes an entry only after its event is committed. After a crash or a lost lease, a repeated
+ * event is a duplicate by its dedupe key. Any number of processes can run a drain: a lease lets one process work at a time, and a lost
+ * lease does no harm.
  */
 export class Drain {
   readonly #options: DrainOptions
@@ -43,8 +43,8 @@ export class Drain {
   }
 
   /**
-   * Drains until the spool is empty, the signal fires or another process has the lease. One Redis call while there is nothing to do.
-   * @throws RedisUnavailable, and an Error if Postgres stored nothing; entries that were not stored stay
+   * Drains until the spool is empty, the signal is aborted or another process has the lease. An idle run takes one Redis call.
+   * @throws RedisUnavailable, and an Error if Postgres stored nothing; entries that were not stored stay in the spool
    */
   async runOnce(signal: AbortSignal): Promise<void> {
     let entries = await this.#read()
@@ -56,7 +56,7 @@ export class Drain {
         entries = await this.#read()
       }
     } finally {
-      // A lease that cannot be released expires.
+      // A lease that cannot be released expires by itself.
       await this.#options.redis
         .evaluate(spoolScripts.release, [spoolKeys.lease], [this.#token])
         .catch(() => undefined)
@@ -76,7 +76,7 @@ export class Drain {
   }
 
   async #drainBatch(entries: readonly SpoolEntry[]): Promise<void> {
-    // The end was reached from somewhere in the middle: start over with the entries that were skipped.
+    // The last entry was reached after some entries were skipped: start again with the skipped entries.
     if (entries.length === 0) {
       this.#from = start
       return
@@ -106,8 +106,8 @@ export class Drain {
   }
 
   /**
-   * Halves the next batch, and skips an entry that failed alone: a poison message that makes Postgres fail without rejecting it must
-   * not block the others.
+   * Halves the next batch, and skips an entry that failed alone: a poison message that makes Postgres fail without rejecting the event must
+   * not block other entries.
    */
   #yieldTo(entries: readonly SpoolEntry[]): void {
     const [first] = entries
@@ -116,7 +116,7 @@ export class Drain {
   }
 }
 
-/** Entry to remove; with a reason it moves to the dead stream. */
+/** Entry to remove. With a reason it moves to the dead stream. */
 interface Fate {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''
@@ -144,7 +144,7 @@ function decideFates(
     if (!entry.event) return [{ entry, reason: 'unreadable' }]
     const acceptance = byKey.get(entry.event.dedupeKey)
     if (acceptance?.is === 'stored' || acceptance?.is === 'duplicate') return [{ entry, reason: '' }]
-    // Another entry with the same key may be accepted: it stays for the next batch.
+    // Another entry with the same key can still be accepted, so it stays for the next batch.
     const isRefused = acceptance?.is === 'refused' && acceptance.event === entry.event
     return isRefused ? [{ entry, reason: 'refused' }] : []
   })

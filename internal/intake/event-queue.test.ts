@@ -35,7 +35,7 @@ const events = (count: number) => Array.from({ length: count }, () => receivedEv
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('batches', () => {
-  test('event queue: a lone event is stored at once, and those that arrive meanwhile share the next commit', async () => {
+  test('event queue: a single event is stored immediately, and events that arrive during its commit share the next commit', async () => {
     const { queue, batches } = heldQueue()
     const first = queue.accept(receivedEvent())
     const later = events(5).map((event) => queue.accept(event))
@@ -66,7 +66,7 @@ describe('batches', () => {
     expect(batches[2]?.events).toHaveLength(32)
   })
 
-  test('event queue: a second batch starts with 32 waiting events, never a third', () => {
+  test('event queue: a second batch starts at 32 waiting events, and a third never starts', () => {
     const { queue, batches } = heldQueue()
     for (const event of events(100)) void queue.accept(event)
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 32])
@@ -82,7 +82,7 @@ describe('batches', () => {
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 32, 500, 500, 167])
   })
 
-  test('event queue: a batch has at most 4 MiB, and a larger body goes alone', async () => {
+  test('event queue: a batch has at most 4 MiB, and a larger body is stored alone', async () => {
     const { queue, batches } = heldQueue()
     void queue.accept(receivedEvent())
     const mib = 1024 * 1024
@@ -117,7 +117,7 @@ describe('duplicates', () => {
     ['refused', 'refused'],
   ] as const
   test.each(pairs)(
-    'event queue: a duplicate of an event in flight that ends as %s gets %s',
+    'event queue: when an event in flight ends as %s, its duplicate gets %s',
     async (original, duplicate) => {
       const { queue, batches } = heldQueue()
       const event = receivedEvent()
@@ -140,7 +140,7 @@ describe('duplicates', () => {
 })
 
 describe('Postgres unavailable', () => {
-  test('circuit breaker: a failed batch opens it; waiting and later events are spooled at once', async () => {
+  test('circuit breaker: a failed batch opens the breaker, and waiting and later events are spooled immediately', async () => {
     const { queue, batches, spooled } = heldQueue()
     const fates = events(10).map((event) => queue.accept(event))
     batches[0]?.complete({ kind: 'unavailable' })
@@ -151,10 +151,10 @@ describe('Postgres unavailable', () => {
   })
 
   test.each([
-    ['an error at once', 100, { kind: 'unavailable' } as const],
+    ['an immediate error', 100, { kind: 'unavailable' } as const],
     ['a time-out', 1_000, undefined],
   ])(
-    'circuit breaker: after %s the first probe runs after %d ms, the next one a second later',
+    'circuit breaker: after %s the first probe runs after %d ms and the next probe one second later',
     async (_cause, firstMs, outcome) => {
       const clock = createMovedClock()
       const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
@@ -177,7 +177,7 @@ describe('Postgres unavailable', () => {
     },
   )
 
-  test('circuit breaker: a probe stores the latest spooled event, and the first success closes it', async () => {
+  test('circuit breaker: a probe stores the latest spooled event, and the first success closes the breaker', async () => {
     const clock = createMovedClock()
     const changes: boolean[] = []
     const { queue, batches, spooled } = heldQueue({
@@ -208,7 +208,7 @@ describe('Postgres unavailable', () => {
     expect(changes).toEqual([true, false])
   })
 
-  test('circuit breaker: a late success leaves it open, and probes do not overlap', async () => {
+  test('circuit breaker: a late success leaves the breaker open, and probes do not overlap', async () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
     expect(await queue.accept(receivedEvent())).toBe('queued')
@@ -229,7 +229,7 @@ describe('Postgres unavailable', () => {
     expect(batches.length).toBeLessThanOrEqual(3)
   })
 
-  test('circuit breaker: of 200 events during a hang, only those in flight at the first time-out wait', async () => {
+  test('circuit breaker: when Postgres hangs during 200 events, only events in flight at the first timeout wait', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 50 })
     const underWay = events(5).map((event) => queue.accept(event))
     await Promise.all(underWay)
@@ -240,7 +240,7 @@ describe('Postgres unavailable', () => {
     queue.close()
   })
 
-  test('event queue: no event waits longer than patienceMs, even if it joined late', async () => {
+  test('event queue: no event waits longer than patienceMs, even if it joined a batch late', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 20 })
     const fates = events(20).map((event) => queue.accept(event))
     expect(await Promise.all(fates)).toEqual(Array(20).fill('queued'))
@@ -278,7 +278,7 @@ describe('Postgres unavailable', () => {
 
 const large = () => receivedEvent({ payloadBytes: 5 * 1024 * 1024 })
 
-test('sized queues: small events neither wait for large ones nor share their failures', async () => {
+test('sized queues: small events neither wait for large events nor share their failures', async () => {
   const held = Promise.withResolvers<BatchOutcome>()
   const spooled: string[] = []
   const queues = new SizeClassQueues({

@@ -9,44 +9,47 @@ export interface Accepting {
   accept(event: ReceivedEvent): Promise<Acceptance>
 }
 
-/** Dependencies and bounds of an event queue. */
+/** Dependencies and limits of an event queue. */
 export interface EventQueueOptions {
-  /** Stores events sorted by dedupe key, no key twice; may report single results early. Never rejects. */
+  /** Stores events sorted by dedupe key, no key twice. Can report the results of single events early. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[], onCompleted: OnCompleted): Promise<BatchOutcome>
-  /** Keeps an event until Postgres is back. Never rejects. */
+  /** Keeps an event in the spool until Postgres is available again. Never rejects. */
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
-  /** Time that an event waits for Postgres before it is spooled, ms; default 2 000. */
+  /** Time in milliseconds for which an event waits for Postgres before it is spooled; default 2 000. */
   readonly patienceMs?: number
-  /** Interval of probes while the circuit breaker is open, ms; default 1 000. */
+  /** Interval in milliseconds between probes while the circuit breaker is open; default 1 000. */
   readonly probeEveryMs?: number
   /** Waits between probes. Default: real time. */
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
-  /** Bounds of the time from one batch to the next while few events wait, ms; default 5 and 25. */
+  /** Minimum and maximum time in milliseconds between two batches while few events wait; default 5 and 25. */
   readonly gatherMs?: readonly [least: number, most: number]
-  /** Batches in flight; default 2: one commits while the next is gathered and sent. */
+  /** Maximum batches in flight; default 2: one batch commits while the next is gathered and sent. */
   readonly batchesMax?: number
 }
 
-/** Bounds of one statement, for storing and for spooling. */
+/** Maximum rows and bytes of one statement, for storing and for spooling. */
 export const eventBatch = {
   itemsMax: 500,
   bytesMax: 4 * 1024 * 1024,
   bytesOf: ({ event }: { readonly event: ReceivedEvent }): number =>
     event.payloadBytes + event.headers.length,
 }
-/** Events at which a second batch starts beside the first: few callers share a commit instead of alternating between two. */
+/** Number of waiting events that starts a second batch. With fewer callers, all share one commit instead of alternating between two. */
 const parallelItems = 32
 /**
- * Gathering makes events share the fixed cost of a statement, which equals that of dozens of rows: twice the duration of the last
- * batch, within these bounds. At rest an event is sent at once.
+ * Minimum and maximum of the gather time, which is twice the duration of the last batch. Gathering makes events share the fixed cost of a
+ * statement, which equals the cost of dozens of rows. An idle queue sends an event immediately.
  */
 const defaultGatherMs = [5, 25] as const
 const gatherShare = 2
 const defaultPatienceMs = 2_000
 const defaultProbeEveryMs = 1_000
-/** Delay of the first probe after an error, ms. Most errors are one dropped connection, and the pool's next one works. */
+/**
+ * Delay of the first probe after an error, in milliseconds. Most errors are one dropped connection, and the next connection of the pool
+ * works.
+ */
 const firstProbeAfterErrorMs = 100
 
 interface Waiting {
@@ -58,21 +61,20 @@ interface Waiting {
 }
 
 /**
- * Writes events that arrive together in one commit. An event with the dedupe key of one in the queue shares its result. The queue
- * is bounded by its callers, who wait with their body's memory charged.
- *
- * Circuit breaker: the first batch that fails or is late opens it. While it is open, events are spooled without asking Postgres; a
- * probe each second stores one spooled event for real, so that it meets locks, full disks and read-only servers, and the first
- * that succeeds in time closes the breaker. Storing an event twice (probe and drain) is harmless: the second meets its own key.
+ * Writes events that arrive together in one commit. An event with the dedupe key of a queued event shares its result. The callers limit the
+ * queue: each waits while the memory of its body is reserved.
+ * Circuit breaker: the first batch that fails or is late opens the breaker. While it is open, events are spooled without a statement. Each
+ * second a probe stores one spooled event, so that it also detects locks, full disks and read-only servers. The first probe that succeeds
+ * in time closes the breaker. Probe and drain can both store the same event: the second one is a duplicate by its dedupe key.
  */
 export class EventQueue implements Accepting {
   readonly #options: EventQueueOptions
   readonly #patienceMs: number
   readonly #writer: BatchWriter<Waiting>
   readonly #byKey = new Map<string, Waiting>()
-  /** Aborted to end the probes; undefined while the circuit breaker is closed. */
+  /** Aborted to stop the probes; undefined while the circuit breaker is closed. */
   #breaker: AbortController | undefined
-  /** The spooled event that the next probe stores. */
+  /** Spooled event that the next probe stores. */
   #probed: ReceivedEvent | undefined
 
   constructor(options: EventQueueOptions) {
@@ -88,7 +90,7 @@ export class EventQueue implements Accepting {
     })
   }
 
-  /** Events without a result yet. */
+  /** Number of events without a result. */
   get size(): number {
     return this.#byKey.size
   }
@@ -97,7 +99,7 @@ export class EventQueue implements Accepting {
     return this.#breaker !== undefined
   }
 
-  /** Ends the probes for good. Idempotent. */
+  /** Stops the probes permanently. Idempotent. */
   close(): void {
     this.#breaker?.abort()
   }
@@ -112,7 +114,7 @@ export class EventQueue implements Accepting {
     this.#byKey.set(event.dedupeKey, waiting)
     if (this.#breaker === undefined) this.#writer.add(waiting)
     else {
-      // The latest, so that an event that Postgres cannot store in time does not keep the breaker open.
+      // The latest event, so that an event that Postgres cannot store in time does not keep the breaker open.
       this.#probed = event
       void this.#spool(waiting)
     }
@@ -144,7 +146,7 @@ export class EventQueue implements Accepting {
     for (const waiting of [...batch, ...this.#writer.takeWaiting()]) void this.#spool(waiting)
     if (outcome !== 'late') return
     markLate()
-    // The statement keeps its slot until it ends. Events that it stores after all meet their own keys when the spool is drained.
+    // The statement keeps its slot until it ends. Events that it stores late are duplicates when the spool is drained.
     await storing
   }
 
@@ -165,7 +167,7 @@ export class EventQueue implements Accepting {
       await wait(waitMs, signal)
       if (signal.aborted) return
       const startedAtMs = performance.now()
-      // In the slot of a batch: no probe while late statements occupy all slots.
+      // Uses the slot of a batch, so that no probe runs while late statements occupy all slots.
       if (await this.#writer.tryInSlot(() => this.#probe())) {
         this.#breaker = undefined
         this.#probed = undefined
@@ -179,7 +181,7 @@ export class EventQueue implements Accepting {
   /** Stores one spooled event and returns whether Postgres did so in time. */
   async #probe(): Promise<boolean> {
     if (this.#probed === undefined) return false
-    // No new delivery cycle: only a call that is answered from Postgres starts one, as in the drain.
+    // Starts no new delivery cycle: as in the drain, only a call that Postgres has answered starts a cycle.
     const { retriesOnRedelivery: _retries, ...event } = this.#probed
     const startedAtMs = performance.now()
     const outcome = await this.#options.storeBatch([event], () => undefined)
@@ -192,7 +194,7 @@ export class EventQueue implements Accepting {
     this.#complete(waiting, await this.#options.spool(waiting.event))
   }
 
-  /** Answers an event's callers; the first result counts. */
+  /** Resolves the waiting callers of an event with its first result. */
   #complete(waiting: Waiting | undefined, acceptance: Acceptance): void {
     if (waiting === undefined || waiting.isCompleted) return
     waiting.isCompleted = true
@@ -203,18 +205,18 @@ export class EventQueue implements Accepting {
 
 /** Dependencies of `SizeClassQueues`. */
 export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
-  /** Stores large events on a connection of their own with a longer time-out. */
+  /** Stores large events on a separate connection with a longer timeout. */
   readonly storeLarge: EventQueueOptions['storeBatch']
   /** Called once per change of a queue's circuit breaker. Must not throw. */
   onBreaker?(queue: 'small' | 'large', isOpen: boolean): void
 }
 
-/** Larger events take Postgres tens of milliseconds and more. */
+/** Maximum size of a small event. Larger events take Postgres tens of milliseconds or more. */
 const smallBytesMax = 256 * 1024
-/** The only vendor with such bodies waits 10 s for an answer. */
+/** The only vendor with such large bodies waits 10 s for a response. */
 const largePatienceMs = 6_000
 
-/** Two event queues, so that large events neither delay small ones nor spread their failures. Large ones are stored one batch at a time. */
+/** Two event queues, so that large events neither delay small events nor make them fail. Large events are stored one batch at a time. */
 export class SizeClassQueues implements Accepting {
   readonly #small: EventQueue
   readonly #large: EventQueue
@@ -230,17 +232,17 @@ export class SizeClassQueues implements Accepting {
     })
   }
 
-  /** Queues whose circuit breaker is open: 0 to 2. */
+  /** Number of queues whose circuit breaker is open, 0 to 2. */
   get openBreakers(): number {
     return [this.#small, this.#large].filter(({ isBreakerOpen }) => isBreakerOpen).length
   }
 
-  /** Events without a result yet. */
+  /** Number of events without a result. */
   get size(): number {
     return this.#small.size + this.#large.size
   }
 
-  /** Ends the probes for good. Idempotent. */
+  /** Stops the probes permanently. Idempotent. */
   close(): void {
     this.#small.close()
     this.#large.close()

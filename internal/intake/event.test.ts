@@ -28,7 +28,7 @@ describe('kept headers', () => {
     ['Connection', 'keep-alive'],
     ['Latchkey-Simulation', 'sim_1'],
     ['Latchkey-Anything', 'x'],
-  ])('kept headers: %s is dropped', (name, value) => {
+  ])('keptHeaders: drops %s', (name, value) => {
     expect(Object.keys(kept({ [name]: value }))).toEqual(['latchkey-hops'])
   })
 
@@ -39,17 +39,17 @@ describe('kept headers', () => {
     ['Traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
     ['X-Request-Id', 'abc'],
     ['Content-Type', 'application/json'],
-  ])('kept headers: %s is kept', (name, value) => {
+  ])('keptHeaders: keeps %s', (name, value) => {
     expect(kept({ [name]: value })).toEqual({ [name.toLowerCase()]: value, 'latchkey-hops': '1' })
   })
 
-  test('kept headers: the hop count is incremented', () => {
+  test('keptHeaders: increments the hop count', () => {
     expect(kept({ 'Latchkey-Hops': '3' })['latchkey-hops']).toBe('4')
     expect(hopsOf(new Headers())).toBe(0)
   })
 
   test.each([['-1'], ['x'], ['1, 2'], ['1e3'], ['9999']])(
-    'hopsOf: the invalid count %p counts as the maximum',
+    'hopsOf: an invalid count of %p is read as the maximum',
     (text) => {
       expect(hopsOf(new Headers({ 'Latchkey-Hops': text }))).toBe(hopsMax)
     },

@@ -5,7 +5,7 @@ import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/ten
 import type { ProviderEvent } from './provider.ts'
 import { providers } from './providers/registry.ts'
 
-/** A normalized call with the facts of its receipt. */
+/** A normalized call with tenant, provider and time of its receipt. */
 export interface Receipt {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
@@ -14,27 +14,27 @@ export interface Receipt {
   readonly headers: string
   readonly receivedAtMs: number
   readonly state: EventStateAtReceipt
-  /** The tenant's monthly limit is reached; default false. */
+  /** True if the tenant has reached its monthly limit; default false. */
   readonly overLimit?: boolean
   readonly isSimulated?: boolean
   readonly retention: RetentionDays
 }
 
-/** Minimum lifetime of a dedupe key, whatever the tenant's retention: vendors retry for up to three days. */
+/** Minimum lifetime of a dedupe key, regardless of the tenant's retention: vendors retry for up to three days. */
 const dedupeDaysMin = 7
-/** Range of times that Postgres stores; a provider may claim any. */
+/** Range of times that Postgres stores. A provider can state any time. */
 const timeMsMin = Date.UTC(1970, 0, 1)
 const timeMsMax = Date.UTC(9999, 11, 31)
 
-/** Makes the event of a verified call: its id, dedupe key and expiry days. */
+/** Creates the event of a verified call, with its id, dedupe key and expiry days. */
 export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const { tenant, provider, event, receivedAtMs, isSimulated = false } = receipt
   const { payloadDays, eventDays } = receipt.retention
   const { eventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
-  // Tenant ids and provider names contain no line feed, so different triples give different texts.
+  // Tenant ids and provider names contain no line feed, so different combinations produce different texts.
   const dedupeText = `${tenant.id}\n${provider}\n${eventId}`
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
-  // Tenant rows of older versions lack the field.
+  // Tenant rows of older versions lack this field.
   const retriesOnRedelivery = !isSimulated && tenant.callback.rules.retryOnRedelivery
   return {
     id: createEventId(receivedAtMs, eventDays),
@@ -58,21 +58,23 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   }
 }
 
-/** Incremented by each forward, so that a callback cannot send events through this service for ever. */
+/** Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an endless loop. */
 export const hopsHeader = 'latchkey-hops'
-/** Names the simulation that made the call. Callers cannot set it: headers that begin with `latchkey-` are dropped. */
+/** Header that names the simulation that made the call. Callers cannot set it: headers that begin with `latchkey-` are dropped. */
 export const simulationHeader = 'latchkey-simulation'
-/** Forwards after which a call is refused. */
+/** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 
-/** Returns how often the event was forwarded; a header that is not a number counts as `hopsMax`. */
+/** Returns the number of times that the event was forwarded. A header that is not a number counts as `hopsMax`. */
 export function hopsOf(headers: Headers): number {
   const text = headers.get(hopsHeader)
   if (text === null) return 0
   return /^\d{1,3}$/.test(text) ? Number(text) : hopsMax
 }
 
-/** Returns the headers that are kept, as JSON, with the hop count incremented. Bounded by the server's limit for request heads. */
+/**
+ * Returns the headers to keep, as JSON, with the hop count incremented. Their size is limited by the server's maximum for request heads.
+ */
 export function keptHeaders(headers: Headers, simulationId?: string): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
@@ -94,12 +96,13 @@ const hopByHop = new Set([
   'proxy-connection',
 ])
 const secretHeaders: ReadonlySet<string> = new Set(providers.flatMap((each) => each.secretHeaders))
-/** Memo of `keepsHeader`, since every call has the same few names. */
+/** Cache of `keepsHeader`, since every call has the same few header names. */
 const keptNames = new Map<string, boolean>()
 const keptNamesMax = 1_000
 
 /**
- * Returns whether a header is stored and forwarded: no credential, no provider's signature, not hop-by-hop, not `latchkey-…`. Pure.
+ * Returns whether a header is stored and forwarded. Credentials, provider signatures, hop-by-hop headers and `latchkey-…` headers are not.
+ * Pure.
  * @param name in lower case
  */
 export function keepsHeader(name: string): boolean {

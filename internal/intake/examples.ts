@@ -1,19 +1,19 @@
-/** Secret of the examples' signatures. It signs nothing else. */
+/** Secret for the signatures of the examples. It is used for nothing else. */
 export const exampleSecret = 'whsec_b25seSBmb3IgdGhlIGV4YW1wbGVzIG9mIHRoaXMgZG9jdW1lbnQ='
 
-/** Time of the examples' signatures, as Unix seconds. */
+/** Time of the examples' signatures, in Unix seconds. */
 export const exampleSignedAt = 1_794_300_001
 
 /** Media type of HTML forms. */
 export const formMedia = 'application/x-www-form-urlencoded'
 
-/** Example of a provider's call and its answer. */
+/** Example of a provider's call and its response. */
 export interface ExampleCall {
   readonly summary: string
   /** Path segment. */
   readonly provider: string
   readonly media: 'application/json' | typeof formMedia
-  /** Signatures cover the compact JSON text of the body. */
+  /** Request headers. Signatures cover the compact JSON text of the body. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: unknown
   readonly answer: { readonly ok: true; readonly cached?: true }
@@ -53,8 +53,8 @@ const pushHeaders = (signature: string, prefix: string) => ({
 })
 
 /**
- * Calls of every provider, to be sent in this order: the second call of an event is the duplicate. The document shows the parts of
- * each call in their places: path, headers, body, answer.
+ * Calls of every provider, to be sent in this order: the second call of an event is its duplicate. The OpenAPI document shows path,
+ * headers, body and response of each call.
  */
 export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   generic: {

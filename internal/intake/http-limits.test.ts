@@ -77,7 +77,7 @@ const eventCount = async (slug: string) =>
   (await rowsOf('SELECT FROM events JOIN tenant ON tenant.id = tenant_id', slug)).length
 
 describe('event limits', () => {
-  test('event limits: with 0 per minute a call is refused with the limit in envelope and headers', async () => {
+  test('event limits: with 0 events per minute a call is refused, and body and headers contain the limit', async () => {
     const { body, headers } = await untilLimited('none')
     expect(body).toMatchObject({ statusCode: 429, code: 'limit_exceeded', error: 'Too Many Requests' })
     const retryAfter = Number(headers.get('retry-after'))
@@ -86,7 +86,7 @@ describe('event limits', () => {
     expect(headers.get('ratelimit-policy')).toBe('"events-per-minute";q=0;w=60')
   })
 
-  test('event limits: are checked after the signature, so a forged call learns nothing', async () => {
+  test('event limits: are checked after the signature, so that a forged call learns nothing', async () => {
     await untilLimited('none')
     const { body, headers } = fresh()
     const forged = await send('none', { body: `${body} `, headers })
@@ -122,7 +122,7 @@ describe('event limits', () => {
     expect(await eventCount('month')).toBeWithin(2, 4)
   })
 
-  test('event limits: a soft monthly limit accepts events and marks those over it', async () => {
+  test('event limits: a soft monthly limit accepts all events and marks events over the limit', async () => {
     for (let times = 0; times < 4; times += 1) expect((await send('accept', fresh())).status).toBe(200)
     const marks = await rowsOf(
       'SELECT over_limit FROM events JOIN tenant ON tenant.id = tenant_id ORDER BY events.id',
@@ -132,7 +132,7 @@ describe('event limits', () => {
     expect(api.logs()).toContain('"overLimit":true')
   })
 
-  test('event limits: crossing a soft limit writes one audit row, one log line and one count', async () => {
+  test('event limits: crossing a soft limit writes one audit row and one log line and counts once', async () => {
     expect((await send('minute', fresh())).status).toBe(200)
     const text = `SELECT detail->>'limit' AS "limit" FROM audit JOIN tenant ON tenant.id = tenant_id
       WHERE action = 'usage.soft_limit_crossed'`
@@ -146,7 +146,7 @@ describe('event limits', () => {
     expect(metrics).toContain('latchkey_usage_soft_crossings_total{limit="eventsPerMinute"} 1')
   })
 
-  test('event limits: accepted events are rolled up by hour', async () => {
+  test('event limits: accepted events are counted by hour', async () => {
     const sums = await untilRows(
       1,
       `SELECT sum(amount)::integer AS sum FROM usage_hourly JOIN tenant ON tenant.id = tenant_id WHERE meter = 'events'

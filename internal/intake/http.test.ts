@@ -74,7 +74,7 @@ async function count(table: string): Promise<number> {
 }
 
 describe('signed call', () => {
-  test('webhook: a signed call is stored whole and acknowledged, with its first delivery due', async () => {
+  test('webhook: a signed call is stored completely and acknowledged, with its first delivery due', async () => {
     const body = `{ "id":"evt_42", "type":"order.created","amount": 820982911946154508.10, "a":"\\u0000日本", "occurredAt":"2026-11-01T10:00:00.5Z"}`
     const answer = await bySlug(signGeneric(body), 'other', { 'X-Shop': 'a', Cookie: 'c=1' })
     expect(answer).toMatchObject({ status: 200, body: { ok: true } })
@@ -105,14 +105,14 @@ describe('signed call', () => {
     expect(await count('tenant_queues')).toBe(1)
   })
 
-  test('webhook: a call by API key is the same event as by slug', async () => {
+  test('webhook: calls with the same id by API key and by slug are one event', async () => {
     const call = signGeneric(genericBody())
     expect(await byKey(call)).toMatchObject({ status: 200, body: { ok: true } })
     expect(await bySlug(call)).toMatchObject({ status: 200, body: { ok: true, cached: true } })
     expect(await count('events')).toBe(1)
   })
 
-  test('webhook: the same id is another event for another tenant', async () => {
+  test('webhook: the same id at another tenant is a different event', async () => {
     const call = signGeneric(genericBody('evt_1'))
     expect((await bySlug(call)).body).toEqual({ ok: true })
     expect((await bySlug(call, 'other')).body).toEqual({ ok: true })
@@ -128,7 +128,7 @@ describe('signed call', () => {
     expect([await count('events'), await count('deliveries_due')]).toEqual([1, 1])
   })
 
-  test('webhook: a body of 5 MiB is stored whole', async () => {
+  test('webhook: a body of 5 MiB is stored completely', async () => {
     const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(5 * 1024 * 1024) })
     const hex = createHmac('sha256', providerSecret).update(body).digest('hex')
     const headers = {
@@ -178,7 +178,7 @@ describe('redelivery of a failed event', () => {
     return rows
   }
 
-  test('redelivery: a failed event stays unchanged without retryOnRedelivery', async () => {
+  test('redelivery: without retryOnRedelivery a failed event stays unchanged', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body))
     await pool.query(
@@ -278,7 +278,13 @@ describe('refused call', () => {
       { error: 'invalid event id' },
       'event_id_malformed',
     ],
-    ['no JSON', () => bySlug(signGeneric('id=1')), 400, { error: 'invalid payload' }, 'body_not_json'],
+    [
+      'a body that is not JSON',
+      () => bySlug(signGeneric('id=1')),
+      400,
+      { error: 'invalid payload' },
+      'body_not_json',
+    ],
     [
       'JSON of 257 levels',
       () => bySlug(signGeneric(`{"id":"a","type":"a.b","deep":${'['.repeat(256)}${']'.repeat(256)}}`)),
@@ -294,7 +300,7 @@ describe('refused call', () => {
       'tenant_suspended',
     ],
     [
-      'a provider that is not rolled out',
+      'a provider in stage off',
       () => post('/v1/t/acme/webhooks/wallet', signGeneric(genericBody())),
       403,
       { message: 'tenant not allowed' },
@@ -317,14 +323,14 @@ describe('refused call', () => {
   ]
 
   test.each(cases)(
-    'refused call: %s gets the answer of the contract and stores nothing',
+    'refused call: a call with %s gets the response of the contract and stores nothing',
     async (_name, call, status, body) => {
       expect(await call()).toMatchObject({ status, body })
       expect([await count('events'), await count('dedupe_keys')]).toEqual([0, 0])
     },
   )
 
-  test('refused call: the cause of each is recorded for its tenant, without the signature', async () => {
+  test('refused call: the cause of each call is recorded for its tenant, without the signature', async () => {
     await Promise.all(cases.map(([_name, call]) => call()))
     const causes = cases.flatMap(([, , , , cause]) => cause ?? [])
     // A flush each second: one wait for all of them.
@@ -339,7 +345,7 @@ describe('refused call', () => {
     for (const { headers } of rows ?? []) expect(headers).not.toContain('v1=')
   })
 
-  test('refused call: is recorded with its source behind trusted proxies and the start of its body', async () => {
+  test('refused call: a call is recorded with its source behind trusted proxies and the start of its body', async () => {
     const call = signGeneric(genericBody('evt_1', { text: 'x'.repeat(5_000) }), { secret: 'wrong' })
     await bySlug(call, 'acme', { 'X-Forwarded-For': '203.0.113.9' })
     const row = await refusedCall('signature_mismatch', '203.0.113.9')
@@ -347,7 +353,7 @@ describe('refused call', () => {
     expect(row.sample).toBe(call.body.slice(0, 1_024))
   })
 
-  test('refused call: of a hundred per second with one cause, ten are recorded and all counted', async () => {
+  test('refused call: of a hundred calls per second with one cause, ten are recorded and all are counted', async () => {
     const call = signGeneric(genericBody(), { secret: 'wrong' })
     const begun = Math.floor(Date.now() / 1000)
     await Promise.all(Array.from({ length: 100 }, () => bySlug(call)))
@@ -361,7 +367,7 @@ describe('refused call', () => {
   })
 
   test.each(['5', '6', '999', 'many', ''])(
-    'refused call: a forged call with Latchkey-Hops %p is an invalid signature, not a loop',
+    'refused call: a forged call with Latchkey-Hops %p is an invalid signature and not a loop',
     async (hops) => {
       const forged = signGeneric(genericBody(), { secret: 'wrong-secret' })
       const answer = await bySlug(forged, 'acme', { 'Latchkey-Hops': hops })
@@ -380,7 +386,7 @@ describe('refused call', () => {
     ['nothing', ''],
     ['a slash', 'acme%2f'],
     ['capitals', 'ACME'],
-  ])('refused call: a slug of %s gets the answer of an unknown slug', async (_what, slug) => {
+  ])('refused call: a slug of %s gets the response of an unknown slug', async (_what, slug) => {
     const path = `/v1/t/${slug}/webhooks`
     const unknown = await post(`/v1/t/nobody/webhooks/generic`, signGeneric(genericBody()))
     const { status, body } = await post(`${path}/generic`, signGeneric(genericBody()))

@@ -20,23 +20,23 @@ import { keptHeaders } from './event.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
-/** Dependencies of the routes. */
+/** Dependencies of the webhook routes. */
 export interface Intake extends AcceptContext {
   readonly callers: Callers
   readonly refusedCalls: RefusedCalls
   /** Returns the client's address behind trusted proxies. */
   sourceAddressOf(head: Head): string | null
-  /** Called per call for a known tenant and provider. */
+  /** Called once per call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
 }
 
-/** Outcome of a call, a metric label. */
+/** Outcome of a call; value of a metric label. */
 export type CallOutcome = Acceptance | RefusedCause
 
 /**
- * Outcomes outside the error budget of webhooks, with limited log lines: any caller that knows a slug can cause them at will, and a
- * loop is caused by its tenant. `certificate_unavailable` is among them: a
- * forged call may name any certificate at the vendor's host. A real outage there has an alert of its own.
+ * Outcomes that do not count towards the error budget of webhooks and whose log lines are limited. Any caller that knows a slug can cause
+ * them, and a loop is caused by its tenant. `certificate_unavailable` is included, since a forged call can name any certificate at the
+ * vendor's host; a separate alert reports a real outage.
  */
 export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'route_unknown',
@@ -56,12 +56,12 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Outcomes whose log lines are limited. `secrets_unreadable` is in the error budget all the same: any caller can cause it, but only while
- * our key ring is wrong.
+ * Outcomes whose log lines are limited. `secrets_unreadable` still counts towards the error budget: any caller can cause it, but only while
+ * the key ring of this service is wrong.
  */
 const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'secrets_unreadable'])
 
-/** Routes for providers: by API key, and by the tenant's slug. */
+/** Webhook routes for providers: by API key, and by the tenant's slug. */
 export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[] = [
   webhookRoute('/v1/webhooks/:provider', receiveWebhook, (intake) => ({
     admit(head) {
@@ -77,10 +77,10 @@ export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[]
         const { tenantSlug = '', provider = '' } = head.params
         return admit(intake, head, intake.callers.bySlug(tenantSlug, provider))
       },
-      // Slugs are public, so bodies are grouped by client network.
+      // Slugs are public, so bodies are grouped by the client's network.
       sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
     }),
-    // Malformed slugs get the same answer as unknown ones.
+    // Malformed slugs get the same response as unknown slugs.
     { admitsMalformedParams: true },
   ),
 ]
@@ -164,20 +164,20 @@ const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
   eventsPerMonth: 'events_per_month',
 }
 
-/** Vendors wait longer by themselves; `Retry-After` is for others. */
+/** Vendors wait longer on their own. Other callers use `Retry-After`. */
 const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
-/** Not the caller's fault; the vendor retries for three days. */
+/** The caller is not at fault. The vendor retries for three days. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
-/** Any caller can cause it, since nothing is verified yet; says nothing about Postgres or the spool. */
+/** Any caller can cause this error, since no signature is verified yet. It does not indicate a fault of Postgres or the spool. */
 const unread = apiError(
   'body_dropped',
   'The body could not be verified in time: nothing was accepted, send it again',
   { 'Retry-After': '5' },
 )
 
-/** The platform's fault: the provider may have signed with a secret that the key ring cannot open. */
+/** The platform is at fault: the provider may have signed with a secret that the key ring cannot decrypt. */
 const secretsUnreadable = apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
@@ -197,7 +197,7 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
   }
 }
 
-/** Answers by the contract, which fixes the texts of two cases; the others have the same form. */
+/** Returns the response to an invalid call. The API contract defines the texts of two cases; other cases have the same form. */
 function invalidAnswer(cause: RefusalCause): Answer {
   const error = invalidTexts[cause] ?? 'invalid signature'
   return {
@@ -231,7 +231,7 @@ function noteRefusal(
   intake.refusedCalls.note(refused)
 }
 
-/** A verified body is the tenant's data and must not be kept beside its retention. */
+/** A verified body is the tenant's data and must not be stored outside its retention. */
 function isUnsigned(cause: RefusedCause): boolean {
   return (
     /^(signature|certificate)_/.test(cause) ||

@@ -44,7 +44,7 @@ function handIn(
   )
 }
 
-test('ingestEvent: forty concurrent calls with one id store one event, and all return it', async () => {
+test('ingestEvent: forty concurrent calls with one id store one event, and all calls return this event', async () => {
   const stored: ReceivedEvent[] = []
   const tenant = tenantWith()
   const results = await Promise.all(Array.from({ length: 40 }, () => handIn({ tenant }, { stored })))
@@ -55,7 +55,7 @@ test('ingestEvent: forty concurrent calls with one id store one event, and all r
   expect(rows).toEqual([{ state: 'accepted' }])
 })
 
-test('ingestEvent: a known event is returned unchanged, even if its delivery failed, and beforeStored is not called', async () => {
+test('ingestEvent: returns a known event unchanged, even if its delivery failed, and does not call beforeStored', async () => {
   const tenant = tenantWith()
   const first = await handIn({ tenant, payload: '{"n":1}' })
   await pool.query(`UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1`, [tenant.id])
@@ -69,7 +69,7 @@ test('ingestEvent: a known event is returned unchanged, even if its delivery fai
   expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
 })
 
-test('ingestEvent: an error of beforeStored leaves no event', async () => {
+test('ingestEvent: an error in beforeStored leaves no event', async () => {
   const tenant = tenantWith()
   const beforeStored = () => Promise.reject(new Error('the audit log is unavailable'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
@@ -93,17 +93,17 @@ test('ingestEvent: an error of beforeStored leaves no event', async () => {
 
 test.each([
   ['a suspended tenant', { tenant: tenantWith({ suspended: true }) }],
-  ['a provider that the tenant has not', { provider: 'codehost' }],
+  ['a provider that the tenant does not use', { provider: 'codehost' }],
   ['the reserved provider', { provider: 'gateway' }],
-  ['a wallet that is off', { provider: 'wallet' }],
-] as const)('ingestEvent: %s gives notTaken', async (_what, fields) => {
+  ['the wallet provider in stage off', { provider: 'wallet' }],
+] as const)('ingestEvent: returns notTaken for %s', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('notTaken')
 })
 
 test.each([
   ['verify', 'verified'],
   ['enabled', 'accepted'],
-] as const)('ingestEvent: a wallet event in stage %s is %s', async (walletStage, state) => {
+] as const)('ingestEvent: a wallet event in stage %s gets the state %s', async (walletStage, state) => {
   const tenant = tenantWith({ walletStage })
   expect((await handIn({ tenant, provider: 'wallet' })).kind).toBe('stored')
   const { rows } = await pool.query('SELECT state FROM events WHERE tenant_id = $1', [tenant.id])
@@ -116,13 +116,13 @@ test.each([
   ['a type without a dot', { type: 'paid' }],
   ['a raw type that is too long', { rawType: 'x'.repeat(256) }],
   ['a payload that is a list', { payload: '[]' }],
-  ['a payload with a name twice', { payload: '{"a":1,"a":2}' }],
-  ['a payload that is none', { payload: '{' }],
-])('ingestEvent: %s is invalid', async (_what, fields) => {
+  ['a payload with a repeated name', { payload: '{"a":1,"a":2}' }],
+  ['a payload that is not JSON', { payload: '{' }],
+])('ingestEvent: returns invalid for %s', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('invalid')
 })
 
-test('ingestEvent: credentials, signatures and latchkey headers are dropped', async () => {
+test('ingestEvent: drops credentials, signatures and latchkey headers', async () => {
   const tenant = tenantWith()
   const headers = {
     ...{ Authorization: 'Bearer x', Cookie: 'a=b', 'Stripe-Signature': 't=1', 'Latchkey-Hops': '0' },

@@ -15,18 +15,18 @@ import {
 import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
 import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
-/** An event verified elsewhere, to be stored as if its provider had called. */
+/** An event that was verified elsewhere, to be stored like an event from a call of its provider. */
 export interface IngestRequest {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
-  /** 1 to 255 characters without control characters; makes repeats the same event. */
+  /** 1 to 255 characters without control characters. A repeat with the same id is the same event. */
   readonly sourceEventId: string
-  /** Dotted lowercase. */
+  /** Dotted lowercase, such as `order.created`. */
   readonly type: string
   readonly rawType: string
   readonly occurredAtMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** JSON text of an object, stored as it is. */
+  /** JSON text of an object, stored unchanged. */
   readonly payload: string
 }
 
@@ -38,13 +38,19 @@ export interface IngestParts {
   beforeStored(event: ReceivedEvent): Promise<void>
 }
 
-/** Result of ingesting. `known`: stored before, unchanged. `invalid`: malformed. `notTaken`: the tenant accepts no events of this provider. */
+/**
+ * Result of ingesting. `known`: stored before and unchanged. `invalid`: malformed. `notTaken`: the tenant accepts no events of this
+ * provider.
+ */
 export type Ingested =
   | { readonly kind: 'stored' | 'known'; readonly id: EventId }
   | { readonly kind: 'invalid' | 'notTaken'; readonly problem: string }
   | { readonly kind: 'unavailable' }
 
-/** Stores an event and its first delivery, once per provider's id. Safe to repeat. @throws errors of Postgres */
+/**
+ * Stores an event and its first delivery, once per source event id. Safe to repeat.
+ * @throws errors of Postgres
+ */
 export async function ingestEvent(
   parts: IngestParts,
   request: IngestRequest,

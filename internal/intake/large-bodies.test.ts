@@ -31,7 +31,7 @@ const bodyOf = (bytes: number) =>
   `{"ref":"main","big":820982911946154508,"text":"${'日x'.repeat(bytes / 4)}"}`
 
 describe('large bodies', () => {
-  test('large body: the worker gives the same result as the main thread', async () => {
+  test('large body: the worker returns the same result as the main thread', async () => {
     const text = bodyOf(3_000_000)
     const reading = await open().read(callOf(text))
     expect(reading).toMatchObject({
@@ -69,7 +69,7 @@ describe('large bodies', () => {
     expect(turns).toBeGreaterThan(10)
   }, 20_000)
 
-  test('large body: is given up if the worker ends, and the next one gets a new worker', async () => {
+  test('large body: is given up if the worker exits, and the next body gets a new worker', async () => {
     const bodies = open()
     const given = bodies.read(callOf(bodyOf(3_000_000)))
     bodies.close()

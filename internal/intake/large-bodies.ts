@@ -8,38 +8,41 @@ export interface ReadRequest extends Omit<ProviderCall, 'headers'> {
   readonly headers: [string, string][]
 }
 
-/** Answer of the worker. */
+/** Response of the worker. */
 export interface ReadResponse {
   readonly number: number
   readonly reading: Normalization
 }
 
-/** A call with a large body, and what its adapter needs. */
+/** A call with a large body, and the input of its adapter. */
 export interface LargeCall {
   readonly providerName: string
   readonly secrets: readonly string[]
   readonly call: Omit<ProviderCall, 'headers'> & { readonly headers: Headers }
 }
 
-/** Larger bodies are verified in a worker: the largest take half a second, which would block the event loop. */
+/** Bodies above this size are verified in a worker: the largest take half a second, which would block the event loop. */
 export const largeBodyBytes: number = 1024 * 1024
-/** The only vendor with such bodies waits 10 s for an answer. */
+/** Maximum time for a response of the worker. The only vendor with such large bodies waits 10 s for a response. */
 const readMsMax = 6_000
-/** An idle worker is ended, since it holds tens of megabytes. */
+/** Time after which an idle worker is stopped, since it uses tens of megabytes. */
 const idleMs = 60_000
-/** In a compiled program modules are found by their path in the repository. */
+/** In a compiled program, modules are found by their path in the repository. */
 const workerUrl = import.meta.url.includes('/$bunfs/')
   ? new URL('./internal/intake/large-bodies.worker.ts', import.meta.url)
   : new URL('./large-bodies.worker.ts', import.meta.url)
 
-/** Verifies and normalizes large bodies in a worker, one after another. Bounded by its callers, who hold their bodies' memory. */
+/**
+ * Verifies and normalizes large bodies in a worker, one after another. The callers limit the queue, since each holds the memory of its
+ * body.
+ */
 export class LargeBodies {
   readonly #pending = new Map<number, (reading: Normalization | undefined) => void>()
   #worker: Worker | undefined
   #idle: ReturnType<typeof setTimeout> | undefined
   #number = 0
 
-  /** Returns the worker's result, or undefined if it did not answer within 6 s. Never rejects. */
+  /** Returns the worker's result, or undefined if it did not respond within 6 s. Never rejects. */
   read({ providerName, secrets, call }: LargeCall): Promise<Normalization | undefined> {
     clearTimeout(this.#idle)
     this.#number += 1
@@ -53,12 +56,12 @@ export class LargeBodies {
       resolve(reading)
     })
     const request: ReadRequest = { ...call, number, providerName, secrets, headers: [...call.headers] }
-    // Copied, not transferred: the caller still needs the body.
+    // Copied and not transferred, since the caller still needs the body.
     this.#open().postMessage(request, [])
     return promise
   }
 
-  /** Ends the worker and gives up calls in flight. Idempotent. */
+  /** Stops the worker and gives up calls in flight. Idempotent. */
   close(): void {
     this.#end()
     clearTimeout(this.#idle)
@@ -71,13 +74,13 @@ export class LargeBodies {
       this.#pending.get(data.number)?.(data.reading)
     })
     worker.addEventListener('error', () => this.#end())
-    // Calls in flight keep the process alive by their own connections.
+    // Calls in flight keep the process alive through their own connections.
     worker.unref()
     this.#worker = worker
     return worker
   }
 
-  /** Ends the worker; the next call starts another. */
+  /** Stops the worker. The next call starts a new worker. */
   #end(): void {
     this.#worker?.terminate()
     this.#worker = undefined

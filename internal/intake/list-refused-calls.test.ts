@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const nthOf = (headers: string) => Number((JSON.parse(headers) as { nth: string }).nth)
 
-test('listRefusedCalls: lists newest first by pages, each call once, without expired ones', async () => {
+test('listRefusedCalls: pages list calls newest first, each call once, without expired calls', async () => {
   const pages: number[][] = []
   let after: string | undefined
   do {
@@ -70,7 +70,7 @@ test('listRefusedCalls: returns a call as it was recorded', async () => {
   ])
 })
 
-test('listRefusedCalls: an empty page for a tenant without calls, RangeError for an invalid limit', async () => {
+test('listRefusedCalls: returns an empty page for a tenant without calls and throws a RangeError for an invalid limit', async () => {
   expect(await listRefusedCalls(pool, { tenantId: someTenantId(), limit: 5 }, nowMs)).toEqual({
     calls: [],
     next: undefined,

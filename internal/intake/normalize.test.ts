@@ -35,7 +35,7 @@ test.each([
   expect(readHeader(new Headers(headers as Record<string, string>), { names: headerNames })).toEqual(reading)
 })
 
-test('readEventBody: an object is parsed and its text kept as received', () => {
+test('readEventBody: parses an object and keeps its text as received', () => {
   const text = '\n{ "a" : 1.0, "b":820982911946154508 }\r\n'
   expect(readEventBody(Buffer.from(text))).toEqual({
     kind: 'object',
@@ -46,14 +46,14 @@ test('readEventBody: an object is parsed and its text kept as received', () => {
 
 test.each([
   ['a repeated member', '{"a":1,"a":1}', 'body_ambiguous'],
-  ['a repeated member, once escaped', '{"a":1,"\\u0061":1}', 'body_ambiguous'],
+  ['a repeated member, of which one is escaped', '{"a":1,"\\u0061":1}', 'body_ambiguous'],
   ['a repeated __proto__', '{"__proto__":1,"__proto__":1}', 'body_ambiguous'],
   ['an array', '[]', 'body_not_json'],
   ['a byte order mark', '\ufeff{}', 'body_not_json'],
   ['a NUL in a string', '{"a":"\u0000"}', 'body_not_json'],
   ['257 levels', `{"a":${'['.repeat(256)}${']'.repeat(256)}}`, 'body_too_deep'],
   ['257 unclosed levels', `{"a":${'['.repeat(256)}`, 'body_too_deep'],
-])('event body: %s is refused', (_what, text, cause) => {
+])('readEventBody: refuses a body with %s', (_what, text, cause) => {
   expect(readEventText(text)).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })
   expect(readEventBody(Buffer.from(text))).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })
 })
@@ -63,12 +63,12 @@ test.each([
   ['a lone surrogate', [0xed, 0xa0, 0x80]],
   ['a cut character', [0xe2, 0x82]],
   ['Latin-1', [0xe9]],
-])('readEventBody: %s is refused as invalid UTF-8', (_what, bytes) => {
+])('readEventBody: refuses %s as invalid UTF-8', (_what, bytes) => {
   const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')])
   expect(readEventBody(body)).toEqual({ kind: 'refused', cause: 'body_not_json' })
 })
 
-test('memberAt: sees own members of objects only', () => {
+test('memberAt: finds only own members of objects', () => {
   const body = JSON.parse('{"a":{"b":"x","c":[{"d":"y"}]},"e":null,"__proto__":{"f":"z"}}') as Record<
     string,
     unknown
@@ -106,7 +106,7 @@ test.each([
   ['', undefined],
   [1_794_300_000, undefined],
   [null, undefined],
-])('readIsoTime: %p gives %p', (value, ms) => {
+])('readIsoTime: parses %p as %p', (value, ms) => {
   expect(readIsoTime(value)).toBe(ms as number)
 })
 
@@ -120,7 +120,7 @@ test.each([
   [1_794_300_000_000, undefined],
   ['1794300000', undefined],
   [undefined, undefined],
-])('readUnixSeconds: %p gives %p', (value, ms) => {
+])('readUnixSeconds: converts %p to %p', (value, ms) => {
   expect(readUnixSeconds(value)).toBe(ms as number)
 })
 
@@ -136,11 +136,11 @@ test.each([
   ['__proto__', 'card.__proto__'],
   ['a'.repeat(300), `card.${'a'.repeat(250)}`],
   [`${'a'.repeat(249)}.b`, `card.${'a'.repeat(249)}`],
-])('unlistedType: %s becomes %s', (rawType, type) => {
+])('unlistedType: converts %s to %s', (rawType, type) => {
   expect(unlistedType('card', rawType)).toBe(type)
 })
 
-test('unlistedType: always has the normalized form', () => {
+test('unlistedType: always returns the normalized form', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (rawType) => {
       expect(isDottedType(unlistedType('codehost', rawType))).toBe(true)
@@ -149,14 +149,14 @@ test('unlistedType: always has the normalized form', () => {
   )
 })
 
-test('normalizeType: uses own rows of the table only, lets a row derive the type from the body, else derives it from the raw type', () => {
+test('normalizeType: uses only own rows of the table, lets a row derive the type from the body, and else derives the type from the raw type', () => {
   const table = typeTable({ a: 'x.a', b: (body) => (body['yes'] === true ? 'x.b' : undefined) })
   const typeOf = (rawType: string, body = {}) => normalizeType('p', table, rawType, body)
   expect([typeOf('a'), typeOf('b', { yes: true }), typeOf('b')]).toEqual(['x.a', 'x.b', 'p.b'])
   for (const rawType of ['c', 'constructor', '__proto__']) expect(typeOf(rawType)).toBe(`p.${rawType}`)
 })
 
-test('makeEvent: a missing raw type becomes unknown, a malformed one is refused', () => {
+test('makeEvent: a missing raw type becomes unknown, and a malformed raw type is refused', () => {
   const made = (rawType: unknown) =>
     makeEvent({
       ...{ id: readEventId('1'), rawType, typeOf: (raw) => `x.${raw}` },

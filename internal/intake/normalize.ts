@@ -1,28 +1,28 @@
-// Parsing steps that the providers' adapters share. All are pure and never throw.
+// Parsing steps that all provider adapters share. All functions are pure and never throw.
 import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
 import type { CallHeaders, Normalization, RefusalCause } from './provider.ts'
 import type { ProviderHeader } from './provider-header.ts'
 
-/** A value that could not be accepted, with its cause. */
+/** Refusal of a call or of one of its values, with the cause. */
 export interface Refused {
   readonly kind: 'refused'
   readonly cause: RefusalCause
 }
 
-/** Makes a refusal. */
+/** Creates a refusal. */
 export function refused(cause: RefusalCause): Refused {
   return { kind: 'refused', cause }
 }
 
-/** Value of a header that has several names. */
+/** Result of reading a header that has several names. */
 export type HeaderReading =
   | { readonly kind: 'value'; readonly value: string }
   | { readonly kind: 'absent' }
   | { readonly kind: 'conflict' }
 
 /**
- * Reads a header by its neutral name and its vendor's. Different values are a conflict, so that never one is verified and another
- * used. An empty header counts as absent.
+ * Reads a header by its neutral name and its vendor's name. Different values are a conflict, so that no value is verified while another one
+ * is used. An empty header counts as absent.
  */
 export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
   let found: string | undefined
@@ -35,7 +35,7 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
   return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
 }
 
-/** Returns the value of a reading without conflict; '' if the header is absent. */
+/** Returns the value of a header without a conflict; '' if the header is absent. */
 export function headerText(reading: Exclude<HeaderReading, { kind: 'conflict' }>): string {
   return reading.kind === 'value' ? reading.value : ''
 }
@@ -43,7 +43,7 @@ export function headerText(reading: Exclude<HeaderReading, { kind: 'conflict' }>
 /** JSON object with unchecked members. */
 export type JsonObject = { readonly [name: string]: unknown }
 
-/** Parsed body. `text` is forwarded as received; `value` is for reading fields only. */
+/** Result of parsing a body. `text` is forwarded as received. `value` is only for reading fields. */
 export type EventBody =
   | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
   | Refused
@@ -51,9 +51,9 @@ export type EventBody =
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259
- * section 8.1 allows, because it breaks the text when spliced into other JSON; refuses a member that stands twice at the top level,
- * because parsers disagree which one counts.
+ * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259 section
+ * 8.1 allows, because it breaks the text when it is inserted into other JSON. Refuses a member that is repeated at the top level, because
+ * parsers disagree on which value counts.
  */
 export function readEventBody(body: Uint8Array): EventBody {
   const text = decodeUtf8(body)
@@ -100,25 +100,28 @@ export function memberAt(body: JsonObject, ...path: readonly string[]): unknown 
   return value
 }
 
-/** Returns the own text member at a path of names; undefined for other values. */
+/** Returns the own text member at a path of names; undefined for any other value. */
 export function textAt(body: JsonObject, ...path: readonly string[]): string | undefined {
   const value = memberAt(body, ...path)
   return typeof value === 'string' ? value : undefined
 }
 
-/** A valid event id, or why there is none. */
+/** A valid event id, or the cause of its refusal. */
 export type EventId = { readonly kind: 'id'; readonly id: string } | Refused
 
-/** Maximum characters of ids and types. */
+/** Maximum characters of event ids and types. */
 const labelCharsMax = 255
-/** Control characters and lone surrogates, which Postgres refuses, are invalid. */
+/** Control characters and lone surrogates are invalid, since Postgres refuses them. */
 const isLabel = (text: string) =>
   text.length >= 1 &&
   text.length <= labelCharsMax &&
   !/[\u0000-\u001f\u007f-\u009f]/.test(text) &&
   text.isWellFormed()
 
-/** Reads an event id from a body: 1 to 255 characters, no control characters. undefined, null and '' are missing; other values malformed. */
+/**
+ * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' are missing; any other value is
+ * malformed.
+ */
 export function readEventId(value: unknown): EventId {
   if (value === undefined || value === null || value === '') return refused('event_id_missing')
   return typeof value === 'string' && isLabel(value)
@@ -126,22 +129,22 @@ export function readEventId(value: unknown): EventId {
     : refused('event_id_malformed')
 }
 
-/** Reads an event id from a header. Refuses commas and spaces: a header sent twice reads as `a, b`, which would be a third id. */
+/** Reads an event id from a header. Refuses commas and spaces: a header that is sent twice is read as `a, b`, which would be a third id. */
 export function readHeaderEventId(value: string): EventId {
   return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
 }
 
-/** 9999-12-31T23:59:59.999Z, the last time that ISO 8601 writes with four digits of year. */
+/** 9999-12-31T23:59:59.999Z, the last time that ISO 8601 writes with a four-digit year. */
 const lastMs = 253_402_300_799_999
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for other values and outside 1970 to 9999. */
+/** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for any other value and for years outside 1970 to 9999. */
 export function readIsoTime(value: unknown): number | undefined {
   if (typeof value !== 'string' || !rfc3339.test(value)) return undefined
   return inRange(Date.parse(value))
 }
 
-/** Converts a Unix time in seconds, fractions allowed, to milliseconds. Returns undefined as `readIsoTime` does. */
+/** Converts a Unix time in seconds to milliseconds; fractions are allowed. Returns undefined in the same cases as `readIsoTime`. */
 export function readUnixSeconds(value: unknown): number | undefined {
   return typeof value === 'number' ? inRange(Math.round(value * 1000)) : undefined
 }
@@ -150,13 +153,16 @@ function inRange(ms: number): number | undefined {
   return ms >= 0 && ms <= lastMs ? ms : undefined
 }
 
-/** Normalized type of a raw one, or a function that derives it from the body; undefined means unlisted. */
+/**
+ * Normalized type for a raw type, or a function that derives it from the body. If the function returns undefined, the raw type counts as
+ * unlisted.
+ */
 export type TypeRule = string | ((body: JsonObject) => string | undefined)
 
-/** Raw types and their rules. A Map, since a raw type may be called `constructor`. */
+/** Rules by raw type. A Map, since a raw type can be called `constructor`. */
 export type TypeTable = ReadonlyMap<string, TypeRule>
 
-/** Makes a table of rows from raw to normalized type. */
+/** Creates a table from rows of raw type and rule. */
 export function typeTable(rows: Readonly<Record<string, TypeRule>>): TypeTable {
   return new Map(Object.entries(rows))
 }
@@ -169,13 +175,16 @@ export function listed(
   return name !== undefined && Object.hasOwn(table, name) ? table[name] : undefined
 }
 
-/** Returns the normalized type of a raw one by the table; `<provider>.<raw>` if no row lists it or its rule gives none. */
+/**
+ * Returns the normalized type of a raw type by the table. Returns `<provider>.<raw>` if no row lists the type or if its rule returns
+ * undefined.
+ */
 export function normalizeType(provider: string, table: TypeTable, rawType: string, body: JsonObject): string {
   const rule = table.get(rawType)
   return (typeof rule === 'function' ? rule(body) : rule) ?? unlistedType(provider, rawType)
 }
 
-/** Derives `<provider>.<raw>`: lowercase, `-` as `_`, other characters as dots, at most 255 characters. */
+/** Derives `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
 export function unlistedType(provider: string, rawType: string): string {
   const segments = rawType
     .toLowerCase()
@@ -191,23 +200,25 @@ export function isDottedType(type: string): boolean {
   return type.length <= labelCharsMax && /^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(type)
 }
 
-/** Returns the raw type as a label: `unknown` if missing, undefined if malformed. A signed event with an id is worth more than its label. */
+/**
+ * Returns the raw type: `unknown` if it is missing, undefined if it is malformed. A signed event with an id is kept even without a type.
+ */
 export function readRawType(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return 'unknown'
   return typeof value === 'string' && isLabel(value) ? value : undefined
 }
 
-/** Values that an adapter read from a verified call. */
+/** Values that an adapter has read from a verified call. */
 export interface EventParts {
   readonly id: EventId
   readonly rawType: unknown
-  /** Normalizes a valid raw type. */
+  /** Returns the normalized type of a valid raw type. */
   typeOf(rawType: string): string
   readonly occurredAtMs: number | undefined
   readonly payload: string
 }
 
-/** Makes the event of a verified call, or refuses its id or type. */
+/** Creates the event of a verified call, or refuses its id or type. */
 export function makeEvent({ id, rawType, typeOf, occurredAtMs, payload }: EventParts): Normalization {
   if (id.kind === 'refused') return id
   const raw = readRawType(rawType)

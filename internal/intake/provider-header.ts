@@ -1,16 +1,16 @@
 import type { JsonSchema } from '#internal/http/index.ts'
 
-/** A header of a provider's calls. Any one of its names is enough, and several must be equal. */
+/** A header of a provider's calls. One of its names is enough; several names must have equal values. */
 export interface ProviderHeader {
-  /** Neutral name first, then the vendor's. */
+  /** Names of the header: the neutral name first, then the vendor's names. */
   readonly names: readonly string[]
-  /** For the public contract. */
+  /** Description in the public API contract. */
   readonly description: string
-  /** For the public contract; adapters refuse malformed values by themselves, with a cause. */
+  /** Schema in the public API contract. Adapters also check the value and refuse malformed values with a cause. */
   readonly schema: JsonSchema
 }
 
-/** Declares a header that an adapter reads; the public contract lists it. */
+/** Declares a header that an adapter reads. The public API contract lists it. */
 export function header(
   names: readonly string[],
   description: string,
@@ -19,7 +19,7 @@ export function header(
   return { names, description, schema }
 }
 
-/** Form of an event id in a header. */
+/** Schema of an event id in a header. */
 export const eventIdSchema: JsonSchema = {
   type: 'string',
   minLength: 1,
@@ -27,14 +27,14 @@ export const eventIdSchema: JsonSchema = {
   pattern: '^[^\\s,]+$',
 }
 
-/** Form of `t=<unix seconds>,v1=<hex>[,v1=…]`, which `verifyTimedHeader` checks. */
+/** Schema of `t=<unix seconds>,v1=<hex>[,v1=…]`, which `verifyTimedHeader` checks. */
 export const timedSignatureSchema: JsonSchema = {
   type: 'string',
   maxLength: 4096,
   pattern: '^t=[0-9]{1,12}(,[^=,]+=[^=,]*)+$',
 }
 
-/** Describes that form. */
+/** Description of a header in the form of `timedSignatureSchema`. */
 export const timedSignatureText =
   '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` is an HMAC-SHA256 of `<t>.<body>`, and one must match.'
 

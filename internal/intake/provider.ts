@@ -3,7 +3,7 @@ import type { ProviderName } from '#internal/tenants/index.ts'
 import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
 import type { ProviderHeader } from './provider-header.ts'
 
-/** Headers of a call; names in any case. Repeated headers read as one value joined by ", ". */
+/** Headers of a call, accessible by name in any case. Repeated headers are read as one value joined by ", ". */
 export interface CallHeaders {
   get(name: string): string | null
 }
@@ -11,16 +11,16 @@ export interface CallHeaders {
 /** A vendor's live system or its sandbox. */
 export type VendorEnvironment = 'live' | 'sandbox'
 
-/** A tenant's settings for a provider, besides its secrets. */
+/** A tenant's settings for a provider, without its secrets. */
 export interface ProviderSettings {
   readonly storefront?: { readonly shopDomain: string }
   readonly wallet?: { readonly webhookId: string; readonly environment: VendorEnvironment }
   readonly gateway?: { readonly publicKey: string }
 }
 
-/** A provider's call as an adapter sees it. */
+/** A provider's call as its adapter receives it. */
 export interface ProviderCall {
-  /** Bytes exactly as received: signatures cover these. */
+  /** Bytes exactly as received, since the signature covers them. */
   readonly body: Uint8Array
   readonly headers: CallHeaders
   readonly settings: ProviderSettings
@@ -30,10 +30,10 @@ export interface ProviderCall {
 }
 
 /**
- * Causes of refusing a call; a closed set, used as metric label. The caller learns only `invalid signature` or similar; the tenant
- * sees the cause in its refused calls. `headers_conflict`: a neutral header and its vendor twin differ, or an unsigned header
- * names another event than the signed body; `body_too_deep`: nested deeper than `jsonDepthMax` levels; `body_ambiguous`: a member
- * stands twice at the top level.
+ * Causes of refusing a call; a closed set, used as values of a metric label. The caller receives only `invalid signature` or a similar
+ * text. The tenant sees the cause in its refused calls. `headers_conflict`: a neutral header and the vendor's header differ, or an unsigned
+ * header names a different event than the signed body. `body_too_deep`: nested deeper than `jsonDepthMax` levels. `body_ambiguous`: a
+ * member is repeated at the top level.
  */
 export const refusalCauses = [
   'signature_missing',
@@ -56,7 +56,7 @@ export const refusalCauses = [
   'event_id_malformed',
   'event_type_malformed',
 ] as const
-/** One of `refusalCauses`. */
+/** Cause of refusing a call; one of `refusalCauses`. */
 export type RefusalCause = (typeof refusalCauses)[number]
 
 /** Result of checking a signature. */
@@ -67,22 +67,22 @@ export type Verification =
 /** Content of a verified call, in the form that all providers share. */
 export interface ProviderEvent {
   readonly kind: 'event'
-  /** The provider's id, 1 to 255 characters without control characters; duplicates share it. */
+  /** The provider's event id, 1 to 255 characters without control characters. Duplicates have the same id. */
   readonly eventId: string
-  /** The provider's type, at most 255 characters. */
+  /** The provider's event type, at most 255 characters. */
   readonly rawType: string
-  /** Dotted lowercase. */
+  /** Dotted lowercase, such as `order.created`. */
   readonly type: string
-  /** Milliseconds since the epoch, if the event states it. */
+  /** Milliseconds since the epoch; undefined if the event does not state its time. */
   readonly occurredAtMs: number | undefined
-  /** JSON object to forward, as received text. */
+  /** JSON object to forward, as received. */
   readonly payload: string
 }
 
 /** Result of normalizing a verified call. */
 export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Common part of all adapters; `Keys` is the material that signatures are checked with. */
+/** Common interface of all adapters. `Keys` are the keys for checking signatures. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
   readonly bodyBytesMax: number
@@ -90,29 +90,29 @@ export interface Adapter<Keys> {
   readonly headers: Readonly<Record<string, ProviderHeader>>
   /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
-  /** Checks the signature over the raw bytes in constant time. Refuses anything unknown or undecodable; never throws. */
+  /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */
   verify(call: ProviderCall, keys: Keys): Verification
   /** Normalizes a verified call. Never throws. */
   normalize(call: ProviderCall): Normalization
 }
 
 /**
- * A provider that signs with secrets: a folder of pure functions that know no tenant, store or server. `Keys` is made by `prepare`
- * once per change of the secrets, so that requests do not repeat the work.
+ * A provider that signs with secrets: a folder of pure functions without access to tenants, stores or the server. `prepare` creates `Keys`
+ * once per change of the secrets, so that requests do not repeat this work.
  */
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
-  /** @param secrets 1 to 5 live signing secrets without trailing newline; any match verifies */
+  /** @param secrets 1 to 5 live signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
 }
 
-/** Address of a call's certificate, as the call states it; not allowed to be fetched yet. */
+/** Address of a call's certificate, as stated in the call. It must be checked before it is fetched. */
 export type CertificateLocation =
   | { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** A provider that signs with a certificate, which its caller fetches: an adapter makes no calls. */
+/** A provider that signs with a certificate. The caller of the adapter fetches the certificate, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the address of a call's certificate. Refuses a call that no certificate could verify. Never throws. */
+  /** Finds the address of a call's certificate. Refuses a call that no certificate can verify. Never throws. */
   locate(call: ProviderCall): CertificateLocation
   /**
    * Validates a certificate chain. Never throws.
@@ -121,10 +121,10 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
   trust(chain: string, roots: readonly X509Certificate[]): SignerVerdict
 }
 
-/** A provider of either kind. */
+/** A provider that signs with secrets or with a certificate. */
 export type AnyProvider = Provider | CertificateProvider
 
-/** Verifies and normalizes a call: pure, and where the CPU time of a large body goes. Never throws. */
+/** Verifies and normalizes a call. Pure; large bodies need much CPU time here. Never throws. */
 export function readCall<Keys>(provider: Adapter<Keys>, call: ProviderCall, keys: Keys): Normalization {
   const verification = provider.verify(call, keys)
   return verification.kind === 'refused' ? verification : provider.normalize(call)

@@ -19,7 +19,7 @@ import type { ProviderName } from '#internal/tenants/index.ts'
 import type { RefusalCause } from './provider.ts'
 import { refusedCalls } from './tables.ts'
 
-/** Causes of refusing a call for a known tenant, besides those of the adapters; a closed set, used as metric label. */
+/** Causes of refusing a call for a known tenant, in addition to those of the adapters. A closed set, used as values of a metric label. */
 export const refusedCauses = [
   'tenant_suspended',
   'provider_not_configured',
@@ -32,20 +32,20 @@ export const refusedCauses = [
   'events_per_minute',
   'events_per_month',
 ] as const
-/** Any cause of refusing a call. */
+/** Cause of refusing a call, from an adapter or from `refusedCauses`. */
 export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]
 
-/** A refused call as recorded; its tenant may see all of it. */
+/** A refused call as recorded. Its tenant can see all fields. */
 export interface RefusedCall {
   readonly tenantId: TenantId
-  /** Retention. */
+  /** Retention in days. */
   readonly days: number
   readonly provider: ProviderName
   readonly cause: RefusedCause
   readonly sourceAddress: string | null
   /** JSON text of an object of strings, without credentials. */
   readonly headers: string
-  /** The start of a body whose signature failed. */
+  /** Start of the body if the signature failed, else null. */
   readonly sample: string | null
 }
 
@@ -59,20 +59,23 @@ const waitingMax = 1_000
 const sampleBytesMax = 1_024
 const tenantCausesMax = 10_000
 
-/** Returns the first KiB of a body as text without NUL, which Postgres refuses. */
+/** Returns the first KiB of a body as text. Removes NUL characters, which Postgres refuses. */
 export function sampleOf(body: Uint8Array): string {
   return new TextDecoder().decode(body.subarray(0, sampleBytesMax)).replaceAll('\0', '\ufffd')
 }
 
-/** A byte order mark is not part of the text. */
+/** A byte order mark takes three bytes but is not part of the text. */
 const byteOrderMarkBytes = 3
 
-/** Returns whether a sample is the whole body; false if it may have been cut. Pure. */
+/** Returns whether a sample is the whole body; false if the sample may be truncated. Pure. */
 export function isWholeSample(sample: string): boolean {
   return Buffer.byteLength(sample) < sampleBytesMax - byteOrderMarkBytes
 }
 
-/** Buffer of refused calls before Postgres: ten per second for each tenant and cause, 1 000 waiting; the rest is counted as dropped. */
+/**
+ * Buffers refused calls before they are written to Postgres: at most ten per second for each tenant and cause, and 1 000 waiting. All other
+ * calls are counted as dropped.
+ */
 export class RefusedCalls {
   readonly #pool: Pool
   readonly #clock: Clock
@@ -91,12 +94,12 @@ export class RefusedCalls {
     })
   }
 
-  /** Calls dropped since the process started. */
+  /** Number of calls dropped since the process started. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Reserves room for a call of this tenant and cause; false, and counted as dropped, if there is none. */
+  /** Reserves room for a call of this tenant and cause. Without room it counts the call as dropped and returns false. */
   hasRoom(tenantId: TenantId, cause: RefusedCause): boolean {
     const second = Math.floor(this.#clock.now() / 1000)
     if (second !== this.#second) {
@@ -122,17 +125,17 @@ export class RefusedCalls {
   }
 
   /**
-   * Writes all waiting calls in one statement. Calls that Postgres rejects are dropped and counted.
-   * @throws what Postgres throws while it is unavailable; the calls are written by the next flush
+   * Writes all waiting calls in one statement. Drops and counts calls that Postgres rejects.
+   * @throws errors of Postgres while it is unavailable; the next flush then writes the calls
    */
   async flush(): Promise<void> {
-    // A batch that failed before, and the calls since.
+    // Two batches: one that failed before, and the calls since then.
     await this.#writer.flush(2)
   }
 
   async #write(calls: readonly NotedCall[]): Promise<void> {
     const rejected = await writeRowsOrThrow(calls, {
-      // Idempotent: a repeat meets its own ids.
+      // Idempotent: a repeat conflicts with the ids that are already stored.
       write: (part) => orm(this.#pool).insert(refusedCalls).values(part.map(rowOf)).onConflictDoNothing(),
       createPartitions: (part) => {
         const days = new Set(part.map(expiresOn))
@@ -146,7 +149,7 @@ export class RefusedCalls {
   }
 }
 
-/** Makes the bytes of an id that sorts by time, as event ids do. */
+/** Creates the bytes of an id that sorts by time, as event ids do. */
 function idBytes(nowMs: number): Buffer {
   const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(16)))
   bytes.writeUIntBE(nowMs, 0, 6)
@@ -169,7 +172,7 @@ export interface RefusedListRequest {
   readonly cause?: string
   /** `next` of the previous page. */
   readonly after?: string
-  /** 1 to 100. */
+  /** Maximum number of calls, 1 to 100. */
   readonly limit: number
 }
 
@@ -182,11 +185,14 @@ export interface RefusedCallView {
   readonly sourceAddress: string | null
   /** JSON text of an object of strings, without credentials. */
   readonly headers: string
-  /** The start of a body whose signature failed. */
+  /** Start of the body if the signature failed, else null. */
   readonly sample: string | null
 }
 
-/** A page, newest first. `next` is undefined on the last one; a short page with `next` reached its search bound. */
+/**
+ * A page of refused calls, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined
+ * calls.
+ */
 export interface RefusedPage {
   readonly calls: readonly RefusedCallView[]
   readonly next: string | undefined
@@ -195,13 +201,13 @@ export interface RefusedPage {
 /** Sorts after every id. */
 const behindAll = 'ref_~'
 
-/** Calls that a filtered page examines. */
+/** Maximum calls that a filtered page examines. */
 const examinedMax = 1_000
 
 /**
- * Lists a tenant's refused calls, without expired ones. With a filter it examines at most 1 000 calls. Needs a pool with
+ * Lists a tenant's refused calls, without expired calls. With a filter it examines at most 1 000 calls. Requires a pool with
  * `eventReadSettings`.
- * @throws RangeError for a limit out of its bounds; errors of Postgres
+ * @throws RangeError for a limit outside 1 to 100; errors of Postgres
  */
 export async function listRefusedCalls(
   pool: Pool,
@@ -210,7 +216,7 @@ export async function listRefusedCalls(
 ): Promise<RefusedPage> {
   expectPageLimit(limit, 'calls')
   const db = orm(pool)
-  // The index over tenant and id, in its order: the tenant stands in comparison and order, so that the planner chooses no other.
+  // Uses the index over tenant and id in its order. The tenant is part of comparison and order, so that the planner chooses no other index.
   const key = sql`(${refusedCalls.tenantId}, ${refusedCalls.id})`
   const isInRange = and(
     gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)),
@@ -239,7 +245,7 @@ export async function listRefusedCalls(
     provider === undefined ? undefined : eq(examined.provider, provider),
     cause === undefined ? undefined : eq(examined.cause, cause),
   )
-  // The last examined row is always included, to tell where the search ended.
+  // The last examined row is always returned, since its id is where the next page starts.
   const rows = await db
     .select({ ...examined._.selectedFields, isMatch: sql<boolean>`${isMatch}`.as('is_match') })
     .from(examined)

@@ -150,7 +150,7 @@ const cached = { status: 200, body: { ok: true, cached: true } }
 const captured = { provider: 'wallet', type: 'payment.succeeded' }
 
 describe('wallet rollout off', () => {
-  test('wallet stage off: refuses, fetches nothing and stores nothing', async () => {
+  test('wallet stage off: refuses calls, fetches no certificate and stores nothing', async () => {
     expect(await send('resting', walletBody())).toMatchObject(notAllowed)
     expect(await stored('resting')).toEqual([])
     expect(asked).toEqual([])
@@ -169,7 +169,7 @@ describe('wallet rollout verify', () => {
     expect(payloads.rows).toEqual([{ payload: body }])
   })
 
-  test('wallet stage verify: concurrent duplicates are one event', async () => {
+  test('wallet stage verify: stores concurrent duplicates as one event', async () => {
     const body = walletBody('WH-1')
     const answers = await Promise.all(Array.from({ length: 20 }, () => send('trying', body)))
     const bodies = answers.map((answer) => JSON.stringify(answer.body)).sort()
@@ -188,7 +188,7 @@ describe('wallet rollout verify', () => {
 })
 
 describe('wallet rollout enabled', () => {
-  test('wallet stage enabled: stores and delivers an event, by slug or key and under either name', async () => {
+  test('wallet stage enabled: stores and delivers an event, by slug or API key and under either provider name', async () => {
     const body = walletBody('WH-1')
     const headers = signWallet(body, { ...signer, certificateUrl: urlOf('good') })
     expect(await post('running', body, headers, 'paypal')).toMatchObject(fresh)
@@ -201,7 +201,7 @@ describe('wallet rollout enabled', () => {
     expect(await byKey.json()).toEqual(cached.body)
   })
 
-  test('wallet stage enabled: signatures are not among the kept headers', async () => {
+  test('wallet stage enabled: does not keep signature headers', async () => {
     await send('running', walletBody())
     const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events')
     const headers = JSON.parse(rows[0]?.headers ?? '{}')
@@ -211,7 +211,7 @@ describe('wallet rollout enabled', () => {
   })
 })
 
-test('wallet: an event accepted in one stage is a duplicate in the other', async () => {
+test('wallet: an event accepted in one stage is a duplicate in another stage', async () => {
   const [early, late] = [walletBody('WH-early'), walletBody('WH-late')]
   expect(await send('moving', early)).toMatchObject(fresh)
   await moveTo('enabled')
@@ -256,8 +256,8 @@ describe('wallet refused calls', () => {
   test.each<[string, string, () => Response]>([
     ['expired', 'certificate_outside_dates', pem({ validToMs: nowMs - 1000 })],
     ['not yet valid', 'certificate_outside_dates', pem({ validFromMs: nowMs + dayMs })],
-    ['another’s', 'certificate_subject_mismatch', pem({ subject: 'www.paypal.com' })],
-    ['of another root', 'certificate_untrusted', () => new Response(stranger.issue().pem)],
+    ['issued to another subject', 'certificate_subject_mismatch', pem({ subject: 'www.paypal.com' })],
+    ['below another root', 'certificate_untrusted', () => new Response(stranger.issue().pem)],
     ['signed with SHA-1', 'certificate_weak', pem({ hash: 'sha1' })],
   ])('wallet: a call with a certificate that is %s is refused', async (what, cause, answer) => {
     const name = what.replaceAll(/[^a-z]/gi, '-')
@@ -319,7 +319,7 @@ describe('unavailable certificate', () => {
     ['endless', () => new Response(`${signer.pem}${'\n'.repeat(65_536)}`)],
     ['none', () => new Response('<html>Sign in</html>')],
   ])(
-    'wallet: a certificate fetch that ends with %s gives 503, so that the vendor retries',
+    'wallet: a failed certificate fetch (%s) returns 503, so that the vendor retries',
     async (name, answer) => {
       served = { ...served, [name]: answer }
       const before = await countOf('certificate_unavailable')
@@ -335,19 +335,22 @@ describe('unavailable certificate', () => {
     },
   )
 
-  test.each([404, 410])('wallet: a certificate for which the vendor answers %d gives 400', async (status) => {
-    const name = `made-up-${status}`
-    served = { ...served, [name]: () => new Response(null, { status }) }
-    const before = await countOf('certificate_not_found')
-    for (let call = 0; call < 3; call += 1)
-      expect(await send('running', walletBody(), { certificateUrl: urlOf(name) })).toMatchObject({
-        status: 400,
-        body: { error: 'invalid signature' },
-      })
-    expect(asked).toEqual([`${path}${name}`])
-    expect(await countOf('certificate_not_found')).toBe(before + 3)
-    expect(await stored('running')).toEqual([])
-  })
+  test.each([404, 410])(
+    'wallet: a call gets 400 if the vendor responds %d for its certificate',
+    async (status) => {
+      const name = `made-up-${status}`
+      served = { ...served, [name]: () => new Response(null, { status }) }
+      const before = await countOf('certificate_not_found')
+      for (let call = 0; call < 3; call += 1)
+        expect(await send('running', walletBody(), { certificateUrl: urlOf(name) })).toMatchObject({
+          status: 400,
+          body: { error: 'invalid signature' },
+        })
+      expect(asked).toEqual([`${path}${name}`])
+      expect(await countOf('certificate_not_found')).toBe(before + 3)
+      expect(await stored('running')).toEqual([])
+    },
+  )
 
   test('wallet: a certificate at a private address is not fetched', async () => {
     await sandbox.applyManifests(manifests().replaceAll('environment: live', 'environment: sandbox'))
@@ -380,7 +383,7 @@ describe('gateway', () => {
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
 
   test.each(['gateway', 'braintree'])(
-    'gateway: is refused under the name %s whatever the tenant’s spec says',
+    'gateway: is refused under the name %s even if the tenant’s spec contains it',
     async (name) => {
       expect(await post('gated', form, headers, name)).toMatchObject(notAllowed)
       expect(await stored('gated')).toEqual([])
@@ -401,7 +404,7 @@ describe('gateway', () => {
     expect(await post('gated', forged, headers, 'gateway', sandbox)).toMatchObject({ status: 400 })
   })
 
-  test('gateway: its calls are not accepted as wallet calls, nor the reverse', async () => {
+  test('gateway: its calls are not accepted as wallet calls, and wallet calls are not accepted as gateway calls', async () => {
     expect(await post('gated', form, headers, 'wallet', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'gateway', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'wallet', sandbox)).toMatchObject({ status: 400 })

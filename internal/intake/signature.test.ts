@@ -15,7 +15,7 @@ import {
 
 const hmac = (key: string, text: string) => createHmac('sha256', key).update(text).digest()
 
-test('equalBytes: different lengths are unequal and do not throw', () => {
+test('equalBytes: byte arrays of different length are unequal and do not throw', () => {
   const bytes = Buffer.alloc(32, 1)
   expect(equalBytes(bytes, Buffer.alloc(32, 1))).toBe(true)
   for (const length of [0, 1, 31, 33, 64]) expect(equalBytes(bytes, Buffer.alloc(length, 1))).toBe(false)
@@ -40,7 +40,7 @@ describe('isSigned', () => {
     expect(isSigned([], ['a.b'], [hmac('one', 'a.b')])).toBe(false)
   })
 
-  test('hmacKeys: an empty secret makes no key', () => {
+  test('hmacKeys: skips an empty secret', () => {
     expect(hmacKeys(['', 'a', ''])).toHaveLength(1)
     expect(standardHmacKeys(['', 'whsec_', 'whsec_AAAA'])).toHaveLength(0)
   })
@@ -78,13 +78,13 @@ test('parseSignedTime: accepts 1 to 12 digits and keeps the text', () => {
   }
 })
 
-test('isInWindow: the window is symmetric', () => {
+test('isInWindow: the window has the same length in both directions', () => {
   const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
   for (const atMs of [700_000, 1_000_000, 1_300_000]) expect(isInWindow(atMs, check)).toBe(true)
   for (const atMs of [699_999, 1_300_001, 0]) expect(isInWindow(atMs, check)).toBe(false)
 })
 
-test('signature headers: an overlong header is malformed', () => {
+test('signature headers: a header that is too long is malformed', () => {
   const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
   const keys = hmacKeys(['one'])
   const timed = `t=1000,v1=${hmac('one', '1000.').toString('hex')}`

@@ -16,7 +16,7 @@ const encodedWith = (fields: Record<string, unknown>) => {
 }
 
 describe('spool encoding', () => {
-  test('spool entry: decoding restores the event for any text', () => {
+  test('spool entry: encoding and decoding restores an event with any text', () => {
     const text = fc.string({ unit: 'grapheme' })
     fc.assert(
       fc.property(text, text, text, (payload, headers, sourceEventId) => {
@@ -30,7 +30,7 @@ describe('spool encoding', () => {
     )
   })
 
-  test('spool entry: contains the payload unescaped', () => {
+  test('spool entry: contains the payload without escaping', () => {
     const event = receivedEvent({ payload: '{"a": 820982911946154508, "b":"ä\\u0000"}' })
     expect(encodeEvent(event)[2]).toBe(event.payload)
   })
@@ -42,13 +42,13 @@ describe('unreadable spool entries', () => {
     ['with a malformed dedupe key', { dedupeKey: 'x'.repeat(32) }],
     ['with a malformed tenant id', { tenantId: 'ten_1' }],
     ['with an unknown provider', { provider: 'letters' }],
-    ['with a time that is a text', { receivedAtMs: '1' }],
-    ['with a time that no date has', { occurredAtMs: 8.64e15 }],
-    ['with half a millisecond', { occurredAtMs: 0.5 }],
+    ['with a time that is text', { receivedAtMs: '1' }],
+    ['with a time outside the range of dates', { occurredAtMs: 8.64e15 }],
+    ['with a fractional time', { occurredAtMs: 0.5 }],
     ['with an invalid day', { expiresOn: '2026-13-01' }],
     ['with an unknown state', { state: 'processed' }],
     ['without headers', { headers: null }],
-  ])('spool entry: one %s is unreadable', (_name, fields) => {
+  ])('spool entry: an entry %s is unreadable', (_name, fields) => {
     expect(decodeEntry(encodedWith(fields)).event).toBeUndefined()
     expect(decodeEntry(encodedWith({})).event).toBeDefined()
   })
@@ -60,7 +60,7 @@ describe('unreadable spool entries', () => {
     ['with a malformed id', ['id', 'evt_1', ...encodeEntryTail()]],
     ['without a payload', ['id', receivedEvent().id, ...encodeEntryTail().slice(0, 2)]],
     ['with a value that looks like a name', ['x', 'id', 'y', 'facts', 'z', 'payload']],
-  ])('spool entry: one %s is unreadable', (_name, fields) => {
+  ])('spool entry: an entry %s is unreadable', (_name, fields) => {
     expect(decodeEntry(['1-0', fields])).toMatchObject({ entryId: '1-0', event: undefined })
   })
 })

@@ -38,7 +38,7 @@ describe('spool with a replica', () => {
     return (entries as [string, string[]][]).map(([, fields]) => fields[1])
   }
 
-  test('spool: with a replica an event is queued once the replica has it', async () => {
+  test('spool: with a replica, an event is queued only after the replica has stored it', async () => {
     const events = Array.from({ length: 100 }, () => receivedEvent())
     const spool = lab.spool({ replicaMsMax })
     const fates = await Promise.all(events.map((event) => spool.append(event)))
@@ -46,7 +46,7 @@ describe('spool with a replica', () => {
     expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
   })
 
-  test('spool: refuses in time while the replica hangs; a refused event may stay as a duplicate', async () => {
+  test('spool: refuses an event in time while the replica hangs, and the refused event can stay as a duplicate', async () => {
     const spool = lab.spool()
     await untilTakes(spool)
     lab.refusals.length = 0
@@ -65,7 +65,7 @@ describe('spool with a replica', () => {
     await untilTakes(spool)
   })
 
-  test('spool: notices added and removed replicas', async () => {
+  test('spool: detects added and removed replicas', async () => {
     const spool = lab.spool()
     await command(replica, ['REPLICAOF', 'NO', 'ONE'])
     await until('a master alone', async () => {

@@ -61,14 +61,14 @@ describe('spool on durable Redis', () => {
     expect(await spool.stats()).toMatchObject({ entries: 50 })
   })
 
-  test('spool: stats return the age of the oldest event', async () => {
+  test('spool: stats returns the age of the oldest event', async () => {
     const spool = lab.spool()
     expect((await spool.stats()).oldestAgeMs).toBe(0)
     await spool.append(receivedEvent())
     await until('an age', async () => (await spool.stats()).oldestAgeMs > 20 || undefined)
   })
 
-  test('spool: bytesMax is exact for several processes', async () => {
+  test('spool: several processes together keep exactly to bytesMax', async () => {
     const events = Array.from({ length: 40 }, () =>
       receivedEvent({ payload: `{"a":"${'x'.repeat(1_000)}"}` }),
     )
@@ -84,7 +84,7 @@ describe('spool on durable Redis', () => {
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) }).append(first)).toBe('queued')
   })
 
-  test('spool: one tenant gets a quarter, exact for several processes', async () => {
+  test('spool: one tenant can use a quarter of the spool, counted exactly over several processes', async () => {
     const payload = `{"a":"${'x'.repeat(1_000)}"}`
     const tenantId = someTenantId()
     const loud = Array.from({ length: 30 }, () => receivedEvent({ tenantId, payload }))
@@ -102,7 +102,7 @@ describe('spool on durable Redis', () => {
     expect(await lab.shares()).toEqual({ [tenantId]: bytesMax / 4, [quiet.tenantId]: bytesOf(quiet) })
   })
 
-  test('spool: shares reset after an operator deleted the stream', async () => {
+  test('spool: the shares of tenants reset after an operator has deleted the stream', async () => {
     const event = receivedEvent()
     const spool = lab.spool({ bytesMax: bytesOf(event) * 4 })
     expect([await spool.append(event), await spool.append(event)]).toEqual(['queued', 'unavailable'])
@@ -110,7 +110,7 @@ describe('spool on durable Redis', () => {
     expect(await spool.append(event)).toBe('queued')
   })
 
-  test('spool: dead entries count into the bound until an operator deletes them', async () => {
+  test('spool: dead entries count towards the maximum size until an operator deletes them', async () => {
     const event = receivedEvent()
     await command(
       lab.server,
@@ -134,7 +134,7 @@ describe('spool on durable Redis', () => {
     expect((await lab.entriesOf(spoolKeys.events))[1]?.['payload']).toBe(event.payload)
   })
 
-  test('spool: refuses while Redis is full', async () => {
+  test('spool: refuses events while Redis is full', async () => {
     await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '1mb'])
     expect(await lab.spool().append(receivedEvent())).toBe('unavailable')
     await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
@@ -143,18 +143,21 @@ describe('spool on durable Redis', () => {
 })
 
 describe('spool on volatile Redis', () => {
-  test.each(['everysec', 'no'])('spool: with appendfsync %s it refuses and writes nothing', async (value) => {
-    await command(lab.server, ['CONFIG', 'SET', 'appendfsync', value])
-    const spool = lab.spool()
-    expect(await Promise.all([spool.append(receivedEvent()), spool.append(receivedEvent())])).toEqual([
-      'unavailable',
-      'unavailable',
-    ])
-    expect(lab.refusals).toEqual(['volatile', 'volatile'])
-    expect(await lab.entriesOf(spoolKeys.events)).toEqual([])
-  })
+  test.each(['everysec', 'no'])(
+    'spool: refuses events with appendfsync %s and writes nothing',
+    async (value) => {
+      await command(lab.server, ['CONFIG', 'SET', 'appendfsync', value])
+      const spool = lab.spool()
+      expect(await Promise.all([spool.append(receivedEvent()), spool.append(receivedEvent())])).toEqual([
+        'unavailable',
+        'unavailable',
+      ])
+      expect(lab.refusals).toEqual(['volatile', 'volatile'])
+      expect(await lab.entriesOf(spoolKeys.events)).toEqual([])
+    },
+  )
 
-  test('spool: a change of appendfsync is noticed with the first event, and back after the cache expired', async () => {
+  test('spool: notices a weaker appendfsync with the first event, and a stronger one after the cache has expired', async () => {
     const spool = lab.spool({ believedMsMax: 200 })
     expect(await spool.append(receivedEvent())).toBe('queued')
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
@@ -166,7 +169,7 @@ describe('spool on volatile Redis', () => {
     expect(new Set(lab.refusals)).toEqual(new Set(['volatile']))
   })
 
-  test('spool: refuses if CONFIG is forbidden, unless vouched', async () => {
+  test('spool: refuses events if CONFIG is forbidden, unless the operator vouches for durability', async () => {
     await command(lab.server, ['ACL', 'SETUSER', 'default', '-config'])
     const refused = await lab.spool().append(receivedEvent())
     const vouched = await lab.spool({ vouched: true }).append(receivedEvent())
@@ -174,7 +177,7 @@ describe('spool on volatile Redis', () => {
     expect([refused, vouched]).toEqual(['unavailable', 'queued'])
   })
 
-  test('spool: `vouched` accepts events with appendfsync everysec', async () => {
+  test('spool: with `vouched` it accepts events under appendfsync everysec', async () => {
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
     expect(await lab.spool({ vouched: true }).append(receivedEvent())).toBe('queued')
   })
@@ -183,7 +186,7 @@ describe('spool on volatile Redis', () => {
 describe('spool while Redis is unavailable', () => {
   afterEach(() => lab.server.signal('SIGCONT'))
 
-  test('spool: refuses waiting events within one deadline while Redis hangs, and accepts again afterwards', async () => {
+  test('spool: refuses waiting events within one deadline while Redis hangs, and accepts events again afterwards', async () => {
     const spool = lab.spool()
     expect(await spool.append(receivedEvent())).toBe('queued')
     lab.server.signal('SIGSTOP')
@@ -199,7 +202,7 @@ describe('spool while Redis is unavailable', () => {
     )
   })
 
-  test('spool: continues with an empty Redis', async () => {
+  test('spool: continues to work with an empty Redis', async () => {
     const spool = lab.spool()
     await spool.append(receivedEvent())
     await lab.reset()

@@ -11,7 +11,7 @@ import { providerNames } from '#internal/tenants/index.ts'
 import { eventBatch } from './event-queue.ts'
 import spoolLua from './spool.lua' with { type: 'text' }
 
-/** Redis keys of the spool, described in `spool.lua`. */
+/** Redis keys of the spool; `spool.lua` describes them. */
 export const spoolKeys = {
   events: '{latchkey:spool}:events',
   dead: '{latchkey:spool}:dead',
@@ -20,7 +20,7 @@ export const spoolKeys = {
   lease: '{latchkey:spool}:lease',
 } as const
 
-/** Keys of the scripts that count bytes. */
+/** Redis keys of the scripts that count bytes. */
 export const countedKeys: readonly string[] = [
   spoolKeys.events,
   spoolKeys.dead,
@@ -31,38 +31,44 @@ export const countedKeys: readonly string[] = [
 const spoolScript = (name: string, flags: string) =>
   defineScript(`spool-${name}`, flags, [spoolLua, `return ${name}()`])
 
-/** One script per operation. */
+/** Lua scripts of the spool, one per operation. */
 export const spoolScripts = {
   append: spoolScript('append', ''),
-  // Draining frees memory, so it must work while Redis is full.
+  // Draining frees memory, so this script must run even while Redis is full.
   read: spoolScript('read', 'allow-oom'),
   remove: spoolScript('remove', 'allow-oom'),
   release: spoolScript('release', 'allow-oom'),
   stats: spoolScript('stats', 'no-writes'),
 } as const
 
-/** Entry of the spool as read. */
+/** Entry of the spool, decoded. */
 export interface SpoolEntry {
-  /** Id in the stream. */
+  /** Id of the entry in the stream. */
   readonly entryId: string
-  /** As stored, valid or not; '' if missing. */
+  /** Event id as stored, valid or not; '' if missing. */
   readonly eventId: string
-  /** Undefined for an unreadable entry. */
+  /** Undefined if the entry is unreadable. */
   readonly event: ReceivedEvent | undefined
 }
 
-/** Everything but id and payload, as JSON. The payload is stored as it is: escaping would make it a tenth longer. */
+/**
+ * All fields of an event except id and payload, as JSON. The payload is stored unescaped, since escaping would make it about a tenth
+ * longer.
+ */
 type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload'>
 
-/** Encodes an event as id, facts, payload and tenant; the tenant is repeated for its share. `decodeEntry` restores every byte. */
+/**
+ * Encodes an event as id, facts, payload and tenant. The tenant is repeated as a separate field, so that the script can count the tenant's
+ * share. `decodeEntry` restores every byte.
+ */
 export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
   const { id, payload, ...facts } = event
   return [id, JSON.stringify(facts satisfies SpooledFacts), payload, event.tenantId]
 }
 
 /**
- * Decodes an entry `[entry id, [name, value, …]]`. Never throws. Unknown facts of a newer version are kept; a missing fact makes the
- * entry unreadable.
+ * Decodes an entry `[entry id, [name, value, …]]`. Never throws. Keeps unknown facts of a newer version. A missing fact makes the entry
+ * unreadable.
  */
 export function decodeEntry(reply: unknown): SpoolEntry {
   const [entryId, fields] = reply as [string, readonly string[]]
@@ -98,7 +104,7 @@ const isDay = (value: unknown) =>
   isLike(/^\d{4}-\d\d-\d\d$/)(value) && !Number.isNaN(Date.parse(String(value)))
 const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 
-/** One check per fact; the type makes sure that a new fact is not forgotten. */
+/** One check per fact. The type ensures that a new fact cannot be forgotten. */
 const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: (value) => typeof value === 'string' && isTenantId(value),
@@ -119,24 +125,24 @@ const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) =>
 }
 
 /**
- * Reason for refusing an event. `away`: Redis did not answer. `volatile`: Redis does not sync before it answers. `full`: the bound of
- * the spool, or Redis' memory. `share`: the bound of one tenant. `unconfirmed`: no replica confirmed in time.
+ * Reason for refusing an event. `away`: Redis did not respond. `volatile`: Redis does not sync to disk before it responds. `full`: the
+ * spool or the memory of Redis is full. `share`: the tenant has used its share. `unconfirmed`: no replica confirmed in time.
  */
 export type SpoolRefusal = 'away' | 'volatile' | 'full' | 'share' | 'unconfirmed'
 
-/** Dependencies and bounds of the spool. */
+/** Dependencies and limits of the spool. */
 export interface SpoolOptions {
-  /** A connection of its own, with a deadline of 1 500 ms: WAIT blocks what follows, and 25 MiB take most of a second to send and sync. */
+  /** A separate connection with a deadline of 1 500 ms: WAIT blocks later commands, and 25 MiB take most of a second to send and sync. */
   readonly redis: RedisConnection
-  /** `LATCHKEY_REDIS_SPOOL_DURABLE`: the operator guarantees durability, whatever Redis' settings say. */
+  /** True if the operator guarantees durability, regardless of the settings of Redis (`LATCHKEY_REDIS_SPOOL_DURABLE`). */
   readonly vouched: boolean
-  /** Called for refused events, with an error if it is not Redis being unavailable. Must not throw. */
+  /** Called for refused events, with the error unless Redis is unavailable. Must not throw. */
   onRefused?(reason: SpoolRefusal, events: number, error?: unknown): void
-  /** Bytes of waiting and dead entries; default 256 MiB. One tenant may use a quarter. */
+  /** Maximum bytes of waiting and dead entries; default 256 MiB. One tenant can use a quarter. */
   readonly bytesMax?: number
-  /** Time for a replica to confirm, below the connection's deadline, ms; default 500. */
+  /** Time in milliseconds for a replica to confirm; default 500. Must be below the deadline of the connection. */
   readonly replicaMsMax?: number
-  /** Time that Redis' durability settings are cached, ms; default 10 000. */
+  /** Time in milliseconds for which the durability settings of Redis are cached; default 10 000. */
   readonly believedMsMax?: number
 }
 
@@ -144,19 +150,19 @@ export interface SpoolOptions {
 export interface SpoolStats {
   readonly entries: number
   readonly bytes: number
-  /** By Redis' clock; 0 for an empty spool. */
+  /** Age of the oldest entry by the clock of Redis; 0 for an empty spool. */
   readonly oldestAgeMs: number
-  /** Entries that were unreadable or that Postgres rejects. */
+  /** Number of entries that are unreadable or that Postgres rejects. */
   readonly deadEntries: number
   readonly deadBytes: number
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
-/** Holds two events of maximum size. */
+/** Maximum share of one tenant. It has room for two events of maximum size. */
 const tenantShare = 0.25
 const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
-/** Time for which events are refused at once after a slow replica, since each would stay behind as a duplicate. */
+/** Time for which events are refused immediately after a slow replica, since each refused event would stay as a duplicate. */
 const replicaRestMs = 500
 
 interface Waiting {
@@ -170,9 +176,9 @@ interface Refusal {
 }
 
 /**
- * Keeps events in Redis while Postgres is unavailable, if Redis is durable. `queued` means: synced to disk, and on a replica if there
- * is one. An event answered `unavailable` may be in the spool (late answer, unconfirmed replica): the provider sends it again, and the
- * drain drops the second one.
+ * Keeps events in Redis while Postgres is unavailable, if Redis is durable. `queued` means that the event is synced to disk, and stored on
+ * a replica if Redis has one. An event with the result `unavailable` can still be in the spool (late response, unconfirmed replica): the
+ * provider sends the event again, and the drain drops the duplicate.
  */
 export class Spool {
   readonly #options: SpoolOptions
@@ -190,14 +196,17 @@ export class Spool {
   }
 
   /**
-   * Appends an event; concurrent events share a round trip. Ends within three of the connection's deadlines; never rejects. Bounded by
-   * its callers, who wait with their body's memory charged.
+   * Appends an event. Concurrent events share a round trip. Ends within three deadlines of the connection; never rejects. The callers limit
+   * the queue: each waits while the memory of its body is reserved.
    */
   append(event: ReceivedEvent): Promise<'queued' | 'unavailable'> {
     return new Promise((resolve) => this.#writer.add({ event, resolve }))
   }
 
-  /** Reads the contents by one cheap call. @throws RedisUnavailable */
+  /**
+   * Reads the contents with one cheap call.
+   * @throws RedisUnavailable
+   */
   async stats(): Promise<SpoolStats> {
     const reply = await this.#options.redis.evaluate(spoolScripts.stats, countedKeys, [])
     const [entries = 0, bytes = 0, oldestAgeMs = 0, deadEntries = 0, deadBytes = 0] = reply as number[]
@@ -206,7 +215,7 @@ export class Spool {
 
   async #write(batch: readonly Waiting[]): Promise<void> {
     const added = await this.#append(batch)
-    // Those behind would fail as well, and their callers' time is short.
+    // Later events would fail as well, and their callers have little time left.
     if ('reason' in added) return this.#refuse(added, [...batch, ...this.#writer.takeWaiting()])
     batch.forEach((waiting, index) => {
       if (added[index] === 1) waiting.resolve('queued')
@@ -214,7 +223,7 @@ export class Spool {
     })
   }
 
-  /** Returns the script's reply per event, or why none of them counts as kept. */
+  /** Returns the script's reply per event, or the reason why no event was kept. */
   async #append(batch: readonly Waiting[]): Promise<readonly number[] | Refusal> {
     if (performance.now() < this.#restUntilMs) return { reason: 'unconfirmed' }
     try {
@@ -225,7 +234,8 @@ export class Spool {
       const args = [...bounds, ...batch.flatMap(({ event }) => encodeEvent(event))]
       const waitMs = before.replicas === 0 ? 0 : replicaMsMax
       const kept = await redis.evaluateKept(spoolScripts.append, countedKeys, args, waitMs)
-      // The server that took the events decides; after a failover it is another than the one asked before.
+      // Durability of the server that stored the events. After a failover it can be a different server than the one that was checked
+      // before.
       this.#believe(kept.durability)
       if (!this.#isDurable(kept.durability)) return { reason: 'volatile' }
       if (kept.durability.replicas !== 0 && kept.replicasReached === 0) {
@@ -256,7 +266,7 @@ export class Spool {
     return durability
   }
 
-  /** A server that hides its replicas could lose everything in the next failover. */
+  /** A server that hides its replicas could lose all events in the next failover. */
   #isDurable({ syncsFirst, replicas }: RedisDurability): boolean {
     return (syncsFirst || this.#options.vouched) && replicas !== undefined
   }

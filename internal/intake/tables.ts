@@ -14,7 +14,7 @@ export const refusedCalls = pgTable(
     sourceAddress: text('source_address'),
     /** JSON text of an object of strings, without credentials. */
     headers: text('headers').notNull(),
-    /** Start of a body whose signature failed. */
+    /** Start of the body if the signature failed, else null. */
     sample: text('sample'),
   },
   (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],

@@ -67,12 +67,22 @@ const both = [
 ] as const
 
 test.each<[string, readonly (readonly [KeyRing, string])[], string, object]>([
-  ['no secret opens, signed with it', [[otherRing, unreadable]], unreadable, later],
-  ['no secret opens, signed with anything', [[otherRing, unreadable]], 'something-else', later],
-  ['some open, signed with one that opens', both, readable, stored],
-  ['some open, signed with one that does not open', both, unreadable, later],
-  ['all open, signed with another', [[testKeyRing, readable]], 'something-else', invalid],
-])('webhook: %s', async (_case, secrets, signedWith, expected) => {
+  [
+    'a signature by an unreadable secret gets 503 if no secret is readable',
+    [[otherRing, unreadable]],
+    unreadable,
+    later,
+  ],
+  ['any signature gets 503 if no secret is readable', [[otherRing, unreadable]], 'something-else', later],
+  ['a signature by a readable secret is accepted if some secrets are readable', both, readable, stored],
+  ['a signature by an unreadable secret gets 503 if some secrets are readable', both, unreadable, later],
+  [
+    'a signature by an unknown secret is refused if all secrets are readable',
+    [[testKeyRing, readable]],
+    'something-else',
+    invalid,
+  ],
+])('webhook with unreadable secrets: %s', async (_case, secrets, signedWith, expected) => {
   tenant = tenantWith(secrets.map(([ring, text]) => [ring, text]))
   expect(await call(signedWith)).toEqual(expected as never)
 })
@@ -84,12 +94,12 @@ test('webhook: a 1 MB body signed with an unreadable secret gets 503', async () 
   expect(await call(readable, large)).toEqual(stored)
 })
 
-test('webhook: with some unreadable secrets, a call without signature is refused as usual', async () => {
+test('webhook: a call without a valid signature is refused as usual while some secrets are unreadable', async () => {
   tenant = tenantWith([...both].map(([ring, text]) => [ring, text]))
   expect(await call(readable, genericBody(), { 'X-Service-Signature': 'nonsense' })).toEqual(invalid)
 })
 
-test('unreadable secrets are reported once per state of the tenant, by field and key id', async () => {
+test('unreadable secrets: are reported once per version of the tenant, with field and key id', async () => {
   tenant = tenantWith([[otherRing, unreadable]])
   reported.length = 0
   for (let each = 0; each < 5; each += 1) await call(unreadable)

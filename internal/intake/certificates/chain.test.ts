@@ -18,7 +18,7 @@ const deep = authority.issue(below)
 const validate = (...pems: string[]) => validateChain(pems.join(''), { roots: [authority.root], subject })
 const refused = (cause: string) => ({ kind: 'refused' as const, cause: cause as 'certificate_untrusted' })
 
-test('validateChain: a signer below a root is trusted within the validity of both', () => {
+test('validateChain: trusts a signer below a root within the validity of both certificates', () => {
   const short = authority.issue({ validFromMs: nowMs - 2 * dayMs, validToMs: nowMs + dayMs })
   const verdict = validate(short.pem)
   if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
@@ -28,16 +28,16 @@ test('validateChain: a signer below a root is trusted within the validity of bot
 
 describe('chains', () => {
   test.each([
-    ['through an authority in the middle', [deep.pem, middle.pem]],
-    ['that brings its root', [deep.pem, middle.pem, authority.pem]],
-    ['in another order behind the signer', [deep.pem, authority.pem, middle.pem]],
-    ['with a certificate too many', [signer.pem, stranger.pem]],
-    ['with words around its certificates', ['# the signer\n', signer.pem, '\n# the end']],
+    ['through an intermediate authority', [deep.pem, middle.pem]],
+    ['that contains its root', [deep.pem, middle.pem, authority.pem]],
+    ['in another order after the signer', [deep.pem, authority.pem, middle.pem]],
+    ['with an unrelated certificate', [signer.pem, stranger.pem]],
+    ['with text around its certificates', ['# the signer\n', signer.pem, '\n# the end']],
   ])('validateChain: a chain %s is trusted', (_what, pems) => {
     expect(validate(...pems).kind).toBe('trusted')
   })
 
-  test('validateChain: a root may be signed by another authority', () => {
+  test('validateChain: trusts a root that another authority has signed', () => {
     const roots = [new X509Certificate(middle.pem)]
     expect(validateChain(deep.pem, { roots, subject }).kind).toBe('trusted')
   })
@@ -59,18 +59,18 @@ describe('chains', () => {
   const under = (issuer: string) => authority.issue({ issuer, issuerKey: signer.privateKey }).pem
   const chainOf = (issuer: string) => [under(issuer), ...links.map(({ pem }) => pem)]
 
-  test('validateChain: a chain of five is trusted', () => {
+  test('validateChain: trusts a chain of five certificates', () => {
     expect(validate(...chainOf('C')).kind).toBe('trusted')
   })
 
   test.each([
     ['from another root with the same name', [stranger.issue().pem]],
-    ['that brings a root of its own', [stranger.issue().pem, stranger.pem]],
-    ['whose middle is missing', [deep.pem]],
-    ['whose middle is another authority’s of the same name', [deep.pem, posing.pem]],
-    ['whose middle may not sign certificates', [belowNoAuthority.pem, noAuthority.pem]],
-    ['whose middle may sign some names only', [belowConstrained.pem, constrained.pem]],
-    ['of six', chainOf('D')],
+    ['that contains an untrusted root', [stranger.issue().pem, stranger.pem]],
+    ['without its intermediate certificate', [deep.pem]],
+    ['with another authority’s intermediate certificate of the same name', [deep.pem, posing.pem]],
+    ['whose intermediate certificate cannot sign certificates', [belowNoAuthority.pem, noAuthority.pem]],
+    ['whose intermediate certificate can sign some names only', [belowConstrained.pem, constrained.pem]],
+    ['of six certificates', chainOf('D')],
   ])('validateChain: a chain %s is not trusted', (_what, pems) => {
     expect(validate(...pems)).toEqual(refused('certificate_untrusted'))
   })
@@ -114,9 +114,9 @@ describe('chains', () => {
   }
 
   test.each<[string, string[]]>([
-    ['below an authority that allows none below', chainVia([{ pathLengthMax: 0 }])],
-    ['below one that allows one, and there is one', chainVia([{ pathLengthMax: 1 }, {}])],
-    ['whose lower authority allows none', chainVia([{ pathLengthMax: 1 }, { pathLengthMax: 0 }])],
+    ['below an authority with path length 0', chainVia([{ pathLengthMax: 0 }])],
+    ['with one authority below path length 1', chainVia([{ pathLengthMax: 1 }, {}])],
+    ['whose lower authority has path length 0', chainVia([{ pathLengthMax: 1 }, { pathLengthMax: 0 }])],
     ['whose signer is for TLS servers', [withPurposes(server)]],
     ['whose signer is for TLS clients', [withPurposes(client, code)]],
     ['whose signer is for any purpose', [withPurposes(any)]],
@@ -126,12 +126,15 @@ describe('chains', () => {
   })
 
   test.each<[string, string[]]>([
-    ['with an authority below one that allows none', chainVia([{ pathLengthMax: 0 }, {}])],
-    ['with two authorities below one that allows one', chainVia([{ pathLengthMax: 1 }, {}, {}])],
-    ['with an authority below the second, which allows none', chainVia([{}, { pathLengthMax: 0 }, {}])],
+    ['with an authority below path length 0', chainVia([{ pathLengthMax: 0 }, {}])],
+    ['with two authorities below path length 1', chainVia([{ pathLengthMax: 1 }, {}, {}])],
+    [
+      'with an authority below a second authority with path length 0',
+      chainVia([{}, { pathLengthMax: 0 }, {}]),
+    ],
     ['whose authority has no keyCertSign', chainVia([{ signsCertificates: false }])],
-    ['whose signer is for code', [withPurposes(code)]],
-    ['whose authority is for code', chainVia([{ extensions: [purposes(code)] }])],
+    ['whose signer is for code signing', [withPurposes(code)]],
+    ['whose authority is for code signing', chainVia([{ extensions: [purposes(code)] }])],
     [
       'whose signer and authority share no purpose',
       [
@@ -145,7 +148,7 @@ describe('chains', () => {
       ],
     ],
     [
-      'whose signer has an extension twice',
+      'whose signer has a repeated extension',
       [authority.issue({ extensions: [purposes(server), purposes(server)] }).pem],
     ],
     ['whose signer has an empty list of purposes', [withPurposes()]],
@@ -169,7 +172,7 @@ describe('chains', () => {
     expect(validate(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
   })
 
-  test('validateChain: a chain that begins with the authority has the wrong subject', () => {
+  test('validateChain: refuses a chain that begins with the authority, because of its subject', () => {
     expect(validate(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })
 
@@ -188,7 +191,7 @@ describe('weak certificates', () => {
   test.each([
     ['a signer’s certificate signed with SHA-1', [authority.issue({ hash: 'sha1' }).pem]],
     [
-      'an authority’s signed with SHA-1',
+      'an authority’s certificate signed with SHA-1',
       [authority.issue({ issuer: 'Old Middle', issuerKey: oldMiddle.privateKey }).pem, oldMiddle.pem],
     ],
     ['a key of 1024 bits', [authority.issue({ bits: 1024 }).pem]],
@@ -197,7 +200,7 @@ describe('weak certificates', () => {
       [authority.issue({ issuer: 'Small Middle', issuerKey: smallMiddle.privateKey }).pem, smallMiddle.pem],
     ],
     ['a key that is not RSA', [authority.issue({ publicKey: curve.publicKey }).pem]],
-  ])('validateChain: %s is weak', (_what, pems) => {
+  ])('validateChain: refuses %s as weak', (_what, pems) => {
     expect(validate(...pems)).toEqual(refused('certificate_weak'))
   })
 })
@@ -206,7 +209,7 @@ describe('common name', () => {
   const named = (name: string) => validate(authority.issue({ subject: name }).pem)
 
   test.each(['messageverificationcerts.paypal.com', 'MessageVerificationCerts.sandbox.PayPal.com'])(
-    'validateChain: %s is a valid signer name',
+    'validateChain: accepts %s as the name of a signer',
     (name) => expect(named(name).kind).toBe('trusted'),
   )
 
@@ -220,19 +223,19 @@ describe('common name', () => {
     'messageverificationcerts.paypal.com\nCN=x',
     'x\nCN=messageverificationcerts.paypal.com',
     '',
-  ])('validateChain: %j is no valid signer name', (name) => {
+  ])('validateChain: refuses %j as the name of a signer', (name) => {
     expect(named(name)).toEqual(refused('certificate_subject_mismatch'))
   })
 })
 
 test.each([
-  ['nothing', ''],
+  ['an empty text', ''],
   ['a page', '<html>Sign in to the hotel’s network</html>'],
   ['a key', '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'],
-  ['a certificate of nonsense', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
+  ['a certificate with invalid content', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
   ['half a certificate', signer.pem.slice(0, 600)],
   ['eleven certificates', signer.pem.repeat(11)],
-])('validateChain: %s is unreadable', (_what, pem) => {
+])('validateChain: returns unreadable for %s', (_what, pem) => {
   expect(validate(pem)).toEqual({ kind: 'unreadable' })
 })
 
@@ -266,13 +269,13 @@ test.each([undefined, 0, 1, 127])('readExtensions: reads path length %p', (pathL
   expect(readExtensions(certificateOf(pem)).pathLengthMax).toBe(pathLengthMax)
 })
 
-test('readExtensions: reads extended key usages; absent means unrestricted', () => {
+test('readExtensions: reads extended key usages, and an absent extension means no restriction', () => {
   const limited = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
   expect([...(readExtensions(limited).purposes ?? [])]).toEqual(['2b06010505070303'])
   expect(readExtensions(certificateOf(authority.issue().pem)).purposes).toBeUndefined()
 })
 
-test('readExtensions: invalid DER throws a RangeError or is read, nothing else', () => {
+test('readExtensions: invalid DER either throws a RangeError or is read', () => {
   const { raw } = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
   let refused = 0
   for (let at = 0; at < raw.length; at += 1) {

@@ -1,36 +1,36 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { RefusalCause } from '../provider.ts'
 
-/** Key of a trusted certificate. Each call checks the dates. */
+/** Key of a trusted certificate. The validity dates are checked for each call. */
 export interface TrustedSigner {
   readonly key: KeyObject
-  /** Milliseconds since the epoch; all certificates of the chain are valid within. */
+  /** Start of the validity in milliseconds since the epoch. All certificates of the chain are valid from then on. */
   readonly validFromMs: number
   readonly validToMs: number
 }
 
-/** Result of validating a chain. `unreadable`: contains no certificate, so nothing is known of the signer. */
+/** Result of validating a chain. `unreadable`: the text contains no certificate, so the signer is unknown. */
 export type SignerVerdict =
   | { readonly kind: 'trusted'; readonly signer: TrustedSigner }
   | { readonly kind: 'unreadable' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Requirements on a chain. */
+/** Requirements that a chain must meet. */
 export interface ChainRules {
   readonly roots: readonly X509Certificate[]
-  /** Matches the signer's common name. */
+  /** Pattern that the signer's common name must match. */
   readonly subject: RegExp
 }
 
 const refused = (cause: RefusalCause): SignerVerdict => ({ kind: 'refused', cause })
 
-/** Certificates in a chain, signer and root included; public authorities issue shorter ones. */
+/** Maximum certificates in a chain, including signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
-/** Certificates in a file: some contain the root too, or a cross-signed path. */
+/** Maximum certificates in a file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
 const rsaBitsMin = 2048
 
-/** SHA-2 with RSA (RFC 8017, A.2.4) and with ECDSA (RFC 5758, 3.2), not SHA-1. */
+/** Allowed algorithms: SHA-2 with RSA (RFC 8017, A.2.4) and with ECDSA (RFC 5758, 3.2). SHA-1 is not allowed. */
 const signatureAlgorithms: ReadonlySet<string> = new Set([
   '1.2.840.113549.1.1.11',
   '1.2.840.113549.1.1.12',
@@ -40,16 +40,16 @@ const signatureAlgorithms: ReadonlySet<string> = new Set([
   '1.2.840.10045.4.3.4',
 ])
 /**
- * Extended key usages of a signer, if its certificate restricts them: TLS server and client. The vendor signs with a certificate that
+ * Allowed extended key usages of a signer whose certificate restricts them: TLS server and client. The vendor signs with a certificate that
  * a public authority issued for TLS; RFC 5280, 4.2.1.12 has no usage for signed messages.
  */
 const signerPurposes = ['2b06010505070301', '2b06010505070302'] as const
 const anyPurpose = '551d2500'
 
 /**
- * Validates a chain of PEM certificates, the signer's first: RSA key of at least 2048 bits, matching name, path to a root with
- * basic constraints, key usage, path lengths and extended key usages respected, no SHA-1 and no weak key. Ignores the current time.
- * Never throws.
+ * Validates a chain of PEM certificates that starts with the signer's. Requires an RSA key of at least 2048 bits, a matching name, and a
+ * path to a root. Checks basic constraints, key usage, path lengths and extended key usages. Refuses SHA-1 and weak keys. Ignores the
+ * current time. Never throws.
  */
 export function validateChain(pem: string, { roots, subject }: ChainRules): SignerVerdict {
   const certificates = readCertificates(pem)
@@ -64,7 +64,7 @@ export function validateChain(pem: string, { roots, subject }: ChainRules): Sign
     if (!subject.test(commonNameOf(leaf))) return refused('certificate_subject_mismatch')
     return { kind: 'trusted', signer: signerOf(leaf, chain) }
   } catch {
-    // A key or signature that the library cannot decode.
+    // The library could not decode a key or a signature.
     return refused('certificate_untrusted')
   }
 }
@@ -79,7 +79,7 @@ function readCertificates(pem: string): X509Certificate[] | undefined {
   }
 }
 
-/** Returns the path from the signer to a root, or undefined if there is none. */
+/** Returns the path from the signer to a root, or undefined if no path exists. */
 function chainTo(
   roots: readonly X509Certificate[],
   leaf: X509Certificate,
@@ -107,12 +107,12 @@ function chainTo(
   return undefined
 }
 
-/** Refuses name constraints, which are not evaluated here; the vendor's authorities have none. */
+/** Refuses name constraints, since this code does not evaluate them. The vendor's authorities have none. */
 function mayIssue(extensions: CertificateExtensions, chain: readonly X509Certificate[]): boolean {
   return !extensions.hasNameConstraints && isWithinPathLength(extensions, chain)
 }
 
-/** Counts the authorities below, except self-issued ones (RFC 5280, 6.1.4, l and m). */
+/** Counts the authorities below this one, except self-issued certificates (RFC 5280, 6.1.4, l and m). */
 function isWithinPathLength(
   { pathLengthMax }: CertificateExtensions,
   [, ...below]: readonly X509Certificate[],
@@ -121,7 +121,7 @@ function isWithinPathLength(
   return pathLengthMax === undefined || count <= pathLengthMax
 }
 
-/** Applies an authority's extended key usage to everything below it, as browsers and Go's crypto/x509 do. */
+/** Applies an authority's extended key usage to all certificates below it, as browsers and Go's crypto/x509 do. */
 function purposesLeft(left: readonly string[], { purposes }: CertificateExtensions): readonly string[] {
   return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
 }
@@ -137,7 +137,7 @@ function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolea
   return publicKey.asymmetricKeyType !== 'rsa' || (bits !== undefined && bits >= rsaBitsMin)
 }
 
-/** Returns '' without or with several common names, since parsers disagree which one counts. */
+/** Returns '' if there are no or several common names, since parsers disagree on which of several names counts. */
 function commonNameOf({ subject }: X509Certificate): string {
   // Control characters within values are escaped, so each line is one value.
   const [name, ...more] = subject.split('\n').filter((line) => line.startsWith('CN='))
@@ -152,13 +152,13 @@ function signerOf(leaf: X509Certificate, chain: readonly X509Certificate[]): Tru
   }
 }
 
-/** Extensions that the runtime does not expose. Object identifiers are the lower-case hex of their content bytes. */
+/** Certificate extensions that the runtime does not expose. Object identifiers are the lower-case hex of their content bytes. */
 export interface CertificateExtensions {
   /** Maximum number of intermediate certificates below this authority (RFC 5280, 4.2.1.9); undefined without a limit. */
   readonly pathLengthMax: number | undefined
-  /** Extended key usage (4.2.1.12), object identifiers in hex; undefined without a restriction. */
+  /** Extended key usages (4.2.1.12) as object identifiers in hex; undefined without a restriction. */
   readonly purposes: ReadonlySet<string> | undefined
-  /** Whether it may issue only some names (4.2.1.10). */
+  /** True if the authority can issue certificates for some names only (4.2.1.10). */
   readonly hasNameConstraints: boolean
 }
 
@@ -175,9 +175,9 @@ interface Value {
 }
 
 /**
- * Reads extensions that `X509Certificate` lacks: it has no path length, and its `keyUsage` (the extended one) does not distinguish a
- * malformed extension from an absent one. Expects a certificate that the runtime has parsed.
- * @throws RangeError for anything but DER by RFC 5280, and for a repeated extension
+ * Reads extensions that `X509Certificate` lacks: it does not expose the path length, and its `keyUsage` (the extended key usage) does not
+ * distinguish a malformed extension from an absent one. Requires a certificate that the runtime has parsed.
+ * @throws RangeError for data that is not DER by RFC 5280, and for a repeated extension
  */
 export function readExtensions({ raw }: Pick<X509Certificate, 'raw'>): CertificateExtensions {
   const [tbs] = childrenOf(only(raw, tags.sequence))
@@ -205,7 +205,7 @@ function pathLengthOf(extension: Uint8Array | undefined): number | undefined {
   const length = first?.tag === tags.boolean ? second : first
   if (length === undefined) return undefined
   const { tag, content } = length
-  // One byte is more than any chain needs; a longer number sets no limit.
+  // A path length of more than one byte exceeds every allowed chain, so it counts as no limit.
   if (tag !== tags.integer || content.length === 0 || (content[0] ?? 0) > 0x7f)
     throw new RangeError('malformed path length')
   return content.length === 1 ? content[0] : undefined
@@ -223,14 +223,14 @@ function hexOf({ content }: Value): string {
   return Buffer.from(content).toString('hex')
 }
 
-/** Returns the content of bytes that are exactly one value. */
+/** Returns the content of bytes that contain exactly one value. */
 function only(bytes: Uint8Array, tag: number): Uint8Array {
   const [value, ...more] = childrenOf(bytes)
   if (value?.tag !== tag || more.length > 0) throw new RangeError('expected one DER value')
   return value.content
 }
 
-/** Splits bytes into values; terminates, since each takes at least two bytes. */
+/** Splits bytes into values. Terminates, since each value takes at least two bytes. */
 function childrenOf(bytes: Uint8Array): Value[] {
   const values: Value[] = []
   for (let at = 0; at < bytes.length; ) {
@@ -241,7 +241,7 @@ function childrenOf(bytes: Uint8Array): Value[] {
   return values
 }
 
-/** Reads tag and length (X.690, 8.1 and 10.1): one tag byte, a definite length in the fewest bytes, at most four. */
+/** Reads tag and length (X.690, 8.1 and 10.1): one tag byte, then a definite length of at most four bytes in its shortest form. */
 function headOf(bytes: Uint8Array, at: number): { tag: number; start: number; end: number } {
   const tag = bytes[at] ?? 0
   const short = bytes[at + 1] ?? 0xff

@@ -46,7 +46,7 @@ function openFetch(options: Partial<OutboundOptions> = {}, allowed: readonly str
 }
 const urlOf = (path: string, scheme = 'https') => `${scheme}://hooks.example:${server.port}${path}`
 
-test('certificate fetch: GETs the whole text without sending a body', async () => {
+test('certificate fetch: sends GET without a body and returns the whole text', async () => {
   const text = 'é'.repeat(32_768)
   answer = () => new Response(text)
   expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'text', text })
@@ -55,7 +55,7 @@ test('certificate fetch: GETs the whole text without sending a body', async () =
 
 describe('certificate fetch failures', () => {
   test.each([301, 302, 303, 307, 308])(
-    'certificate fetch: redirect %d is not followed and fails',
+    'certificate fetch: fails for redirect %d and does not follow it',
     async (status) => {
       answer = () => new Response(null, { status, headers: { Location: urlOf('/certs/b') } })
       expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
@@ -63,10 +63,13 @@ describe('certificate fetch failures', () => {
     },
   )
 
-  test.each([404, 410])('certificate fetch: status %d means absent', async (status) => {
-    answer = () => new Response('a', { status })
-    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
-  })
+  test.each([404, 410])(
+    'certificate fetch: status %d means that the certificate is absent',
+    async (status) => {
+      answer = () => new Response('a', { status })
+      expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
+    },
+  )
 
   test.each([204, 206, 400, 401, 403, 429, 500, 503])(
     'certificate fetch: status %d fails',
@@ -76,7 +79,7 @@ describe('certificate fetch failures', () => {
     },
   )
 
-  test('certificate fetch: more than 64 KiB fails', async () => {
+  test('certificate fetch: a response of more than 64 KiB fails', async () => {
     answer = () => new Response('x'.repeat(65_537))
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'over 65536 bytes' })
   })
@@ -88,25 +91,25 @@ describe('certificate fetch failures', () => {
     ['::1'],
     ['::ffff:127.0.0.1'],
     ['64:ff9b::7f00:1'],
-  ])('certificate fetch: a host that resolves to %s is refused', async (address) => {
+  ])('certificate fetch: refuses a host that resolves to %s', async (address) => {
     const fetch = openFetch({ cidrsMax: [], resolve: async () => ['93.184.216.34', address] }, [])
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'address_refused' })
     expect(requests).toEqual([])
   })
 
-  test('certificate fetch: an untrusted server fails', async () => {
+  test('certificate fetch: a server with an untrusted certificate fails', async () => {
     expect(await openFetch({ ca: undefined })(urlOf('/certs/a'))).toEqual({
       kind: 'failed',
       detail: 'tls_failed',
     })
   })
 
-  test('certificate fetch: a server with another name fails', async () => {
+  test('certificate fetch: a server with a certificate for a different name fails', async () => {
     const url = `https://else.example:${server.port}/certs/a`
     expect(await openFetch()(url)).toEqual({ kind: 'failed', detail: 'tls_failed' })
   })
 
-  test('certificate fetch: a name without address fails', async () => {
+  test('certificate fetch: a host name without an address fails', async () => {
     const fetch = openFetch({ resolve: async () => [] })
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'dns_failed' })
   })

@@ -77,18 +77,18 @@ describe('certificate addresses', () => {
     ['with a host as password', 'https://api.wallet.example:a@evil.example/certs/a'],
     ['with a backslash', 'https://api.wallet.example\\@evil.example/certs/a'],
     ['with a final dot', 'https://api.wallet.example./certs/a'],
-    ['in capitals', 'HTTPS://API.WALLET.EXAMPLE/certs/a'],
-    ['of another path', 'https://api.wallet.example/other/a'],
-    ['that climbs', 'https://api.wallet.example/certs/../oauth/a'],
-    ['that climbs by escapes', 'https://api.wallet.example/certs/%2e%2e%2fa'],
-    ['deeper down', 'https://api.wallet.example/certs/a/b'],
-    ['of no certificate', 'https://api.wallet.example/certs/'],
+    ['in capital letters', 'HTTPS://API.WALLET.EXAMPLE/certs/a'],
+    ['with another path', 'https://api.wallet.example/other/a'],
+    ['with a parent directory', 'https://api.wallet.example/certs/../oauth/a'],
+    ['with an escaped parent directory', 'https://api.wallet.example/certs/%2e%2e%2fa'],
+    ['with a deeper path', 'https://api.wallet.example/certs/a/b'],
+    ['without a certificate name', 'https://api.wallet.example/certs/'],
     ['with a query', 'https://api.wallet.example/certs/a?b'],
     ['with a fragment', 'https://api.wallet.example/certs/a#b'],
-    ['with a space before', ' https://api.wallet.example/certs/a'],
+    ['with a leading space', ' https://api.wallet.example/certs/a'],
     ['with a line feed', 'https://api.wallet.example/certs/a\n'],
-    ['given twice', `${urlOf('a')}, ${urlOf('a')}`],
-    ['too long', urlOf('x'.repeat(129))],
+    ['that is repeated', `${urlOf('a')}, ${urlOf('a')}`],
+    ['that is too long', urlOf('x'.repeat(129))],
     ['that is empty', ''],
   ])('certificate store: an address %s is refused without a fetch', async (_what, url) => {
     const lab = openStore(() => good)
@@ -110,7 +110,7 @@ describe('certificate caching', () => {
     expect(lab.outcomes).toEqual(['trusted'])
   })
 
-  test('certificate store: refreshes in the background after 18 h', async () => {
+  test('certificate store: refreshes a used certificate in the background after 18 h', async () => {
     const lab = openStore(() => good)
     await lab.find(urlOf('a'))
     lab.nowMs += 18 * hourMs - 1
@@ -134,7 +134,7 @@ describe('certificate caching', () => {
     expect(found).toMatchObject({ kind: 'trusted', signer: { validToMs: startMs + 100 * dayMs } })
   })
 
-  test('certificate store: uses a certificate for a week while refreshing fails, once a minute', async () => {
+  test('certificate store: while refreshes fail it uses a certificate for a week and retries once a minute', async () => {
     const lab = openStore(() => (lab.fetched.length > 1 ? failed : good))
     await lab.find(urlOf('a'))
     lab.nowMs += 2 * dayMs
@@ -157,7 +157,7 @@ describe('certificate caching', () => {
     expect(lab.outcomes).toEqual(['trusted', 'refused'])
   })
 
-  test('certificate store: an expired certificate is replaced by a fetch', async () => {
+  test('certificate store: fetches an expired certificate again', async () => {
     const short = authority.issue({ validToMs: startMs + hourMs })
     const lab = openStore(() => (lab.fetched.length > 1 ? good : { kind: 'text', text: short.pem }))
     expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
@@ -167,13 +167,13 @@ describe('certificate caching', () => {
   })
 
   test.each<[string, Partial<CertificateParts>, RefusalCause]>([
-    ['has ended', { validToMs: startMs - 1000 }, 'certificate_outside_dates'],
-    ['has not begun', { validFromMs: startMs + hourMs }, 'certificate_outside_dates'],
+    ['has expired', { validToMs: startMs - 1000 }, 'certificate_outside_dates'],
+    ['is not valid yet', { validFromMs: startMs + hourMs }, 'certificate_outside_dates'],
     ['has another subject', { subject: 'www.paypal.com' }, 'certificate_subject_mismatch'],
     ['is signed with SHA-1', { hash: 'sha1' }, 'certificate_weak'],
-    ['leads to no root', { issuer: 'Nobody' }, 'certificate_untrusted'],
+    ['is below no trusted root', { issuer: 'Nobody' }, 'certificate_untrusted'],
   ])(
-    'certificate store: a certificate that %s is refused, cached for a minute',
+    'certificate store: a certificate that %s is refused, and the result is cached for a minute',
     async (_what, parts, cause) => {
       const lab = openStore(() => ({ kind: 'text', text: authority.issue(parts).pem }))
       for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(refused(cause))
@@ -188,14 +188,17 @@ describe('certificate caching', () => {
   test.each<[string, FetchedCertificate]>([
     ['cannot be fetched', failed],
     ['is a proxy’s HTML page', { kind: 'text', text: '<html>Sign in</html>' }],
-  ])('certificate store: a certificate that %s is unavailable, cached for 10 s', async (_what, answer) => {
-    const lab = openStore(() => (lab.fetched.length > 1 ? good : answer))
-    for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(unavailable)
-    expect(lab.fetched).toHaveLength(1)
-    lab.nowMs += 10_000
-    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
-    expect(lab.outcomes).toEqual(['failed', 'trusted'])
-  })
+  ])(
+    'certificate store: a certificate that %s is unavailable, and the result is cached for 10 s',
+    async (_what, answer) => {
+      const lab = openStore(() => (lab.fetched.length > 1 ? good : answer))
+      for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(unavailable)
+      expect(lab.fetched).toHaveLength(1)
+      lab.nowMs += 10_000
+      expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+      expect(lab.outcomes).toEqual(['failed', 'trusted'])
+    },
+  )
 
   test('certificate store: an absent certificate is refused for a minute, in bounded memory', async () => {
     const lab = openStore((url) => (url.endsWith('/made-up') ? { kind: 'absent' } : good))
@@ -207,7 +210,7 @@ describe('certificate caching', () => {
     expect(lab.outcomes).toEqual(['absent', 'absent'])
   })
 
-  test('certificate store: a known certificate is used while the vendor answers 404', async () => {
+  test('certificate store: continues to use a known certificate while the vendor responds 404', async () => {
     const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'absent' } : good))
     await lab.find(urlOf('a'))
     lab.nowMs += dayMs
@@ -215,7 +218,7 @@ describe('certificate caching', () => {
     expect(lab.outcomes).toEqual(['trusted', 'absent'])
   })
 
-  test('certificate store: secondsToExpiry covers certificates used within a day only', async () => {
+  test('certificate store: secondsToExpiry covers only certificates that were used within a day', async () => {
     const soon = authority.issue({ validToMs: startMs + 10 * dayMs })
     const lab = openStore((url) => (url.endsWith('/soon') ? { kind: 'text', text: soon.pem } : good))
     expect(lab.store.secondsToExpiry).toBeUndefined()
@@ -240,7 +243,7 @@ describe('certificate caching', () => {
 })
 
 describe('made-up addresses', () => {
-  test('certificate store: one tenant has at most two fetches in flight, others have theirs', async () => {
+  test('certificate store: one tenant has at most two fetches in flight, and other tenants can still fetch', async () => {
     const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     const stuck = [lab.find(urlOf('made-up-1')), lab.find(urlOf('made-up-2'))]
@@ -252,7 +255,7 @@ describe('made-up addresses', () => {
     expect(lab.outcomes).toEqual(['held_back', 'trusted', 'failed', 'failed'])
   })
 
-  test('certificate store: made-up addresses do not block refreshes', async () => {
+  test('certificate store: invented addresses do not block refreshes', async () => {
     const { promise } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     await lab.find(urlOf('real'))
@@ -265,7 +268,7 @@ describe('made-up addresses', () => {
     expect(lab.outcomes).toEqual(['trusted', 'trusted', 'trusted'])
   })
 
-  test('certificate store: a tenant with 30 failures per minute gets no fetch; others and cached certificates go on', async () => {
+  test('certificate store: a tenant with 30 failures per minute gets no further fetch, while other tenants and cached certificates are served', async () => {
     const lab = openStore((url) => (url.includes('/made-up') ? failed : good))
     await lab.find(urlOf('real'))
     for (let number = 0; number < 100; number += 1)

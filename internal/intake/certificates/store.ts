@@ -3,23 +3,23 @@ import type { Outbound } from '#internal/egress/index.ts'
 import type { RefusalCause, VendorEnvironment } from '../provider.ts'
 import type { SignerVerdict, TrustedSigner } from './chain.ts'
 
-/** Addresses that may hold one vendor's certificates. */
+/** Addresses that can contain one vendor's certificates. */
 export interface CertificateSource {
-  /** Such as `https://api.example`, as `URL.origin` writes it. */
+  /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
   readonly origins: readonly string[]
-  /** Path before a certificate's name: `/…/`. */
+  /** Path before a certificate's name, in the form `/…/`. */
   readonly path: string
 }
 
-/** Sources by environment: a sandbox's certificate never signs for a live account. */
+/** Certificate sources by environment. A sandbox's certificate never signs for a live account. */
 export type CertificateSources = Readonly<Record<VendorEnvironment, CertificateSource>>
 
 const urlCharsMax = 512
 const nameForm = /^[A-Za-z0-9_-]{1,128}$/
 
 /**
- * Returns whether an address from a call may be fetched: https, a listed origin, the path and one plain name; no credentials, port,
- * query, escapes or dots. Compares text, so that no URL parser can read it differently (SSRF). Pure.
+ * Returns whether an address from a call is allowed: https, a listed origin, the path and one plain name, without credentials, port, query,
+ * escapes or dots. Compares the text, so that no URL parser can read it differently (SSRF). Pure.
  */
 function isCertificateUrl(text: string, { origins, path }: CertificateSource): boolean {
   if (text.length > urlCharsMax) return false
@@ -31,18 +31,18 @@ function isCertificateUrl(text: string, { origins, path }: CertificateSource): b
 /** Result of fetching a certificate. */
 export type FetchedCertificate =
   | { readonly kind: 'text'; readonly text: string }
-  /** The server answered 404 or 410. */
+  /** The server responded 404 or 410. */
   | { readonly kind: 'absent' }
-  /** `detail` is for the log; it contains no byte from the far side. */
+  /** `detail` is for the log; it contains no byte of the response. */
   | { readonly kind: 'failed'; readonly detail: string }
 
 const fetchMsMax = 5000
-/** More than ten certificates of usual size. */
+/** Maximum response size, enough for ten certificates of usual size. */
 const certificateBytesMax = 65_536
 
 /**
- * Makes a function that fetches a certificate's text: GET, status 200 only, no redirects, 64 KiB, 5 s, from a validated and pinned
- * address. Never rejects.
+ * Creates a function that fetches a certificate's text from a validated and pinned address: GET, status 200 only, no redirects, at most 64
+ * KiB within 5 s. The function never rejects.
  * @param allowedCIDRs non-public networks; none in production
  */
 export function createCertificateFetch(
@@ -60,7 +60,7 @@ export function createCertificateFetch(
       answerBytesMax: certificateBytesMax,
     })
     if (result.kind === 'failed') return { kind: 'failed', detail: result.cause }
-    // No other status is final: 400, 403 or 429 may be the vendor's outage, or a guard in front of it.
+    // Only these statuses are final. A 400, 403 or 429 can be an outage of the vendor or come from a proxy.
     if (result.status === 404 || result.status === 410) return { kind: 'absent' }
     if (result.status !== 200) return { kind: 'failed', detail: `status ${result.status}` }
     if (result.answerCut) return { kind: 'failed', detail: `over ${certificateBytesMax} bytes` }
@@ -68,30 +68,30 @@ export function createCertificateFetch(
   }
 }
 
-/** A call's certificate. */
+/** Request for the certificate that a call names. */
 export interface CertificateRequest {
   readonly tenantId: TenantId
   readonly environment: VendorEnvironment
-  /** As the call states it. */
+  /** Address of the certificate, as stated in the call. */
   readonly url: string
 }
 
-/** Result of finding a certificate. `unavailable`: could not be fetched, the call should be sent again. */
+/** Result of finding a certificate. `unavailable`: the certificate could not be fetched, and the provider should send the call again. */
 export type FoundSigner =
   | { readonly kind: 'trusted'; readonly signer: TrustedSigner }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
   | { readonly kind: 'unavailable' }
 
 /**
- * Outcomes of a certificate fetch, a metric label. `failed`: host not reached, or no certificate in its answer; `absent`: 404 or
- * 410 from the vendor's host, usually a made-up address; `refused`: an untrusted certificate; `held_back`: not started, since too many
- * fetches are in flight or have failed.
+ * Outcomes of a certificate fetch; values of a metric label. `failed`: the host was not reached, or its response contains no certificate.
+ * `absent`: the vendor's host responded 404 or 410, usually to an invented address. `refused`: the certificate is not trusted. `held_back`:
+ * not started, since too many fetches are in flight or have failed.
  */
 export const certificateFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held_back'] as const
 /** Outcome of one certificate fetch. */
 export type CertificateFetchOutcome = (typeof certificateFetchOutcomes)[number]
 
-/** Dependencies of the store. */
+/** Dependencies of `CertificateStore`. */
 export interface CertificateStoreOptions {
   readonly sources: CertificateSources
   /** Fetches the text at an address within `sources`. Never rejects. */
@@ -99,23 +99,23 @@ export interface CertificateStoreOptions {
   /** Validates a PEM chain. Never throws. */
   trust(chain: string): SignerVerdict
   readonly clock: Clock
-  /** Called per fetch, with the cause of a failure. Must not throw. */
+  /** Called once per fetch, with the cause of a failure. Must not throw. */
   onFetched(outcome: CertificateFetchOutcome, detail?: string): void
 }
 
-/** A vendor has a handful of certificates, each under two hosts. */
+/** Maximum cached certificates. A vendor has a handful, each under two hosts. */
 const trustedMax = 256
 const troubledMax = 1000
 /** Age from which a used certificate is fetched again in the background. */
 const refreshAfterMs = 18 * 3_600_000
-/** Age from which a call waits for that fetch. */
+/** Age from which a call waits for the new fetch. */
 const freshMs = 24 * 3_600_000
-/** Age up to which a certificate is used although fetching it fails; bounded, so that a withdrawn one expires. */
+/** Maximum age of a certificate that is used while fetching fails. The limit makes a withdrawn certificate expire. */
 const staleMs = 7 * 24 * 3_600_000
 const refreshAgainMs = 60_000
-/** Time for which a negative result is cached. */
+/** Time for which a negative result is cached, in milliseconds. */
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
-/** Certificates unused for longer are not reported as expiring. */
+/** Certificates that were not used for longer are not reported as expiring. */
 const inUseMs = 24 * 3_600_000
 
 interface Kept {
@@ -135,8 +135,8 @@ const unavailable: Trouble['found'] = { kind: 'unavailable' }
 const refused = (cause: RefusalCause): Trouble['found'] => ({ kind: 'refused', cause })
 
 /**
- * Certificates by address: at most 256 trusted ones, for 24 h and not beyond their last day. Concurrent calls share one fetch and wait
- * at most its 5 s, with their body's memory charged.
+ * Caches certificates by address: at most 256 trusted certificates, for 24 h, or up to a week while refreshing fails, and never after their
+ * last day. Concurrent calls share one fetch and wait at most 5 s for it. During this wait, the memory of the call's body stays reserved.
  */
 export class CertificateStore {
   readonly #options: CertificateStoreOptions
@@ -150,7 +150,7 @@ export class CertificateStore {
     this.#slots = new FetchSlots(options.clock)
   }
 
-  /** Returns the signer at an address, from memory or by a fetch. Never rejects. */
+  /** Returns the signer at an address, from the cache or by a fetch. Never rejects. */
   async find({ tenantId, environment, url }: CertificateRequest): Promise<FoundSigner> {
     const { sources, clock } = this.#options
     if (!isCertificateUrl(url, sources[environment])) return refused('certificate_url_refused')
@@ -171,7 +171,7 @@ export class CertificateStore {
     return { kind: 'trusted', signer: kept.signer }
   }
 
-  /** Seconds until the first certificate in use expires; undefined while none is in use. */
+  /** Seconds until the first certificate in use expires; undefined if no certificate is in use. */
   get secondsToExpiry(): number | undefined {
     const nowMs = this.#options.clock.now()
     const ends = [...this.#trusted.values()]
@@ -188,7 +188,10 @@ export class CertificateStore {
     return undefined
   }
 
-  /** Joins or starts a fetch. @param tenantId undefined for the refresh of a certificate that is known to be the vendor's */
+  /**
+   * Joins a fetch in flight or starts one.
+   * @param tenantId undefined for the refresh of a certificate that was trusted before
+   */
   #fetch(url: string, tenantId?: TenantId): Promise<FoundSigner> | FoundSigner {
     const inFlight = this.#fetches.get(url)
     if (inFlight) return inFlight
@@ -233,7 +236,7 @@ export class CertificateStore {
     if (fetched.kind === 'absent') return refused('certificate_not_found')
     if (fetched.kind === 'failed') return unavailable
     const verdict = this.#options.trust(fetched.text)
-    // Not a certificate: a proxy answered in the vendor's place, or the vendor has an outage.
+    // The text is no certificate: a proxy responded instead of the vendor, or the vendor has an outage.
     if (verdict.kind === 'unreadable') return unavailable
     if (verdict.kind === 'refused') return verdict
     const { validFromMs, validToMs } = verdict.signer
@@ -251,16 +254,16 @@ function evictOldest(map: Map<string, unknown>, sizeMax: number): void {
 
 const inFlightMax = 16
 const tenantInFlightMax = 2
-/** Failures of one tenant per minute: anyone who knows its slug can make up addresses. */
+/** Maximum failed fetches of one tenant per minute. Anyone who knows the tenant's slug can invent addresses. */
 const tenantFailuresMax = 30
 const failingTenantsMax = 10_000
-/** Refreshes in flight; a vendor has a handful of certificates. */
+/** Maximum refreshes in flight. A vendor has a handful of certificates. */
 const refreshesMax = 8
 const minuteMs = 60_000
 
 /**
- * Limits fetches: 16 in flight, 2 per tenant, none for the rest of the minute after 30 failures of a tenant. Refreshes have slots of
- * their own, so that made-up addresses cannot starve them.
+ * Limits fetches: 16 in flight, 2 per tenant, and none for the rest of the minute after 30 failures of a tenant. Refreshes have separate
+ * slots, so that invented addresses cannot starve them.
  */
 class FetchSlots {
   readonly #clock: Clock
@@ -274,7 +277,7 @@ class FetchSlots {
     this.#clock = clock
   }
 
-  /** Takes a slot, to be released once. Returns false if there is none. */
+  /** Takes a slot, which must be released once. Returns false if no slot is free. */
   take(tenantId: TenantId | undefined): boolean {
     if (tenantId === undefined) {
       if (this.#refreshes >= refreshesMax) return false

@@ -20,7 +20,7 @@ for (const folder of folders) {
 }
 
 describe('registry', () => {
-  test('registry: contains each folder once, and each folder has kits', () => {
+  test('registry: contains each provider folder once, and each folder has conformance kits', () => {
     expect(providers.map(({ name }) => name as string).sort()).toEqual([...folders].sort())
     expect([...new Set(kits.map(({ provider }) => provider.name as string))].sort()).toEqual(
       [...folders].sort(),
@@ -34,7 +34,7 @@ describe('registry', () => {
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })
 
-  test('findProvider: finds a provider by neutral and vendor name only', () => {
+  test('findProvider: finds a provider only by its neutral and its vendor’s name', () => {
     expect(findProvider('card')?.name).toBe('card')
     expect(findProvider('stripe')?.name).toBe('card')
     expect(findProvider('shopify')?.name).toBe('storefront')
@@ -107,16 +107,19 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     expect(received.payload).toBe(kit.payloadOf?.(unsigned.body) ?? plain)
   })
 
-  test.each([0, 1, 2, 3, 4])(`${title}: live secret %i of five verifies, others do not`, (index) => {
-    const live = kit.secrets[index] ?? ''
-    const one = sent(kit, unsigned, live)
-    if (!kit.alone) expect(receive(kit, one, kit.secrets).kind).toBe('event')
-    expect(receive(kit, one, [live]).kind).toBe('event')
-    const others = kit.secrets.filter((each) => each !== live)
-    expect(receive(kit, one, others)).toEqual(refused('signature_mismatch'))
-  })
+  test.each([0, 1, 2, 3, 4])(
+    `${title}: a signature by live secret %i of five is valid, and a signature by another secret is not`,
+    (index) => {
+      const live = kit.secrets[index] ?? ''
+      const one = sent(kit, unsigned, live)
+      if (!kit.alone) expect(receive(kit, one, kit.secrets).kind).toBe('event')
+      expect(receive(kit, one, [live]).kind).toBe('event')
+      const others = kit.secrets.filter((each) => each !== live)
+      expect(receive(kit, one, others)).toEqual(refused('signature_mismatch'))
+    },
+  )
 
-  test(`${title}: no secret, or an empty one, verifies nothing`, () => {
+  test(`${title}: without a secret or with an empty secret no call is verified`, () => {
     const byNobody = sent(kit, unsigned, '')
     expect(receive(kit, byNobody, [])).toEqual(refused('signature_mismatch'))
     expect(receive(kit, byNobody, [''])).toEqual(refused('signature_mismatch'))
@@ -161,13 +164,13 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     expect(receive(kit, withSignature(`${signature}, ${signature}`)).kind).toBe('refused')
   })
 
-  test(`${title}: other schemes are refused as scheme_unknown`, () => {
+  test(`${title}: signatures in other schemes are refused as scheme_unknown`, () => {
     for (const value of kit.otherSchemes) {
       expect(receive(kit, withSignature(value))).toEqual(refused('scheme_unknown'))
     }
   })
 
-  test(`${title}: hex digests are accepted in either case, base64 is case-sensitive`, () => {
+  test(`${title}: hex digests are accepted in upper and lower case, and base64 is case-sensitive`, () => {
     if (signatureHeader === undefined) return
     const upper = withSignature(
       kit.hex ? signature.replace(/[0-9a-f]{64}/, (hex) => hex.toUpperCase()) : signature.toUpperCase(),
@@ -175,7 +178,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     expect(receive(kit, upper).kind).toBe(kit.hex ? 'event' : 'refused')
   })
 
-  test(`${title}: a signed time is checked to the second in both directions; without one, time is ignored`, () => {
+  test(`${title}: a signed time is checked to the second in both directions, and without a signed time the clock is ignored`, () => {
     const at = (ms: number) => receive(kit, sent(kit, unsigned, secret, nowMs + ms))
     const pastMsMax = kit.pastMsMax ?? ageMsMax
     for (const ms of [-pastMsMax, ageMsMax]) expect(at(ms).kind).toBe('event')
@@ -186,7 +189,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     }
   })
 
-  test(`${title}: vendor header names work like neutral ones; differing twins are refused`, () => {
+  test(`${title}: the vendor’s header names work like the neutral names, and different values are refused`, () => {
     for (const names of kit.twins) {
       const [neutral = '', ...others] = names
       const { [neutral]: value = '', ...rest } = signed
@@ -202,7 +205,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     }
   })
 
-  test(`${title}: ids are 1 to 255 characters without control characters`, () => {
+  test(`${title}: an event id has 1 to 255 characters without control characters`, () => {
     if (kit.ownIds) return
     const withId = (eventId: string | undefined) =>
       receive(kit, sent(kit, kit.compose({ ...event, eventId }), secret))
@@ -215,7 +218,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     if (kit.idHeader !== undefined) expect(withId('a, a')).toEqual(refused('event_id_malformed'))
   })
 
-  test(`${title}: secretHeaders contains every header that changes with the secret`, () => {
+  test(`${title}: secretHeaders contains every header that depends on the secret`, () => {
     const other = kit.sign(unsigned, kit.secrets[1], nowMs)
     const changing = Object.keys(signed).filter((name) => signed[name] !== other[name])
     const own = signatureHeader === undefined ? [] : [signatureHeader]
@@ -226,7 +229,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
   })
 
   test.each([
-    ['nothing', ''],
+    ['empty', ''],
     ['white space', ' \n'],
     ['an array', '[{"id":"a"}]'],
     ['a number', '1'],
@@ -254,7 +257,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
   const spliced = (text: string) =>
     receive(kit, signedText(`{${text},${Buffer.from(unsigned.body).toString().slice(1)}`))
 
-  test(`${title}: values in a body come out unchanged, however large or deep`, () => {
+  test(`${title}: values of a body are unchanged in the payload, however large or deep`, () => {
     if (!isJson) return
     for (const text of [
       '"big":820982911946154508',
@@ -277,7 +280,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     }
   })
 
-  test(`${title}: a repeated top-level member is refused, escaped or not`, () => {
+  test(`${title}: a repeated top-level member is refused, also if its name is escaped`, () => {
     if (!isJson) return
     for (const text of ['"a":1,"a":2', '"id":"x","\\u0069d":"x"', '"type":"x","type":"x"']) {
       expect(spliced(text)).toEqual(refused('body_ambiguous'))

@@ -1,48 +1,48 @@
 import type { AnyProvider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
 
-/** A call before it is signed. Names of headers are neutral and in lower case. */
+/** A call before it is signed. Header names are neutral and in lower case. */
 export interface UnsignedCall {
   readonly body: Uint8Array
   readonly headers: Readonly<Record<string, string>>
 }
 
 /**
- * Describes one way in which a vendor writes and signs calls, for the shared suite. Used by tests only.
- * Signs independently of the adapter's functions, so that a bug there is not repeated here.
+ * Describes one format in which a vendor writes and signs calls, for the shared test suite. Signs independently of the adapter's functions,
+ * so that it does not repeat their bugs.
  */
 export interface ConformanceKit {
-  /** Distinguishes several kits of a provider. */
+  /** Name of the kit in test names. A provider can have several kits. */
   readonly title: string
   readonly provider: AnyProvider
-  /** Five secrets in the vendor's form; names of keys for certificates. */
+  /** Five secrets in the vendor's format; for certificates, names of keys. */
   readonly secrets: readonly [string, string, string, string, string]
   readonly settings: ProviderSettings
-  /** Writes a call as the vendor does; omits an id of undefined. */
+  /** Writes a call as the vendor does. Omits the id if `eventId` is undefined. */
   compose(event: { readonly eventId: string | undefined; readonly type: string }): UnsignedCall
-  /** Verifies with some of the secrets, if the adapter does not derive its keys from them. */
+  /** Verifies a call with some of the secrets, for providers whose keys are not derived from secrets. */
   verify?(call: ProviderCall, secrets: readonly string[]): Verification
-  /** Only one secret at a time signs for a tenant. */
+  /** Set if only one secret at a time can sign for a tenant. */
   readonly alone?: true
   /** Returns all headers of the signed call. */
   sign(call: UnsignedCall, secret: string, nowMs: number): Readonly<Record<string, string>>
-  /** Adds the signature to the body, if it belongs there. */
+  /** Adds the signature to the body, for providers whose signature is in the body. */
   seal?(body: Uint8Array, secret: string): Uint8Array
-  /** Undefined if the body contains the signature; its form is then tested by the provider's own test. */
+  /** Name of the signature header; undefined if the body contains the signature, whose format the provider's own test covers. */
   readonly signatureHeader: string | undefined
-  /** Returns the payload of a composed body, if it is neither the body nor its form field `payload`. */
+  /** Returns the payload of a composed body, if the payload is neither the body nor its form field `payload`. */
   payloadOf?(body: Uint8Array): string
-  /** The vendor sends no event id; the adapter derives one from the signed bytes. */
+  /** Set if the vendor sends no event id and the adapter derives the id from the signed bytes. */
   readonly ownIds?: true
-  /** Header with the event's id; undefined if the body has it. */
+  /** Header with the event id; undefined if the body contains the id. */
   readonly idHeader: string | undefined
-  /** Names of each header with twins, the neutral one first. */
+  /** Names of each header that has several names, the neutral name first. */
   readonly twins: readonly (readonly string[])[]
-  /** Whether a time is signed. */
+  /** True if the signature covers a time. */
   readonly timed: boolean
-  /** Maximum age of that time, if it differs from the maximum ahead. */
+  /** Maximum age of the signed time in milliseconds, if it differs from the maximum in the future. */
   readonly pastMsMax?: number
-  /** Whether the digest is hex; otherwise base64. */
+  /** True if the digest is hex; false if it is base64. */
   readonly hex: boolean
-  /** Signature headers in schemes that are refused. */
+  /** Signature headers in other schemes, which the adapter refuses. */
   readonly otherSchemes: readonly string[]
 }

@@ -7,7 +7,7 @@ import { generic } from './generic/provider.ts'
 import { storefront } from './storefront/provider.ts'
 import { wallet } from './wallet/provider.ts'
 
-/** All providers with an adapter: one folder each, one line here. */
+/** All providers with an adapter. Each has its own folder and one entry here. */
 export const providers: readonly AnyProvider[] = [card, generic, storefront, codehost, wallet, gateway]
 
 /** Finds a provider by its neutral or its vendor's name, in lower case. Returns undefined for an unknown name. */

@@ -4,7 +4,7 @@ import { card } from './provider.ts'
 
 const digest = 'a'.repeat(64)
 
-/** Builds calls as the vendor of `card` formats and signs them. */
+/** Conformance kits for `card`: they build calls in the vendor's format and sign them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'card',

@@ -49,7 +49,7 @@ describe('Stripe SDK', () => {
     expect(event.id).toBe('evt_3SLYyY2eZvKYlo2C1vWxYzAb')
   })
 
-  test('card: a v0 signature alone is refused', async () => {
+  test('card: a call with only a v0 signature is refused', async () => {
     const header = await signByVendor(secret, 'v0')
     const verification = card.verify(callOf(payload, { 'stripe-signature': header }), keys)
     expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
@@ -73,13 +73,13 @@ describe('signature header', () => {
 
   test.each([
     ['a pair without =', `${signed},v1`],
-    ['a pair with two', `${signed},v0=a=b`],
+    ['a pair with two equals signs', `${signed},v0=a=b`],
     ['no time', v1],
     ['two times', `t=1794300000,${signed}`],
-    ['a time that is no number', `t=17943000a0,${v1}`],
+    ['a time that is not a number', `t=17943000a0,${v1}`],
     ['a negative time', `t=-1794300000,${v1}`],
-    ['a time too long', `t=${'1'.repeat(13)},${v1}`],
-    ['nothing decodable', 't=1794300000,v1=abc'],
+    ['a time that is too long', `t=${'1'.repeat(13)},${v1}`],
+    ['an undecodable signature', 't=1794300000,v1=abc'],
     ['an empty pair', `${signed},`],
     ['too many signatures', `t=1794300000${`,${v1}`.repeat(21)}`],
   ])('card: a signature header with %s is malformed', (_what, value) => {
@@ -87,7 +87,7 @@ describe('signature header', () => {
     expect(verification).toEqual({ kind: 'refused', cause: 'signature_malformed' })
   })
 
-  test('card: the time is signed as text, so rewriting it is a mismatch', () => {
+  test('card: the signed time is compared as text, so a rewritten time is a signature mismatch', () => {
     const verification = card.verify(callOf(payload, { 'card-signature': `t=01794300000,${v1}` }), keys)
     expect(verification).toEqual({ kind: 'refused', cause: 'signature_mismatch' })
   })
@@ -105,7 +105,7 @@ describe('events', () => {
       'v1.billing.meter.error_report_triggered',
       'card.v1.billing.meter.error_report_triggered',
     ],
-  ])('card: fixture %s is normalized to %s, %s', (name, rawType, type) => {
+  ])('card: fixture %s with raw type %s is normalized to %s', (name, rawType, type) => {
     const payload = fixture(name)
     const { id, created } = JSON.parse(payload) as { id: string; created: number | string }
     expect(read(payload)).toEqual({
@@ -137,11 +137,11 @@ describe('events', () => {
     ['refund.updated', 'canceled', 'refund.cancelled'],
     ['refund.updated', 'pending', 'refund.updated'],
     ['charge.refund.updated', 'succeeded', 'refund.succeeded'],
-  ])('card: %s with status %s is %s', (type, status, normalized) => {
+  ])('card: raw type %s with status %s becomes %s', (type, status, normalized) => {
     expect(read(JSON.stringify({ id: 'evt_1', type, data: { object: { status } } })).type).toBe(normalized)
   })
 
-  test('card: a body without the deciding object still has a type', () => {
+  test('card: a body without the object that determines the type still has a type', () => {
     for (const data of [undefined, null, [], { object: null }, { object: { status: 1 } }]) {
       expect(read(JSON.stringify({ id: 'evt_1', type: 'charge.dispute.updated', data })).type).toBe(
         'chargeback.updated',
@@ -152,11 +152,11 @@ describe('events', () => {
   test.each([
     ['text', '"soon"'],
     ['a negative number', '-1'],
-    ['a number too large', '1e300'],
+    ['a number that is too large', '1e300'],
     ['a time without its offset', '"2026-11-10T08:12:31"'],
-    ['a day that is none', '"2026-13-45T08:12:31Z"'],
-    ['nothing', 'null'],
-  ])('card: `created` that is %s gives no time', (_what, created) => {
+    ['an invalid day', '"2026-13-45T08:12:31Z"'],
+    ['null', 'null'],
+  ])('card: occurredAtMs is undefined if `created` is %s', (_what, created) => {
     expect(read(`{"id":"evt_1","type":"a","created":${created}}`).occurredAtMs).toBeUndefined()
   })
 
@@ -165,12 +165,12 @@ describe('events', () => {
     ['an object', '{"id":{},"type":"a"}', 'event_id_malformed'],
     ['half a surrogate pair', '{"id":"a\\ud800","type":"a"}', 'event_id_malformed'],
     ['null', '{"id":null,"type":"a"}', 'event_id_missing'],
-    ['inherited', '{"__proto__":{"id":"a"},"type":"a"}', 'event_id_missing'],
+    ['inherited from __proto__', '{"__proto__":{"id":"a"},"type":"a"}', 'event_id_missing'],
   ])('card: an id that is %s is refused', (_what, payload, cause) => {
     expect(card.normalize(callOf(payload))).toEqual({ kind: 'refused', cause: cause as 'event_id_missing' })
   })
 
-  test('card: a missing type becomes unknown; a non-text type is refused', () => {
+  test('card: a missing type becomes unknown, and a type that is not text is refused', () => {
     expect(read('{"id":"evt_1"}')).toMatchObject({ rawType: 'unknown', type: 'card.unknown' })
     const verdict = card.normalize(callOf('{"id":"evt_1","type":7}'))
     expect(verdict).toEqual({ kind: 'refused', cause: 'event_type_malformed' })

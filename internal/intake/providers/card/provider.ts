@@ -30,7 +30,7 @@ export const card: Provider<HmacKeys> = {
   bodyBytesMax: 1024 * 1024,
   headers,
   secretHeaders: lowerNames(headers.signature),
-  // This vendor signs with the whole `whsec_…` text, not with the decoded bytes.
+  // The vendor signs with the whole `whsec_…` text and not with the decoded bytes.
   prepare: hmacKeys,
   verify,
   normalize,
@@ -42,7 +42,7 @@ function verify(call: ProviderCall, keys: HmacKeys): Verification {
   return verifyTimedHeader(headerText(signature), call, keys)
 }
 
-/** Normal and thin (`v2.core.event`) events have id, type and time in the same members; only the form of the time differs. */
+/** Normal and thin (`v2.core.event`) events have id, type and time in the same members. Only the format of the time differs. */
 function normalize(call: ProviderCall): Normalization {
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
@@ -56,12 +56,12 @@ function normalize(call: ProviderCall): Normalization {
   })
 }
 
-/** Content of a simulated call. */
+/** Input for signing a simulated call. */
 export interface CardTransmission {
   readonly body: Uint8Array
-  /** One of the tenant's live secrets. */
+  /** A live secret of the tenant. */
   readonly secret: string
-  /** Signed time, milliseconds since the epoch. */
+  /** Time to sign, in milliseconds since the epoch. */
   readonly atMs: number
 }
 

@@ -1,7 +1,7 @@
 import { type JsonObject, listed, memberAt, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
-// What each type means is from the vendor's pages, read 2026-11: https://docs.stripe.com/api/events/types and, for the
-// statuses, https://docs.stripe.com/api/disputes/object and https://docs.stripe.com/api/refunds/object.
+// The meaning of each type is from the vendor's pages, read 2026-11: https://docs.stripe.com/api/events/types and, for the statuses,
+// https://docs.stripe.com/api/disputes/object and https://docs.stripe.com/api/refunds/object.
 
 const disputeStates: Readonly<Record<string, string>> = {
   needs_response: 'chargeback.evidence_required',
@@ -12,9 +12,9 @@ const disputeStates: Readonly<Record<string, string>> = {
   appeal_under_review: 'chargeback.under_review',
   won: 'chargeback.won',
   lost: 'chargeback.lost',
-  // An inquiry that did not become a dispute: no money moved.
+  // An inquiry that did not become a dispute. No money moved.
   warning_closed: 'chargeback.closed',
-  // Settled by a refund before the bank started the dispute.
+  // The merchant refunded the payment before the bank started the dispute.
   prevented: 'chargeback.closed',
   charge_refunded: 'chargeback.closed',
 }
@@ -36,7 +36,7 @@ export const cardTypes: TypeTable = typeTable({
   'payment_intent.canceled': 'payment.cancelled',
 
   'charge.pending': 'payment.processing',
-  // A charge with later capture succeeds twice, first as an authorization.
+  // A charge that is captured later succeeds twice, first as an authorization.
   'charge.succeeded': (body) =>
     memberAt(body, 'data', 'object', 'captured') === false ? 'payment.authorized' : 'payment.succeeded',
   'charge.captured': 'payment.succeeded',

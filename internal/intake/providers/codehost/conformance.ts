@@ -38,7 +38,7 @@ const json: ConformanceKit = {
   otherSchemes: [`sha1=${'a'.repeat(40)}`, `sha512=${'a'.repeat(128)}`, `SHA256=${'a'.repeat(64)}`],
 }
 
-/** Builds calls as the vendor of `codehost` formats and signs them, in both content types. */
+/** Conformance kits for `codehost`: they build calls in the vendor's format, in both content types, and sign them. */
 export const kits: readonly ConformanceKit[] = [
   json,
   {

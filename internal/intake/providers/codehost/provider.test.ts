@@ -54,14 +54,14 @@ describe('GitHub SDK', () => {
 describe('SHA-1 signature', () => {
   const sha1 = `sha1=${'a'.repeat(40)}`
 
-  test('codehost: a SHA-1 signature alone is refused under both names', () => {
+  test('codehost: a call with only a SHA-1 signature is refused under both header names', () => {
     for (const name of ['X-Hub-Signature', 'X-Codehost-Signature']) {
       const verification = codehost.verify(callOf('{}', { [name]: sha1 }), keys)
       expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
     }
   })
 
-  test('codehost: a SHA-1 signature beside SHA-256 is ignored', async () => {
+  test('codehost: a SHA-1 signature in addition to SHA-256 is ignored', async () => {
     const headers = { 'X-Hub-Signature': sha1, 'X-Hub-Signature-256': await sign(secret, '{}') }
     expect(codehost.verify(callOf('{}', headers), keys)).toEqual({ kind: 'verified' })
   })
@@ -73,7 +73,7 @@ describe('form body', () => {
   const read = (form: string | Uint8Array, contentType = type) =>
     codehost.normalize(callOf(form, { ...eventHeaders('push'), 'Content-Type': contentType }))
 
-  test('codehost: a form body gives its decoded payload field', () => {
+  test('codehost: the payload of a form body is its decoded payload field', () => {
     for (const form of [
       new URLSearchParams({ payload }).toString(),
       `payload=${encodeURIComponent(payload)}`,
@@ -85,13 +85,13 @@ describe('form body', () => {
   })
 
   test.each([
-    ['no such field', 'xpayload=%7B%7D'],
-    ['the field twice', 'payload=%7B%7D&payload=%7B%7D'],
+    ['no payload field', 'xpayload=%7B%7D'],
+    ['two payload fields', 'payload=%7B%7D&payload=%7B%7D'],
     ['a broken escape', 'payload=%7B%'],
-    ['an escape that is no UTF-8', 'payload=%7B%22a%22%3A%22%ff%22%7D'],
-    ['bytes that are no UTF-8', Buffer.from([...Buffer.from('payload={"a":"'), 0xff, ...Buffer.from('"}')])],
+    ['an escape that is not UTF-8', 'payload=%7B%22a%22%3A%22%ff%22%7D'],
+    ['bytes that are not UTF-8', Buffer.from([...Buffer.from('payload={"a":"'), 0xff, ...Buffer.from('"}')])],
     ['an empty field', 'payload='],
-    ['a field that is no object', 'payload=1'],
+    ['a field that is not an object', 'payload=1'],
     ['many separators', '&'.repeat(1_000_000)],
   ])('codehost: a form with %s is refused', (_what, form) => {
     expect(read(form)).toEqual({ kind: 'refused', cause: 'body_not_json' })
@@ -104,7 +104,7 @@ describe('form body', () => {
     expect(read(form(257))).toEqual({ kind: 'refused', cause: 'body_too_deep' })
   })
 
-  test('codehost: the content type decides between form and JSON', () => {
+  test('codehost: the content type determines whether the body is read as a form or as JSON', () => {
     const form = `payload=${encodeURIComponent(payload)}`
     expect(read(form, 'application/json')).toEqual({ kind: 'refused', cause: 'body_not_json' })
     expect(read(payload)).toEqual({ kind: 'refused', cause: 'body_not_json' })
@@ -119,24 +119,27 @@ describe('events', () => {
     ['review-approved', 'pull_request_review', 'pull_request_review.submitted', 'review.approved'],
     ['ping', 'ping', 'ping', 'codehost.ping'],
     ['check-run-failed', 'something_new', 'something_new.completed', 'codehost.something_new.completed'],
-  ])('codehost: fixture %s with event %s is normalized to %s, %s', (name, event, rawType, type) => {
-    const payload = fixture(name)
-    expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
-      kind: 'event',
-      eventId: delivery,
-      rawType,
-      type,
-      occurredAtMs: undefined,
-      payload,
-    })
-  })
+  ])(
+    'codehost: fixture %s with event %s is normalized to raw type %s and type %s',
+    (name, event, rawType, type) => {
+      const payload = fixture(name)
+      expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
+        kind: 'event',
+        eventId: delivery,
+        rawType,
+        type,
+        occurredAtMs: undefined,
+        payload,
+      })
+    },
+  )
 
-  test('codehost: without the event header the type is unknown', () => {
+  test('codehost: a call without the event header has the type unknown', () => {
     const event = codehost.normalize(callOf('{"action":"opened"}', { 'X-GitHub-Delivery': delivery }))
     expect(event).toMatchObject({ rawType: 'unknown', type: 'codehost.unknown' })
   })
 
-  test('codehost: a non-text action is ignored', () => {
+  test('codehost: an action that is not text is ignored', () => {
     const event = codehost.normalize(callOf('{"action":1}', eventHeaders('push')))
     expect(event).toMatchObject({ rawType: 'push', type: 'code.pushed' })
   })
@@ -184,7 +187,7 @@ describe('events', () => {
     ['status', { state: 'error' }, 'build.failed'],
     ['status', { state: 'success' }, 'build.succeeded'],
     ['status', {}, 'codehost.status'],
-  ])('codehost: %s with %j is %s', (rawType, body, type) => {
+  ])('codehost: event %s with %j becomes %s', (rawType, body, type) => {
     expect(normalizeType('codehost', codehostTypes, rawType, body)).toBe(type)
   })
 

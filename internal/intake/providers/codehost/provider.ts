@@ -32,7 +32,7 @@ const headers = {
     'Raw type, such as `push`; the body’s `action` is appended: `pull_request.closed`.',
   ),
 }
-/** The vendor's older signature accompanies the other; alone it is refused. */
+/** The vendor sends this older signature in addition to the SHA-256 signature. A call with only the older one is refused. */
 const sha1Signature = { names: ['X-Codehost-Signature', 'X-Hub-Signature'] }
 const scheme = 'sha256='
 
@@ -75,7 +75,7 @@ function normalize(call: ProviderCall): Normalization {
     id,
     rawType: name === '' || action === '' ? name : `${name}.${action}`,
     typeOf: (raw) => normalizeType('codehost', codehostTypes, raw, body.value),
-    // No member states the time in all events of this vendor.
+    // No member contains the time in all events of this vendor.
     occurredAtMs: undefined,
     payload: body.text,
   })

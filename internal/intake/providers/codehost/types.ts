@@ -1,6 +1,6 @@
 import { type JsonObject, listed, memberAt, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
-// What each event and action means is from the vendor's page, read 2026-11:
+// The meaning of each event and action is from the vendor's page, read 2026-11:
 // https://docs.github.com/en/webhooks/webhook-events-and-payloads
 
 /** Normalized types by raw type. */
@@ -31,7 +31,7 @@ export const codehostTypes: TypeTable = typeTable({
   'issues.reopened': 'issue.reopened',
   'issues.closed': 'issue.closed',
   'issues.deleted': 'issue.deleted',
-  // Also sent for comments on pull requests.
+  // The vendor also sends this event for comments on pull requests.
   'issue_comment.created': (body) =>
     memberAt(body, 'issue', 'pull_request') === undefined ? 'issue.commented' : 'review.commented',
 
@@ -56,7 +56,7 @@ export const codehostTypes: TypeTable = typeTable({
   'release.deleted': 'release.deleted',
 })
 
-/** Deleting a branch or tag is a push too. */
+/** The vendor also sends a push for a deleted branch or tag. */
 function pushType(body: JsonObject): string {
   return memberAt(body, 'deleted') === true ? 'code.ref_deleted' : 'code.pushed'
 }
@@ -75,7 +75,7 @@ const reviewStates: Readonly<Record<string, string>> = {
   changes_requested: 'review.changes_requested',
 }
 
-/** Checks, suites, workflows and jobs share statuses and conclusions. */
+/** Checks, suites, workflows and jobs share the same statuses and conclusions. */
 function runType(body: JsonObject, member: string): string {
   const status = textAt(body, member, 'status')
   if (status === 'in_progress') return 'build.started'

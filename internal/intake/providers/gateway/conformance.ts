@@ -6,7 +6,7 @@ const publicKey = 'integration_public_key'
 const timestamp = '2026-09-21T13:33:20Z'
 const references: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' }
 
-/** The vendor breaks base64 into lines and ends it with one. */
+/** The vendor wraps base64 into lines and adds a final line feed. */
 function packed(xml: Uint8Array): string {
   return Buffer.from(xml)
     .toString('base64')
@@ -18,7 +18,7 @@ function signed(payload: string, privateKey: string): string {
   return `${publicKey}|${createHmac('sha1', key).update(payload).digest('hex')}`
 }
 
-/** Builds calls as the vendor of `gateway` formats and signs them. */
+/** Conformance kits for `gateway`: they build calls in the vendor's format and sign them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'gateway',

@@ -57,7 +57,7 @@ const vendorKinds = new Set(
 const kinds = [...vendorKinds].map(([, kind = '']) => kind as WebhookNotificationKind)
 
 describe('Braintree SDK', () => {
-  test.each(kinds)('gateway: the SDK’s sample of %s is verified and normalized', async (kind) => {
+  test.each(kinds)('gateway: the vendor SDK’s sample of %s is verified and normalized', async (kind) => {
     const sample = (await vendor.webhookTesting.sampleNotification(kind, 'my_id')) as unknown as Fields
     const call = callOf({ ...sample })
     expect(gateway.verify(call, keys)).toEqual({ kind: 'verified' })
@@ -80,7 +80,7 @@ describe('form', () => {
   const fields = signed('AAAA\n')
   const { bt_signature: signature, bt_payload: payload } = fields
 
-  test('gateway: neutral field names work; differing twins are refused', () => {
+  test('gateway: neutral field names work like the vendor’s names, and different values are refused', () => {
     const neutral = { gateway_signature: signature, gateway_payload: payload }
     expect(gateway.verify(callOf(neutral), keys)).toEqual({ kind: 'verified' })
     expect(gateway.verify(callOf({ ...fields, ...neutral, other: 'x' }), keys)).toEqual({ kind: 'verified' })
@@ -100,19 +100,27 @@ describe('form', () => {
     ['JSON', '{"id":"a"}', 'signature_missing'],
     ['a signature without its key', { ...fields, bt_signature: 'a'.repeat(40) }, 'signature_malformed'],
     ['a signature of three parts', { ...fields, bt_signature: `${signature}|a` }, 'signature_malformed'],
-    ['a signature too short', { ...fields, bt_signature: `${publicKey}|abcd` }, 'signature_malformed'],
+    [
+      'a signature that is too short',
+      { ...fields, bt_signature: `${publicKey}|abcd` },
+      'signature_malformed',
+    ],
     ['too many signatures', { ...fields, bt_signature: `${signature}&`.repeat(21) }, 'signature_malformed'],
-    ['another key’s signature', { ...fields, bt_signature: `x${signature}` }, 'signature_mismatch'],
-    ['other characters', { ...fields, bt_payload: `${payload}!` }, 'signature_malformed'],
+    ['a signature by another public key', { ...fields, bt_signature: `x${signature}` }, 'signature_mismatch'],
+    [
+      'a payload with a character outside base64',
+      { ...fields, bt_payload: `${payload}!` },
+      'signature_malformed',
+    ],
     ['a plus that is not escaped', `bt_signature=${signature}&bt_payload=A+AA`, 'signature_malformed'],
     ['broken escapes', 'bt_signature=%zz&bt_payload=AAAA', 'signature_malformed'],
-    ['another payload', { ...fields, bt_payload: 'AAAB\n' }, 'signature_mismatch'],
-    ['another private key', { ...signed('AAAA\n', 'other') }, 'signature_mismatch'],
+    ['a changed payload', { ...fields, bt_payload: 'AAAB\n' }, 'signature_mismatch'],
+    ['a signature by another private key', { ...signed('AAAA\n', 'other') }, 'signature_mismatch'],
   ])('gateway: a form with %s is refused', (_what, form, cause) => {
     expect(gateway.verify(callOf(form as Record<string, string>), keys)).toEqual(refused(cause))
   })
 
-  test('gateway: only the tenant’s public key counts', () => {
+  test('gateway: only a signature with the tenant’s public key counts', () => {
     expect(gateway.verify(callOf({ ...fields }, 'other_key'), keys)).toEqual(refused('signature_mismatch'))
     const none = { ...callOf({ ...fields }), settings: {} }
     expect(gateway.verify(none, keys)).toEqual(refused('signature_mismatch'))
@@ -129,7 +137,7 @@ describe('form', () => {
 })
 
 describe('events', () => {
-  test('gateway: payload has the XML’s names and text values', () => {
+  test('gateway: the payload contains the XML’s names and text values', () => {
     const event = read(ofXml(fixture('dispute-lost')))
     expect(event).toMatchObject({
       rawType: 'dispute_lost',
@@ -163,7 +171,7 @@ describe('events', () => {
     ['true', 'payout.paid'],
     ['false', 'payout.failed'],
     ['maybe', 'payout.updated'],
-  ])('gateway: a disbursement with success %s is %s', (success, type) => {
+  ])('gateway: a disbursement with success %s becomes %s', (success, type) => {
     const xml = fixture('disbursement-failed').toString().replace('>false</success>', `>${success}</success>`)
     expect(read(ofXml(xml)).type).toBe(type)
   })
@@ -180,8 +188,8 @@ describe('events', () => {
 
   test.each([
     ['another root', '<other><kind>check</kind></other>'],
-    ['text alone', '<notification>a</notification>'],
-    ['nothing', '<notification nil="true"/>'],
+    ['text without elements', '<notification>a</notification>'],
+    ['a nil notification', '<notification nil="true"/>'],
     ['a list', '<notification type="array"><kind>check</kind></notification>'],
     ['JSON', '{"kind":"check"}'],
     ['a document type', '<!DOCTYPE n [<!ENTITY a "b">]><notification><kind>check</kind></notification>'],

@@ -15,10 +15,10 @@ import { equalBytes, verdicts } from '../../signature.ts'
 import { gatewayTypes } from './types.ts'
 import { readXml, type XmlElement } from './xml.ts'
 
-/** SHA-1 of each private key, which the vendor uses as HMAC key. */
+/** SHA-1 digest of each private key. The vendor uses this digest as HMAC key. */
 export type GatewayKeys = readonly Uint8Array[]
 
-/** An account has fewer public keys. */
+/** Maximum pairs of public key and signature. A real account has fewer public keys. */
 const pairsMax = 20
 const signatureCharsMax = 4096
 
@@ -28,7 +28,7 @@ export const gateway: Provider<GatewayKeys> = {
   bodyBytesMax: 1024 * 1024,
   headers: {},
   secretHeaders: [],
-  // Anyone could sign with an empty private key.
+  // Skips an empty private key, with which anyone could sign.
   prepare: (secrets) =>
     secrets.filter((secret) => secret !== '').map((secret) => createHash('sha1').update(secret).digest()),
   verify,
@@ -40,14 +40,14 @@ function verify(call: ProviderCall, keys: GatewayKeys): Verification {
   if (form.kind === 'refused') return form
   const { signature, payload } = form
   if (signature === '' || payload === '') return verdicts.missing
-  // The vendor's libraries refuse other characters too.
+  // The vendor's libraries also refuse other characters.
   if (!/^[A-Za-z0-9+/=\n]+$/.test(payload)) return verdicts.malformed
   const signatures = signaturesOf(signature, call.settings.gateway?.publicKey)
   if (signatures === undefined) return verdicts.malformed
   return isSigned(keys, payload, signatures) ? verdicts.verified : verdicts.mismatch
 }
 
-/** Returns the signatures by the tenant's public key from `<public key>|<hex>[&…]`; undefined if there is no such pair at all. */
+/** Returns the signatures by the tenant's public key from `<public key>|<hex>[&…]`; undefined if the text contains no such pair. */
 function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[] | undefined {
   const pairs = text.length > signatureCharsMax ? [] : text.split('&').map((pair) => pair.split('|'))
   const wellFormed = pairs.filter(([, hex, more]) => more === undefined && /^[0-9a-f]{40}$/i.test(hex ?? ''))
@@ -55,7 +55,9 @@ function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[]
   return wellFormed.filter(([key]) => key === publicKey).map(([, hex = '']) => Buffer.from(hex, 'hex'))
 }
 
-/** The vendor signs the payload with or without a final line feed. Constant time: compares every pair. */
+/**
+ * Accepts a signature over the payload with or without a final line feed, as the vendor signs either. Constant time: compares every pair.
+ */
 function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8Array[]): boolean {
   let matches = 0
   for (const key of keys) {
@@ -73,7 +75,8 @@ function normalize(call: ProviderCall): Normalization {
   const notification = readNotification(form.payload)
   if (notification === undefined) return refused('body_not_json')
   return makeEvent({
-    // The vendor sends no id. Line feeds are removed, since the signature allows one to be added or removed.
+    // The vendor sends no event id, so the id is a hash of the payload. Line feeds are removed before, since the signature permits adding
+    // or removing one.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
     typeOf: (raw) => normalizeType('gateway', gatewayTypes, raw, notification),
@@ -82,15 +85,15 @@ function normalize(call: ProviderCall): Normalization {
   })
 }
 
-/** Fields of the form; '' if absent. */
+/** Form fields of a call; '' if absent. */
 type GatewayForm = { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused
 
 const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
 const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
 
 /**
- * Reads the form by the neutral names or the vendor's; ignores other fields. Different values are a conflict, so that never one is
- * verified and another used.
+ * Reads the form fields by their neutral or their vendor's names and ignores all other fields. Different values are a conflict, so that no
+ * value is verified while another one is used.
  */
 function readForm(body: Uint8Array): GatewayForm {
   const text = decodeUtf8(body)
@@ -125,9 +128,9 @@ type Field = string | null | Field[] | { [name: string]: Field }
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 /**
- * Converts a notification, base64 of an XML document with root `notification`, to an object with the XML's names. Returns undefined for
- * anything else. Values stay text, numbers, dates and booleans too, so that nothing is lost; `type="array"` and repeated names become
- * lists, `nil="true"` null.
+ * Converts a notification, which is base64 of an XML document with root `notification`, to an object with the XML's names. Returns
+ * undefined for any other payload. Numbers, dates and booleans stay text, so that no digit is lost. `type="array"` and repeated names
+ * become lists, and `nil="true"` becomes null.
  */
 function readNotification(payload: string): JsonObject | undefined {
   const packed = payload.replaceAll('\n', '')
@@ -142,7 +145,7 @@ function fieldOf({ attributes, children, text }: XmlElement): Field {
   if (attributes.get('nil') === 'true') return null
   if (attributes.get('type') === 'array') return children.map(fieldOf)
   if (children.length === 0) return text
-  // Without a prototype, `__proto__` is an ordinary name.
+  // In an object without a prototype, `__proto__` is an ordinary name.
   const fields: { [name: string]: Field } = Object.create(null)
   for (const [name, elements] of Map.groupBy(children, (child) => child.name)) {
     const [first, ...more] = elements.map(fieldOf)

@@ -1,17 +1,17 @@
 import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
-// What each kind means is from the vendor's pages, read 2026-11:
-// https://developer.paypal.com/braintree/docs/reference/general/webhooks and the page of each noun beneath it.
+// The meaning of each kind is from the vendor's pages, read 2026-11: https://developer.paypal.com/braintree/docs/reference/general/webhooks
+// and the subpage of each topic.
 
 /** Normalized types by kind. */
 export const gatewayTypes: TypeTable = typeTable({
   dispute_opened: 'chargeback.created',
   dispute_under_review: 'chargeback.under_review',
-  // The bank has the merchant's evidence.
+  // The bank has received the merchant's evidence.
   dispute_disputed: 'chargeback.under_review',
   dispute_won: 'chargeback.won',
   dispute_lost: 'chargeback.lost',
-  // Accepted by the merchant, automatically accepted, or expired.
+  // The merchant accepted the dispute, or it was accepted automatically, or it expired.
   dispute_accepted: 'chargeback.lost',
   dispute_auto_accepted: 'chargeback.lost',
   dispute_expired: 'chargeback.lost',
@@ -38,7 +38,7 @@ export const gatewayTypes: TypeTable = typeTable({
   payment_method_customer_data_updated: 'customer.updated',
 })
 
-/** One kind reports success and failure. */
+/** The vendor reports success and failure under the same kind. */
 function payoutType(notification: JsonObject): string {
   const success = textAt(notification, 'subject', 'disbursement', 'success')
   return listed({ true: 'payout.paid', false: 'payout.failed' }, success) ?? 'payout.updated'

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { readXml } from './xml.ts'
 
 describe('XML parsing', () => {
-  test('readXml: reads attributes and the order of elements', () => {
+  test('readXml: reads attributes and keeps the order of elements', () => {
     const root = readXml(
       '<?xml version="1.0"?>\n<a b="1" c=\'2 "\' >\n <d/>\n <e type="x">f</e >\n <d></d>\n</a>\n',
     )
@@ -26,7 +26,7 @@ describe('XML parsing', () => {
     ['&amp;lt;', '&lt;'],
     [' a\n b ', ' a\n b '],
     ['"]]>"', '"]]>"'],
-  ])('readXml: text %j is read as %j', (raw, text) => {
+  ])('readXml: reads text %j as %j', (raw, text) => {
     expect(readXml(`<a>${raw}</a>`)?.text).toBe(text)
   })
 
@@ -40,35 +40,35 @@ describe('XML parsing', () => {
 })
 
 test.each([
-  ['nothing', ''],
-  ['text', 'a'],
-  ['an end alone', '</a>'],
-  ['an element without end', '<a>'],
-  ['ends crossed', '<a><b></a></b>'],
+  ['an empty text', ''],
+  ['text without an element', 'a'],
+  ['an end tag alone', '</a>'],
+  ['an element without an end tag', '<a>'],
+  ['crossed end tags', '<a><b></a></b>'],
   ['two roots', '<a/><b/>'],
   ['text beside the root', '<a/>b'],
   ['text beside elements', '<a>b<c/></a>'],
-  ['an end with attributes', '<a></a b="1">'],
-  ['an empty end', '<a></a/>'],
+  ['an end tag with attributes', '<a></a b="1">'],
+  ['an empty end tag', '<a></a/>'],
   ['a comment', '<a><!-- b --></a>'],
   ['CDATA', '<a><![CDATA[b]]></a>'],
   ['a processing instruction', '<a><?b?></a>'],
   ['two declarations', '<?xml version="1.0"?><?xml version="1.0"?><a/>'],
   ['a document type', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>'],
   ['an entity of its own', '<a>&b;</a>'],
-  ['an ampersand', '<a>b & c</a>'],
-  ['a reference to nothing', '<a>&#0;</a>'],
+  ['an unescaped ampersand', '<a>b & c</a>'],
+  ['a reference to NUL', '<a>&#0;</a>'],
   ['half a surrogate pair', '<a>&#xD800;</a>'],
   ['a reference beyond Unicode', '<a>&#x110000;</a>'],
   ['an attribute without quotes', '<a b=c/>'],
   ['a name with a space', '< a/>'],
   ['17 attributes', `<a${' b="1"'.repeat(17)}/>`],
   ['JSON', '{"a":"b"}'],
-])('readXml: %s is refused', (_what, text) => {
+])('readXml: refuses %s', (_what, text) => {
   expect(readXml(text)).toBeUndefined()
 })
 
-test('readXml: random input never throws and ends in time', () => {
+test('readXml: random input never throws and always terminates', () => {
   const pieces = fc.constantFrom(
     '<a',
     '>',

@@ -1,9 +1,9 @@
-/** XML element with either children or text. */
+/** XML element that contains either children or text. */
 export interface XmlElement {
   readonly name: string
   readonly attributes: ReadonlyMap<string, string>
   readonly children: readonly XmlElement[]
-  /** References resolved; '' if there are children. */
+  /** Text with all references resolved; '' if the element has children. */
   readonly text: string
 }
 
@@ -25,13 +25,14 @@ const blank = /^[ \t\r\n]*$/
 
 /**
  * Parses the subset of XML (https://www.w3.org/TR/xml/) that notifications use: elements, attributes, text and the five predefined
- * references. Returns undefined for anything else: document types (and so entities), comments, CDATA, processing instructions, mixed
- * content, over 64 levels, 20 000 elements or 16 attributes of an element, malformed XML. Never throws.
+ * references. Returns undefined for malformed XML and for any other construct: document types (and thus entities), comments, CDATA,
+ * processing instructions and mixed content. Also returns undefined above 64 levels, 20 000 elements, or 16 attributes per element. Never
+ * throws.
  */
 export function readXml(text: string): XmlElement | undefined {
   const token = new RegExp(tokenForm)
   token.lastIndex = declaration.exec(text)?.[0].length ?? 0
-  // A virtual element that holds the root and the text around it.
+  // A virtual element that contains the root and the text around it.
   const outside = element('', '')
   const open = [outside]
   for (let elements = 0; token.lastIndex < text.length; ) {
@@ -64,7 +65,7 @@ function element(name: string, attributes: string): Building {
   return { name, attributes: new Map(values), children: [], text: '' }
 }
 
-/** Closes an element; returns false for a wrong name, mixed content or an unknown reference. */
+/** Closes an element. Returns false for a wrong name, mixed content or an unknown reference. */
 function end(ended: Building, name: string): boolean {
   if (ended.name !== name) return false
   if (ended.children.length > 0) {
@@ -86,6 +87,6 @@ function resolved(raw: string): string | undefined {
     known &&= point > 0 && point <= 0x10ffff
     return known ? String.fromCodePoint(point) : ''
   })
-  // An ampersand that is left belongs to an unknown reference.
+  // A remaining ampersand belongs to an unknown reference.
   return known && !raw.replace(reference, '').includes('&') && text.isWellFormed() ? text : undefined
 }

@@ -56,5 +56,5 @@ const standard: ConformanceKit = {
   otherSchemes: [`v1a,${'a'.repeat(86)}==`, `v2,${'a'.repeat(43)}=`],
 }
 
-/** Builds calls in Latchkey's own format and in that of Standard Webhooks. */
+/** Conformance kits for `generic`: calls in Latchkey's own format and in the format of Standard Webhooks. */
 export const kits: readonly ConformanceKit[] = [service, standard]

@@ -58,7 +58,7 @@ describe('Standard Webhooks SDK', () => {
     expect(new Webhook(secret).verify(payload, headers)).toEqual(JSON.parse(payload))
   })
 
-  test('generic: a secret without prefix may be base64 or plain text', () => {
+  test('generic: a secret without a prefix can be base64 or plain text', () => {
     const encoded = secret.slice('whsec_'.length)
     const text = 'a secret that is no base64!'
     for (const [value, signer] of [
@@ -71,7 +71,7 @@ describe('Standard Webhooks SDK', () => {
     }
   })
 
-  test('generic: a key that is short or not base64 verifies nothing', () => {
+  test('generic: a key that is too short or not base64 verifies nothing', () => {
     for (const [value, key] of [
       ['whsec_AAAA', Buffer.alloc(3)],
       ['AAAA', Buffer.alloc(3)],
@@ -84,7 +84,7 @@ describe('Standard Webhooks SDK', () => {
     }
   })
 
-  test('generic: one matching signature is enough; other versions are skipped', () => {
+  test('generic: one matching signature is enough, and signatures of other versions are skipped', () => {
     const headers = headersBy(new Webhook(secret))
     const other = new Webhook(Buffer.alloc(32, 9), { format: 'raw' }).sign(id, new Date(nowMs), payload)
     const signature = `v1a,${'a'.repeat(86)}== ${other} ${headers['webhook-signature']}`
@@ -94,11 +94,11 @@ describe('Standard Webhooks SDK', () => {
 
   test.each([
     ['no time', { 'webhook-timestamp': '' }, 'signature_malformed'],
-    ['a time that is no number', { 'webhook-timestamp': '1794300000.0' }, 'signature_malformed'],
-    ['another time', { 'webhook-timestamp': '1794300001' }, 'signature_mismatch'],
-    ['another id', { 'webhook-id': 'msg_other' }, 'signature_mismatch'],
+    ['a time that is not a number', { 'webhook-timestamp': '1794300000.0' }, 'signature_malformed'],
+    ['a changed time', { 'webhook-timestamp': '1794300001' }, 'signature_mismatch'],
+    ['a changed id', { 'webhook-id': 'msg_other' }, 'signature_mismatch'],
     ['no version', { 'webhook-signature': 'abc' }, 'signature_malformed'],
-    ['nothing decodable', { 'webhook-signature': 'v1,abc' }, 'signature_malformed'],
+    ['an undecodable signature', { 'webhook-signature': 'v1,abc' }, 'signature_malformed'],
     [
       'too many signatures',
       { 'webhook-signature': `v1,${'a'.repeat(43)}= `.repeat(21).trim() },
@@ -119,35 +119,45 @@ describe('event id', () => {
   const signed = { 'X-Service-Signature': 't=1,v1=a' }
   const signedHeader = { 'webhook-signature': 'v1,a' }
   test.each<[string, string, Record<string, string>, string]>([
-    ['the body’s without a header', payload, signed, 'in-body'],
-    ['the body’s beside an equal header', payload, { ...signed, 'X-Service-Event-Id': 'in-body' }, 'in-body'],
-    ['the body’s beside an equal webhook-id', payload, { ...signed, 'webhook-id': 'in-body' }, 'in-body'],
-    ['the header’s where the body has none', '{"type":"a.b"}', { ...signed, 'X-Service-Event-Id': 'h' }, 'h'],
+    ['the body’s id if no header has one', payload, signed, 'in-body'],
     [
-      'the header’s where the body’s is empty',
+      'the body’s id if the header has the same id',
+      payload,
+      { ...signed, 'X-Service-Event-Id': 'in-body' },
+      'in-body',
+    ],
+    ['the body’s id if webhook-id is the same', payload, { ...signed, 'webhook-id': 'in-body' }, 'in-body'],
+    ['the header’s id if the body has none', '{"type":"a.b"}', { ...signed, 'X-Service-Event-Id': 'h' }, 'h'],
+    [
+      'the header’s id if the body’s id is empty',
       '{"id":"","type":"a.b"}',
       { ...signed, 'webhook-id': 'h' },
       'h',
     ],
     [
-      'the header’s where the body’s is the same number',
+      'the header’s id if the body’s id is the same number',
       '{"id":7,"type":"a.b"}',
       { ...signed, 'webhook-id': '7' },
       '7',
     ],
     [
-      'the signed header’s where the body’s is another number',
+      'the signed header’s id if the body’s id is a different number',
       '{"id":7,"type":"a.b"}',
       { ...signedHeader, 'webhook-id': 'h' },
       'h',
     ],
-    ['the signed header’s, whatever the body has', payload, { ...signedHeader, 'webhook-id': 'h' }, 'h'],
+    [
+      'the signed header’s id, whatever id the body has',
+      payload,
+      { ...signedHeader, 'webhook-id': 'h' },
+      'h',
+    ],
   ])('generic: the event id is %s', (_what, body, headers, eventId) => {
     expect(read(body, headers)).toMatchObject({ eventId })
   })
 
   test.each(['X-Service-Event-Id', 'webhook-id'])(
-    'generic: an id in the unsigned header %s is refused if the signed body has another',
+    'generic: an id in the unsigned header %s is refused if the signed body has a different id',
     (name) => {
       const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
       const call = callOf(payload, signedByService(payload, { [name]: 'in-header' }))
@@ -160,7 +170,7 @@ describe('event id', () => {
     },
   )
 
-  test('generic: differing id headers are refused', () => {
+  test('generic: different id headers are refused', () => {
     const headers = { 'x-service-event-id': 'one', 'webhook-id': 'two' }
     const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
     expect(generic.verify(callOf(payload, signedByStandard(payload, headers)), keys)).toEqual(conflict)
@@ -168,7 +178,7 @@ describe('event id', () => {
     expect(read(payload, headers)).toEqual(conflict)
   })
 
-  test('generic: in Standard Webhooks the signed id is used', () => {
+  test('generic: a Standard Webhooks call uses the signed id', () => {
     const headers = signedByStandard(payload, { 'x-service-event-id': 'one' })
     expect(generic.verify(callOf(payload, headers), keys)).toEqual({
       kind: 'refused',
@@ -184,7 +194,7 @@ describe('event id', () => {
   })
 })
 
-test('generic: a call in two schemes is refused', () => {
+test('generic: a call that is signed in two schemes is refused', () => {
   const payload = fixture('standard-webhook')
   const headers = { ...signedByStandard(payload, { 'webhook-id': 'a' }), ...signedByService(payload) }
   expect(generic.verify(callOf(payload, headers), keys)).toEqual({
@@ -213,7 +223,7 @@ test.each([
   ['"2026-11-10"', undefined],
   ['1794300000', undefined],
   ['null', undefined],
-])('generic: occurredAt %s gives %p', (value, occurredAtMs) => {
+])('generic: reads occurredAt %s as %p', (value, occurredAtMs) => {
   expect(read(`{"id":"a","occurredAt":${value}}`)).toMatchObject({ kind: 'event', occurredAtMs })
 })
 
@@ -228,6 +238,6 @@ test.each([
   ['заказ', 'generic.unknown'],
   ['constructor', 'generic.constructor'],
   [`a.${'b'.repeat(253)}`, `a.${'b'.repeat(253)}`],
-])('generic: type %s becomes %s', (rawType, type) => {
+])('generic: raw type %s becomes %s', (rawType, type) => {
   expect(genericType(rawType)).toBe(type)
 })

@@ -26,7 +26,7 @@ import {
 } from '../../signature.ts'
 import { genericType } from './types.ts'
 
-/** Keys for both schemes, which derive different bytes from one secret. */
+/** Keys for both signature schemes, which derive different bytes from one secret. */
 export interface GenericKeys {
   readonly service: HmacKeys
   readonly standard: HmacKeys
@@ -72,12 +72,12 @@ export const generic: Provider<GenericKeys> = {
 function verify(call: ProviderCall, keys: GenericKeys): Verification {
   const service = call.headers.get(signatureName) ?? ''
   const standard = call.headers.get(standardSignatureName) ?? ''
-  // With both schemes in one call it is ambiguous which of them signs `webhook-id`.
+  // In a call with both schemes it is ambiguous which signature covers `webhook-id`.
   if (service !== '' && standard !== '') return refused('headers_conflict')
   if (readHeader(call.headers, either).kind === 'conflict') return refused('headers_conflict')
   if (standard === '') return verifyTimedHeader(service, call, keys.service)
   const id = call.headers.get('webhook-id') ?? ''
-  // `webhook-id` is signed; the unsigned `x-service-event-id` must not replace it.
+  // `webhook-id` is signed, so the unsigned `x-service-event-id` must not replace it.
   if (id === '') return refused('event_id_missing')
   const time = call.headers.get('webhook-timestamp') ?? ''
   return verifyStandardHeaders({ id, time, signature: standard }, call, keys.standard)
@@ -100,9 +100,9 @@ function normalize({ headers: given, body: bytes }: ProviderCall): Normalization
 }
 
 /**
- * Returns whether an unsigned header names another event than the signed body. Prevents replay: an unsigned id header would turn one
- * captured call into many events. In Standard Webhooks the header is signed, so the body's id may differ. Text and numbers are ids;
- * an empty text and other values are not.
+ * Returns whether an unsigned header names a different event than the signed body. This prevents a replay: with an unsigned id header, one
+ * captured call could become many events. In Standard Webhooks the header is signed, so the body's id can differ. Non-empty text and
+ * numbers count as ids.
  */
 function contradicts(given: CallHeaders, id: HeaderReading, idInBody: unknown): boolean {
   const isSignedHeader = (given.get(standardSignatureName) ?? '') !== ''

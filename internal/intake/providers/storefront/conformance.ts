@@ -4,7 +4,7 @@ import { storefront } from './provider.ts'
 
 const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
 
-/** Builds calls as the vendor of `storefront` formats and signs them. */
+/** Conformance kits for `storefront`: they build calls in the vendor's format and sign them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'storefront',

@@ -44,7 +44,7 @@ describe('Shopify SDK', () => {
     })
 
   test.each(['x-shopify', 'shopify'])(
-    'storefront: Shopify’s validator and the adapter agree under %s-…',
+    'storefront: Shopify’s validator and the adapter agree on headers with prefix %s',
     async (prefix) => {
       const hmac = signed(payload)['x-storefront-hmac-sha256'] ?? ''
       const headers = {
@@ -76,18 +76,22 @@ describe('shop domain', () => {
 
   test.each([
     ['is the tenant’s', { 'X-Shopify-Shop-Domain': shop }, 'verified'],
-    ['is the tenant’s in other letters', { 'X-Storefront-Shop-Domain': 'ACME.myshopify.com' }, 'verified'],
-    ['is another', { 'X-Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
-    ['begins like it', { 'X-Shopify-Shop-Domain': `${shop}.example.com` }, 'refused'],
-    ['came twice', { 'X-Shopify-Shop-Domain': `${shop}, ${shop}` }, 'refused'],
-    ['is both', { 'X-Shopify-Shop-Domain': shop, 'Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
-    ['did not come', {}, 'refused'],
-  ])('storefront: a shop domain that %s', (_what, headers, kind) => {
+    ['is the tenant’s in mixed case', { 'X-Storefront-Shop-Domain': 'ACME.myshopify.com' }, 'verified'],
+    ['is not the tenant’s', { 'X-Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
+    ['begins like the tenant’s', { 'X-Shopify-Shop-Domain': `${shop}.example.com` }, 'refused'],
+    ['is repeated', { 'X-Shopify-Shop-Domain': `${shop}, ${shop}` }, 'refused'],
+    [
+      'differs between two headers',
+      { 'X-Shopify-Shop-Domain': shop, 'Shopify-Shop-Domain': 'other.myshopify.com' },
+      'refused',
+    ],
+    ['is missing', {}, 'refused'],
+  ])('storefront: decides as documented for a shop domain that %s', (_what, headers, kind) => {
     const verification = verify(headers, shop)
     expect(verification).toEqual(kind === 'verified' ? { kind } : { kind: 'refused', cause: 'shop_mismatch' })
   })
 
-  test('storefront: without shopDomain any shop is accepted', () => {
+  test('storefront: without the setting shopDomain any shop is accepted', () => {
     expect(verify({ 'X-Shopify-Shop-Domain': 'other.myshopify.com' })).toEqual({ kind: 'verified' })
   })
 })
@@ -127,31 +131,34 @@ describe('events', () => {
       'customer.joined_segment',
       'storefront.customer.joined_segment',
     ],
-  ])('storefront: fixture %s with %j is normalized to %s, %s', (name, headers, rawType, type) => {
-    const payload = fixture(name)
-    const time = { 'x-shopify-triggered-at': '2026-11-10T16:10:00.123456789Z' }
-    expect(storefront.normalize(callOf(payload, { ...idHeaders, ...time, ...headers }))).toEqual({
-      kind: 'event',
-      eventId: 'wh-1',
-      rawType,
-      type,
-      occurredAtMs: Date.parse('2026-11-10T16:10:00.123Z'),
-      payload,
-    })
-  })
+  ])(
+    'storefront: fixture %s with headers %j is normalized to raw type %s and type %s',
+    (name, headers, rawType, type) => {
+      const payload = fixture(name)
+      const time = { 'x-shopify-triggered-at': '2026-11-10T16:10:00.123456789Z' }
+      expect(storefront.normalize(callOf(payload, { ...idHeaders, ...time, ...headers }))).toEqual({
+        kind: 'event',
+        eventId: 'wh-1',
+        rawType,
+        type,
+        occurredAtMs: Date.parse('2026-11-10T16:10:00.123Z'),
+        payload,
+      })
+    },
+  )
 
-  test('storefront: a 64-bit id stays exact in the payload', () => {
+  test('storefront: a 64-bit id is exact in the payload', () => {
     const payload = fixture('order-created')
     const event = storefront.normalize(callOf(payload, { ...idHeaders, 'x-shopify-topic': 'orders/create' }))
     expect(event).toMatchObject({ payload: expect.stringContaining('"id": 820982911946154508,') })
   })
 
-  test('storefront: Event-Id does not replace Webhook-Id', () => {
+  test('storefront: the Event-Id header does not replace the Webhook-Id header', () => {
     const event = storefront.normalize(callOf('{"id":1}', { 'x-shopify-event-id': 'ev-1' }))
     expect(event).toEqual({ kind: 'refused', cause: 'event_id_missing' })
   })
 
-  test('storefront: an invalid or conflicting time gives none', () => {
+  test('storefront: occurredAtMs is undefined if the time is invalid or conflicting', () => {
     for (const times of [
       { 'x-shopify-triggered-at': 'now' },
       { 'x-shopify-triggered-at': '2026-11-10T16:10:00Z', 'shopify-triggered-at': '2026-11-10T16:10:01Z' },
@@ -183,7 +190,7 @@ describe('events', () => {
       'storefront.order_transactions.create',
     ],
     ['order_transactions/create', {}, 'storefront.order_transactions.create'],
-  ])('storefront: %s with %j is %s', (topic, body, type) => {
+  ])('storefront: topic %s with %j becomes %s', (topic, body, type) => {
     expect(normalizeType('storefront', storefrontTypes, topic, body)).toBe(type)
   })
 

@@ -14,7 +14,7 @@ import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
 import { decodeBase64Digest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
 import { storefrontTypes } from './types.ts'
 
-/** Names of a header: neutral, the vendor's, and that of the vendor's newer Events. */
+/** Names of a header: the neutral name, the vendor's name, and the name in the vendor's newer Events. */
 const named = (name: string) => [`X-Storefront-${name}`, `X-Shopify-${name}`, `Shopify-${name}`]
 
 const headers = {
@@ -54,7 +54,7 @@ function verify(call: ProviderCall, keys: HmacKeys): Verification {
   return isOwnShop(call) ? verdicts.verified : refused('shop_mismatch')
 }
 
-/** Checks the shop's name: one app's secret signs for every shop that installed it. */
+/** Checks the name of the shop, since one app's secret signs for every shop that has installed the app. */
 function isOwnShop({ headers: given, settings }: ProviderCall): boolean {
   const own = settings.storefront?.shopDomain
   if (own === undefined) return true
@@ -80,7 +80,7 @@ function normalize({ headers: given, body: bytes }: ProviderCall): Normalization
   })
 }
 
-/** Reads `orders/create` from one header (webhooks), or `Product` and `update` from two (Events). */
+/** Reads the topic: `orders/create` from one header (webhooks), or `Product` and `update` from two headers (Events). */
 function readTopic(given: CallHeaders): HeaderReading {
   const topic = readHeader(given, headers.topic)
   const action = readHeader(given, headers.action)

@@ -1,8 +1,8 @@
 import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
-// What each topic means is from the vendor's pages, read 2026-11: https://shopify.dev/docs/api/webhooks/latest and, for the
-// states, https://shopify.dev/docs/api/admin-rest/latest/resources/dispute and …/resources/transaction. Topics with a capital
-// letter are those of https://shopify.dev/docs/api/events/unstable.
+// The meaning of each topic is from the vendor's pages, read 2026-11: https://shopify.dev/docs/api/webhooks/latest and, for the states,
+// https://shopify.dev/docs/api/admin-rest/latest/resources/dispute and …/resources/transaction. Topics with a capital letter are from
+// https://shopify.dev/docs/api/events/unstable.
 
 /** Normalized types by raw type. */
 export const storefrontTypes: TypeTable = typeTable({
@@ -16,7 +16,7 @@ export const storefrontTypes: TypeTable = typeTable({
   'orders/delete': 'order.deleted',
 
   'order_transactions/create': paymentType,
-  // Sent when the merchant starts it; order_transactions/create reports the money.
+  // Sent when the merchant starts the refund. The topic order_transactions/create reports the money.
   'refunds/create': 'refund.created',
 
   'disputes/create': 'chargeback.created',
@@ -47,7 +47,7 @@ export const storefrontTypes: TypeTable = typeTable({
   'subscription_billing_attempts/challenged': 'payment.action_required',
 })
 
-/** A transaction's kind is the operation, its status the result. */
+/** The kind of a transaction is the operation, and its status is the result. */
 function paymentType(body: JsonObject): string | undefined {
   const kind = textAt(body, 'kind')
   const isRefund = kind === 'refund'
@@ -83,7 +83,7 @@ const disputeStates: Readonly<Record<string, string>> = {
   lost: 'chargeback.lost',
   // The merchant accepted the loss.
   accepted: 'chargeback.lost',
-  // Settled by a refund: neither won nor lost.
+  // Settled by a refund: the merchant neither won nor lost.
   charge_refunded: 'chargeback.closed',
   prevented: 'chargeback.closed',
 }

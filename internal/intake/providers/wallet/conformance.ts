@@ -8,21 +8,21 @@ const names = ['CERT-1', 'CERT-2', 'CERT-3', 'CERT-4', 'CERT-5'] as const
 const webhookId = '1JE4291016473214C'
 const keyPair = () => generateKeyPairSync('rsa', { modulusLength: 2048 })
 const pairs = new Map(names.map((name) => [name as string, keyPair()]))
-/** Signs calls that must not be verified. */
+/** Key for signing calls that must not be verified. */
 const untrusted = keyPair()
-/** Trusted if no secret matches, so that every listed key is a mismatch. */
+/** Trusted key if no secret matches, so that every listed key is a mismatch. */
 const unrelated = keyPair()
 
 const header = (name: string) => [`wallet-${name}`, `paypal-${name}`]
 
-/** Builds calls as the vendor of `wallet` formats and signs them. */
+/** Conformance kits for `wallet`: they build calls in the vendor's format and sign them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'wallet',
     provider: wallet,
     secrets: names,
     settings: { wallet: { webhookId, environment: 'live' } },
-    // One call names one certificate.
+    // A call names exactly one certificate.
     alone: true,
     verify: (call, secrets) => wallet.verify(call, signerOf(secrets)),
     compose: ({ eventId, type }) => ({
@@ -64,7 +64,7 @@ export const kits: readonly ConformanceKit[] = [
     timed: true,
     pastMsMax: 4 * 86_400_000,
     hex: false,
-    // Another header names the scheme: provider.test.ts has those.
+    // A different header names the scheme; provider.test.ts tests other schemes.
     otherSchemes: [],
   },
 ]

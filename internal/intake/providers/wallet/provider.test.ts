@@ -52,11 +52,14 @@ describe('transmission headers', () => {
     expect(wallet.locate(callOf(body, without))).toEqual(refused('signature_missing'))
   })
 
-  test.each(names)('wallet: differing twins of %s are refused before a fetch', (name) => {
-    const both = { ...headers, [`Wallet-${name}`]: 'other' }
-    expect(wallet.verify(callOf(body, both), signer)).toEqual(refused('headers_conflict'))
-    expect(wallet.locate(callOf(body, both))).toEqual(refused('headers_conflict'))
-  })
+  test.each(names)(
+    'wallet: different values of the neutral and the vendor’s %s are refused before a fetch',
+    (name) => {
+      const both = { ...headers, [`Wallet-${name}`]: 'other' }
+      expect(wallet.verify(callOf(body, both), signer)).toEqual(refused('headers_conflict'))
+      expect(wallet.locate(callOf(body, both))).toEqual(refused('headers_conflict'))
+    },
+  )
 
   test.each([
     ['Auth-Algo', 'SHA1withRSA', 'scheme_unknown'],
@@ -71,26 +74,26 @@ describe('transmission headers', () => {
     ['Transmission-Sig', 'not base64', 'signature_malformed'],
     ['Transmission-Sig', 'AAA', 'signature_malformed'],
     ['Transmission-Sig', 'A'.repeat(1372), 'signature_malformed'],
-  ])('wallet: %s of %s is refused before a fetch', (name, value, cause) => {
+  ])('wallet: a call whose %s is %s is refused before a fetch', (name, value, cause) => {
     const changed = { ...headers, [`PAYPAL-${name.toUpperCase()}`]: value }
     expect(wallet.verify(callOf(body, changed), signer)).toEqual(refused(cause))
     expect(wallet.locate(callOf(body, changed))).toEqual(refused(cause))
   })
 
-  test('wallet: the algorithm’s name is case-insensitive', () => {
+  test('wallet: the name of the algorithm is case-insensitive', () => {
     const lower = { ...headers, 'PAYPAL-AUTH-ALGO': 'sha256WithRSA' }
     expect(wallet.verify(callOf(body, lower), signer)).toEqual({ kind: 'verified' })
   })
 })
 
 describe('signature', () => {
-  test('wallet: a signature for another webhook, or without settings, is refused', () => {
+  test('wallet: a signature for another webhook or without settings is refused', () => {
     expect(verifySigned({ webhookId: '9ZZ9999999999999Z' })).toEqual(refused('signature_mismatch'))
     expect(wallet.verify(callOf(body, headers, {}), signer)).toEqual(refused('signature_mismatch'))
     expect(wallet.locate(callOf(body, headers, {}))).toEqual(refused('certificate_url_refused'))
   })
 
-  test('wallet: a signature of another body, key, id or time is refused', () => {
+  test('wallet: a signature for another body, key, id or time is refused', () => {
     const mismatch = refused('signature_mismatch')
     expect(wallet.verify(callOf(`${body} `, headers), signer)).toEqual(mismatch)
     const { privateKey: other } = createTestAuthority('Test Root', nowMs).issue()
@@ -101,13 +104,13 @@ describe('signature', () => {
     expect(wallet.verify(callOf(body, time), signer)).toEqual(mismatch)
   })
 
-  test('wallet: a signed time may be 4 days old, and ahead by signatureAgeMsMax', () => {
+  test('wallet: a signed time can be 4 days old, or in the future by signatureAgeMsMax', () => {
     const at = (ms: number) => verifySigned({ atMs: nowMs + ms })
     for (const ms of [-3 * dayMs, -4 * dayMs, 300_000]) expect(at(ms)).toEqual({ kind: 'verified' })
     for (const ms of [-4 * dayMs - 1, 300_001]) expect(at(ms)).toEqual(refused('timestamp_outside_window'))
   })
 
-  test('wallet: a signature outside its certificate’s dates is refused', () => {
+  test('wallet: a signature outside its certificate’s validity is refused', () => {
     const verifyWith = (parts: Parameters<typeof authority.issue>[0]) => {
       const one = authority.issue(parts)
       const call = callOf(body, signWallet(body, { ...one, certificateUrl, atMs: nowMs }))
@@ -131,7 +134,7 @@ test('wallet: locates the certificate in the tenant’s environment', () => {
   for (const origin of [...live, ...sandbox]) expect(new URL(origin).origin).toBe(origin)
 })
 
-test('wallet signer: a simulated call is verified by its own key and by no other', async () => {
+test('wallet signer: a simulated call is verified by the signer’s own key and by no other key', async () => {
   const [own, other] = [await createWalletSigner(), await createWalletSigner()]
   const call = callOf(body, own.sign({ body: Buffer.from(body), webhookId, atMs: nowMs }))
   expect(wallet.verify(call, own.signer)).toEqual({ kind: 'verified' })
@@ -152,7 +155,7 @@ describe('events', () => {
     ['dispute-under-review', 'CUSTOMER.DISPUTE.UPDATED', 'chargeback.under_review'],
     ['dispute-lost', 'CUSTOMER.DISPUTE.RESOLVED', 'chargeback.lost'],
     ['subscription-activated', 'BILLING.SUBSCRIPTION.ACTIVATED', 'subscription.activated'],
-  ])('wallet: fixture %s is normalized to %s, %s', (name, rawType, type) => {
+  ])('wallet: fixture %s is normalized to raw type %s and type %s', (name, rawType, type) => {
     const payload = fixture(name)
     const { id, create_time } = JSON.parse(payload) as { id: string; create_time: string }
     const occurredAtMs = Date.parse(create_time)
@@ -170,7 +173,7 @@ describe('events', () => {
     ['RESOLVED', 'chargeback.closed'],
     ['OTHER', 'chargeback.updated'],
     ['constructor', 'chargeback.updated'],
-  ])('wallet: an updated dispute with status %s is %s', (status, type) => {
+  ])('wallet: an updated dispute with status %s becomes %s', (status, type) => {
     expect(dispute('UPDATED', { status })).toBe(type)
   })
 
@@ -184,13 +187,13 @@ describe('events', () => {
     ['NONE', 'chargeback.closed'],
     ['SOMETHING_NEW', 'chargeback.closed'],
     ['toString', 'chargeback.closed'],
-  ])('wallet: a dispute with outcome %s is %s under either type', (outcome_code, type) => {
+  ])('wallet: a dispute with outcome %s becomes %s under either raw type', (outcome_code, type) => {
     const resource = { status: 'RESOLVED', dispute_outcome: { outcome_code } }
     expect(dispute('RESOLVED', resource)).toBe(type)
     expect(dispute('UPDATED', resource)).toBe(type)
   })
 
-  test('wallet: a dispute without outcome still has a type', () => {
+  test('wallet: a dispute without an outcome still has a type', () => {
     for (const resource of [undefined, null, [], 'a', { status: 1 }, { dispute_outcome: [] }]) {
       expect(dispute('UPDATED', resource)).toBe('chargeback.updated')
       expect(dispute('RESOLVED', resource)).toBe('chargeback.closed')

@@ -25,7 +25,7 @@ import { header, lowerNames } from '../../provider-header.ts'
 import { verdicts } from '../../signature.ts'
 import { walletTypes } from './types.ts'
 
-/** Names of a header: neutral and the vendor's. */
+/** Names of a header: the neutral name and the vendor's name. */
 const named = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
 
 const headers = {
@@ -53,16 +53,16 @@ const headers = {
 }
 
 const algorithm = 'sha256withrsa'
-/** Printable ASCII without `|`, the separator of the signed text. */
+/** Printable ASCII without `|`, which separates the parts of the signed text. */
 const idForm = /^[!-{}~]{1,128}$/
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-/** Base64 of an 8192-bit signature. */
+/** Maximum length of a signature: base64 of 8192 bits. */
 const signatureCharsMax = 1368
-/** `messageverificationcerts.paypal.com`, or with a label in between for the sandbox. */
+/** `messageverificationcerts.paypal.com`, with an optional label before `paypal.com` for the sandbox. */
 const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
 /**
- * Maximum age of a signed time. The vendor retries for three days and does not document whether it signs again; one more day for
- * delay. Must stay below the lifetime of dedupe keys (7 days, `event.ts`), or a replay would be a new event.
+ * Maximum age of a signed time. The vendor retries for three days and does not document whether it signs again; one more day allows for
+ * delay. The maximum must be below the lifetime of dedupe keys (7 days, `event.ts`); otherwise a replay would be a new event.
  */
 const transmissionAgeMsMax = 4 * 86_400_000
 
@@ -88,7 +88,7 @@ export const wallet: CertificateProvider = {
   normalize,
 }
 
-/** Content of the five transmission headers. */
+/** Values of the five transmission headers. */
 interface Transmission {
   readonly kind: 'transmission'
   readonly id: string
@@ -101,7 +101,7 @@ interface Transmission {
 function locate({ headers: given, settings }: ProviderCall): CertificateLocation {
   const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
-  // Without settings it is unknown which environment may sign for the tenant.
+  // Without settings, the environment that is allowed to sign for the tenant is unknown.
   if (!settings.wallet) return refused('certificate_url_refused')
   return {
     kind: 'located',
@@ -131,7 +131,7 @@ function isSigned(
   return verifySignature('sha256', signedText(transmission, webhookId, body), key, transmission.signature)
 }
 
-/** Returns the text that the vendor signs: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
+/** Returns the text that the vendor signs. Source: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
 function signedText(
   { id, time }: Pick<Transmission, 'id' | 'time'>,
   webhookId: string,
@@ -140,7 +140,7 @@ function signedText(
   return Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
 }
 
-/** Parses the five headers before anything is fetched, so that an invalid call costs no fetch. */
+/** Parses the five headers before the certificate is fetched, so that an invalid call causes no fetch. */
 function readTransmission(given: CallHeaders): Transmission | Refused {
   const texts: string[] = []
   for (const each of Object.values(headers)) {
@@ -173,18 +173,18 @@ function normalize(call: ProviderCall): Normalization {
   })
 }
 
-/** Content of a simulated call. */
+/** Input for signing a simulated call. */
 export interface WalletTransmission {
   readonly body: Uint8Array
-  /** Setting of the tenant. */
+  /** Webhook id in the settings of the tenant. */
   readonly webhookId: string
-  /** Signed time, milliseconds since the epoch. */
+  /** Time to sign, in milliseconds since the epoch. */
   readonly atMs: number
 }
 
-/** Signs simulated calls as the vendor does, by a key that never leaves the process. */
+/** Signs simulated calls as the vendor does. Its private key never leaves the process. */
 export interface WalletSigner {
-  /** To be trusted for simulated calls only. Never expires. */
+  /** Key for verifying simulated calls only. It never expires. */
   readonly signer: TrustedSigner
   /** Returns all headers of the call. */
   sign(transmission: WalletTransmission): Readonly<Record<string, string>>
@@ -192,7 +192,7 @@ export interface WalletSigner {
 
 const generate = promisify(generateKeyPair)
 
-/** Creates a signer with a new key. Takes some 100 ms off the event loop. */
+/** Creates a signer with a new key. Takes about 100 ms, without blocking the event loop. */
 export async function createWalletSigner(): Promise<WalletSigner> {
   const { publicKey, privateKey } = await generate('rsa', { modulusLength: 2048 })
   return {

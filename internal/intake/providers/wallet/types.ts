@@ -1,9 +1,9 @@
 import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
-// What each type means is from the vendor's pages, read 2026-11: https://developer.paypal.com/api/rest/webhooks/event-names/ and,
-// for a dispute's states, https://developer.paypal.com/docs/api/customer-disputes/v1/ (status, dispute_outcome.outcome_code).
+// The meaning of each type is from the vendor's pages, read 2026-11: https://developer.paypal.com/api/rest/webhooks/event-names/ and, for a
+// dispute's states, https://developer.paypal.com/docs/api/customer-disputes/v1/ (status, dispute_outcome.outcome_code).
 
-/** Withdrawn, paid by the vendor or merged into another dispute counts as closed: neither won nor lost. */
+/** A dispute that was withdrawn, paid by the vendor or merged into another dispute counts as closed: the merchant neither won nor lost. */
 const disputeOutcomes: Readonly<Record<string, string>> = {
   RESOLVED_BUYER_FAVOUR: 'chargeback.lost',
   ACCEPTED: 'chargeback.lost',
@@ -29,7 +29,7 @@ export const walletTypes: TypeTable = typeTable({
   'PAYMENT.CAPTURE.DENIED': 'payment.failed',
   'PAYMENT.CAPTURE.REFUNDED': 'refund.succeeded',
   'PAYMENT.CAPTURE.REVERSED': 'payment.reversed',
-  // Version 1 of the same events.
+  // Events of version 1 of the vendor's API.
   'PAYMENT.SALE.PENDING': 'payment.processing',
   'PAYMENT.SALE.COMPLETED': 'payment.succeeded',
   'PAYMENT.SALE.DENIED': 'payment.failed',
@@ -74,7 +74,7 @@ export const walletTypes: TypeTable = typeTable({
   'CATALOG.PRODUCT.UPDATED': 'product.updated',
 })
 
-/** Updates report every change, the end included. */
+/** The vendor sends an update for every change of a dispute, including its end. */
 function disputeType(body: JsonObject): string {
   const status = textAt(body, 'resource', 'status')
   if (status === 'RESOLVED') return outcomeType(body) ?? 'chargeback.closed'
