@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { apiError, errorCodes, errorEnvelope, statusOf } from './api-error.ts'
 
 describe('every error of the catalogue', () => {
-  test.each([...errorCodes])('error %s: has the envelope of the contract', (code) => {
+  test.each([...errorCodes])('errorEnvelope: the error %s has the envelope of the contract', (code) => {
     const envelope = errorEnvelope(apiError(code), 'r-1')
     expect(Object.keys(envelope)).toEqual(['message', 'error', 'statusCode', 'code', 'requestId'])
     expect(envelope).toMatchObject({ statusCode: statusOf(code), code, requestId: 'r-1' })
@@ -22,11 +22,11 @@ test.each([
   ['store_unavailable', 503, 'Service Unavailable'],
   ['queue_unavailable', 503, 'Service Unavailable'],
   ['loop_detected', 508, 'Loop Detected'],
-] as const)('%s answers %d %s', (code, status, phrase) => {
+] as const)('errorEnvelope: the error %s has status %d %s', (code, status, phrase) => {
   expect(errorEnvelope(apiError(code), 'r')).toMatchObject({ statusCode: status, error: phrase })
 })
 
-test('errorEnvelope: a specific message replaces the default, headers are not in the body', () => {
+test('errorEnvelope: a specific message replaces the default message, and headers are not in the body', () => {
   const error = apiError('invalid_request', '"key" is required', { Connection: 'close' })
   expect(errorEnvelope(error, 'r').message).toBe('"key" is required')
   expect(error.headers).toEqual({ Connection: 'close' })

@@ -1,6 +1,6 @@
 /**
- * All errors of the API with status and default text, which says what to do next. `error` is the status' reason
- * phrase by RFC 9110. Texts never contain a value from the request.
+ * All errors of the API, with their status and a default text that says what to do next. The envelope's `error` is the reason phrase of the
+ * status (RFC 9110). Texts never contain a value from the request.
  */
 const catalogue = {
   invalid_request: [400, 'The request is not valid'],
@@ -98,7 +98,7 @@ const phrases: Readonly<Record<number, string>> = {
   508: 'Loop Detected',
 }
 
-/** Expected failure for the caller. `message` replaces the default text if it can be more specific. */
+/** Expected failure that is returned to the caller. `message` replaces the default text with a more specific one. */
 export interface ApiError {
   readonly kind: 'error'
   readonly code: ErrorCode
@@ -138,6 +138,6 @@ export interface ErrorEnvelope {
 export function errorEnvelope(error: ApiError, requestId: string): ErrorEnvelope {
   const [statusCode, text] = catalogue[error.code]
   const phrase = phrases[statusCode]
-  if (phrase === undefined) throw new Error(`no reason phrase for status ${statusCode}`)
+  if (phrase === undefined) throw new Error(`the status ${statusCode} has no reason phrase in the catalogue`)
   return { message: error.message ?? text, error: phrase, statusCode, code: error.code, requestId }
 }

@@ -1,12 +1,12 @@
-/** String type that only its own constructor creates; `Name` distinguishes kinds of ids at compile time. */
+/** String type that only its own constructor creates. `Name` distinguishes kinds of ids at compile time. */
 export type Branded<Name extends string> = string & { readonly __brand: Name }
 
-/** Tenant id: `ten_` and 26 characters. Independent of the resource's name. */
+/** Tenant id: `ten_` and 26 characters. It does not depend on the name of the resource. */
 export type TenantId = Branded<'TenantId'>
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz' // Crockford's base 32: no letters that look like digits
 
-/** Encodes bytes as lowercase Crockford base 32, five bits a character, most significant first. */
+/** Encodes bytes in lowercase Crockford base 32, five bits per character, most significant bit first. */
 export function encodeBase32(bytes: Uint8Array): string {
   let text = ''
   let bits = 0
@@ -26,7 +26,7 @@ export function encodeBase32(bytes: Uint8Array): string {
 
 const values = new Map(Array.from(alphabet, (character, value) => [character.charCodeAt(0), value]))
 
-/** Decodes `encodeBase32` output; drops incomplete bytes. @throws RangeError for another character */
+/** Decodes the output of `encodeBase32` and drops incomplete bytes. @throws RangeError for a character outside the alphabet */
 export function decodeBase32(text: string): Buffer {
   const bytes = Buffer.alloc(Math.floor((text.length * 5) / 8))
   let bits = 0
@@ -47,7 +47,7 @@ export function decodeBase32(text: string): Buffer {
   return bytes
 }
 
-/** Pool of random bytes: one large draw is much cheaper than many small ones. Each byte is used once. */
+/** Pool of random bytes. One large request for random bytes is much cheaper than many small ones. Each byte is used once. */
 const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
 
 /** Returns a random token of `byteCount` bytes (default 16, at most 4096) in base64url. */
@@ -82,17 +82,17 @@ export function isTenantId(text: string): text is TenantId {
 
 /** Creates a tenant id from 16 unique bytes, such as the hash of its resource's uid. */
 export function tenantIdFromBytes(bytes: Uint8Array): TenantId {
-  if (bytes.length < 16) throw new RangeError(`a tenant id needs 16 bytes, got ${bytes.length}`)
+  if (bytes.length < 16) throw new RangeError(`a tenant id needs at least 16 bytes, got ${bytes.length}`)
   return `ten_${encodeBase32(bytes.subarray(0, 16))}` as TenantId
 }
 
-/** Parses a tenant id from our own stores. @throws RangeError for any other text */
+/** Parses a tenant id that was read from a store of Latchkey. @throws RangeError for any other text */
 export function parseTenantId(text: string): TenantId {
-  if (!isTenantId(text)) throw new RangeError('not a tenant id')
+  if (!isTenantId(text)) throw new RangeError('the text is not a tenant id')
   return text
 }
 
-/** Event id: `evt_` and 26 characters. Sorts by time of receipt and encodes the expiry day. */
+/** Event id: `evt_` and 26 characters. Ids sort by time of receipt and encode the expiry day. */
 export type EventId = Branded<'EventId'>
 
 /** Day as `YYYY-MM-DD`, UTC. */
@@ -104,8 +104,8 @@ const idBytes = 16
 const eventIdForm = new RegExp(idPattern('evt'))
 
 /**
- * Creates an event id: 48 bits of milliseconds, 8 bits of retention days, 72 random bits.
- * @param eventDays 1 to 255
+ * Creates an event id from 48 bits of milliseconds, 8 bits of retention days and 72 random bits.
+ * @param eventDays retention in days, 1 to 255
  */
 export function createEventId(
   receivedAtMs: number,
@@ -119,23 +119,23 @@ export function createEventId(
   return `evt_${encodeBase32(bytes)}` as EventId
 }
 
-/** Parses an event id; undefined for any other text. */
+/** Parses an event id. Returns undefined for any other text. */
 export function parseEventId(text: string): EventId | undefined {
   return eventIdForm.test(text) ? (text as EventId) : undefined
 }
 
-/** Returns the time of receipt in milliseconds since the epoch. */
+/** Returns the time of receipt in milliseconds since the Unix epoch. */
 export function receivedAtMsOf(id: EventId): number {
   return decodeBase32(id.slice(4)).readUIntBE(0, timeBytes)
 }
 
-/** Returns the first day on which the event may be deleted. */
+/** Returns the first day on which the event can be deleted. */
 export function expiryDayOf(id: EventId): Day {
   const bytes = decodeBase32(id.slice(4))
   return dayAfter(bytes.readUIntBE(0, timeBytes), bytes.readUInt8(timeBytes))
 }
 
-/** Returns the day after a time's own day plus `days` days, so that everything received on one day expires together. */
+/** Returns the UTC day that follows the day of a time by `days` + 1 days, so that all events received on one day expire together. */
 export function dayAfter(timeMs: number, days: number): Day {
   const index = Math.floor(timeMs / dayMs) + days + 1
   let known = dayTexts.get(index)
@@ -147,7 +147,7 @@ export function dayAfter(timeMs: number, days: number): Day {
   return known
 }
 
-/** Cache of day texts: few days are used, each many times a second. */
+/** Cache of day texts, because only a few days are in use and each is formatted many times per second. */
 const dayTexts = new Map<number, Day>()
 const dayTextsMax = 1_000
 

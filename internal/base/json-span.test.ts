@@ -17,22 +17,22 @@ describe('a member keeps its received text', () => {
     ['quotes and brackets inside strings', '{"body":"a\\"}]{","x":{"body":1}}', '"a\\"}]{"'],
     ['a string that ends in backslashes', '{"x":"\\\\","body":"\\\\\\""}', '"\\\\\\""'],
     ['an escaped name', '{"b\\u006fdy":true}', 'true'],
-    ['__proto__ inside', '{"body":{"__proto__":1}}', '{"__proto__":1}'],
+    ['a value with a __proto__ member', '{"body":{"__proto__":1}}', '{"__proto__":1}'],
     ['null at the end', '{"a":[],"body":null}', 'null'],
-    ['an empty object before it', '{"a":{},"body":[]}', '[]'],
-  ])('%s', (_case, text, expected) => {
+    ['an array after an empty object', '{"a":{},"body":[]}', '[]'],
+  ])('findMembers: returns the text as received for %s', (_case, text, expected) => {
     expect(valueOf(text, 'body')).toBe(expected)
   })
 
-  test('findMembers: ignores nested members of the same name', () => {
+  test('findMembers: ignores nested members with the same name', () => {
     expect(valueOf('{"x":{"body":1}}', 'body')).toBeUndefined()
   })
 
-  test('findMembers: reports a duplicate name, also if escaped', () => {
+  test('findMembers: reports a duplicate name, even if it is escaped', () => {
     expect(findMembers('{"body":1,"b\\u006fdy":2}')).toEqual({ kind: 'repeated', name: 'body' })
   })
 
-  test('findMembers: 100 000 levels do not exhaust the stack', () => {
+  test('findMembers: text with 100 000 levels does not exhaust the stack', () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000)
     expect(valueOf(`{"body":${deep}}`, 'body')).toBe(deep)
   })
@@ -60,12 +60,12 @@ describe('a member keeps its received text', () => {
 })
 
 test.each([
-  ['none', '[]', []],
-  ['none but white space', ' [ \n] ', []],
-  ['one', '[1]', ['1']],
+  ['no element in an empty array', '[]', []],
+  ['no element in an array of white space', ' [ \n] ', []],
+  ['a single element', '[1]', ['1']],
   ['scalars', '[1, "a,]" ,true,null]', ['1', '"a,]"', 'true', 'null']],
-  ['nested', '[[1,[2]] , {"a":[3,"]"]},[]]', ['[1,[2]]', '{"a":[3,"]"]}', '[]']],
-])('findElements: %s', (_name, text, elements) => {
+  ['nested elements', '[[1,[2]] , {"a":[3,"]"]},[]]', ['[1,[2]]', '{"a":[3,"]"]}', '[]']],
+])('findElements: finds %s', (_name, text, elements) => {
   expect(findElements(text).map(({ start, end }) => text.slice(start, end))).toEqual(elements)
 })
 
@@ -74,12 +74,12 @@ test('findElements: terminates for text that is no array', () => {
 })
 
 test.each([
-  ['none', '{"a":1,"b":{"a":2},"c":"a"}', false],
-  ['no member at all', '{}', false],
-  ['one twice', '{"a":1,"b":2,"a":1}', true],
-  ['one twice, once escaped', '{"a":1,"\\u0061":2}', true],
-  ['__proto__ twice', '{"__proto__":1,"__proto__":2}', true],
-])('hasRepeatedMember: %s', (_case, text, expected) => {
+  ['no repeated name', '{"a":1,"b":{"a":2},"c":"a"}', false],
+  ['no members', '{}', false],
+  ['a repeated name', '{"a":1,"b":2,"a":1}', true],
+  ['a repeated name that is escaped once', '{"a":1,"\\u0061":2}', true],
+  ['a repeated __proto__', '{"__proto__":1,"__proto__":2}', true],
+])('hasRepeatedMember: detects repeated names in an object with %s', (_case, text, expected) => {
   expect(hasRepeatedMember(text, JSON.parse(text) as object)).toBe(expected)
 })
 
@@ -92,20 +92,20 @@ describe('nesting', () => {
     ['257 arrays', nested(257), true],
     ['256 objects', `${'{"a":'.repeat(256)}1${'}'.repeat(256)}`, false],
     ['257 objects', `${'{"a":'.repeat(257)}1${'}'.repeat(257)}`, true],
-    ['objects and arrays in turn, 258 levels', `${'{"a":['.repeat(129)}${']}'.repeat(129)}`, true],
-    ['257 arrays behind many shallow ones', `[${'[],{},'.repeat(500)}${nested(256)}]`, true],
-    ['many shallow ones', `[${'[],{},'.repeat(50_000)}0]`, false],
+    ['258 levels of alternating objects and arrays', `${'{"a":['.repeat(129)}${']}'.repeat(129)}`, true],
+    ['257 nested arrays after many shallow ones', `[${'[],{},'.repeat(500)}${nested(256)}]`, true],
+    ['many shallow arrays and objects', `[${'[],{},'.repeat(50_000)}0]`, false],
     ['brackets inside a string', `["${'['.repeat(1000)}"]`, false],
     ['brackets inside a string with escaped quotes', `["${'\\"['.repeat(1000)}"]`, false],
     ['brackets behind a string that ends in a backslash', `["\\\\",${nested(256)}]`, true],
     ['brackets without end', '['.repeat(100_000), true],
     ['a string without end', `["${'['.repeat(1000)}`, false],
-    ['nothing', '', false],
-  ])('isNestedTooDeep: %s is %p', (_case, text, expected) => {
+    ['an empty text', '', false],
+  ])('isNestedTooDeep: for %s returns %p', (_case, text, expected) => {
     expect(isNestedTooDeep(text)).toBe(expected)
   })
 
-  test('isNestedTooDeep: true above 256 levels, for random JSON', () => {
+  test('isNestedTooDeep: returns true only above 256 levels, for random JSON', () => {
     const depthOf = (value: unknown): number =>
       typeof value === 'object' && value !== null
         ? 1 + Math.max(0, ...Object.values(value).map((each) => depthOf(each)))

@@ -1,15 +1,15 @@
-/** Position of a value in a JSON text: `text.slice(start, end)` is the value as received. */
+/** Position of a value in a JSON text. `text.slice(start, end)` is the value as received. */
 export interface Span {
   readonly start: number
   readonly end: number
 }
 
-/** Maximum levels of arrays and objects in JSON from outside; the outermost one is the first. */
+/** Maximum nesting of arrays and objects in JSON from external sources. The outermost array or object is level 1. */
 export const jsonDepthMax = 256
 
 /**
- * Returns whether a possible JSON text nests arrays and objects deeper than `jsonDepthMax`, before parsing. Linear and
- * not recursive. Most texts have fewer brackets and cost one search.
+ * Returns whether a text, which may be JSON, nests arrays and objects deeper than `jsonDepthMax`. Runs before parsing, in linear time and
+ * without recursion. Most texts have fewer brackets and cost only one search.
  */
 export function isNestedTooDeep(text: string): boolean {
   if (text.length <= jsonDepthMax || countOpenings(text) <= jsonDepthMax) return false
@@ -57,12 +57,10 @@ const closeBracket = 93
 const comma = 44
 
 /**
- * Finds the values of a JSON object's top-level members, so that they can be kept as received: numbers too
- * big for a double, key order and unusual names survive, unlike with parsing and serializing.
- * @param text JSON object that `JSON.parse` accepts; for other text the spans are meaningless, but the function
- *   terminates
- * @returns `repeated` for a duplicate name, since JSON parsers disagree which one counts (RFC 8259
- *   section 4)
+ * Finds the values of the top-level members of a JSON object, so that they can be kept as received. Unlike parsing and serializing, this
+ * preserves numbers too large for a double, key order and unusual names.
+ * @param text JSON object that `JSON.parse` accepts; for other text the spans are meaningless, but the function terminates
+ * @returns `repeated` for a duplicate name, because JSON parsers disagree which one counts (RFC 8259 section 4)
  */
 export function findMembers(text: string): MemberSpans {
   const spans = new Map<string, Span>()
@@ -75,10 +73,7 @@ export function findMembers(text: string): MemberSpans {
   return repeated === undefined ? { kind: 'found', spans } : { kind: 'repeated', name: repeated }
 }
 
-/**
- * Returns whether a top-level name is duplicated: then the text has more members than
- * the object that `JSON.parse` returned.
- */
+/** Returns whether a top-level name is duplicated. In that case the text has more members than the object that `JSON.parse` returned. */
 export function hasRepeatedMember(text: string, parsed: object): boolean {
   let members = 0
   walkMembers(text, () => {
@@ -107,8 +102,7 @@ function walkMembers(
 
 /**
  * Finds the elements of a JSON array.
- * @param text JSON array that `JSON.parse` accepts; for other text the spans are meaningless, but the function
- *   terminates
+ * @param text JSON array that `JSON.parse` accepts; for other text the spans are meaningless, but the function terminates
  */
 export function findElements(text: string): readonly Span[] {
   const spans: Span[] = []
@@ -130,12 +124,14 @@ function memberName(text: string, start: number, end: number): string {
 
 function skipSpace(text: string, from: number): number {
   let at = from
-  // In valid JSON, characters up to 32 outside strings are white space.
+  // In valid JSON, characters up to code 32 outside strings are white space.
   while (at < text.length && text.charCodeAt(at) <= 32) at += 1
   return at
 }
 
-/** Returns the index after the closing quote of the string that starts at `start`, beyond the text if there is none. */
+/**
+ * Returns the index after the closing quote of the string that starts at `start`. Without a closing quote, the index is beyond the text.
+ */
 export function endOfString(text: string, start: number): number {
   let at = start + 1
   for (;;) {

@@ -1,13 +1,13 @@
-/** The largest page of a list. */
+/** Maximum rows of a list page. */
 const pageMax = 100
 
-/** Holds a page to 1 to 100 of what is listed. @throws RangeError that names it */
+/** Checks that a page limit is from 1 to 100. @throws RangeError that contains `listed`, the name of the listed items */
 export function expectPageLimit(limit: number, listed: string): void {
   if (!Number.isInteger(limit) || limit < 1 || limit > pageMax)
-    throw new RangeError(`a page has 1 to ${pageMax} ${listed}, not ${limit}`)
+    throw new RangeError(`a page can contain 1 to ${pageMax} ${listed}, not ${limit}`)
 }
 
-/** A page of rows of which one more than `limit` was asked for; `next` is the last one's id where more are to come. */
+/** Splits off a page from the rows of a query for `limit` + 1 rows. `next` is the id of the last row on the page if further rows exist. */
 export function pageOf<Row extends { readonly id: string }>(
   rows: readonly Row[],
   limit: number,

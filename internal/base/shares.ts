@@ -1,14 +1,16 @@
-/** A single owner gets this fraction of the whole. */
+/** Divisor of the total for the maximum share of one owner. */
 const ownersShare = 4
 
-/** A bounded amount of something that many owners use at a time, and of which one owner must leave room for the others. */
+/**
+ * Limits the total amount of a resource that many owners share, and the amount of each owner, so that one owner leaves room for the others.
+ */
 export class Shares {
   readonly #amountMax: number
-  /** Amount per owner; mutated in place, since every request uses it. */
+  /** Amount per owner. The objects are mutated in place, because every request uses them. */
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
-  /** @param amountMax total of all owners; one owner gets at most a quarter */
+  /** @param amountMax maximum of all owners together; one owner gets at most a quarter */
   constructor(amountMax: number) {
     this.#amountMax = amountMax
   }
@@ -19,8 +21,8 @@ export class Shares {
   }
 
   /**
-   * Takes `amount` for an owner. Returns false and takes nothing if there is no room or the owner has its quarter.
-   * An owner that has nothing may take more than a quarter at once.
+   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. The first take of
+   * an owner can exceed a quarter.
    */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
@@ -32,7 +34,7 @@ export class Shares {
     return true
   }
 
-  /** Returns the amount of one `take`. Call once per take. */
+  /** Returns the amount of one `take` to the total. Must be called once per take. */
   give(amount: number, owner: string): void {
     const owned = this.#owners.get(owner)
     if (!owned) return
@@ -47,13 +49,13 @@ export class Bell {
   #rung = false
   #wake: (() => void) | undefined
 
-  /** Ends the current sleep, or the next one. Idempotent until then. */
+  /** Ends the current sleep, or the next sleep. Further calls before that sleep have no effect. */
   readonly ring = (): void => {
     this.#rung = true
     this.#wake?.()
   }
 
-  /** Resolves after `ms` or at a ring. Never rejects. */
+  /** Resolves after `ms`, or when `ring` is called. Never rejects. */
   async sleep(ms: number): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {

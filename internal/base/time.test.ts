@@ -5,18 +5,18 @@ import { backoffMs, Deadlines, within } from './time.ts'
 const bounds = { firstMs: 100, maxMs: 1000 }
 
 test.each([
-  ['the first, shortest', 0, 0, 50],
-  ['the first, longest', 0, 1, 100],
-  ['the second', 1, 1, 200],
-  ['the fourth', 3, 1, 800],
-  ['the fifth, at its bound', 4, 1, 1000],
-  ['the thousandth', 1000, 0.5, 750],
-])('%s', (_case, attempt, random, waitMs) => {
+  ['the minimum wait before the first retry', 0, 0, 50],
+  ['the maximum wait before the first retry', 0, 1, 100],
+  ['the maximum wait before the second retry', 1, 1, 200],
+  ['the maximum wait before the fourth retry', 3, 1, 800],
+  ['the configured maximum before the fifth retry', 4, 1, 1000],
+  ['a wait below the configured maximum before the thousandth retry', 1000, 0.5, 750],
+])('backoffMs: returns %s', (_case, attempt, random, waitMs) => {
   expect(backoffMs(attempt, bounds, random)).toBe(waitMs)
 })
 
 describe('a wait', () => {
-  test('backoffMs: returns an integer in the upper half of a bound that never shrinks', () => {
+  test('backoffMs: returns an integer in the upper half of a maximum that never decreases', () => {
     const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     const limits = fc.record({
       firstMs: fc.integer({ min: 2, max: 10_000 }),
@@ -38,12 +38,12 @@ describe('a wait', () => {
 
 const never = () => new Promise<string>(() => undefined)
 
-test('within: settles like work that is in time', async () => {
+test('within: settles like work that finishes in time', async () => {
   expect(await within(1000, Promise.resolve('value'), () => 'late')).toBe('value')
   await expect(within(1000, Promise.reject(new Error('own')), () => 'late')).rejects.toThrow('own')
 })
 
-test('within: returns or throws the result of late after the deadline', async () => {
+test('within: returns or throws the result of `late` after the deadline', async () => {
   expect(await within(10, never(), () => 'late')).toBe('late')
   const thrown = within(10, never(), () => {
     throw new RangeError('too late')
@@ -59,29 +59,29 @@ test('within: ignores an error after the deadline', async () => {
 })
 
 describe('a guarded call', () => {
-  test('Deadlines: returns a value that is in time', async () => {
+  test('Deadlines: returns the value of a call that finishes in time', async () => {
     expect(await new Deadlines(1000).guard(Promise.resolve('value'), () => 'late')).toBe('value')
   })
 
-  test('Deadlines: throws an error that is in time', async () => {
+  test('Deadlines: throws the error of a call that fails in time', async () => {
     const failing = new Deadlines(1000).guard(Promise.reject(new Error('own')), () => 'late')
     await expect(failing).rejects.toThrow('own')
   })
 
-  test('Deadlines: returns the result of late at most 50 ms after the deadline', async () => {
+  test('Deadlines: returns the result of `late` at most 50 ms after the deadline', async () => {
     const startedAt = performance.now()
     expect(await new Deadlines(100).guard(never(), () => 'late')).toBe('late')
     expect(performance.now() - startedAt).toBeWithin(99, 800)
   })
 
-  test('Deadlines: throws the error of late', async () => {
+  test('Deadlines: throws the error of `late`', async () => {
     const late = new Deadlines(10).guard(never(), () => {
       throw new RangeError('too late')
     })
     await expect(late).rejects.toThrow(RangeError)
   })
 
-  test('Deadlines: calls late once, and not if the call was in time', async () => {
+  test('Deadlines: calls `late` once, and never for a call that finished in time', async () => {
     const deadlines = new Deadlines(30)
     const told: string[] = []
     const { promise, resolve } = Promise.withResolvers<string>()

@@ -1,4 +1,4 @@
-/** Time source, passed as an argument so that tests control it. */
+/** Time source. It is passed as an argument, so that tests can control it. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number
@@ -7,15 +7,15 @@ export interface Clock {
 /** System clock. */
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** Bounds of exponential backoff. */
+/** Minimum and maximum wait of exponential backoff. */
 export interface BackoffBounds {
   readonly firstMs: number
   readonly maxMs: number
 }
 
 /**
- * Returns the wait before retry `attempt` (0 is the first): doubles from `firstMs` up to `maxMs`, with jitter
- * over its upper half, so that many callers do not retry together.
+ * Returns the wait before retry `attempt` (0 is the first retry). The maximum wait doubles from `firstMs` up to `maxMs`; jitter varies the
+ * wait in the upper half, so that many callers do not retry together.
  * @param random a number in [0, 1)
  */
 export function backoffMs(attempt: number, bounds: BackoffBounds, random: number): number {
@@ -24,8 +24,8 @@ export function backoffMs(attempt: number, bounds: BackoffBounds, random: number
 }
 
 /**
- * Settles like `work` or, after `msMax`, with the result of `late`. `work` itself continues
- * and its later error is ignored. For many calls of equal length, `Deadlines` is cheaper.
+ * Settles like `work` or, after `msMax`, with the result of `late`. `work` itself continues, and its later error is ignored. For many calls
+ * with the same time limit, `Deadlines` is cheaper.
  */
 export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () => Late): Promise<T | Late> {
   return new Promise((resolve, reject) => {
@@ -49,7 +49,7 @@ export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () =>
   })
 }
 
-/** Pending call in a list ordered by start, which is also the order of deadlines. */
+/** Pending call in a list ordered by start time, which is also the order of the deadlines. */
 interface Waiting {
   readonly dueAtMs: number
   readonly onLate: () => void
@@ -57,11 +57,11 @@ interface Waiting {
   after: Waiting | undefined
 }
 
-/** Maximum delay in noticing a deadline. */
+/** Maximum delay in milliseconds before a passed deadline is noticed. */
 const sweepMs = 50
 
 /**
- * Deadlines of equal length for many calls, served by one timer, since later calls are due later.
+ * Deadlines with the same time limit for many calls. One timer is enough, because calls reach their deadlines in the order of their starts.
  * A deadline is noticed at most 50 ms late.
  */
 export class Deadlines {
@@ -76,7 +76,7 @@ export class Deadlines {
 
   /**
    * Settles like `pending` or, after the deadline, with the result of `late`. `pending` itself continues.
-   * @param ended called when `pending` has settled, also after the deadline
+   * @param ended called when `pending` has settled, even after the deadline
    * @param recover maps an error to another promise, under the same deadline
    */
   guard<T>(
@@ -118,7 +118,7 @@ export class Deadlines {
     return waiting
   }
 
-  /** Takes a call out of the list at once, so that nothing holds on to it. One that is out already is left alone. */
+  /** Removes a call from the list immediately, so that the list does not retain it. Does nothing if the call was already removed. */
   #leave(waiting: Waiting): void {
     const { before, after } = waiting
     if (before) before.after = after
@@ -139,10 +139,13 @@ export class Deadlines {
   }
 }
 
-/** Names of timestamps: sent as RFC 3339 under the name without `Ms`. Durations keep theirs. */
+/** Names of timestamps, which are sent as RFC 3339 text under the name without `Ms`. Names of durations are kept. */
 const timestampName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
 
-/** Converts a value to the contract's JSON: timestamps as text, `undefined` left out. Not for payloads, whose text must not change. */
+/**
+ * Converts a value to the JSON of the contract: timestamps become text, and `undefined` is omitted. Not for payloads, whose text must not
+ * change.
+ */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire)
   if (value instanceof Set) return [...value].map(toWire)

@@ -29,7 +29,7 @@ test('readConfig: applies all defaults if only the stores are set', () => {
   expect(Object.isFrozen(config)).toBe(true)
 })
 
-test('readConfig: dev needs no settings and allows callbacks to loopback and private networks', () => {
+test('readConfig: dev needs no settings, and allows callbacks to loopback and private networks', () => {
   const read = readConfig({}, { process: 'dev' })
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
   expect(read.config.databaseUrl).toBeUndefined()
@@ -37,7 +37,7 @@ test('readConfig: dev needs no settings and allows callbacks to loopback and pri
   expect(read.config.callbackCidrsMax).toContain('127.0.0.0/8')
 })
 
-test.each([...processNames])('readConfig: %s reports every missing setting', (process) => {
+test.each([...processNames])('readConfig: the process %s reports every missing setting', (process) => {
   const read = readConfig({}, { process })
   const required = Object.values(settings as Record<string, Setting>).filter((setting) =>
     setting.requiredBy?.includes(process),
@@ -47,7 +47,7 @@ test.each([...processNames])('readConfig: %s reports every missing setting', (pr
   for (const setting of required) expect(problems.join('\n')).toContain(`${setting.env} is missing`)
 })
 
-test('readConfig: reports all problems at once', () => {
+test('readConfig: reports all problems together', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: 'x', LATCHKEY_LOG_LEVEL: 'loud', LATCHKEY_NO: '1' })).toHaveLength(3)
 })
 
@@ -62,17 +62,17 @@ test('readConfig: does not validate settings of other processes', () => {
   expect(problemsOf({ LATCHKEY_DEV_SINK_PORT: 'broken', LATCHKEY_API_PORT: 'broken' }, 'migrate')).toEqual([])
 })
 
-test('readConfig: ignores foreign variables', () => {
+test('readConfig: ignores variables of other programs', () => {
   expect(problemsOf({ PATH: '/bin', OTEL_METRICS_EXPORTER: 'none', IDEMPOTENCY_OTHER: '1' })).toEqual([])
 })
 
 describe('an unknown name', () => {
-  test('readConfig: an unknown name suggests the closest setting', () => {
+  test('readConfig: the problem of an unknown name suggests the closest setting', () => {
     expect(problemsOf({ LATCHKEY_TRUSTED_PROXY: '10.0.0.0/8' })).toEqual([
       'LATCHKEY_TRUSTED_PROXY is not a setting: did you mean LATCHKEY_TRUSTED_PROXIES?',
     ])
   })
-  test('readConfig: an unknown name without a close setting is to be removed', () => {
+  test('readConfig: the problem of an unknown name without a close setting says to remove the name', () => {
     expect(problemsOf({ LATCHKEY_FLUX_CAPACITOR: 'x' })).toEqual([
       'LATCHKEY_FLUX_CAPACITOR is not a setting: remove it',
     ])
@@ -81,20 +81,23 @@ describe('an unknown name', () => {
     'LATCHKEY_API_SERVICE_HOST',
     'LATCHKEY_API_PORT_8080_TCP_ADDR',
     'LATCHKEY_API_SERVICE_PORT_HTTP',
-  ])('readConfig: %s, injected for a Service, gets the hint about enableServiceLinks', (name) => {
-    expect(problemsOf({ [name]: 'x' })).toEqual([
-      `${name} is not a setting; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod`,
-    ])
-  })
+  ])(
+    'readConfig: the problem of %s, which Kubernetes sets for a Service, mentions enableServiceLinks',
+    (name) => {
+      expect(problemsOf({ [name]: 'x' })).toEqual([
+        `${name} is not a setting; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod`,
+      ])
+    },
+  )
 })
 
-test('readConfig: a port value injected for a Service gets the hint about enableServiceLinks', () => {
+test('readConfig: the problem of a port value that Kubernetes sets for a Service mentions enableServiceLinks', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: 'tcp://10.0.0.1:8080' })).toEqual([
     'LATCHKEY_API_PORT: expected a whole number from 0 to 65535; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod',
   ])
 })
 
-test('readConfig: refuses LATCHKEY_DEV_DEMO with another tenants folder', () => {
+test('readConfig: refuses LATCHKEY_DEV_DEMO together with another tenants folder', () => {
   expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true' }, 'dev')).toEqual([])
   expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true', LATCHKEY_TENANTS_DIR: '/t' }, 'dev')).toHaveLength(1)
 })
@@ -109,7 +112,7 @@ test('readConfig: no problem contains a value', () => {
 })
 
 describe('the schema', () => {
-  test('settings: every default parses with its own type', () => {
+  test('settings: the type of each setting accepts its default', () => {
     for (const setting of Object.values(settings as Record<string, Setting>)) {
       for (const text of [setting.default, setting.defaultInDev]) {
         if (text !== undefined)
@@ -121,7 +124,7 @@ describe('the schema', () => {
     const names = Object.values(settings).map((setting) => setting.env)
     expect(new Set(names).size).toBe(names.length)
   })
-  test('settings: dev uses all but cluster settings, and no process requires a setting it does not use', () => {
+  test('settings: dev uses all settings except cluster settings, and no process requires a setting that it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
       'LATCHKEY_PUBLIC_URL',

@@ -17,12 +17,12 @@ type Given<Field extends keyof Settings, Process> = Settings[Field] extends { re
     ? ValueOf<Field>
     : ValueOf<Field> | undefined
 
-/** Settings of one process. Required settings and those with a default are never undefined. Frozen. */
+/** Settings of one process. Required settings and settings with a default are never undefined. The object is frozen. */
 export type Config<Process extends ProcessName> = {
   readonly [Field in keyof Settings as Process extends UsedBy<Field> ? Field : never]: Given<Field, Process>
 }
 
-/** Result of `readConfig`. Problems are sentences for the operator and never quote a value. */
+/** Result of `readConfig`. Problems are sentences for the operator and never contain a value. */
 export type ReadConfig<Process extends ProcessName> =
   | { readonly kind: 'ok'; readonly config: Config<Process> }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
@@ -37,9 +37,9 @@ const serviceLinkHint = 'Kubernetes injected it for a Service: set enableService
 const problemsMax = 50
 
 /**
- * Reads the settings of one process. An empty value counts as unset. All problems are reported at once: a bad value, a
- * missing one, and every `LATCHKEY_*` name that no process knows. Settings of other processes are not looked at, so that
- * all processes may share one ConfigMap.
+ * Reads the settings of one process. An empty value counts as unset. Reports all problems together: invalid values, missing values, and
+ * every `LATCHKEY_*` name that no process knows. Does not validate settings of other processes, so that all processes can share one
+ * ConfigMap.
  */
 export function readConfig<Process extends ProcessName>(
   env: Environment,
@@ -54,7 +54,7 @@ export function readConfig<Process extends ProcessName>(
     else problems.push(read.problem)
   }
   problems.push(...unknownNames(env), ...contradictions(env, options.process))
-  // Contradictions between settings are checked after each value is valid by itself.
+  // Contradictions between settings are checked only if each value is valid by itself.
   if (problems.length === 0) problems.push(...storeTlsProblems(config))
   if (problems.length > 0) return { kind: 'invalid', problems: problems.slice(0, problemsMax) }
   return { kind: 'ok', config: Object.freeze(config) as Config<Process> }
@@ -91,19 +91,19 @@ function unknownNames(env: Environment): string[] {
     })
 }
 
-/** The demo needs the sample tenant, which another folder does not contain. */
+/** Reports a demo without the default tenants folder. The demo needs the sample tenant, which another folder does not contain. */
 function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
   return [`${devDemo.env} works with the sample tenants only: unset it or ${tenantsDir.env}`]
 }
 
-/** Configuration for the log: by environment name, with secrets and passwords redacted, without unset settings. */
+/** Configuration for the log, by environment name. Secrets and passwords are redacted, and unset settings are omitted. */
 export type PrintableConfig = Readonly<Record<string, string | number | boolean>>
 
 /**
- * Returns a configuration for the log. Accepts the configuration of any process; a field that is not a setting is left
- * out, so that nothing unknown is printed.
+ * Returns a configuration for the log. Accepts the configuration of any process. Omits fields that are not a setting, so that no unknown
+ * value is printed.
  */
 export function printableConfig(config: Readonly<Record<string, unknown>>): PrintableConfig {
   const printable: Record<string, string | number | boolean> = {}
@@ -116,14 +116,14 @@ export function printableConfig(config: Readonly<Record<string, unknown>>): Prin
 
 function print(setting: Setting, value: unknown): string | number | boolean {
   if (setting.secret) return '[redacted]'
-  // The value was made by this setting's own parser.
+  // The value was returned by the parser of the same setting.
   if (setting.type.print) return setting.type.print(value as never)
   return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
 }
 
 const distanceMax = 4
 
-/** Returns the known name with the smallest edit distance to `name`, if it is close enough to suggest. */
+/** Returns the known name with the smallest edit distance to `name`, or undefined if no name is close enough. */
 export function didYouMean(name: string, known: readonly string[]): string | undefined {
   let closest: string | undefined
   let closestDistance = distanceMax + 1
@@ -137,7 +137,7 @@ export function didYouMean(name: string, known: readonly string[]): string | und
   return closest
 }
 
-/** Levenshtein distance. Bounded: very long names count as infinitely far. */
+/** Returns the Levenshtein distance. The distance of very long names counts as infinite, to limit the work. */
 function editDistance(left: string, right: string): number {
   if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
   let row = Array.from({ length: right.length + 1 }, (_none, index) => index)
@@ -153,7 +153,7 @@ function editDistance(left: string, right: string): number {
   return row[right.length] ?? 0
 }
 
-/** Returns the settings table for the documentation in Markdown, one row per setting, without a final line feed. */
+/** Returns the settings table for the documentation in Markdown, with one row per setting and without a final line feed. */
 export function configTable(): string {
   const rows = Object.values(settings).map(rowOf)
   return ['| Name | Type | Default | Used by | |', '|---|---|---|---|---|', ...rows].join('\n')

@@ -19,7 +19,7 @@ import {
   type ValueKind,
 } from './value-kinds.ts'
 
-/** Processes that read a configuration, named like their folders in `cmd`; `latchkey` is the command line. */
+/** Processes that read a configuration, named like their folders in `cmd`. `latchkey` is the command line. */
 export const processNames = [
   'api',
   'forwarder',
@@ -36,19 +36,19 @@ export type ProcessName = (typeof processNames)[number]
 /** Definition of one environment variable. */
 export interface Setting {
   readonly env: string
-  // `never` as parameter type allows kinds of all values in one list; callers use the mapped types of read.ts.
+  // Type of the value. The parameter type `never` allows value kinds of all types in one list; callers use the mapped types of read.ts.
   readonly type: Pick<ValueKind<unknown>, 'name' | 'parse'> & { print?(value: never): string }
-  /** Default as text, parsed like a given value. Undefined leaves the setting unset. */
+  /** Default as text, parsed like a given value. If undefined, the setting stays unset. */
   readonly default?: string
-  /** Default of `dev` if it differs. */
+  /** Default in `dev`, if it differs. */
   readonly defaultInDev?: string
-  /** Text of the documentation table in place of a default. */
+  /** Text that the documentation table shows instead of a default. */
   readonly defaultNote?: string
   readonly doc: string
   /** True if the value must never be printed. */
   readonly secret?: true
   readonly usedBy: readonly ProcessName[]
-  /** Processes that do not start without the setting. */
+  /** Processes that do not start without this setting. */
   readonly requiredBy?: readonly ProcessName[]
 }
 
@@ -59,7 +59,7 @@ const intake = ['api', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'dev'] as const
 const deployed = ['api', 'forwarder', 'operator', 'backoffice'] as const
 
-/** All settings by their name in the code, in documentation order. */
+/** All settings by their name in the code, in the order of the documentation. */
 export const settings = {
   apiPort: {
     env: 'LATCHKEY_API_PORT',
@@ -301,7 +301,7 @@ export const settings = {
   },
   fetchCallsMax: {
     env: 'BUN_CONFIG_MAX_HTTP_REQUESTS',
-    // Bun ignores values that are not numbers below 65 536 and then uses 256.
+    // The maximum is 65 535, because Bun ignores larger values and values that are not numbers, and then uses 256.
     type: integer('calls', 128, 65_535),
     default: '256',
     doc: 'Maximum concurrent HTTP calls of the runtime; further calls wait indefinitely. 64 are reserved for the API server. The image sets 1024.',

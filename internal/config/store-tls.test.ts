@@ -49,8 +49,8 @@ describe('TLS of a store', () => {
     ['that is a folder', '', 'it cannot be read (EISDIR)'],
     ['that is empty', 'empty.pem', 'it holds no PEM certificate'],
     ['that is a key', 'client.key', 'it holds no PEM certificate'],
-    ['with a certificate that is none', 'broken.pem', 'its certificate 1 cannot be read'],
-  ])('store TLS: rejects a CA file %s and names the setting', (_name, file, fault) => {
+    ['with an invalid certificate', 'broken.pem', 'its certificate 1 cannot be read'],
+  ])('store TLS: rejects a CA file %s, and names the setting', (_name, file, fault) => {
     expect(problemsOf({ LATCHKEY_REDIS_TLS_CA_FILE: path(file) })).toEqual([
       `LATCHKEY_REDIS_TLS_CA_FILE: expected the path of a readable PEM file: ${fault}`,
     ])
@@ -81,7 +81,7 @@ describe('TLS of a store', () => {
       'LATCHKEY_DATABASE_TLS_KEY_FILE does not belong to LATCHKEY_DATABASE_TLS_CERT_FILE',
     ],
     [
-      'Redis in plain text',
+      'TLS settings for a plain-text Redis URL',
       () => ({ LATCHKEY_REDIS_TLS_CA_FILE: ca(), LATCHKEY_REDIS_URL: 'redis+cluster://:pw@redis' }),
       'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: it is plain text: begin it with rediss:// (rediss+sentinel://, …)',
     ],
@@ -96,12 +96,12 @@ describe('TLS of a store', () => {
       'LATCHKEY_DATABASE_TLS_SERVER_NAME contradicts LATCHKEY_DATABASE_URL: ssl in it does not verify: remove it',
     ],
     [
-      'a CA in the URL as well',
+      'a second CA in the Postgres URL',
       () => ({ LATCHKEY_DATABASE_TLS_CA_FILE: ca(), LATCHKEY_DATABASE_URL: url('?sslrootcert=/ca.crt') }),
       'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: sslrootcert in it is another source of the same: remove it',
     ],
     [
-      'a socket',
+      'TLS settings for a Unix socket',
       () => ({
         LATCHKEY_DATABASE_TLS_CA_FILE: ca(),
         LATCHKEY_DATABASE_URL: 'postgres:///latchkey?host=/run',
@@ -112,7 +112,7 @@ describe('TLS of a store', () => {
     expect(problemsOf(env())).toEqual([problem])
   })
 
-  test('store TLS: is rejected for the embedded stores of dev', () => {
+  test('store TLS: TLS settings are rejected for the embedded stores of dev', () => {
     const read = readConfig({ LATCHKEY_REDIS_TLS_CA_FILE: ca() }, { process: 'dev' })
     expect(read.kind === 'invalid' && read.problems).toEqual([
       'LATCHKEY_REDIS_TLS_CA_FILE needs LATCHKEY_REDIS_URL',

@@ -3,7 +3,7 @@ import { isKeyOf } from './value-kinds.ts'
 
 type Store = 'database' | 'redis'
 
-/** Why a connection with a URL would not use verified TLS, or undefined. */
+/** Returns the reason why a connection to a URL would not use verified TLS, or undefined if it would. */
 const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>> = {
   database: plainPostgres,
   redis: (url) =>
@@ -13,8 +13,8 @@ const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>>
 }
 
 /**
- * Returns contradictions among the TLS settings of the stores and their URLs, so that configured TLS is never silently skipped.
- * `config` holds what could be read of one process' settings.
+ * Returns contradictions between the TLS settings of the stores and their URLs, so that configured TLS is never silently skipped. `config`
+ * contains the valid settings of one process.
  */
 export function storeTlsProblems(config: Readonly<Record<string, unknown>>): string[] {
   return (['database', 'redis'] as const).flatMap((store) => {
@@ -45,7 +45,10 @@ function pairProblems(store: Store, config: Readonly<Record<string, unknown>>): 
 const verifiedModes = ['require', 'verify-ca', 'verify-full']
 const ownFiles = ['sslrootcert', 'sslcert', 'sslkey', 'uselibpqcompat']
 
-/** Finds URL options by which libpq or `pg` would weaken or replace the settings: https://www.postgresql.org/docs/17/libpq-ssl.html (2026-11) */
+/**
+ * Finds URL options through which libpq or `pg` would weaken or replace the TLS settings: https://www.postgresql.org/docs/17/libpq-ssl.html
+ * (2026-11)
+ */
 function plainPostgres(url: string): string | undefined {
   const query = new URLSearchParams(/\?(.*)$/.exec(url)?.[1] ?? '')
   const mode = query.get('sslmode')

@@ -18,20 +18,20 @@ import {
 const key = Buffer.alloc(32, 1).toString('base64')
 
 const accepted: [string, ValueKind<unknown>, string, unknown][] = [
-  ['a number at its lower bound', integer('seconds', 1, 5), '1', 1],
-  ['a number at its upper bound', integer('seconds', 1, 5), '5', 5],
-  ['a share', ratio, '0.25', 0.25],
+  ['a number at its minimum', integer('seconds', 1, 5), '1', 1],
+  ['a number at its maximum', integer('seconds', 1, 5), '5', 5],
+  ['a share from 0 to 1', ratio, '0.25', 0.25],
   ['networks and addresses', cidrs, '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
-  ['an address of IPv4', ipAddress, '127.0.0.1', '127.0.0.1'],
+  ['an IPv4 address', ipAddress, '127.0.0.1', '127.0.0.1'],
   ['all addresses of IPv4', ipAddress, '0.0.0.0', '0.0.0.0'],
-  ['an address of IPv6 in another form', ipAddress, '0:0:0:0:0:0:0:1', '::1'],
+  ['an IPv6 address that is not canonical', ipAddress, '0:0:0:0:0:0:0:1', '::1'],
   ['all addresses', ipAddress, '::', '::'],
   ['ports', ports, '9000, 9443,9000', [9000, 9443]],
   ['any port', ports, 'any', 'any'],
   ['two keys', keyRing, `a:${key},b:${key}`, `a:${key},b:${key}`],
   ['headers', headerPairs, 'Authorization=Bearer%20x, a=b=c', { authorization: 'Bearer x', a: 'b=c' }],
-  ['a server of Postgres', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
-  ['a socket of Postgres', postgresUrl, 'postgres:///d?host=/run', 'postgres:///d?host=/run'],
+  ['a Postgres server', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
+  ['a Postgres Unix socket', postgresUrl, 'postgres:///d?host=/run', 'postgres:///d?host=/run'],
   ['one Redis', redisUrl, 'redis://u:p@h:6379/1', 'redis://u:p@h:6379/1'],
   ['Redis over TLS and IPv6', redisUrl, 'rediss://[::1]:6379', 'rediss://[::1]:6379'],
   [
@@ -47,16 +47,16 @@ test.each(accepted)('setting value: accepts %s', (_case, kind, value, expected) 
 })
 
 const refused: [string, ValueKind<unknown>, string][] = [
-  ['a number below', integer('seconds', 1, 5), '0'],
-  ['a number above', integer('seconds', 1, 5), '6'],
+  ['a number below the minimum', integer('seconds', 1, 5), '0'],
+  ['a number above the maximum', integer('seconds', 1, 5), '6'],
   ['a number in hexadecimal', integer('seconds', 1, 99), '0x10'],
   ['a number with a fraction', integer('seconds', 1, 99), '1.5'],
   ['a number with a space', integer('seconds', 1, 99), ' 1'],
   ['a share above one', ratio, '1.1'],
-  ['a share that is no number', ratio, '1e0'],
+  ['a share that is not a number', ratio, '1e0'],
   ['a prefix too long for its version', cidrs, '10.0.0.0/33'],
   ['an empty prefix', cidrs, '10.0.0.0/'],
-  ['a name as network', cidrs, 'localhost'],
+  ['a host name as network', cidrs, 'localhost'],
   ['two prefixes', cidrs, '10.0.0.0/8/8'],
   ['a host name as address', ipAddress, 'localhost'],
   ['an address with a port', ipAddress, '127.0.0.1:8080'],
@@ -68,12 +68,12 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['port 0 in a list', ports, '80,0'],
   ['a port over 65535', ports, '65536'],
   ['a range of ports', ports, '80-90'],
-  ['any beside a port', ports, 'any,80'],
+  ['any together with a port', ports, 'any,80'],
   ['65 ports', ports, Array.from({ length: 65 }, (_none, at) => at + 1).join()],
   ['a short key', keyRing, 'a:AAAA'],
   ['a key without id', keyRing, key],
-  ['a header without value sign', headerPairs, 'abc'],
-  ['a header with a broken escape', headerPairs, 'a=%zz'],
+  ['a header without an equals sign', headerPairs, 'abc'],
+  ['a header with invalid percent-encoding', headerPairs, 'a=%zz'],
   ['a line feed', line('x'), 'a\nb'],
   ['no scheme', httpUrl, 'collector:4318'],
   ['another scheme', httpUrl, 'ftp://h'],
@@ -81,10 +81,10 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['another database', postgresUrl, 'mysql://h/d'],
   ['a password of Postgres with a slash', postgresUrl, 'postgres://u:p/w@h/d'],
   ['a password of Redis with a question mark', redisUrl, 'redis://u:p?w@h'],
-  ['two servers without mode', redisUrl, 'redis://a,b'],
-  ['Sentinel without master', redisUrl, 'redis+sentinel://a,b'],
+  ['two Redis servers without Sentinel or Cluster', redisUrl, 'redis://a,b'],
+  ['a Sentinel URL without the name of a master', redisUrl, 'redis+sentinel://a,b'],
   ['a Cluster with a database', redisUrl, 'redis+cluster://a/1'],
-  ['a host without name', redisUrl, 'redis://:6379'],
+  ['a Redis URL with an empty host', redisUrl, 'redis://:6379'],
 ]
 test.each(refused)('setting value: rejects %s', (_case, kind, value) => {
   expect(kind.parse(value).kind).toBe('invalid')
@@ -100,7 +100,7 @@ describe('a printed URL', () => {
       'redis+sentinel://h/m?sentinelPassword=[redacted]&database=1',
     ],
     ['https://collector:4318', 'https://collector:4318'],
-  ])('printed URL %s: contains no password', (url, printed) => {
+  ])('withoutPassword: removes any password from the URL %s', (url, printed) => {
     expect(withoutPassword(url)).toBe(printed)
   })
 })

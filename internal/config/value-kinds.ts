@@ -2,17 +2,17 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
-/** Result of parsing a value. `expected` never quotes the value, which may be a secret. */
+/** Result of parsing a value. `expected` never contains the value, which may be a secret. */
 export type ParsedValue<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'invalid'; readonly expected: string }
 
-/** Type of a setting: its name in the documentation, parser and printer. */
+/** Type of a setting: its name in the documentation, its parser and its printer. */
 export interface ValueKind<T> {
   /** Type and unit for the documentation table. */
   readonly name: string
   parse(text: string): ParsedValue<T>
-  /** Formats the value for a log, without any password in it. */
+  /** Formats the value for a log, without any password. */
   print?(value: T): string
 }
 
@@ -31,7 +31,10 @@ export function integer(name: string, min: number, max: number): ValueKind<numbe
 /** TCP port; 0 means any free port. */
 export const port: ValueKind<number> = integer('port', 0, 65_535)
 
-/** IPv4 or IPv6 address in canonical form, without a zone. Host names are rejected, since they could resolve to another interface at each start. */
+/**
+ * IPv4 or IPv6 address in canonical form, without a zone. Host names are rejected, because a name could resolve to another interface at
+ * each start.
+ */
 export const ipAddress: ValueKind<string> = {
   name: 'IP address',
   parse(text) {
@@ -53,7 +56,7 @@ export const ratio: ValueKind<number> = {
   },
 }
 
-/** `true` or `false`; no other spelling. */
+/** `true` or `false`; other spellings are rejected. */
 export const flag: ValueKind<boolean> = {
   name: 'true or false',
   parse(text) {
@@ -61,7 +64,7 @@ export const flag: ValueKind<boolean> = {
   },
 }
 
-/** One of a closed set of words. */
+/** One word from a closed set. */
 export function oneOf<const T extends string>(words: readonly T[]): ValueKind<T> {
   return {
     name: words.join(', '),
@@ -80,7 +83,7 @@ export function line(name: string): ValueKind<string> {
   }
 }
 
-/** Parses entries separated by commas. A problem names the first bad entry by its position. */
+/** Parses entries separated by commas. A problem names the first invalid entry by its position. */
 function entriesOf(
   value: string,
   expected: string,
@@ -93,13 +96,13 @@ function entriesOf(
   return bad < 0 ? ok([...new Set(entries)]) : invalid(`${expected}; entry ${bad + 1} is none`)
 }
 
-/** Networks as `address/prefix` or a bare address, separated by commas. */
+/** Networks, separated by commas, each as `address/prefix` or as an address without prefix. */
 export const cidrs: ValueKind<readonly string[]> = {
   name: 'CIDRs, comma separated',
   parse: (value) => entriesOf(value, 'addresses or address/prefix, separated by commas', isNetwork, 256),
 }
 
-/** TCP ports, separated by commas, or `any`. */
+/** TCP ports separated by commas, or `any`. */
 export const ports: ValueKind<readonly number[] | 'any'> = {
   name: 'ports, comma separated, or any',
   parse(value) {
@@ -110,7 +113,7 @@ export const ports: ValueKind<readonly number[] | 'any'> = {
   },
 }
 
-/** Namespaces, separated by commas, or `*` for all, which parses to undefined. */
+/** Namespaces separated by commas, or `*` for all namespaces, which parses to undefined. */
 export const namespaces: ValueKind<readonly string[] | undefined> = {
   name: 'namespaces, comma separated',
   parse(value) {
@@ -128,8 +131,8 @@ function isNetwork(entry: string): boolean {
 }
 
 /**
- * Key ring, `id:base64key[,…]`, kept as text: it is decoded where it is used, so that keys are in one object of the
- * process only.
+ * Key ring of the form `id:base64key[,…]`. It stays text and is decoded only where it is used, so that the keys exist in only one object of
+ * the process.
  */
 export const keyRing: ValueKind<string> = {
   name: 'id:base64 of 32 bytes, comma separated',
@@ -141,7 +144,7 @@ export const keyRing: ValueKind<string> = {
   },
 }
 
-/** Headers in OpenTelemetry's format: `name=value,name2=value2`, values percent-encoded. */
+/** Headers in the format of OpenTelemetry: `name=value,name2=value2` with percent-encoded values. */
 export const headerPairs: ValueKind<Readonly<Record<string, string>>> = {
   name: 'name=value, comma separated',
   parse(value) {
@@ -165,19 +168,19 @@ function decode(value: string | undefined): string | undefined {
   }
 }
 
-/** Returns a valid value. */
+/** Returns the result for a valid value. */
 export function ok<T>(value: T): ParsedValue<T> {
   return { kind: 'ok', value }
 }
 
-/** Returns an invalid result; `expected` completes "expected …". */
+/** Returns the result for an invalid value. `expected` completes the text "expected …". */
 export function invalid(expected: string): ParsedValue<never> {
   return { kind: 'invalid', expected }
 }
 
-// A second `@` in a URL is rejected: it means an unencoded password, part of which would be printed as the path.
+// URLs with a second `@` are rejected, because it means an unencoded password, and a part of that would be printed as the path.
 
-/** An `http://` or `https://` address. */
+/** A URL that starts with `http://` or `https://`. */
 export const httpUrl: ValueKind<string> = {
   name: 'http or https URL',
   parse(value) {
@@ -189,7 +192,7 @@ export const httpUrl: ValueKind<string> = {
 
 const postgresPattern = /^postgres(?:ql)?:\/\/(?:[^@/?#\s]*@)?([^/?#\s]*)(?:\/[^@?#\s]*)?(?:\?([^@#\s]*))?$/
 
-/** `postgres://` URL; `?host=/dir` connects through a socket. */
+/** A `postgres://` URL. `?host=/dir` connects through a Unix socket. */
 export const postgresUrl: ValueKind<string> = {
   name: 'postgres URL',
   parse(value) {
@@ -205,8 +208,8 @@ const redisPattern =
 const nodePattern = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::\d{1,5})?$/
 
 /**
- * Redis URL: one server, `rediss://` for TLS, `redis+sentinel://h1,h2/<master-name>`, `redis+cluster://h1,h2`.
- * Checks only the syntax; the storage room parses the parts.
+ * Redis URL: `redis://host` for one server, `redis+sentinel://h1,h2/<master-name>` or `redis+cluster://h1,h2`; `rediss` in place of `redis`
+ * enables TLS. Checks only the syntax. The storage room parses the parts.
  */
 export const redisUrl: ValueKind<string> = {
   name: 'redis URL',
@@ -227,7 +230,7 @@ export const redisUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
-/** Returns the URL with its password and possible passwords in the query redacted. */
+/** Returns the URL with its password, and possible passwords in its query, redacted. */
 export function withoutPassword(url: string): string {
   return url
     .replace(/^([a-z0-9+.-]+:\/\/)([^@/?#]*)@/i, (_all, scheme: string, credentials: string) => {
@@ -241,7 +244,7 @@ export function withoutPassword(url: string): string {
 const fileBytesMax = 4 * 1024 * 1024
 const certificatePattern = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
-/** Path of a readable PEM file with one or more certificates. Read at start-up, so that an invalid one stops the start. */
+/** Path of a readable PEM file with one or more certificates. The file is read at start-up, so that an invalid file stops the start. */
 export const certificatesFile: ValueKind<string> = {
   name: 'PEM file',
   parse: (path) =>
@@ -253,7 +256,7 @@ export const certificatesFile: ValueKind<string> = {
     }),
 }
 
-/** Path of a readable PEM file with an unencrypted private key. Read at start-up, like `certificatesFile`. */
+/** Path of a readable PEM file with an unencrypted private key. The file is read at start-up, like `certificatesFile`. */
 export const privateKeyFile: ValueKind<string> = {
   name: 'PEM file',
   parse: (path) =>
@@ -262,13 +265,13 @@ export const privateKeyFile: ValueKind<string> = {
     ),
 }
 
-/** Returns whether the key belongs to the first certificate of the file. Both files were parsed before. */
+/** Returns whether the key belongs to the first certificate of the certificate file. Both files must have been parsed before. */
 export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   const certificate = new X509Certificate(readFileSync(certificatePath))
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
 }
 
-/** Reads and checks a file. Its content never appears in a problem, since it may be a key. */
+/** Reads and checks a PEM file. A problem never contains the content of the file, which may be a key. */
 function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
   let fault: string | undefined
   try {

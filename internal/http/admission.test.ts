@@ -81,7 +81,7 @@ function start(budget = new BodyBudget({ bytesMax: 1000 })) {
 const shop = '/t/shop%20%C3%A9/webhooks'
 
 describe('admission', () => {
-  test('admission: gets decoded path parameters, and the handler gets what admit returned', async () => {
+  test('admission: admit receives the decoded path parameters, and the handler receives the result of admit', async () => {
     const { send, events } = start()
     const response = await send(`${shop}/card?from=vendor`)
     const params = { slug: 'shop é', provider: 'card' }
@@ -100,7 +100,7 @@ describe('admission', () => {
     ])
   })
 
-  test('admission: the handler gets the bytes as received, also when they are not text', async () => {
+  test('admission: the handler receives the body bytes as sent, even if they are not text', async () => {
     const { send } = start()
     echoed.length = 0
     const bytes = new Uint8Array([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d, 0x0a])
@@ -109,7 +109,7 @@ describe('admission', () => {
     expect(echoed).toEqual(['efbbbf00ff0d0a', 'efbbbf00ff0d0a'])
   })
 
-  test('admission: an asynchronous admit charges no body meanwhile, and then the owner', async () => {
+  test('admission: an asynchronous admit charges the body only after it resolves, and charges it to the owner', async () => {
     mayEnter = Promise.withResolvers()
     const budget = new BodyBudget({ bytesMax: 10 })
     const { send, events } = start(budget)
@@ -121,7 +121,7 @@ describe('admission', () => {
     expect(events.map(({ tenant }) => tenant)).toEqual(['shop é', undefined])
   })
 
-  test('admission: admit answers by itself with an answer or an error', async () => {
+  test('admission: admit can respond without the handler, with a response or an error', async () => {
     const { send, events } = start()
     const refused = await send(`${shop}/card`, 'x', { 'x-stop': '1' })
     expect([refused.status, await refused.text()]).toEqual([403, refusal.body])
@@ -132,7 +132,7 @@ describe('admission', () => {
     ])
   })
 
-  test('admission: decides before the body is read', async () => {
+  test('admission: admit decides before the body is read', async () => {
     const { port } = start()
     let received = ''
     const socket = await Bun.connect({
@@ -155,7 +155,7 @@ describe('admission', () => {
     ['card', 10],
     ['codehost', 20],
   ])(
-    'admission: reads a body of %s up to its own limit, declared or not, and answers 413 beyond',
+    'admission: a body of %s is read up to its own limit, declared or not, and a longer body causes 413',
     async (provider, bytesMax) => {
       const { send, events } = start()
       const path = `${shop}/${provider}`
@@ -169,7 +169,7 @@ describe('admission', () => {
     },
   )
 
-  test('admission: charges the body to the admitted owner', async () => {
+  test('admission: the body is charged to the admitted owner', async () => {
     const budget = new BodyBudget({ bytesMax: 40 })
     const { send } = start(budget)
     const held = holding('shop é')
@@ -180,7 +180,7 @@ describe('admission', () => {
     expect(budget.taken).toBe(0)
   })
 
-  test('admission: logs its fields also when the handler throws', async () => {
+  test('admission: the log fields of admit are logged even if the handler throws', async () => {
     const { send, events } = start()
     expect((await send(`${shop}/card`, '')).status).toBe(500)
     expect(events).toEqual([expect.objectContaining({ outcome: 'internal', fields: { provider: 'card' } })])
@@ -192,7 +192,7 @@ describe('admission', () => {
     ['that is not UTF-8', '/t/a%ff/webhooks/card'],
     ['that is not percent-encoding', '/t/50%/webhooks/card'],
     ['with a control character', '/t/a%00/webhooks/card'],
-  ])('admission: answers 404 without calling admit for a parameter %s', async (_case, path) => {
+  ])('admission: a parameter %s causes 404 without a call of admit', async (_case, path) => {
     const { send } = start()
     const response = await send(path)
     expect(response.status).toBe(404)

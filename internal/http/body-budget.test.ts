@@ -39,7 +39,7 @@ function open(bounds: BudgetBounds) {
 }
 
 describe('shares of the budget', () => {
-  test('budget: an owner’s small bodies get a quarter at most', () => {
+  test('budget: the small bodies of one owner get at most a quarter of the budget', () => {
     const { budget, take } = open({ bytesMax: 100 })
     const first = take('a', 20)
     expect([take('a', 6), take('a', 5)?.bytes]).toEqual([undefined, 5])
@@ -49,7 +49,7 @@ describe('shares of the budget', () => {
     expect([take('a', 20)?.bytes, budget.taken]).toEqual([20, 100])
   })
 
-  test('budget: large bodies leave a sixth to small ones, also of the same owner', () => {
+  test('budget: large bodies leave a sixth of the budget to small bodies, also to those of the same owner', () => {
     const { take } = open({ bytesMax: 48 * mebibyte })
     for (const owner of ['a', 'b', 'c', 'd'])
       for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
@@ -58,7 +58,7 @@ describe('shares of the budget', () => {
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
-  test('budget: an owner gets one body over its share, few large ones beside it, and small ones as before', () => {
+  test('budget: an owner can have one body above its share, then only few other large bodies, but as many small bodies as before', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     const wide = wait('a', {})
     if (!wide) throw new Error('nothing is needed for it')
@@ -71,7 +71,7 @@ describe('shares of the budget', () => {
     expect(take('a', 5 * mebibyte)).toBeDefined()
   })
 
-  test('budget: bodies over 1 MiB get a half together, or one of them more', () => {
+  test('budget: all bodies over 1 MiB get half of the budget together, except that a single one can exceed the half', () => {
     const { budget, take } = open({ bytesMax: 48 * mebibyte })
     const long = ['a', 'b', 'c', 'd', 'e', 'f'].map((owner) => take(owner, 4 * mebibyte))
     expect(long).not.toContain(undefined)
@@ -96,7 +96,7 @@ describe('shares of the budget', () => {
     expect(budget.taken).toBe(40 * mebibyte)
   })
 
-  test('budget: a refused charge and a repeated free change nothing', () => {
+  test('budget: a refused charge and a repeated free have no effect', () => {
     const { budget, take } = open({ bytesMax: 8 })
     expect(take('a', 9)).toBeUndefined()
     expect(budget.taken).toBe(0)
@@ -112,7 +112,7 @@ describe('shares of the budget', () => {
 })
 
 describe('eviction', () => {
-  test('budget: evicts for bytes that arrive, not for a declared length', () => {
+  test('budget: evicts bodies to make room for received bytes, but not for a declared length', () => {
     const { budget, givenUp, wait, take } = open({ bytesMax: 48 * mebibyte })
     for (let nth = 0; nth < 2_000; nth++) wait(`header-only ${nth}`, {})
     expect([budget.taken, givenUp]).toEqual([0, []])
@@ -128,7 +128,7 @@ describe('eviction', () => {
     expect(givenUp).toEqual(['stalled evicted'])
   })
 
-  test('budget: a complete body evicts whatever the progress of others, also with its last piece', () => {
+  test('budget: a complete body evicts others regardless of their progress, even if its last piece has just arrived', () => {
     const { givenUp, wait, take, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
     const last = wait('last piece missing', { bytesDeclared: mebibyte })
     for (let nth = 0; nth < 10; nth++)
@@ -142,7 +142,7 @@ describe('eviction', () => {
     expect(take('e', 100 * kibibyte, 902)).toBeDefined()
   })
 
-  test('budget: a small body of an owner at its share evicts another of the same owner', () => {
+  test('budget: a small body of an owner that has used its share evicts another body of the same owner', () => {
     const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
     wait('stalled', { owner: 'a', bytes: 16 * kibibyte - 1, bytesDeclared: 16 * kibibyte })
     wait('of another owner', { bytes: 10, bytesDeclared: 16 * kibibyte })
@@ -150,7 +150,7 @@ describe('eviction', () => {
     expect(givenUp).toEqual(['stalled evicted'])
   })
 
-  test('budget: a large body evicts a stalled one, however much that sent, and none of similar progress', () => {
+  test('budget: a large body evicts a stalled body of any size, but no body with similar progress', () => {
     const { givenUp, wait, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
     const burst = wait('burst', { owner: 'a' })
     const steady = wait('steady', { owner: 'a' })
@@ -174,14 +174,14 @@ describe('eviction', () => {
     expect([take('e', 1, 60_000), givenUp]).toEqual([undefined, []])
   })
 
-  test('budget: evicts nothing when that would free too little', () => {
+  test('budget: evicts no body if all evictions together would free too little', () => {
     const { givenUp, take, wait } = open({ bytesMax: 100 })
     for (const owner of ['a', 'b', 'c']) take(owner, 25)
     wait('d', { bytes: 10, bytesDeclared: 20 })
     expect([take('e', 30, 60_000), givenUp]).toEqual([undefined, []])
   })
 
-  test('budget: over the maximum of unfinished bodies the one with the least recent progress is evicted', () => {
+  test('budget: above the maximum of unfinished bodies, the body with the least recent progress is evicted', () => {
     const { budget, givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 3, pace: { graceMs } })
     wait('older', { sinceMs: 0, bytes: 1_000 })
     wait('header-only', { sinceMs: 1_000 })
@@ -193,7 +193,7 @@ describe('eviction', () => {
     expect(budget.arriving).toBe(3)
   })
 
-  test('budget: bodies of a source over its share are evicted first, however fast they are', () => {
+  test('budget: bodies of a source above its share are evicted first, regardless of their speed', () => {
     const { givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 64, pace: { graceMs } })
     for (let nth = 0; nth < 60; nth++) wait(`attacker ${nth}`, { source: 'attacker', bytes: 100 })
     for (let nth = 0; nth < 4; nth++) wait(`other ${nth}`, { source: `other ${nth}` })
@@ -203,7 +203,7 @@ describe('eviction', () => {
   })
 })
 
-test('budget: after any sequence of calls the total is the sum of all bodies, within the limits, and 0 in the end', () => {
+test('budget: after any sequence of calls, the total equals the sum of all bodies, stays within the limits, and returns to 0', () => {
   const lengths = fc.constantFrom(1, 900, 1_024, 16_384, 20_000, 65_536, 600_000, 3_000_000)
   const step = fc.record({
     act: fc.constantFrom('take', 'wait', 'arrive', 'finish', 'free', 'late'),

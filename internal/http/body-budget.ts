@@ -8,38 +8,41 @@ import {
   startProgress,
 } from './body-victims.ts'
 
-/** Maximum size of a small body. */
+/** Maximum size of a small body, in bytes. */
 export const smallBytes: number = 64 * 1024
 const longBytes = 1024 * 1024
-/** Divisor of the budget: maximum share of one owner, separately for small and for larger bodies. A single larger body may exceed it. */
+/**
+ * Divisor of the budget for the maximum share of one owner. It applies separately to small and to larger bodies. One larger body can exceed
+ * it.
+ */
 const ownersShare = 4
-/** Divisor of the budget: maximum for an owner's other large bodies while one body exceeds the owner's share. */
+/** Divisor of the budget for the maximum of an owner's other large bodies while one body exceeds the owner's share. */
 const besideShare = 64
-/** Divisor of the budget: reserve for small bodies, which larger ones cannot use. */
+/** Divisor of the budget for the reserve that only small bodies can use. */
 const reserveShare = 6
-/** Divisor of the budget: maximum of all bodies over `longBytes`, or one of them. */
+/** Divisor of the budget for the maximum of all bodies over `longBytes` together. A single one can exceed it. */
 const longShare = 2
-/** Divisor of a limit: a source above it, not counting its largest body, is evicted first. */
+/** Divisor of a limit. A source whose bodies, except its largest one, exceed this share is evicted first. */
 const sourcesShare = 16
-/** Divisor of a limit: an eviction frees at least this much where it can, so that bodies are seldom ranked. */
+/** Divisor of a limit for the minimum that an eviction frees if possible, so that bodies are ranked rarely. */
 const evictShare = 64
-/** An unfinished body costs about 10 KB beside its bytes (Bun 1.4.5, 2026-11). */
+/** Default maximum of unfinished bodies. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const sweepMs = 100
 
-/** Minimum pace of bodies. */
+/** Minimum speed of a request body. */
 export interface Pace {
-  /** Declared length up to which a body is short. */
+  /** Maximum declared length of a short body. */
   readonly shortBytes: number
-  /** Total time of a short body. */
+  /** Maximum total time of a short body, in milliseconds. */
   readonly shortMsMax: number
-  /** Total time of any other body. */
+  /** Maximum total time of any other body, in milliseconds. */
   readonly longMsMax: number
-  /** Longest time without a byte, of bodies that are not short; and the time before their rate counts. */
+  /** Maximum time without a byte for a body that is not short. The minimum rate applies only after this time. */
   readonly pauseMsMax: number
-  /** Rate of bodies that are not short, from their start on, less the time above. */
+  /** Minimum rate of a body that is not short. The rate is counted from the start of the body plus `pauseMsMax`. */
   readonly bytesPerSecondMin: number
-  /** Grace period, ms: a younger small body may evict any other. */
+  /** Grace period in milliseconds. A small body younger than this can evict any unfinished body. */
   readonly graceMs: number
 }
 
@@ -52,27 +55,27 @@ const defaultPace: Pace = {
   graceMs: 500,
 }
 
-/** Reason an unfinished body is aborted: below the minimum pace, or evicted for another body. */
+/** Reason for aborting an unfinished body: slower than the minimum speed, or evicted for another body. */
 export type GivenUp = 'too_slow' | 'evicted'
 
 /** State of an unfinished body. */
 export interface Arrival extends Progress {
-  /** Eviction group: client network or tenant. */
+  /** Group for eviction: client network or tenant. */
   readonly source: string
   readonly startedAtMs: number
   bytesArrived: number
   lastByteAtMs: number
-  /** At `lastByteAtMs`. */
+  /** Score at the time `lastByteAtMs`. */
   score: number
-  /** Ends the wait. Called once at most, after the body's memory was given back. */
+  /** Rejects the pending read of the body. Called at most once, after the memory of the body was released. */
   giveUp(why: GivenUp): void
 }
 
-/** Gathers all calls of one turn of the event loop to let them go on in the next, with one timer. */
+/** Lets all calls of one iteration of the event loop continue together in the next iteration, with one timer. */
 class LoopTurns {
   #next: PromiseWithResolvers<void> | undefined
 
-  /** Resolves when the bytes have been handled that had arrived by now. */
+  /** Resolves after the bytes that have already arrived are processed. */
   next(): Promise<void> {
     this.#next ??= this.#begin()
     return this.#next.promise
@@ -88,67 +91,70 @@ class LoopTurns {
   }
 }
 
-/** A body with what it holds of a budget. */
+/** A request body and its charge on a budget. */
 export interface Holding {
   readonly owner: string
-  /** Null where the body comes in chunks. */
+  /** Declared length; null for a chunked body. */
   readonly bytesDeclared: number | null
-  /** Changed by the budget only. */
+  /** Bytes charged. Only the budget changes this value. */
   bytes: number
-  /** Set by the budget while the body is unfinished. */
+  /** State of an unfinished body, set by the budget; undefined for a complete body. */
   arrival: Arrival | undefined
-  /** Returns the eviction group: client network or tenant. Called once, for a body that does not arrive with its head. */
+  /**
+   * Returns the group for eviction: client network or tenant. Called once, and only if the body does not arrive together with the request
+   * head.
+   */
   sourceOf(): string
 }
 
-/** A limit for the bodies of one size class, of all owners or of one. */
+/** Limit for all bodies of one size class, either of all owners or of one owner. */
 interface Pool {
   readonly counts: 'all' | 'small' | 'large' | 'long'
   readonly limit: number
-  /** Undefined for a pool of all owners. */
+  /** Owner to which the limit applies; undefined for all owners. */
   readonly owner?: string
-  /** One body may exceed the limit alone, with at most this many bytes beside it. Absent: none may. */
+  /** Maximum of the other bodies while one body exceeds the limit. If absent, no body can exceed the limit. */
   readonly besideMax?: number
   taken: number
-  /** The body that exceeds the limit; undefined for pools that exempt the body that asks. */
+  /** Body that exceeds the limit. In pools where the requesting body is exempt, undefined. */
   wide?: Holding | undefined
 }
 
-/** An exceeded limit with the bytes to free. */
+/** An exceeded limit, and the bytes to free. */
 interface Lack {
   readonly needed: number
   readonly pool: Pool
 }
 
-/** Bounds of a budget. */
+/** Limits of a `BodyBudget`. */
 export interface BudgetBounds {
-  /** Bytes of all bodies. */
+  /** Maximum bytes of all bodies together. */
   readonly bytesMax: number
-  /** Maximum of unfinished bodies; default 2 048. */
+  /** Maximum number of unfinished bodies; default 2 048. */
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
   /**
-   * Lets the runtime gather bodies of a declared length up to 16 KiB, which are charged once they are complete; default false.
-   * For authenticated callers only: up to `bodiesMax` times 16 KiB are then not charged.
+   * Lets the runtime buffer bodies with a declared length of up to 16 KiB, which are charged only when complete; default false. Use it only
+   * for authenticated callers: up to `bodiesMax` times 16 KiB are then not charged.
    */
   readonly gathersSmall?: boolean
 }
 
 /**
- * Memory of the bodies of one process, charged as bytes arrive and until their calls are answered. Without room for bytes or for
- * one more unfinished body, unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
+ * Memory budget for the request bodies of one process. Bytes are charged when they arrive, until the response is sent. When bytes or one
+ * more unfinished body exceed a limit, the unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
  */
 export class BodyBudget {
   readonly pace: Pace
   readonly gathersSmall: boolean
-  /** Shared by all calls that read their bodies. */
+  /** Shared by all requests that read a body. */
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
   readonly #bodiesMax: number
   readonly #all: Pool
-  /** Pools of all owners, in the order in which they are checked. */
+  /** Pools for all owners, in the order in which they are checked. */
   readonly #pools: readonly Pool[]
-  /** Pools of owners that hold something. */
+  /** Pools of each owner that has charged bytes. */
   readonly #owned = new Map<string, readonly Pool[]>()
   readonly #arriving = new Set<Holding>()
   #timer: Timer | undefined
@@ -166,19 +172,19 @@ export class BodyBudget {
     ]
   }
 
-  /** Bytes charged now. */
+  /** Bytes that are charged now. */
   get taken(): number {
     return this.#all.taken
   }
 
-  /** Unfinished bodies now. */
+  /** Number of bodies that are unfinished now. */
   get arriving(): number {
     return this.#arriving.size
   }
 
   /**
-   * Registers an unfinished body. Evicts others at `bodiesMax`; never fails.
-   * @param giveUp aborts it; called once at most, after the body's memory was released
+   * Registers an unfinished body. At `bodiesMax`, evicts other bodies. Never fails.
+   * @param giveUp aborts the body; called at most once, after its memory was released
    */
   begin(body: Holding, nowMs: number, giveUp: Arrival['giveUp']): void {
     if (this.#arriving.size >= this.#bodiesMax) this.#makePlace(nowMs)
@@ -193,7 +199,7 @@ export class BodyBudget {
     this.#timer ??= setInterval(() => this.endLate(performance.now()), sweepMs)
   }
 
-  /** Counts bytes of an unfinished body as its progress. Charges nothing. */
+  /** Counts received bytes as progress of an unfinished body. Charges no bytes. */
   progress({ arrival }: Holding, bytes: number, nowMs: number): void {
     if (!arrival) return
     arrival.score = scoreAfter(arrival, bytes, nowMs)
@@ -202,13 +208,13 @@ export class BodyBudget {
   }
 
   /**
-   * Charges a body with `bytes` in all, if that is more than it has. Without room, evicts unfinished bodies: any for a complete
-   * body and for a small one in its grace period, else those with at most half of its recent progress.
-   * @returns false, and nothing changes, when that frees too little
+   * Raises the charge of a body to `bytes`. If a limit is exceeded, evicts unfinished bodies: any of them for a complete body or for a
+   * small body in its grace period, otherwise only bodies with at most half of its recent progress.
+   * @returns false, without any change, if the evictions would free too little
    */
   grow(body: Holding, bytes: number, nowMs: number): boolean {
     if (bytes <= body.bytes) return true
-    // Each turn evicts a body at least.
+    // Each iteration evicts at least one body.
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
       const { needed, pool } = lack
       const { limit } = pool
@@ -225,7 +231,7 @@ export class BodyBudget {
     return true
   }
 
-  /** Unregisters a body that is complete or has broken off. Repeating it is harmless. */
+  /** Unregisters a body that is complete or was cut off. Safe to repeat. */
   finish(body: Holding): void {
     if (!this.#arriving.delete(body)) return
     body.arrival = undefined
@@ -234,12 +240,12 @@ export class BodyBudget {
     this.#timer = undefined
   }
 
-  /** Releases what a body holds beyond `bytesLeft`. Repeating it is harmless. */
+  /** Releases the charge of a body down to `bytesLeft`. Safe to repeat. */
   free(body: Holding, bytesLeft = 0): void {
     if (body.bytes > bytesLeft) this.#charge(body, bytesLeft)
   }
 
-  /** Aborts the bodies that are too slow at this time. The budget calls it every 100 ms while there are unfinished ones. */
+  /** Aborts bodies that are too slow at `nowMs`. The budget calls this every 100 ms while unfinished bodies exist. */
   endLate(nowMs: number): void {
     for (const body of [...this.#arriving]) {
       const { arrival } = body
@@ -263,7 +269,7 @@ export class BodyBudget {
     arrival?.giveUp(why)
   }
 
-  /** Undefined for a body that is not compared. */
+  /** Returns undefined for a body that can evict others regardless of their progress. */
   #requesterOf(body: Holding, bytes: number, nowMs: number): Requester | undefined {
     const { arrival, bytesDeclared } = body
     if (!arrival || arrival.bytesArrived === bytesDeclared) return undefined
@@ -271,12 +277,12 @@ export class BodyBudget {
     return { source: arrival.source, score: scoreAt(arrival, nowMs) }
   }
 
-  /** Returns the first limit that a body would exceed, or undefined. An owner that holds nothing has no limit of its own yet. */
+  /** Returns the first limit that a body would exceed, or undefined. An owner without charged bytes has no limit of its own yet. */
   #lackOf(body: Holding, bytes: number): Lack | undefined {
     return findLack(this.#pools, body, bytes) ?? findLack(this.#owned.get(body.owner) ?? [], body, bytes)
   }
 
-  /** Sets the bytes that a body holds. */
+  /** Sets the bytes charged for a body. */
   #charge(body: Holding, bytes: number): void {
     const { bytes: before, owner } = body
     for (const pool of this.#pools) pool.taken += weigh(pool, body, bytes) - weigh(pool, body, before)
@@ -337,17 +343,17 @@ function isIn(pool: Pool, body: Holding): boolean {
 
 function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
   const { arrival, bytes } = body
-  if (!arrival) throw new Error('a complete body is no candidate')
+  if (!arrival) throw new Error('a complete body is no candidate for eviction')
   const { source, startedAtMs, lastByteAtMs, score } = arrival
   return { body, weight: bytes, source, startedAtMs, lastByteAtMs, score }
 }
 
-/** Returns `bytes` for a large body, 0 for a small one. */
+/** Returns `bytes` for a large body, or 0 for a small body. */
 function largeOf(body: Holding, bytes: number): number {
   return bytes > smallBytes || (body.bytesDeclared ?? 0) > smallBytes ? bytes : 0
 }
 
-/** Returns whether an unfinished body is below the minimum pace or past its deadline. */
+/** Returns whether an unfinished body is slower than the minimum speed or past its deadline. */
 export function isLate(
   pace: Pace,
   bytesDeclared: number | null,

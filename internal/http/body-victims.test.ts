@@ -28,19 +28,19 @@ const choose = (candidates: readonly Named[], changes: Partial<Need> = {}) =>
   chooseVictims(candidates, { ...need, ...changes }).map(({ name }) => name)
 
 describe('score', () => {
-  test('scoreAt: halves every 500 ms without a byte', () => {
+  test('scoreAt: the score halves every 500 ms without a byte', () => {
     const progress = { score: 1_000, lastByteAtMs: 0 }
     expect([0, 500, 1_000].map((atMs) => scoreAt(progress, atMs))).toEqual([1_000, 500, 250])
   })
 
-  test('scoreAfter: adds bytes to what is left, up to 128 KiB', () => {
+  test('scoreAfter: adds the bytes to the remaining score, up to 128 KiB', () => {
     expect(scoreAfter({ score: 1_000, lastByteAtMs: 0 }, 100, 500)).toBe(600)
     expect(scoreAfter(startProgress(0), 25 * 1024 * kibibyte, 0)).toBe(128 * kibibyte)
   })
 })
 
 describe('chooseVictims', () => {
-  test('chooseVictims: takes the lowest score now first, and the older of two equal ones', () => {
+  test('chooseVictims: chooses the body with the lowest current score first, and the older of two equal bodies', () => {
     const bodies = [
       named('new', startProgress(nowMs)),
       named('1 MiB that stalled 2 s ago', { score: 128 * kibibyte, lastByteAtMs: 8_000 }),
@@ -57,7 +57,7 @@ describe('chooseVictims', () => {
     ])
   })
 
-  test('chooseVictims: frees the wanted weight where it can, and nothing below the needed weight', () => {
+  test('chooseVictims: chooses bodies up to the wanted weight if possible, and none if the needed weight cannot be reached', () => {
     const bodies = [1, 2, 3].map((nth) => named(String(nth), { weight: 10, score: nth }))
     expect(choose(bodies, { needed: 5, wanted: 15 })).toEqual(['1', '2'])
     expect(choose(bodies, { needed: 30, wanted: 30 })).toEqual(['1', '2', '3'])
@@ -65,13 +65,13 @@ describe('chooseVictims', () => {
     expect(choose(bodies, { needed: 5, wanted: 50 })).toEqual(['1', '2', '3'])
   })
 
-  test('chooseVictims: takes from the source furthest above its share until it has its share', () => {
+  test('chooseVictims: chooses bodies of the source furthest above its share until the source is within its share', () => {
     const many = [1, 2, 3, 4].map((nth) => named(`many ${nth}`, { source: 'many', score: 100 * nth }))
     const bodies = [named('slowest'), ...many]
     expect(choose(bodies, { sourceShare: 1, needed: 3, wanted: 3 })).toEqual(['many 1', 'many 2', 'slowest'])
   })
 
-  test('chooseVictims: leaves a source its heaviest body of any length', () => {
+  test('chooseVictims: the heaviest body of a source does not count towards the share of the source', () => {
     const bodies = [named('large', { weight: 1_000, score: 9_000 }), named('slow', { weight: 10 })]
     expect(choose(bodies, { sourceShare: 5 })).toEqual(['slow'])
   })
@@ -119,7 +119,7 @@ function steady(count: number, quietMs: number): Named {
   return stalled('steady', history, quietMs)
 }
 
-test('chooseVictims: never evicts a body of 64 KiB/s while one that stalled 2 s ago is left', () => {
+test('chooseVictims: never evicts a body of 64 KiB/s before all bodies that stalled 2 s ago are evicted', () => {
   const others = fc.array(fc.record({ history: pieces, quietMs: fc.nat(5_000) }), {
     minLength: 1,
     maxLength: 12,
@@ -135,7 +135,7 @@ test('chooseVictims: never evicts a body of 64 KiB/s while one that stalled 2 s 
   )
 })
 
-test('chooseVictims: never evicts an upload of 256 KiB/s for a requester, whatever that one sent', () => {
+test('chooseVictims: never evicts an upload of 256 KiB/s for a requester, regardless of the requester’s speed', () => {
   const history = Array.from({ length: 30 }, () => ({ pauseMs: 100, bytes: 25.6 * kibibyte }))
   fc.assert(
     fc.property(pieces, fc.nat(100), (sent, quietMs) => {

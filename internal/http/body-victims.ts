@@ -1,11 +1,11 @@
-/** Time in which the score of a stalled body halves. */
+/** Time in which the score of a stalled body halves, in milliseconds. */
 const halfLifeMs = 500
-/** Score of a body of which nothing has arrived yet, so that it has time to arrive. */
+/** Initial score of a body, so that it has time for its first bytes to arrive. */
 const scoreAtStart = 16 * 1024
-/** Maximum score: a burst of any length counts for nothing after four half-lives without a byte. */
+/** Maximum score. Without new bytes, even the largest burst has lost nearly all of its score after four half-lives. */
 const scoreMax = 128 * 1024
 
-/** Recent progress of an unfinished body: bytes that arrived, halved every 500 ms since. */
+/** Recent progress of an unfinished body. The score is the bytes received, halved every 500 ms since. */
 export interface Progress {
   readonly score: number
   readonly lastByteAtMs: number
@@ -16,51 +16,51 @@ export function startProgress(nowMs: number): Progress {
   return { score: scoreAtStart, lastByteAtMs: nowMs }
 }
 
-/** Returns the score now. */
+/** Returns the score at `nowMs`. */
 export function scoreAt({ score, lastByteAtMs }: Progress, nowMs: number): number {
   return score * 2 ** ((lastByteAtMs - nowMs) / halfLifeMs)
 }
 
-/** Returns the score after `bytes` have arrived now. */
+/** Returns the score after `bytes` have arrived at `nowMs`. */
 export function scoreAfter(progress: Progress, bytes: number, nowMs: number): number {
   return Math.min(scoreMax, scoreAt(progress, nowMs) + bytes)
 }
 
-/** An unfinished body, as it is compared with others. */
+/** An unfinished body that can be evicted. */
 export interface Candidate extends Progress {
-  /** Eviction group: client network or tenant. */
+  /** Group for eviction: client network or tenant. */
   readonly source: string
   readonly startedAtMs: number
-  /** Gain of evicting it: bytes, or 1 when the limit counts bodies. */
+  /** Gain of evicting the body: its bytes, or 1 if the limit counts bodies. */
   readonly weight: number
 }
 
-/** The unfinished body that needs room. */
+/** Unfinished body that requests memory. */
 export interface Requester {
   readonly source: string
   readonly score: number
 }
 
-/** Eviction request: amount to free and ranking parameters. */
+/** Eviction request: the weight to free, and the parameters of the ranking. */
 export interface Need {
   /** Minimum weight to evict. */
   readonly needed: number
-  /** Weight to evict where there are enough bodies; at least `needed`. */
+  /** Weight to evict if there are enough candidates; at least `needed`. */
   readonly wanted: number
-  /** Maximum weight of a source beside its heaviest body; above it, its bodies are evicted first. */
+  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above it are evicted first. */
   readonly sourceShare: number
   readonly nowMs: number
-  /** Undefined for a body that is not compared. */
+  /** Body that requests memory; undefined if its progress does not limit the choice. */
   readonly requester: Requester | undefined
 }
 
-/** A requester evicts only bodies of at most this fraction of its score, so that two equally fast ones do not evict each other. */
+/** Divisor: a requester evicts only bodies with at most half of its score, so that two equally fast bodies do not evict each other. */
 const requesterShare = 2
 
 /**
- * Chooses the bodies to evict: first those of the source furthest above its share, then those of all sources; the lowest score first.
- * A requester that is compared evicts only bodies of at most half its score, except those of another source above its share.
- * @returns none where they would not free what is needed
+ * Chooses the bodies to evict: first from the source furthest above its share, then from all sources, and the lowest score first. A
+ * requester evicts only bodies with at most half of its score, except bodies of another source above its share.
+ * @returns an empty list if the evictions would not free the needed weight
  */
 export function chooseVictims<Body extends Candidate>(candidates: readonly Body[], need: Need): Body[] {
   const { needed, wanted, sourceShare, requester, nowMs } = need
@@ -88,7 +88,7 @@ export function chooseVictims<Body extends Candidate>(candidates: readonly Body[
 
 interface Ranked<Body> {
   readonly body: Body
-  /** Now. */
+  /** Score at the time of the ranking. */
   readonly score: number
   isChosen: boolean
 }
@@ -98,7 +98,7 @@ function rank<Body extends Candidate>(candidates: readonly Body[], nowMs: number
   return ranked.sort((a, b) => a.score - b.score || a.body.startedAtMs - b.body.startedAtMs)
 }
 
-/** Bodies of one source, in the order in which they go; those before `next` are chosen. */
+/** Bodies of one source, sorted by score. The bodies before `next` are already chosen. */
 interface Source<Body> {
   weight: number
   heaviest: number
@@ -119,7 +119,7 @@ function groupBySource<Body extends Candidate>(ranked: readonly Ranked<Body>[]):
   return sources
 }
 
-/** The source with the most weight beside its heaviest body, if that is more than its share. */
+/** Returns the source with the largest weight, not counting its heaviest body, if that weight exceeds the share. */
 function mostBeyond<Body>(sources: Iterable<Source<Body>>, share: number): Source<Body> | undefined {
   let most: Source<Body> | undefined
   for (const source of sources) {

@@ -78,7 +78,7 @@ describe('readBody', () => {
       post(broken(), { 'content-length': '5' }),
       'broke off',
     ],
-  ])('readBody: answers 400 to %s', async (_case, request, text) => {
+  ])('readBody: %s causes 400', async (_case, request, text) => {
     expect(await read(request)).toMatchObject({
       kind: 'error',
       code: 'invalid_request',
@@ -89,7 +89,7 @@ describe('readBody', () => {
   test.each([
     ['a declared length over the limit', post('a', { 'content-length': '11' })],
     ['a body that exceeds the limit while it arrives', post(chunks('01234', '567890'))],
-  ])('readBody: answers 413 where the route says so to %s', async (_case, request) => {
+  ])('readBody: where the route allows 413, it is returned for %s', async (_case, request) => {
     expect(await read(request, new BodyBudget({ bytesMax: 100 }), { tooLong: 'body_too_large' })).toEqual({
       kind: 'error',
       code: 'body_too_large',
@@ -98,13 +98,13 @@ describe('readBody', () => {
     })
   })
 
-  test('readBody: closes the connection of a body over the limit, whose rest is still on its way', async () => {
+  test('readBody: closes the connection of a body over the limit whose remaining bytes are still being sent', async () => {
     expect(await read(post('a', { 'content-length': '11' }))).toMatchObject({
       headers: { Connection: 'close' },
     })
   })
 
-  test('readBody: answers 400 to a body that stalls past the deadline', async () => {
+  test('readBody: a body that stalls past the deadline causes 400', async () => {
     const stuck = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(new Uint8Array(1)),
     })
@@ -118,7 +118,7 @@ describe('readBody', () => {
 })
 
 describe('readBody and the budget', () => {
-  test('readBody: answers 503 with Retry-After without room, and reads again once room is released', async () => {
+  test('readBody: a full budget causes 503 with Retry-After, and reading succeeds again once memory is released', async () => {
     const budget = new BodyBudget({ bytesMax: 15 })
     const held = holding('b')
     budget.grow(held, 10, 0)
@@ -135,13 +135,13 @@ describe('readBody and the budget', () => {
     ['read', () => post('0123456789', { 'content-length': '10' })],
     ['too long', () => post(chunks('0123456789', '0'))],
     ['broken off', () => post(broken())],
-  ])('readBody: leaves no charge behind after a body that was %s', async (_case, request) => {
+  ])('readBody: no charge remains after a body that was %s', async (_case, request) => {
     const budget = new BodyBudget({ bytesMax })
     await read(request(), budget)
     expect(budget.taken).toBe(0)
   })
 
-  test('readBody: charges a complete body at its length until free', async () => {
+  test('readBody: charges a complete body at its length until `free` is called', async () => {
     const budget = new BodyBudget({ bytesMax })
     const request = post(chunks('012', '3'))
     const room = roomFor(request, bounds, owner)
@@ -194,7 +194,7 @@ describe('readBody of pieces', () => {
     ['a page', [16 * kibibyte]],
     ['pieces across pages', [16 * kibibyte - 1, 2, 16 * kibibyte, 40 * kibibyte, 0, 5]],
     ['pieces larger than a page', [100_000, 3 * mebibyte]],
-  ])('readBody: returns all pieces in order: %s', async (_case, lengths) => {
+  ])('readBody: returns all pieces in order for %s', async (_case, lengths) => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
     let length = 0
     const pieces = lengths.map((pieceLength) => {
@@ -208,7 +208,7 @@ describe('readBody of pieces', () => {
     expect([takenBefore, takenAfter, budget.taken]).toEqual([0, length, 0])
   })
 
-  test('readBody: charges nothing for a declared length, and pages once bytes arrive', async () => {
+  test('readBody: charges no bytes for a declared length, and charges whole pages once bytes arrive', async () => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte, pace: { pauseMsMax: 50 } })
     const request = postPieces([filled(20 * kibibyte)], { 'content-length': String(longest) }, false)
     const reading = readLong(request, budget)
@@ -218,7 +218,7 @@ describe('readBody of pieces', () => {
     expect([takenBefore, takenMost, takenAfter]).toEqual([0, 20 * kibibyte, 0])
   })
 
-  test('readBody: answers 400 to a body shorter than its declared length', async () => {
+  test('readBody: a body shorter than its declared length causes 400', async () => {
     const request = postPieces([filled(70_000)], { 'content-length': '70001' })
     expect((await readLong(request, new BodyBudget({ bytesMax: mebibyte }))).body).toMatchObject({
       code: 'invalid_request',
@@ -226,7 +226,7 @@ describe('readBody of pieces', () => {
     })
   })
 
-  test('readBody: answers body_dropped and closes the connection when an unfinished body finds no room', async () => {
+  test('readBody: an unfinished body above the budget causes body_dropped and closes the connection', async () => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
     budget.grow(holding('b'), 40 * mebibyte, 0)
     const { body } = await readLong(postPieces([filled(65 * kibibyte), filled(mebibyte)], {}, false), budget)
@@ -240,15 +240,12 @@ describe('readBody of pieces', () => {
   test.each<[string, readonly Uint8Array[], Record<string, string>]>([
     ['without a length', [filled(mebibyte)], {}],
     ['with its last piece', [filled(30), filled(mebibyte)], { 'content-length': String(mebibyte + 30) }],
-  ])(
-    'readBody: answers overloaded when a complete body finds no room: %s',
-    async (_case, pieces, headers) => {
-      const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
-      budget.grow(holding('b'), 40 * mebibyte - 8 * kibibyte, 0)
-      const { body } = await readLong(postPieces(pieces, headers), budget)
-      expect(body).toMatchObject({ code: 'overloaded', headers: { 'Retry-After': '1' } })
-    },
-  )
+  ])('readBody: a complete body above the budget causes overloaded: %s', async (_case, pieces, headers) => {
+    const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
+    budget.grow(holding('b'), 40 * mebibyte - 8 * kibibyte, 0)
+    const { body } = await readLong(postPieces(pieces, headers), budget)
+    expect(body).toMatchObject({ code: 'overloaded', headers: { 'Retry-After': '1' } })
+  })
 
   test.each<[string, Partial<Pace>, 'read' | 'invalid_request']>([
     ['aborts a body below the minimum rate', { pauseMsMax: 0, bytesPerSecondMin: 1e15 }, 'invalid_request'],
@@ -342,7 +339,7 @@ const within = { deadlineMs: 10_000 }
 const slugs = ['one', 'two', 'three']
 
 describe('slow unauthenticated callers', () => {
-  test('body budget: slow chunked bodies are charged 1 KiB each, and other bodies are served', async () => {
+  test('body budget: each slow chunked body is charged 1 KiB, and other bodies are served', async () => {
     const { budget, port, send } = start()
     const slow = await Promise.all(
       slugs.flatMap((slug) => Array.from({ length: 10 }, () => begin(port, slug, chunked, '1\r\nx\r\n'))),
@@ -357,7 +354,7 @@ describe('slow unauthenticated callers', () => {
     expect(await poll(() => budget.taken === 0 || undefined, within)).toBe(true)
   })
 
-  test('body budget: a declared body that never arrives is charged nothing, and its connection is closed', async () => {
+  test('body budget: a declared body that never arrives is charged no bytes, and its connection is closed', async () => {
     const { budget, port, send } = start({ pauseMsMax: 100 })
     const silent = await Promise.all(slugs.map((slug) => begin(port, slug, `Content-Length: ${longest}`)))
     expect(await (await send('one', longest)).text()).toBe(String(longest))
@@ -389,7 +386,7 @@ describe('charges of unfinished bodies', () => {
     expect(budget.taken).toBe(0)
   })
 
-  test('body budget: releases the charge of a body that finds no more room', async () => {
+  test('body budget: releases the charge of a body that later exceeds the budget', async () => {
     const { budget, send } = start()
     const other = holding('other')
     budget.grow(other, 40 * mebibyte, 0)
@@ -399,14 +396,14 @@ describe('charges of unfinished bodies', () => {
     expect((await send('one', 16 * kibibyte)).status).toBe(200)
   })
 
-  test('body budget: releases the charge of a body once it is answered', async () => {
+  test('body budget: releases the charge of a body once the response is sent', async () => {
     const { budget, send } = start()
     expect(await (await send('one', 3 * mebibyte)).text()).toBe(String(3 * mebibyte))
     expect(budget.taken).toBe(0)
   })
 })
 
-test('readBody: a body that arrived whole is charged without being registered as unfinished', async () => {
+test('readBody: a body that arrives whole with its head is charged without being registered as unfinished', async () => {
   const budget = new BodyBudget({ bytesMax: mebibyte })
   let registered = 0
   budget.begin = () => {

@@ -1,23 +1,23 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { BodyBudget, GivenUp, Holding } from './body-budget.ts'
 
-/** A complete body, or the error to answer. */
+/** A complete body, or the error to return. */
 export type Body = { readonly kind: 'read'; readonly body: Uint8Array } | ApiError
 
-/** Limit of a body and the error of a longer one. */
+/** Maximum length of a body, and the error code for a longer body. */
 export interface BodyBounds {
   readonly bytesMax: number
   readonly tooLong: 'invalid_request' | 'body_too_large'
 }
 
-/** A body with its charge on the budget, until `free`. */
+/** A body that can be read. Its bytes stay charged on the budget until `free`. */
 export interface Room extends Holding {
   readonly kind: 'room'
   readonly bounds: BodyBounds
 }
 
 /**
- * Checks the headers of a body that is about to be read. Charges nothing yet.
+ * Checks the headers of a request before its body is read. Charges no bytes.
  * @returns 400 for a compressed body; 400 or 413 for a declared length over the limit
  */
 export function roomFor(
@@ -35,22 +35,23 @@ export function roomFor(
   return { kind: 'room', owner, sourceOf, bounds, bytesDeclared, bytes: 0, arrival: undefined }
 }
 
-/** Maximum declared length that the runtime gathers, where the budget allows it. */
+/** Maximum declared length of a body that the runtime buffers, if the budget allows this. */
 const gatheredBytes = 16 * 1024
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>
 
 /**
- * Reads a body and charges its bytes as they arrive. Ends with the body's own length charged; after an error the caller frees the rest.
- * @returns 400 for a body that breaks off or is sent too slowly; 400 or 413 for one too long; 503 `overloaded` for a complete one
- * without room, 503 `body_dropped` for an unfinished one without room or evicted
+ * Reads a body and charges its bytes as they arrive. On success, exactly the length of the body stays charged; after an error the caller
+ * must release the remaining charge.
+ * @returns 400 for a body that is cut off or sent too slowly; 400 or 413 for a body that is too long; 503 `overloaded` for a complete body
+ * without room in the budget; 503 `body_dropped` for an unfinished body without room, or for an evicted body
  */
 export async function readBody(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
-  // Most bodies arrive with their head: Bun has gathered them by the next turn.
+  // Most bodies arrive together with their head, and Bun has read them by the next iteration of the event loop.
   await budget.turns.next()
   const { bytesDeclared } = room
   if (budget.gathersSmall && bytesDeclared !== null && bytesDeclared <= gatheredBytes) {
-    // Costs 4 µs less than a stream (Bun 1.4.5, 2026-11), but does not tell how much has arrived.
+    // Costs 4 µs less than a stream (Bun 1.4.5, 2026-11), but does not report the bytes received so far.
     const whole = request.arrayBuffer()
     const buffer = Bun.peek(whole)
     return buffer instanceof ArrayBuffer ? charge(buffer, room, budget) : waitForWhole(whole, room, budget)
@@ -69,12 +70,12 @@ function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Body {
     : overloaded()
 }
 
-/** Waits for a small body, which may be evicted. Until it is complete it counts no progress and is charged nothing. */
+/** Waits for a small body, which may be evicted. Until the body is complete, it counts no progress and its bytes are not charged. */
 function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudget): Promise<Body> {
   return new Promise((resolve) => {
     budget.begin(room, performance.now(), (why) => resolve(givenUpError(why)))
     const end = (result: () => Body) => {
-      // An aborted body was answered already.
+      // The body was aborted, so the error response was already sent.
       if (!room.arrival) return
       budget.finish(room)
       resolve(result())
@@ -87,8 +88,8 @@ function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudge
 }
 
 /**
- * Reads a body piece by piece. One whose first piece is here and is the whole body is charged without being registered as unfinished
- * (saves 4 of 8.6 µs for a webhook of 1 KB, Bun 1.4.5, 2026-11). Any other may be evicted while it arrives.
+ * Reads a body piece by piece. If the first piece has arrived and is the whole body, it is charged without being registered as unfinished
+ * (saves 4 of 8.6 µs for a webhook of 1 KB, Bun 1.4.5, 2026-11). Any other body may be evicted while it arrives.
  */
 async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Body> {
   let next = reader.read()
@@ -101,23 +102,23 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
   }
   const pages = new Pages(room.bytesDeclared ?? room.bounds.bytesMax)
   let givenUp: GivenUp | undefined
-  // In a turn of its own: `cancel` runs whatever is ready meanwhile, and calls that all drop each other's bodies would nest
-  // until the stack is full (Bun 1.4.5, 2026-11).
+  // Runs in its own iteration of the event loop, because `cancel` runs pending callbacks synchronously. Requests that drop each other's
+  // bodies would nest until the stack overflows (Bun 1.4.5, 2026-11).
   const cancel = () => void setImmediate(() => void reader.cancel().catch(() => undefined))
   budget.begin(room, performance.now(), (why) => {
     givenUp = why
-    // Ends the read that is under way; Bun drops the rest of the body.
+    // Ends the pending read. Bun drops the rest of the body.
     cancel()
   })
   let refusal: ApiError | undefined
   try {
-    // A read that is not awaited would reject unhandled when the connection breaks: none begins unless it is needed.
+    // A read starts only when it is awaited. Otherwise a broken connection would cause an unhandled rejection.
     for (; ; next = reader.read()) {
       const piece = await next
       if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
       refusal = take(piece.value, pages, room, budget)
-      // A body without a length may have ended with this piece: then it is complete, and is not compared.
+      // A body without a declared length may end with this piece. It is then complete, and its progress no longer matters.
       if (refusal?.code === 'body_dropped' && room.bytesDeclared === null && (await isOver(reader, budget))) {
         refusal = complete(pages, room, budget)
         break
@@ -149,13 +150,13 @@ function take(bytes: Uint8Array, pages: Pages, room: Room, budget: BodyBudget): 
   return budget.grow(room, pages.held, nowMs) ? undefined : dropped()
 }
 
-/** Charges a body whose bytes are all here. It can no longer be evicted. */
+/** Charges a body whose bytes have all arrived. It can no longer be evicted. */
 function complete(pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
   budget.finish(room)
   return budget.grow(room, pages.held, performance.now()) ? undefined : overloaded()
 }
 
-/** Returns whether a stream has already ended; one that has not must be cancelled then. */
+/** Returns whether a stream has already ended. The caller must cancel a stream that has not. */
 async function isOver(reader: Reader, { turns }: BodyBudget): Promise<boolean> {
   const next = reader.read().catch(() => undefined)
   const now = await Promise.race([next, turns.next()])
@@ -166,7 +167,7 @@ function brokeOff(): ApiError {
   return apiError('invalid_request', 'The body broke off')
 }
 
-/** The rest of the body is still on its way, so its connection cannot carry another request. */
+/** Closes the connection, because it cannot carry another request while the rest of the body is still being sent. */
 const ending = { Connection: 'close' }
 
 function givenUpError(why: GivenUp): ApiError {
@@ -186,13 +187,13 @@ function dropped(): ApiError {
   return apiError('body_dropped', undefined, { 'Retry-After': '1', ...ending })
 }
 
-/** Largest page, in bytes. */
+/** Maximum size of a page, in bytes. */
 const pageBytes = 16 * 1024
 const firstPageBytes = 1024
 
 /**
- * Bytes in the order of their arrival, small pieces gathered in pages. Bun hands on each piece as the caller cut it: kept like
- * that, pieces of a byte take a hundred times the memory of their bytes (Bun 1.4.5, 2026-11).
+ * Stores bytes in the order of their arrival and collects small pieces in pages. Bun delivers each piece as the client sent it. Without
+ * pages, pieces of one byte would take a hundred times the memory of their bytes (Bun 1.4.5, 2026-11).
  */
 export class Pages {
   readonly #full: Uint8Array[] = []
@@ -200,10 +201,10 @@ export class Pages {
   #pageUsed = 0
   readonly #bytesMax: number
   length = 0
-  /** Memory that the pages take, in bytes: at most twice their length and 1 KiB, and at most `bytesMax`. */
+  /** Memory of the pages, in bytes: at most twice the stored length plus 1 KiB, and at most `bytesMax`. */
   held = 0
 
-  /** @param bytesMax of all that is added */
+  /** @param bytesMax maximum of all bytes that are added */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
   }
@@ -222,14 +223,14 @@ export class Pages {
     if (fitting.byteLength < bytes.byteLength) this.#beginPage(bytes.subarray(fitting.byteLength))
   }
 
-  /** Returns all bytes: a copy, unless they are one page. */
+  /** Returns all bytes. They are a copy unless they fit in one page. */
   join(): Uint8Array {
     this.#endPage()
     const [only] = this.#full
     return only && this.#full.length === 1 ? only : Buffer.concat(this.#full, this.length)
   }
 
-  /** Pages double from 1 to 16 KiB, so that a body of which little arrives holds little. */
+  /** Starts a new page. Page sizes double from 1 to 16 KiB, so that a body with few bytes takes little memory. */
   #beginPage(bytes: Uint8Array): void {
     this.#endPage()
     const left = this.#bytesMax - this.length + bytes.byteLength
@@ -240,7 +241,7 @@ export class Pages {
     this.held += size
   }
 
-  /** Keeps no more of a page than is used. */
+  /** Ends the current page and shrinks it to the bytes used. */
   #endPage(): void {
     if (this.#pageUsed > 0) {
       this.held -= this.#page.byteLength - this.#pageUsed

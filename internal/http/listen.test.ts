@@ -23,7 +23,7 @@ function start(prepare: (parts: { health: Health; metrics: Metrics }) => void = 
 }
 
 describe('/readyz', () => {
-  test('/readyz: answers 200 while every check passes', async () => {
+  test('/readyz: returns 200 while every check passes', async () => {
     const response = await fetch(
       `${start(({ health }) => health.addCheck('store', () => ({ ok: true })))}/readyz`,
     )
@@ -32,7 +32,7 @@ describe('/readyz', () => {
     expect(await response.json()).toEqual({ ok: true, checks: [{ name: 'store', ok: true, reason: null }] })
   })
 
-  test('/readyz: answers 503 with the reason of a check, and without the exception of one', async () => {
+  test('/readyz: returns 503 with the reason of a failed check, but without the message of an exception', async () => {
     const url = start(({ health }) => {
       health.addCheck('schema', () => ({ ok: false, reason: 'run migrate' }))
       health.addCheck('store', () => Promise.reject(new TypeError('redis://:password@host')))
@@ -48,7 +48,7 @@ describe('/readyz', () => {
     })
   })
 
-  test('/readyz: answers 503 while the process drains, and /livez stays 200', async () => {
+  test('/readyz: returns 503 while the process drains, and /livez still returns 200', async () => {
     const url = start(({ health }) => health.startDraining())
     expect((await fetch(`${url}/readyz`)).status).toBe(503)
     expect((await fetch(`${url}/livez`)).status).toBe(200)
@@ -56,7 +56,7 @@ describe('/readyz', () => {
 })
 
 describe('/livez', () => {
-  test('/livez: answers 503 when a loop stalls for longer than its limit', async () => {
+  test('/livez: returns 503 when a loop stalls for longer than its limit', async () => {
     const url = start(({ health }) => health.addHeartbeat('poll', 9000))
     const response = await fetch(`${url}/livez`)
     expect(response.status).toBe(503)
@@ -67,13 +67,13 @@ describe('/livez', () => {
 })
 
 describe('/metrics', () => {
-  test('/metrics: serves Prometheus text with the build info', async () => {
+  test('/metrics: returns Prometheus text with the build info', async () => {
     const response = await fetch(`${start()}/metrics`)
     expect(response.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
     expect(await response.text()).toContain('latchkey_build_info{process="test",version="1.2.3"} 1\n')
   })
 
-  test('/metrics: answers 500 without the cause when rendering fails', async () => {
+  test('/metrics: returns 500 without the cause when rendering fails', async () => {
     const url = start(({ metrics }) => {
       metrics.gauge({
         name: 'latchkey_records_things_count',
@@ -90,7 +90,7 @@ describe('/metrics', () => {
 })
 
 test.each(['/', '/v1/record', '/v1/openapi.json', '/metrics/more', '/debug'])(
-  'there is nothing else: %s',
+  'ops port: returns 404 for the path %s',
   async (path) => {
     const response = await fetch(`${start()}${path}`)
     expect([response.status, await response.text()]).toEqual([404, 'Not found: /livez, /readyz, /metrics\n'])

@@ -5,16 +5,19 @@ import type { Health, HealthSnapshot, Metrics } from '#internal/telemetry/index.
 /** A listening server. */
 export interface Listening {
   readonly port: number
-  /** Base URL by which this machine reaches the server, without / at the end: loopback when it listens on all interfaces. */
+  /**
+   * Base URL through which this machine reaches the server, without a final slash. The host is loopback if the server listens on all
+   * interfaces.
+   */
   readonly url: string
-  /** Refuses new connections and waits for calls in flight; with `true` aborts them. Repeating it is harmless. */
+  /** Refuses new connections and waits for requests in flight. With `true`, aborts them. Safe to repeat. */
   stop(now?: boolean): Promise<void>
 }
 
 /**
- * Listens on a port; 0 takes a free one.
- * @param bindAddress IP address to listen on; default all interfaces, IPv4 and IPv6
- * @throws when the port is taken or no interface has the address
+ * Listens on a port. Port 0 selects a free port.
+ * @param bindAddress IP address to listen on; default: all interfaces, IPv4 and IPv6
+ * @throws if the port is in use or no interface has the address
  */
 export function listen(app: AnyElysia, port: number, bindAddress?: string): Listening {
   try {
@@ -24,7 +27,7 @@ export function listen(app: AnyElysia, port: number, bindAddress?: string): List
     throw new Error(`cannot listen on ${bindAddress ?? 'all interfaces'}, port ${port}: ${why}`, { cause })
   }
   const { server } = app
-  if (!server) throw new Error(`nothing listens on port ${port}`)
+  if (!server) throw new Error(`the server did not start listening on port ${port}`)
   const opened = server.port ?? port
   return {
     port: opened,
@@ -34,8 +37,8 @@ export function listen(app: AnyElysia, port: number, bindAddress?: string): List
 }
 
 /**
- * Returns the host for URLs by which this machine reaches a server that listens on an IP address: loopback for all interfaces,
- * IPv6 in brackets. Pure.
+ * Returns the host to use in URLs through which this machine reaches a server that listens on an IP address: loopback for all interfaces,
+ * and IPv6 addresses in brackets. Pure.
  */
 export function urlHost(bindAddress: string | undefined): string {
   if (bindAddress === undefined || bindAddress === '0.0.0.0') return '127.0.0.1'
@@ -43,17 +46,18 @@ export function urlHost(bindAddress: string | undefined): string {
   return isIP(bindAddress) === 6 ? `[${bindAddress}]` : bindAddress
 }
 
-/** Sources of the ops port. */
+/** Data that the ops port serves. */
 export interface OpsOptions {
   readonly health: Pick<Health, 'liveness' | 'readiness'>
   readonly metrics: Pick<Metrics, 'render'>
 }
 
-/** Builds the app of the ops port: `/livez`, `/readyz`, `/metrics`. Never served on the public port. */
+/** Creates the app of the ops port: `/livez`, `/readyz`, `/metrics`. It is never served on the public port. */
 export function createOpsServer(options: OpsOptions) {
   return (
     new Elysia({ serve: { idleTimeout: 30, reusePort: false } })
-      // Before the routes, since it holds for those that come after it only: Elysia's own would send the error's message.
+      // Registered before the routes, because it applies only to later routes. The default handler of Elysia would send the message of the
+      // error.
       .onError(({ code }) =>
         code === 'NOT_FOUND'
           ? new Response('Not found: /livez, /readyz, /metrics\n', { status: 404 })

@@ -3,10 +3,10 @@ import { createLineLimit, type Logger, type Metrics, type Sampler } from '#inter
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
-/** Seconds: fine around the latency of a healthy store, coarse up to the longest wait of a check. */
+/** Histogram buckets in seconds: fine around the latency of a healthy store, coarse up to the longest wait of a check request. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Maximum log lines per outcome and second for answers that any caller can cause at will. */
+/** Maximum log lines per outcome and second for responses that any caller can cause without credentials. */
 const unverifiedLinesPerSecondMax = 10
 
 /** Dependencies of the request observer. */
@@ -14,13 +14,14 @@ export interface RequestObserverOptions {
   readonly log: Logger
   readonly metrics: Metrics
   readonly clock: Clock
-  /** Samples the log lines of answers below 400; default: all are written. */
+  /** Samples the log lines of responses with a status below 400. Default: all lines are written. */
   readonly keepsLine?: Sampler
 }
 
 /**
- * Creates the observer of answered requests: one wide log line, a counter and a duration each. Unverified outcomes get at most 10
- * lines per outcome and second and no duration, so that a flood of forged calls neither fills the log nor moves a latency objective.
+ * Creates the observer of finished requests. It writes one wide log line per request and updates a counter and a duration histogram.
+ * Unverified outcomes get at most 10 log lines per outcome and second, and no duration, so that a flood of forged requests neither fills
+ * the log nor distorts the latency objective.
  */
 export function createRequestObserver({
   log,
@@ -50,7 +51,7 @@ export function createRequestObserver({
     onSuppressed: (outcome) => suppressed.with(outcome).inc(),
   })
   const seriesOf = (event: RequestEvent) => {
-    // Callers choose the method: unknown routes share one label, so that series stay bounded.
+    // The caller chooses the method. Unknown routes share one label value, so that the number of series stays limited.
     const method = event.route === 'unknown' ? 'other' : event.method
     return {
       answered: answered.with(method, event.route, String(event.status), event.outcome),
@@ -75,12 +76,12 @@ export function createRequestObserver({
   }
 }
 
-/** The event's own fields take precedence. */
+/** Adds the fields of the route to the event. The fields of the event take precedence. */
 function withFields(event: RequestEvent, fields: LogFields): object {
   return { ...fields, ...event, fields: undefined }
 }
 
-/** Returns the root cause in one line: a driver's message may carry statements or addresses beyond its first. */
+/** Returns the root cause, shortened to its first line, because further lines of a driver's message may contain statements or addresses. */
 function causeFields(cause: unknown): object {
   if (!(cause instanceof Error)) return {}
   const root = cause.cause instanceof Error ? cause.cause : cause

@@ -3,19 +3,19 @@ import { type ApiError, type ErrorCode, errorCodes } from '#internal/base/index.
 import { createParser, parseJsonObject, parseQuery } from './parse.ts'
 import type { Answer, Call, GuardedRoute, Route } from './route.ts'
 
-/** A JSON Schema (2020-12), also a TypeBox schema. One with `$id` becomes a component of the document under that name. */
+/** A JSON Schema (2020-12) or a TypeBox schema. A schema with `$id` becomes a component of the OpenAPI document under that name. */
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
-/** An example of a request body, a parameter or an answer. */
+/** Example of a request body, a parameter or a response. */
 export interface Example {
   readonly summary?: string
   readonly value: unknown
 }
 
-/** Examples by name. The examples of a call and of its answer share a name, so that a test can send one and expect the other. */
+/** Examples by name. The examples of a request and of its response have the same name, so that a test can send one and expect the other. */
 export type Examples = Readonly<Record<string, Example>>
 
-/** A parameter of an operation. */
+/** Parameter of an operation. */
 export interface Parameter {
   readonly name: string
   readonly in: 'path' | 'query' | 'header'
@@ -25,14 +25,14 @@ export interface Parameter {
   readonly examples?: Examples
 }
 
-/** A request body by media type. */
+/** Request body by media type. */
 export interface RequestBody {
   readonly description?: string
   readonly required: true
   readonly content: Readonly<Record<string, { readonly schema: JsonSchema; readonly examples: Examples }>>
 }
 
-/** Documentation of a status: `headers` names components of the document. */
+/** Documentation of a response status. `headers` lists components of the OpenAPI document. */
 export interface AnswerDoc {
   readonly description: string
   readonly schema: JsonSchema
@@ -40,44 +40,44 @@ export interface AnswerDoc {
   readonly headers?: readonly string[]
 }
 
-/** Documentation of a route. `openapi` assembles the document's operation from it. */
+/** Documentation of a route, from which `openapi` creates the operation in the OpenAPI document. */
 export interface Operation {
   readonly id: string
   readonly tag: string
   readonly summary: string
   readonly description?: string
-  /** Absent: no authentication. */
+  /** Authentication scheme. If absent, the route needs no authentication. */
   readonly security?: 'apiKey' | 'token'
   readonly parameters?: readonly Parameter[]
-  /** Header parameters that several operations share, as components of the document. */
+  /** Header parameters that several operations share, as components of the OpenAPI document. */
   readonly sharedParameters?: readonly Parameter[]
   readonly requestBody?: RequestBody
-  /** Answers by status. One whose status `errors` have too is an alternative to the envelope. */
+  /** Responses by status. If `errors` contains the same status, the response is an alternative to the error envelope. */
   readonly answers: Readonly<Record<number, AnswerDoc>>
   readonly errors: readonly ErrorCode[]
-  /** Descriptions of error statuses, in place of the common ones. */
+  /** Descriptions of error statuses that replace the default descriptions. */
   readonly errorTexts?: Readonly<Record<number, string>>
 }
 
-/** A route with its documentation; `Parts` are what its room runs on. */
+/** Route with its documentation. `Parts` are the dependencies of the route. */
 export interface RoomRoute<Parts, Bound = Route<never, never>> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** For example `/v1/record`; `:name` is a parameter. */
+  /** Path such as `/v1/record`. `:name` is a parameter. */
   readonly path: string
   readonly operation: Operation
   bind(parts: Parts): Bound
 }
 
-/** A call whose body and query fit the schemas of its route. */
+/** Request whose body and query match the schemas of its route. */
 export interface ParsedCall<Body extends TSchema, Query extends TSchema = TSchema> {
   readonly call: Call
   readonly body: Static<Body>
-  /** JSON text of the body as received; '' without a body. */
+  /** JSON text of the body as received; empty without a body. */
   readonly text: string
   readonly query: Static<Query>
 }
 
-/** A route for API keys of a scope: schemas, documentation and handler. */
+/** Route that needs an API key with a scope: schemas, documentation and handler. */
 export interface KeyedRoute<Parts, Principal, Scope, Body extends TSchema, Query extends TSchema> {
   readonly method: RoomRoute<Parts>['method']
   readonly path: string
@@ -86,10 +86,10 @@ export interface KeyedRoute<Parts, Principal, Scope, Body extends TSchema, Query
   bodyBytesMax?(parts: Parts): number
   readonly query?: Query
   readonly operation: Omit<Operation, 'security' | 'requestBody'> & {
-    /** Bodies, or values of the query's parameters, by the name of the example. */
+    /** Example bodies, or example values of the query parameters, by name of the example. */
     readonly examples: Examples
   }
-  /** Called for a body that does not fit the schema. */
+  /** Called for a body that does not match the schema. */
   onInvalid?(error: ApiError, parts: Parts): void
   handle(
     call: ParsedCall<Body, Query>,
@@ -98,7 +98,7 @@ export interface KeyedRoute<Parts, Principal, Scope, Body extends TSchema, Query
   ): Promise<Answer | ApiError> | Answer | ApiError
 }
 
-/** Defines a route for API keys: its schemas parse body and query, and stand in the document. */
+/** Defines a route for API keys. Its schemas validate the body and the query, and are part of the OpenAPI document. */
 export function route<
   Parts,
   Principal,
@@ -137,7 +137,7 @@ export function route<
   }
 }
 
-/** Binds the routes of a room to what the room runs on. */
+/** Binds routes to their dependencies. */
 export function bindRoutes<Parts, Bound>(
   routes: readonly RoomRoute<Parts, Bound>[],
   parts: Parts,
@@ -145,7 +145,7 @@ export function bindRoutes<Parts, Bound>(
   return routes.map((each) => each.bind(parts))
 }
 
-/** Compiles the schemas of a route into a parser of its calls; undefined for a part that the route does not parse. */
+/** Compiles the schemas of a route into a parser of its requests. Without a schema, the body or the query is not parsed. */
 export function createCallParser<Body extends TSchema, Query extends TSchema>(
   body: Body | undefined,
   query: Query | undefined,
@@ -173,7 +173,7 @@ export function createCallParser<Body extends TSchema, Query extends TSchema>(
   }
 }
 
-/** Returns a parameter for each property of a query's schema, with the examples' values for it. */
+/** Returns one parameter for each property of a query schema, with the values from the examples. */
 function queryParameters(schema: TSchema, examples: Examples): Parameter[] {
   const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
   return Object.entries(schema.properties as Record<string, TSchema>).map(([name, property]) => ({
@@ -188,7 +188,7 @@ function queryParameters(schema: TSchema, examples: Examples): Parameter[] {
   }))
 }
 
-/** Names a schema, as a component of the document. */
+/** Sets the `$id` of a schema, so that it becomes a component of the OpenAPI document. */
 export function named<Schema extends JsonSchema>(
   name: string,
   schema: Schema,
@@ -196,15 +196,15 @@ export function named<Schema extends JsonSchema>(
   return { ...schema, $id: name }
 }
 
-/** Codes of the internal API only. */
+/** Error codes that only the internal API uses. */
 const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(['unauthenticated', 'forbidden', 'not_found', 'conflict', 'too_many', 'unavailable'] as const),
 ])
 
-/** Codes of the public contract. */
+/** Error codes of the public API contract. */
 export const publicErrorCodes: readonly ErrorCode[] = errorCodes.filter((code) => !internalCodes.has(code))
 
-/** Returns the schema of the error envelope for an API that uses these codes. */
+/** Returns the schema of the error envelope for an API with these error codes. */
 export function errorSchemaOf(codes: readonly ErrorCode[]) {
   return {
     type: 'object',

@@ -38,7 +38,7 @@ describe('parseQuery', () => {
     ['half of a surrogate pair', 'key=%ED%A0%80', 'UTF-8'],
     ['a name that is not UTF-8', '%c3=1', 'UTF-8'],
     ['more than 8192 characters', `key=${'a'.repeat(8189)}`, '8192'],
-  ])('parseQuery: answers 400 to %s', (_case, query, text) => {
+  ])('parseQuery: %s causes 400', (_case, query, text) => {
     expect(valuesOf(`http://h/p?${query}`)).toContain(text)
   })
 
@@ -46,7 +46,7 @@ describe('parseQuery', () => {
     expect(valuesOf(`http://h/p?key=${'a'.repeat(8188)}`)).toEqual({ key: 'a'.repeat(8188) })
   })
 
-  test('parseQuery: returns any text that was percent-encoded', () => {
+  test('parseQuery: returns any percent-encoded text unchanged', () => {
     const text = fc.string({ unit: 'binary', maxLength: 20 })
     fc.assert(
       fc.property(
@@ -75,20 +75,20 @@ describe('refuseQuery', () => {
     },
   )
 
-  test('refuseQuery: names the first five parameters, cut and escaped', () => {
+  test('refuseQuery: the error names the first five parameters, truncated and escaped', () => {
     expect(messageOf('http://h/p?a=1&b&c&d&e')).toEndWith('send "a", "b", "c", "d", "e" in the body')
     expect(messageOf('http://h/p?a&b&c&d&e&f=secret')).toEndWith('"e" and more in the body')
     expect(messageOf(`http://h/p?${'x'.repeat(65)}`)).toContain(`"${'x'.repeat(64)}…"`)
     expect(messageOf('http://h/p?a%0a%22')).toContain('"a\\n\\""')
   })
 
-  test('refuseQuery: reports a malformed query as such', () => {
+  test('refuseQuery: a malformed query is reported as malformed', () => {
     expect(messageOf('http://h/p?a=%ff')).toContain('UTF-8')
   })
 })
 
 describe('parseJsonObject', () => {
-  test('parseJsonObject: returns the text beside its value', () => {
+  test('parseJsonObject: returns both the text and its value', () => {
     const text = '{"a": 1.10, "😀":820982911946154508}'
     expect(parseJsonObject(Buffer.from(text))).toEqual({ kind: 'object', text, value: JSON.parse(text) })
   })
@@ -104,7 +104,7 @@ describe('parseJsonObject', () => {
     ['a trailing comma', Buffer.from('{"a":1,}'), 'JSON'],
     ['NaN', Buffer.from('NaN'), 'JSON'],
     ['a list', Buffer.from('[]'), 'a JSON object'],
-  ])('parseJsonObject: answers 400 to %s', (_case, bytes, text) => {
+  ])('parseJsonObject: %s causes 400', (_case, bytes, text) => {
     expect(parseJsonObject(bytes)).toEqual({
       kind: 'error',
       code: 'invalid_request',
@@ -197,17 +197,17 @@ describe('createParser', () => {
       '"nothing" must be of the type that the contract gives',
     ],
     ['text in place of the object', 'text', 'The body must be a JSON object'],
-  ])('createParser: names the field and the values it takes for %s', (_case, value, message) => {
+  ])('createParser: the error names the field and its allowed values for %s', (_case, value, message) => {
     expect(messageFor(value)).toBe(message)
   })
 
-  test('createParser: never repeats the value in its message', () => {
+  test('createParser: the error message never contains the value', () => {
     for (const field of ['name', 'token', 'seconds', 'list', 'flag', 'choice', 'code']) {
       expect(messageFor({ name: 'a', [field]: 'a-secret-value' })).not.toContain('secret')
     }
   })
 
-  test('createParser: cuts and escapes field names in its message', () => {
+  test('createParser: the error message truncates and escapes field names', () => {
     expect(messageFor({ name: 'a', ['x'.repeat(500)]: 1 })).toBe(
       `"${'x'.repeat(64)}…" is not a field of this call: check its spelling`,
     )

@@ -9,14 +9,14 @@ import {
   jsonDepthMax,
 } from '#internal/base/index.ts'
 
-/** Query parameters by name, or the error to answer. */
+/** Query parameters by name, or the error to return. */
 export type Query = { readonly kind: 'query'; readonly values: Readonly<Record<string, string>> } | ApiError
 
 const queryCharsMax = 8192
 
 /**
- * Parses a query string strictly: a repeated parameter and one that is not UTF-8 in percent-encoding are 400. URLSearchParams would
- * pick one, or put U+FFFD in its place.
+ * Parses a query string strictly. Returns 400 for a repeated parameter, and for percent-encoding that is not UTF-8. URLSearchParams would
+ * choose one of the repeated values, or replace invalid bytes with U+FFFD.
  */
 export function parseQuery(url: string): Query {
   const mark = url.indexOf('?')
@@ -41,7 +41,7 @@ export function parseQuery(url: string): Query {
 
 const namesListedMax = 5
 
-/** Returns 400 with the parameters' names for a call that takes no query and has one. */
+/** Returns 400 with the names of the parameters if a request has a query that its route does not support. */
 export function refuseQuery(url: string): ApiError | undefined {
   const query = parseQuery(url)
   if (query.kind === 'error') return query
@@ -63,12 +63,12 @@ function decodeComponent(text: string): string | undefined {
 const byteOrderMark = '\ufeff'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A JSON object as text and as value, or the error to answer. */
+/** A JSON object as text and as value, or the error to return. */
 export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
 
 /**
- * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep, without repeated fields, since JSON parsers
- * disagree which of two counts; anything else is 400.
+ * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep. Repeated fields are refused, because JSON parsers
+ * disagree about which value counts. Returns 400 for any other body.
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
   const text = decodeUtf8(body)
@@ -96,12 +96,12 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** A value that fits its schema, or the error to answer. */
+/** A value that matches its schema, or the error to return. */
 export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiError
 
 /**
- * Compiles a schema into a parser of values from outside. Its error names the first invalid field and the values it takes, and never
- * repeats the value. A schema's `expected` replaces the generated text.
+ * Compiles a schema into a parser of external values. Its error names the first invalid field and the allowed values, but never contains
+ * the value itself. `expected` in a schema replaces the generated text.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
@@ -128,13 +128,13 @@ function describe(error: ValueError): string {
 
 const nameLengthMax = 64
 
-/** Returns a field's name from its JSON pointer. */
+/** Returns the name of a field from its JSON pointer. */
 function fieldName(pointer: string): string {
   if (pointer === '') return 'The body'
   return quoteName(pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/** Quotes a caller's name for an error text: cut at 64 characters, control characters escaped. */
+/** Quotes a name sent by a caller, for an error message: truncated to 64 characters, with control characters escaped. */
 export function quoteName(name: string): string {
   return JSON.stringify(name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}…` : name)
 }

@@ -2,35 +2,35 @@ import { type ApiError, isApiError } from '#internal/base/index.ts'
 import type { BodyBounds } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 
-/** A call before its body is read. */
+/** A request before its body is read. */
 export interface Head {
   readonly request: Request
   readonly requestId: string
-  /** Path parameters by name, decoded: 1–128 characters each, without control characters and U+FFFD. */
+  /** Decoded path parameters by name: 1–128 characters each, without control characters and U+FFFD. */
   readonly params: Readonly<Record<string, string>>
   /** Address of the connection's peer, which may be a proxy; null once the connection is closed. */
   peerAddress(): string | null
 }
 
-/** A call as a handler gets it. */
+/** Request passed to a handler. */
 export interface Call extends Head {
-  /** Body bytes as received; empty for a route that reads none. */
+  /** Body bytes as received; empty for a route that reads no body. */
   readonly body: Uint8Array
 }
 
-/** Additional fields of the request's log line: few, short, no secrets. The line's own fields take precedence. */
+/** Additional fields of the request's log line: few, short, no secrets. The standard fields of the line take precedence. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>
 
-/** Response body. A stream is sent as it comes and cancelled when the caller disconnects. */
+/** Response body. A stream is forwarded as it produces data, and is cancelled when the caller disconnects. */
 export type AnswerBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>
 
-/** Response of a handler, errors aside; JSON text, unless a header names another type. */
+/** Response of a handler, except errors. The body is JSON text unless a header names another type. */
 export interface Answer<Body extends AnswerBody = string> {
   readonly kind: 'answer'
   readonly status: number
   readonly body: Body
   readonly headers?: Readonly<Record<string, string>>
-  /** Label of the result for the log line and the metric, from a closed set. */
+  /** Outcome for the log line and the metric label, from a closed set. */
   readonly outcome: string
   readonly log?: LogFields
 }
@@ -39,93 +39,94 @@ type Answered<Body extends AnswerBody = string> = Promise<Answer<Body> | ApiErro
 
 interface RouteShape {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** For example `/v1/record`; `:name` is a parameter. */
+  /** Path such as `/v1/record`. `:name` is a parameter. */
   readonly path: string
 }
 
 interface SizedRouteShape extends RouteShape {
-  /** Maximum body length; a longer body is 400. 0 for a route that reads none. */
+  /** Maximum body length; a longer body causes 400. 0 for a route that reads no body. */
   readonly bodyBytesMax: number
 }
 
-/** A route without authentication. */
+/** Route without authentication. */
 export interface PublicRoute extends SizedRouteShape {
   readonly access: 'public'
   handle(call: Call): Answered<AnswerBody>
 }
 
-/** A route that needs an API key with a scope; `Principal` is the key's owner. */
+/** Route that needs an API key with a scope. `Principal` is the owner of the key. */
 export interface GuardedRoute<Principal, Scope extends string> extends SizedRouteShape {
   readonly access: { readonly scope: Scope }
   handle(call: Call, principal: Principal): Answered
 }
 
-/** An authorized call and the bounds of its body. */
+/** An authorized request and the limits of its body. */
 export interface Admission<Handed> {
   readonly kind: 'admitted'
-  /** Passed to the route's handler. */
+  /** Result of the authorization, passed to the handler of the route. */
   readonly admitted: Handed
-  /** Tenant for the log line; absent for a caller that is no tenant. */
+  /** Tenant for the log line; absent if the caller is no tenant. */
   readonly tenant?: string
-  /** Owner of the charge on the body budget; default the tenant. */
+  /** Owner of the charge on the body budget. Default: the tenant. */
   readonly owner?: string
-  /** Maximum body length, counted as bytes arrive; a longer body is 413 `body_too_large`. */
+  /** Maximum body length, counted as bytes arrive. A longer body causes 413 `body_too_large`. */
   readonly bodyBytesMax: number
-  /** Logged whatever the result is. */
+  /** Fields that are logged for every outcome of the request. */
   readonly log?: LogFields
 }
 
-/** Result of authorization: the call goes on, or is answered without reading its body. */
+/** Result of authorization: an admitted request, or a response without reading the body. */
 export type Admitted<Handed> = Admission<Handed> | Answer | ApiError
 
-/** A route that authorizes callers by itself, from path and headers. */
+/** Route that authorizes each caller by path and headers. */
 export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
-    /** Authorizes a call or answers it. Runs before the body is read, so that refused calls cost no memory. */
+    /** Authorizes a request, or returns the response to it. Runs before the body is read, so that refused requests take no memory. */
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
     /**
-     * Returns the eviction group of a call, for routes that do not know their callers before the body is read. Called only for a
-     * body that does not arrive with its head. Default: the owner.
+     * Returns the group for eviction of a request, for routes that do not know their callers before the body is read. Called only if the
+     * body does not arrive together with the head. Default: the owner.
      */
     sourceOf?(head: Head): string | null
   }
   handle(call: Call, admitted: Handed): Answered
-  /**
-   * Outcomes that any caller can cause without a key or a signing secret. Their log lines are limited in rate. Default: none.
-   */
+  /** Outcomes that any caller can cause without a key or a signing secret. The rate of their log lines is limited. Default: none. */
   readonly unverifiedOutcomes?: ReadonlySet<string>
-  /** Calls `admit` also for a malformed path parameter, which then reads as ''; an empty one is absent. Default: 404 `route_unknown`. */
+  /**
+   * Calls `admit` also for a malformed path parameter, with an empty text as its value; an empty parameter is absent. Default: such a
+   * request causes 404 `route_unknown`.
+   */
   readonly admitsMalformedParams?: true
 }
 
-/** A row of the route table. */
+/** Row of the route table. */
 export type Route<Principal, Scope extends string> =
   | PublicRoute
   | GuardedRoute<Principal, Scope>
-  // `admit` and `handle` are methods, hence bivariant: a route of any `Handed` fits. The server passes to a handler only what the
-  // `admit` of the same route returned.
+  // `admit` and `handle` are methods and therefore bivariant, so a route with any `Handed` is assignable. The server passes to a handler
+  // only the result of `admit` of the same route.
   | AdmittingRoute<unknown>
 
-/** An authorized call of any kind of route. */
+/** An authorized request, for every kind of route. */
 export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'owner' | 'log'> {
   readonly tenant?: string
   readonly bounds: BodyBounds
 }
 
-/** A route as the server runs it, whatever its access: authorization before the body, a handler after it. */
+/** A route in the form that the server runs, for every kind of access: authorization before the body is read, and a handler after it. */
 export interface Entry {
   readonly method: PublicRoute['method']
   readonly path: string
-  /** Answers 400 to a query string, which the handler would ignore. */
+  /** Returns 400 for a query string, because the handler would ignore it. */
   readonly refusesQuery: boolean
   readonly budget: BodyBudget
   /** Outcomes that callers without credentials can cause. */
   readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
   readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
-  /** Eviction group of a call; default: its owner. */
+  /** Returns the group for eviction of a request. Default: the owner. */
   sourceOf?(head: Head): string | null
-  /** @param admitted result of this entry's `admit` */
+  /** @param admitted result of `admit` of this entry */
   handle(
     call: Call,
     admitted: unknown,
@@ -134,13 +135,13 @@ export interface Entry {
 
 /** Authenticates callers by API key. */
 export interface Authority<Principal, Scope extends string> {
-  /** Returns the key's owner, by the Authorization header, or the refusal. */
+  /** Returns the owner of the key in the Authorization header, or an error. */
   authorize(authorization: string | null, scope: Scope): Principal | ApiError
-  /** Returns a principal's name for the log. */
+  /** Returns the name of a principal for the log. */
   nameOf(principal: Principal): string
 }
 
-/** Memory for bodies, kept apart so that a flood of unauthenticated calls leaves callers with a key alone. */
+/** Memory budgets for bodies. They are separate, so that a flood of unauthenticated requests does not affect callers with a key. */
 export interface BodyBudgets {
   readonly keyed: BodyBudget
   readonly anonymous: BodyBudget

@@ -95,7 +95,7 @@ function start(changes: Partial<Options> = {}): { url: string; port: number; eve
 const asAnna = { headers: { Authorization: 'anna' } }
 
 describe('server', () => {
-  test('server: passes the principal to the handler and reports the path pattern', async () => {
+  test('server: passes the principal to the handler, and reports the path pattern', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/things/17`, asAnna)
     expect(await response.json()).toEqual({ who: 'anna' })
@@ -156,14 +156,14 @@ describe('server', () => {
     },
   )
 
-  test('server: adds the headers of the answer to the common ones', async () => {
+  test('server: adds the headers of the handler’s response to the common headers', async () => {
     const { headers } = await fetch(`${start().url}/open`)
     expect(headers.get('x-own')).toBe('1')
     expect(headers.get('content-type')).toBe('application/json')
     expect(headers.get('cache-control')).toBe('no-store')
   })
 
-  test('server: closes the connection with each answer while the process drains', async () => {
+  test('server: closes the connection after each response while the process drains', async () => {
     let isDraining = false
     const { port } = start({ isDraining: () => isDraining })
     const ask = () =>
@@ -184,13 +184,13 @@ describe('server', () => {
     }
   })
 
-  test('server: gives each request its own id', async () => {
+  test('server: assigns a different id to each request', async () => {
     const { url, events } = start()
     for (let count = 0; count < 5; count += 1) await fetch(`${url}/open`)
     expect(new Set(events.map(({ requestId }) => requestId)).size).toBe(5)
   })
 
-  test('server: answers HEAD as GET without a body', async () => {
+  test('server: responds to HEAD like to GET, but without a body', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/open`, { method: 'HEAD' })
     expect([response.status, await response.text()]).toEqual([200, ''])
@@ -203,7 +203,7 @@ describe('server', () => {
   })
 
   test.each(['/open/', '/things/', '/things/17/', '/Open'])(
-    'server: answers 404 to a path that differs in case or a trailing slash: %s',
+    'server: a path that differs in case or in a trailing slash causes 404: %s',
     async (path) => {
       const response = await fetch(`${start().url}${path}`, asAnna)
       expect(response.status).toBe(404)
@@ -211,7 +211,7 @@ describe('server', () => {
     },
   )
 
-  test('server: answers 400 to the query of a route with a body, after authorization', async () => {
+  test('server: a query on a route with a body causes 400, but only after authorization', async () => {
     const { url } = start()
     const send = (query: string, init = asAnna) =>
       fetch(`${url}/things${query}`, { method: 'POST', body: 'x', ...init })
@@ -226,7 +226,7 @@ describe('server', () => {
     expect((await fetch(`${url}/things/17?more=1`, asAnna)).status).toBe(200)
   })
 
-  test('server: answers 405 with Allow for a path with a parameter', async () => {
+  test('server: an unsupported method of a path with a parameter causes 405 with Allow', async () => {
     const { url } = start()
     const response = await fetch(`${url}/things/17`, { method: 'PUT' })
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
@@ -249,7 +249,7 @@ describe('server', () => {
   })
 })
 
-test('server: answers 500 without the cause when a response cannot be built', async () => {
+test('server: returns 500 without the cause when a response cannot be built', async () => {
   const broken = { ...answer('{}'), headers: { [`X ${inside}`]: '1' } }
   const { url, events } = start({
     routes: [{ method: 'GET', path: '/broken', access: 'public', bodyBytesMax: 0, handle: () => broken }],
@@ -263,7 +263,7 @@ test('server: answers 500 without the cause when a response cannot be built', as
 })
 
 describe('exceptions of handlers', () => {
-  test('server: answers 500 without the cause to an exception, and passes the cause to the observer', async () => {
+  test('server: an exception causes 500 without the cause, and the observer receives the cause', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/bug`, asAnna)
     expect(response.status).toBe(500)
@@ -281,7 +281,7 @@ describe('exceptions of handlers', () => {
     ])
   })
 
-  test('server: answers the explained error to an expected exception', async () => {
+  test('server: an expected exception causes the error that `explain` returns', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/away`)
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
@@ -332,14 +332,14 @@ describe('bodies of requests', () => {
     expect((await send(url, 'x'.repeat(101))).status).toBe(400)
   })
 
-  test('server: answers a refused caller without waiting for its body', async () => {
+  test('server: responds to a refused caller without waiting for the body', async () => {
     const { port } = start()
     const part = await sendPart(port, undefined)
     expect(await poll(() => statusOf(part.received()), within)).toBe(403)
     part.end()
   })
 
-  test('server: answers 503 without room for a body, and reads the next once room is released', async () => {
+  test('server: a full body budget causes 503, and the next body is read once memory is released', async () => {
     const budgets = budgetsOf(100)
     const { url } = start({ budgets })
     const held = holding('bert')
@@ -351,7 +351,7 @@ describe('bodies of requests', () => {
     expect(await (await send(url, 'x'.repeat(50))).text()).toBe('50')
   })
 
-  test('server: answers 503 and closes the connection of an evicted body', async () => {
+  test('server: an evicted body causes 503, and its connection is closed', async () => {
     const budgets = { ...budgetsOf(0), keyed: new BodyBudget({ bytesMax: 2000, bodiesMax: 1 }) }
     const { port } = start({ budgets })
     const first = await sendPart(port, 'anna')
@@ -366,7 +366,7 @@ describe('bodies of requests', () => {
     second.end()
   })
 
-  test('server: keeps the budgets of keyed and anonymous callers apart', async () => {
+  test('server: the budgets of callers with a key and of anonymous callers are separate', async () => {
     const budgets = { keyed: new BodyBudget({ bytesMax: 100 }), anonymous: new BodyBudget({ bytesMax: 100 }) }
     const both: Options['routes'] = [
       ...routes,
@@ -393,7 +393,7 @@ describe('bodies of requests', () => {
     expect(await statuses()).toEqual([200, 200])
   })
 
-  test('server: charges a body until its call is answered, whatever the result', async () => {
+  test('server: charges a body until the response is sent, for every outcome', async () => {
     const endings: ((end: 'answer' | 'fail' | 'throw') => void)[] = []
     const { url } = start({
       budgets: budgetsOf(100),
@@ -428,7 +428,7 @@ describe('bodies of requests', () => {
     }
   })
 
-  test('server: answers 400 and closes the connection of a body below the minimum pace', async () => {
+  test('server: a body below the minimum speed causes 400, and its connection is closed', async () => {
     const { url, port } = start({ budgets: budgetsOf(100, { shortMsMax: 50 }) })
     const received = await (await sendPart(port, 'anna')).closed
     expect(statusOf(received)).toBe(400)
@@ -436,7 +436,7 @@ describe('bodies of requests', () => {
     expect(await (await send(url, 'x'.repeat(100))).text()).toBe('100')
   })
 
-  test('server: releases the charge of a body that breaks off', async () => {
+  test('server: releases the charge of a body that is cut off', async () => {
     const budgets = budgetsOf(2000)
     const { url, port, events } = start({ budgets })
     const part = await sendPart(port, 'anna')
@@ -503,7 +503,7 @@ describe('request observer', () => {
     tenant: 'ten_a',
   }
 
-  test('request observer: writes one log line, a count and a duration in seconds', async () => {
+  test('request observer: writes one log line, and counts the request and its duration in seconds', async () => {
     const { observe, finish } = observer()
     observe(event, undefined)
     observe(event, undefined)
@@ -518,7 +518,7 @@ describe('request observer', () => {
     )
   })
 
-  test('request observer: logs the route’s fields, and its own fields take precedence', async () => {
+  test('request observer: logs the fields of the route, but its own fields take precedence', async () => {
     const { observe, finish } = observer()
     observe({ ...event, fields: { provider: 'card', replayed: true, status: 999 } }, undefined)
     observe({ ...event, status: 500, fields: { provider: 'card' } }, new Error('gone'))
@@ -528,7 +528,7 @@ describe('request observer', () => {
     expect(lines[1]).toMatchObject({ level: 'error', provider: 'card', cause: 'Error: gone' })
   })
 
-  test('request observer: limits unverified outcomes to 10 lines a second and leaves them out of the durations', async () => {
+  test('request observer: limits unverified outcomes to 10 log lines per second and excludes them from the durations', async () => {
     const { observe, finish } = observer()
     const forged = { ...event, status: 400, outcome: 'forged', unverified: true } as const
     for (let call = 0; call < 25; call += 1) {
@@ -547,7 +547,7 @@ describe('request observer', () => {
     expect(metrics).toContain('status="400",outcome="forged"} 25\n')
   })
 
-  test('request observer: counts all methods of unknown routes under one label', async () => {
+  test('request observer: counts all methods of unknown routes under one label value', async () => {
     const { observe, finish } = observer()
     for (const method of ['PROPFIND', 'TRACE'])
       observe({ ...event, method, route: 'unknown', status: 404 }, undefined)
@@ -556,7 +556,7 @@ describe('request observer', () => {
     expect(metrics).not.toContain('PROPFIND')
   })
 
-  test('request observer: logs the root cause in one bounded line', async () => {
+  test('request observer: logs the root cause as one line of limited length', async () => {
     const { observe, finish } = observer()
     const cause = new Error('outer', { cause: new TypeError(`${'long '.repeat(100)}\nsecond line`) })
     observe({ ...event, status: 503, outcome: 'store_unavailable' }, cause)
@@ -603,7 +603,7 @@ test('server: sends bytes of any content type', async () => {
   expect(new Uint8Array(await answer.arrayBuffer())).toEqual(body)
 })
 
-test('server: cancels a streamed answer when its reader disconnects', async () => {
+test('server: cancels a streamed response when its reader disconnects', async () => {
   const gone = Promise.withResolvers<void>()
   const { url } = startPages([
     get('/stream', () => ({
@@ -625,7 +625,7 @@ test.each([
   ['a bug', '/pages/bug', 500, 'internal'],
   ['an unknown path', '/pages/none', 404, 'route_unknown'],
 ])(
-  'server: renders an error for a browser with the error’s headers: %s',
+  'server: renders an error for a browser with the headers of the error: %s',
   async (_case, path, status, code) => {
     const { url, events } = startPages([
       get('/pages/late', () => apiError('overloaded', undefined, { 'Retry-After': '1', 'X-Own': '1' })),
@@ -642,14 +642,14 @@ test.each([
   },
 )
 
-test('server: sends the JSON envelope for an error that is not rendered', async () => {
+test('server: sends the JSON envelope if `present` does not render an error', async () => {
   const { url } = startPages([])
   const answer = await fetch(`${url}/elsewhere`)
   expect(answer.headers.get('content-type')).toBe('application/json')
   expect(await answer.json()).toMatchObject({ statusCode: 404, code: 'route_unknown' })
 })
 
-test('server: answers GET of an unknown path by answerUnknown, and other methods by 404', async () => {
+test('server: answerUnknown handles GET of an unknown path, and other methods cause 404', async () => {
   const { url, events } = startPages(
     [get('/known', () => ({ kind: 'answer', status: 200, outcome: 'done', body: '' }))],
     ({ requestId }) => ({ kind: 'answer', status: 404, outcome: 'nowhere', body: `nothing at ${requestId}` }),
@@ -667,7 +667,7 @@ test('server: answers GET of an unknown path by answerUnknown, and other methods
   ])
 })
 
-test('server: renders an error of answerUnknown as any other', async () => {
+test('server: renders an error of answerUnknown like any other error', async () => {
   const { url } = startPages([], () => {
     throw new TypeError('inside')
   })
@@ -694,7 +694,7 @@ test.each([
   ['another letter case', '/V1/record', []],
   ['the pattern itself as a path', '/v1/t/:tenantSlug/webhooks', []],
   ['the root', '/', []],
-])('allowedMethods: %s', (_case, pathname, methods) => {
+])('allowedMethods: returns the methods for %s', (_case, pathname, methods) => {
   expect(allowedMethods(served, pathname)).toEqual(methods)
 })
 
@@ -707,7 +707,7 @@ test.each([
   ['letters, digits and _ . : -', 'Abc_1.2:3-4'],
   ['one character', 'x'],
   ['128 characters', 'x'.repeat(128)],
-])('request id: keeps the caller’s X-Request-Id of %s', (_case, given) => {
+])('request id: keeps an X-Request-Id of the caller with %s', (_case, given) => {
   expect(requestIdOf(given)).toBe(given)
 })
 
@@ -718,7 +718,7 @@ test.each([
   ['a quote', 'a"b'],
   ['a slash', 'a/b'],
   ['letters outside ASCII', 'ä'],
-])('request id: replaces an X-Request-Id of %s', (_case, given) => {
+])('request id: replaces an X-Request-Id with %s', (_case, given) => {
   expect(requestIdOf(given)).toMatch(/^[\w-]{12}-1$/)
 })
 

@@ -15,42 +15,45 @@ import {
   type Route,
 } from './route.ts'
 
-/** An answered request, for its log line and metrics. Holds no secrets. */
+/** A finished request, for its log line and its metrics. Contains no secrets. */
 export interface RequestEvent {
   readonly requestId: string
   readonly method: string
   /** Path pattern of the route, or `unknown`. */
   readonly route: string
   readonly status: number
-  /** Outcome of the handler, or the error's code. */
+  /** Outcome returned by the handler, or the code of the error. */
   readonly outcome: string
   readonly durationMs: number
-  /** Tenant that called, by API key or as the route determined it. */
+  /** Tenant of the request, determined by API key or by the route. */
   readonly tenant?: string | undefined
   readonly fields?: LogFields | undefined
-  /** Set when any caller can cause this answer without a key or a signing secret. Never set for a bug or a broken store. */
+  /** Set if any caller can cause this response without a key or a signing secret. Never set for a bug or an unavailable store. */
   readonly unverified?: true | undefined
 }
 
-/** Parts of a server. */
+/** Options of a server. */
 export interface ServerOptions<Principal, Scope extends string> extends Authority<Principal, Scope>, Runtime {
   readonly routes: readonly Route<Principal, Scope>[]
   readonly budgets: BodyBudgets
 }
 
-/** Parts of a server that each call uses. */
+/** Options of a server that every request uses. */
 interface Runtime {
-  /** Returns the error to answer for an exception of a handler, or undefined for a bug. */
+  /** Returns the error to send for an exception of a handler, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
-  /** Called for each answer. `cause` is the exception behind an error; it is never sent to the caller. */
+  /** Called for each response. `cause` is the exception that caused an error; it is never sent to the caller. */
   onAnswered(event: RequestEvent, cause: unknown): void
-  /** Renders an error for a browser, and adds to its headers; undefined or absent: the JSON envelope. */
+  /** Renders an error for a browser, and adds to its headers. If absent, or if it returns undefined, the JSON envelope is sent. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
-  /** Answers a `GET` of an unknown path, for browsers; absent: 404 as for any other method. */
+  /** Handles a `GET` of an unknown path, for browsers. If absent, the response is 404, as for any other method. */
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
-  /** Returns true while the process shuts down: each answer then closes its connection, so that the next call reaches another process. Absent: never. */
+  /**
+   * Returns true while the process shuts down. Each response then closes its connection, so that the next request reaches another process.
+   * If absent, the server never drains.
+   */
   isDraining?(): boolean
-  /** Runs each call in a span that continues the caller's `traceparent`. */
+  /** Runs each request in a span that continues the caller's `traceparent`. */
   readonly tracing?: Pick<Tracing, 'enabled' | 'span'>
 }
 
@@ -58,21 +61,22 @@ type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
 const idleTimeoutSeconds = 30
 /**
- * Each route's own limit answers with the envelope; Bun's would answer 413 without a body. Bun does not buffer a body that no handler
- * reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
+ * Disables the limit of Bun, which would send 413 without a body. The limit of each route sends the error envelope instead. Bun does not
+ * buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
  */
 const noBound = Number.MAX_SAFE_INTEGER
 
-/** Creates the Elysia app of a route table. It does not listen yet. README.md says why access is not an Elysia macro. */
+/** Creates the Elysia app of a route table, without listening. README.md explains why access is not an Elysia macro. */
 export function createServer<Principal, Scope extends string>(options: ServerOptions<Principal, Scope>) {
   const nextRequestId = createRequestIds()
   const app = new Elysia({
-    // A trailing slash is another path, and unknown.
+    // A path with a trailing slash is a different, unknown path.
     strictPath: true,
-    // Two processes must not share a port unnoticed, hence no reusePort.
+    // Two processes must not share a port unnoticed, so reusePort is off.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
-  // Before the routes, because it covers only routes that come after it. Elysia's default sends the error's message.
+  // Registered before the routes, because it applies only to later routes. The default handler of Elysia would send the message of the
+  // error.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
@@ -105,7 +109,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
             body: noBytes,
           }),
         {
-          // `serve` authorizes the call before it reads the body.
+          // Elysia does not parse the body, because `serve` authorizes the request before it reads the body.
           parse: 'none',
         },
       )
@@ -114,7 +118,10 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   return app
 }
 
-/** Returns the paths to register: `:name` matches no empty segment, so a route that admits malformed parameters has a path for each. */
+/**
+ * Returns the paths to register. `:name` does not match an empty segment, so a route that admits malformed parameters is also registered
+ * with an empty segment in its place.
+ */
 function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
   const inTheMiddle = admitsMalformedParams ? (path.match(/:\w+(?=\/)/g) ?? []) : []
   return [path, ...inTheMiddle.map((name) => path.replace(name, ''))]
@@ -123,12 +130,12 @@ function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
 const noParams: Call['params'] = {}
 const noBytes = new Uint8Array()
 
-/** Returns IPv4 addresses without the IPv6 prefix that a dual-stack socket adds. */
+/** Returns the address of the peer. Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. */
 function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, request: Request): string | null {
   return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
 }
 
-/** A call in progress, whose body is set once it is read. */
+/** A request in progress. Its body is set after it was read. */
 type CallUnderWay = Omit<Call, 'body' | 'params'> & { body: Call['body']; params: Call['params'] }
 
 function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
@@ -140,8 +147,8 @@ function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise
 }
 
 /**
- * Serves a call: authorization, query, body, handler. Each step may end it. One async function, because each further one costs every
- * request time.
+ * Serves a request: authorization, query, body, handler. Each step can end the request. This is one async function, because each additional
+ * async function costs time in every request.
  */
 async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
   const { request, requestId } = call
@@ -154,7 +161,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
       call.params = withoutMalformed(call.params)
     }
     const admitting = entry.admit(call)
-    // Most are decided from memory, without a promise.
+    // Most requests are authorized from memory, without a promise.
     const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
     const { admitted, tenant, owner = tenant ?? 'anonymous', bounds } = admission
@@ -246,7 +253,7 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
     unverified: isUnverified(finished, outcome) || undefined,
   }
   runtime.onAnswered(event, cause)
-  // A shared Headers object costs half of a new object literal.
+  // A shared Headers object costs half as much as a new object literal.
   const response = new Response(shown.body, { status, headers: commonHeaders })
   response.headers.set('X-Request-Id', requestId)
   if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
@@ -276,8 +283,8 @@ function joined(some: LogFields | undefined, more: LogFields | undefined): LogFi
 const requestIdForm = /^[\w.:-]{1,128}$/
 
 /**
- * Creates the source of request ids: the caller's `X-Request-Id` where it is 1–128 letters, digits or `_ . : -`, else an id unique
- * across processes.
+ * Creates the generator of request ids. It keeps the caller's `X-Request-Id` if that has 1–128 letters, digits or `_ . : -`. Otherwise it
+ * generates an id that is unique across processes.
  */
 export function createRequestIds(): (request: Request) => string {
   const prefix = randomToken(9)
@@ -290,7 +297,7 @@ export function createRequestIds(): (request: Request) => string {
   }
 }
 
-/** Returns the methods of a path for the Allow header, HEAD beside each GET; empty when no route has this path. */
+/** Returns the methods of a path for the Allow header, with HEAD for each GET. The list is empty if no route has this path. */
 export function allowedMethods(
   routes: readonly { readonly method: string; readonly path: string }[],
   pathname: string,

@@ -57,6 +57,6 @@ test.each([
   ['an IPv6 address shortened within its network', '2001:db8::5', '2001:db8:0:0'],
   ['an IPv6 address shortened at its start', '::1', '0:0:0:0'],
   ['no address', null, null],
-])('networkOf: %s', (_case, address, network) => {
+])('networkOf: returns the network of %s', (_case, address, network) => {
   expect(networkOf(address)).toBe(network)
 })

@@ -1,12 +1,12 @@
 import { BlockList, isIP } from 'node:net'
 import type { Head } from './route.ts'
 
-/** Maximum of forwarded addresses that are walked. */
+/** Maximum number of forwarded addresses that are checked. */
 const hopsMax = 20
 
 /**
- * Creates the function that returns a call's client address. It walks `X-Forwarded-For` from its end while each address lies in
- * `trustedProxies` (CIDRs); without any it returns the connection's peer. A malformed address ends the walk.
+ * Creates the function that returns the client address of a request. It reads `X-Forwarded-For` from its end while each address is in
+ * `trustedProxies` (CIDRs). Without trusted proxies it returns the peer of the connection. A malformed address ends the search.
  */
 export function createSourceAddress(trustedProxies: readonly string[]): (head: Head) => string | null {
   const trusted = new BlockList()
@@ -31,7 +31,10 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
   }
 }
 
-/** Returns the network that an address is counted with: an IPv4 address itself, of an IPv6 address its /64, which one host may own. */
+/**
+ * Returns the network under which an address is counted: an IPv4 address itself, or the /64 of an IPv6 address, because one host can own a
+ * whole /64.
+ */
 export function networkOf(address: string | null): string | null {
   const bare = address?.replace(mapped, '') ?? null
   if (bare === null || isIP(bare) !== 6) return bare

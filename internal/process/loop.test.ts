@@ -41,7 +41,7 @@ function start(options: Partial<LoopOptions> = {}) {
   return { loop, held, errors }
 }
 
-test('loop: waits the interval between turns', async () => {
+test('loop: waits for the interval between two runs', async () => {
   let turns = 0
   const { loop, held } = start({
     runOnce: async () => {
@@ -65,7 +65,7 @@ test('loop: varies the interval by its jitter', async () => {
   await Promise.all([low.loop.stop(), high.loop.stop()])
 })
 
-test('loop: reports failures, backs off, and resets after a successful turn', async () => {
+test('loop: reports failures, backs off, and resets the backoff after a successful run', async () => {
   let fails = true
   const { loop, held, errors } = start({
     backoff: { firstMs: 100, maxMs: 300 },
@@ -87,9 +87,9 @@ test('loop: reports failures, backs off, and resets after a successful turn', as
 })
 
 test.each([
-  ['fails liveness with failuresStopHeartbeat', true, false],
-  ['stays alive by default', undefined, true],
-])('loop: %s if all turns fail', async (_case, failuresStopHeartbeat, isAlive) => {
+  ['fails liveness if failuresStopHeartbeat is set', true, false],
+  ['does not fail liveness by default', undefined, true],
+])('loop: a loop whose runs all fail %s', async (_case, failuresStopHeartbeat, isAlive) => {
   let nowMs = 0
   const health = createHealth({ clock: { now: () => nowMs } })
   const { loop, held } = start({
@@ -117,7 +117,7 @@ test('loop: handles a synchronous throw like a rejection', async () => {
 })
 
 describe('wake', () => {
-  test('loop wake: ends the pause', async () => {
+  test('loop: `wake` ends the pause', async () => {
     const { loop, held } = start()
     await until(() => held.asked.length === 1)
     loop.wake()
@@ -125,7 +125,7 @@ describe('wake', () => {
     await loop.stop()
   })
 
-  test('loop wake: during a turn starts exactly one more turn at once', async () => {
+  test('loop: `wake` during a run starts exactly one more run immediately afterwards', async () => {
     let turns = 0
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     const { loop, held } = start({
@@ -143,7 +143,7 @@ describe('wake', () => {
     await loop.stop()
   })
 
-  test('loop wake: does not shorten the backoff after a failure', async () => {
+  test('loop: `wake` does not shorten the backoff after a failure', async () => {
     const { loop, held, errors } = start({ runOnce: () => Promise.reject(new Error('no')) })
     await until(() => held.asked.length === 1)
     for (let i = 0; i < 10; i += 1) loop.wake()
@@ -156,7 +156,7 @@ describe('wake', () => {
 })
 
 describe('runOnce', () => {
-  test('loop runOnce: runs a turn and throws its error to the caller only', async () => {
+  test('loop: `runOnce` starts a run and throws its error only to the caller', async () => {
     let turns = 0
     const { loop, held, errors } = start({
       runOnce: async () => {
@@ -172,7 +172,7 @@ describe('runOnce', () => {
     await loop.stop()
   })
 
-  test('loop runOnce: never overlaps another turn', async () => {
+  test('loop: `runOnce` never overlaps another run', async () => {
     let running = 0
     let most = 0
     const { loop, held } = start({
@@ -191,7 +191,7 @@ describe('runOnce', () => {
 })
 
 describe('stop', () => {
-  test('loop stop: aborts the current turn, waits for it, starts no other', async () => {
+  test('loop: `stop` aborts the current run, waits for it, and starts no other run', async () => {
     let turns = 0
     let finished = false
     const { loop } = start({
@@ -213,7 +213,7 @@ describe('stop', () => {
     expect([turns, finished]).toEqual([1, true])
   })
 
-  test('loop stop: does not report the aborted turn as failed', async () => {
+  test('loop: `stop` does not report the aborted run as failed', async () => {
     const { loop, errors } = start({
       runOnce: (signal) =>
         new Promise((_resolve, reject) => {
@@ -225,7 +225,7 @@ describe('stop', () => {
     expect(errors).toEqual([])
   })
 
-  test('loop stop: before the first turn prevents it', async () => {
+  test('loop: `stop` before the first run prevents that run', async () => {
     let turns = 0
     const { loop } = start({
       runOnce: async () => {
@@ -238,7 +238,7 @@ describe('stop', () => {
   })
 })
 
-test('loop: aborts the signal of a turn that exceeds its time limit', async () => {
+test('loop: aborts the signal of a run that exceeds its time limit', async () => {
   const { loop, errors } = start({
     turnMsMax: 10,
     runOnce: (signal) =>
@@ -250,7 +250,7 @@ test('loop: aborts the signal of a turn that exceeds its time limit', async () =
   await loop.stop()
 })
 
-test('loop: a stuck turn fails liveness, a failing one does not', async () => {
+test('loop: a stuck run fails liveness, but a failing run does not', async () => {
   let nowMs = 0
   const health = createHealth({ clock: { now: () => nowMs } })
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()

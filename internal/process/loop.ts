@@ -4,23 +4,23 @@ import type { Health, Heartbeat } from '#internal/telemetry/index.ts'
 /** Options of `superviseLoop`. */
 export interface LoopOptions {
   readonly name: string
-  /** Pause between the end of one turn and the start of the next. */
+  /** Pause between the end of one run and the start of the next. */
   readonly intervalMs: number
-  /** Time limit of a turn, after which its signal aborts. The loop still waits for the turn, so that turns never overlap. */
+  /** Time limit of a run. After it, the signal of the run aborts, but the loop still waits for the run, so that runs never overlap. */
   readonly turnMsMax: number
-  /** Does one turn's bounded work. Errors are passed to `onError`. */
+  /** Does the work of one run, which must be limited. Errors are passed to `onError`. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>
-  /** Called after a failed turn with the number of consecutive failures. Must not throw. */
+  /** Called after a failed run with the number of consecutive failures. Must not throw. */
   readonly onError: (error: unknown, failures: number) => void
-  /** Random variation of the interval as a share of it, 0 to 1. Default 0.1. */
+  /** Random variation of the interval, as a share of the interval from 0 to 1. Default 0.1. */
   readonly jitter?: number
-  /** Backoff after failed turns. Default 200 ms to 10 s. */
+  /** Backoff after failed runs. Default 200 ms to 10 s. */
   readonly backoff?: BackoffBounds
-  /** Receives the loop's heartbeat. */
+  /** Health to which the loop sends its heartbeat. */
   readonly health?: Health
-  /** Sends a heartbeat only after successful turns, so that lasting failures fail liveness. Default false. */
+  /** Sends a heartbeat only after successful runs, so that continuous failures fail liveness. Default false. */
   readonly failuresStopHeartbeat?: boolean
-  /** Replaced in tests only. */
+  /** Replaces the sleep function in tests. */
   readonly sleep?: Sleep
   readonly random?: () => number
 }
@@ -29,19 +29,19 @@ const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 10_000 }
 /** Margin added to the longest regular silence before a loop counts as stuck. */
 const silenceMarginMs = 15_000
 
-/** Starts a loop; its first turn starts immediately. Failed turns are retried with backoff. */
+/** Starts a loop. The first run starts immediately. Failed runs are retried with backoff. */
 export function superviseLoop(options: LoopOptions): SupervisedLoop {
   return new SupervisedLoop(options)
 }
 
-/** Running loop. */
+/** A running loop. */
 export class SupervisedLoop {
   readonly #options: LoopOptions
   readonly #sleep: Sleep
   readonly #stopping = new AbortController()
   readonly #ended: Promise<void>
   readonly #heartbeat: Heartbeat | undefined
-  /** End of the last started turn; further turns queue behind it. */
+  /** Settles when the last started run ends. Further runs queue behind it. */
   #lastTurn: Promise<void> = Promise.resolve()
   #woken = false
   #endSleep: (() => void) | undefined
@@ -55,21 +55,21 @@ export class SupervisedLoop {
     this.#ended = this.#turnUntilStopped()
   }
 
-  /** Starts the next turn now, or right after the current one. Does not shorten the backoff after a failure. */
+  /** Starts the next run now, or immediately after the current run. Does not shorten the backoff after a failure. */
   wake(): void {
     this.#woken = true
     this.#endSleep?.()
   }
 
-  /** Runs one turn after the current one. @throws the turn's error, or an Error after `stop` */
+  /** Runs once after the current run. @throws the error of the run, or an Error after `stop` */
   runOnce(): Promise<void> {
-    // The failure was reported to its own caller; the next turn starts regardless.
+    // A failed run has already reported its error to its own caller, so the next run starts regardless.
     const turn = this.#lastTurn.catch(() => undefined).then(() => this.#turn())
     this.#lastTurn = turn
     return turn
   }
 
-  /** Aborts the current turn's signal, waits for the turn, and starts no other. Idempotent; never rejects. */
+  /** Aborts the signal of the current run, waits for the run, and starts no other run. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#endSleep?.()
@@ -115,7 +115,7 @@ export class SupervisedLoop {
     const end = () => cut.abort()
     this.#stopping.signal.addEventListener('abort', end, { once: true })
     if (failures > 0) {
-      // Frequent `wake` calls must not turn a failure into a retry storm.
+      // Waits for the backoff even after `wake`, so that frequent calls cannot turn a failure into a retry storm.
       await this.#sleep(backoffMs(failures - 1, backoff, random()), cut.signal)
     } else if (!this.#woken) {
       this.#endSleep = end
@@ -126,10 +126,10 @@ export class SupervisedLoop {
   }
 }
 
-/** Waits `ms` or until the signal aborts. Never rejects. */
+/** Waits `ms` milliseconds, or until the signal aborts. Never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
 
-/** Sleeps on real timers. */
+/** Sleeps with real timers. */
 export const sleep: Sleep = (ms, signal) => {
   if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {

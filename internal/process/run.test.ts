@@ -47,7 +47,7 @@ function run(body: string, graceMs = 2000) {
 }
 
 describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
-  test('runProcess: closes in reverse order and exits with 0', async () => {
+  test('runProcess: a signal closes all components in reverse order, and the exit code is 0', async () => {
     const { child, seen, end } = run(`await scope.open(part('a')); await scope.open(part('b'))`)
     await seen('process is up')
     child.kill(signal)
@@ -58,7 +58,7 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
     expect(lines.at(-1)?.msg).toBe('process has ended')
   })
 
-  test('runProcess: a second signal exits at once', async () => {
+  test('runProcess: a second signal exits immediately', async () => {
     const { child, seen, end } = run(
       `await scope.open(part('hangs', () => new Promise(() => undefined), 60_000))`,
       60_000,
@@ -71,7 +71,7 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
   })
 })
 
-test('runProcess: a signal during start-up closes what is open', async () => {
+test('runProcess: a signal during start-up closes the components that are already open', async () => {
   const { child, seen, end } = run(`
     await scope.open(part('a'))
     log.info({}, 'waiting')
@@ -99,12 +99,12 @@ describe('failures', () => {
       'uncaught exception',
     ],
     [
-      'a part that cannot go on',
+      'a failed component',
       `await scope.open(part('a')); scope.stop(new Error('no'))`,
-      'a part cannot go on',
+      'a component has failed',
     ],
   ])(
-    'runProcess: %s, is logged, all parts are closed and the exit code is 1',
+    'runProcess: %s is logged, all components are closed, and the exit code is 1',
     async (_case, body, message) => {
       const { code, lines } = await run(body).end()
       expect(code).toBe(1)
@@ -129,6 +129,6 @@ test('runProcess: prints only the message of an explained start-up failure', asy
   expect([out, err, await child.exited]).toEqual(['', '\nCome nearer: too far\n\n', 1])
 })
 
-test('runProcess: exits with 0 if a part requests the stop', async () => {
+test('runProcess: exits with 0 if a component requests the stop', async () => {
   expect((await run('scope.stop()').end()).code).toBe(0)
 })

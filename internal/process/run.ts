@@ -5,13 +5,13 @@ import { OwnedScope, type Scope } from './scope.ts'
 export interface RunOptions {
   readonly name: string
   readonly log: Logger
-  /** Time limit of the shutdown, from the signal on. */
+  /** Time limit of the shutdown, counted from the signal. */
   readonly graceMs: number
-  /** Opens all parts in order through the scope. The process runs until it is stopped. */
+  /** Opens all components in order through the scope. The process then runs until it is stopped. */
   readonly start: (scope: Scope) => Promise<void>
   /**
-   * Returns the message for the terminal in place of log lines, for start-up failures that the user can fix and that are
-   * no bugs; undefined for all others.
+   * Returns a message for the terminal instead of log lines, for start-up failures that the user can fix. Returns undefined for all other
+   * failures.
    */
   readonly explain?: (cause: unknown) => string | undefined
 }
@@ -21,14 +21,14 @@ type Ending =
   | { readonly kind: 'asked' }
   | { readonly kind: 'broken'; readonly text: string; readonly cause: unknown }
 
-/** Shutdown time after a crash: work in flight is dropped, but children and sockets are closed. */
+/** Time limit of the shutdown after a crash. Work in flight is dropped, but child processes and sockets are closed. */
 const brokenGraceMs = 3000
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 }
 
 /**
- * Runs a process: starts, waits, closes in reverse order, exits. SIGTERM and SIGINT stop it with code 0; a second one exits
- * immediately with 128 + the signal's number. A failed start, an unhandled rejection and an uncaught exception are logged and
- * exit with code 1. Never returns.
+ * Runs a process: starts its components, waits, closes them in reverse order, and exits. SIGTERM and SIGINT stop it with code 0. A second
+ * signal exits immediately with 128 + the number of the signal. A failed start, an unhandled rejection and an uncaught exception are logged
+ * and exit with code 1. Never returns.
  */
 export async function runProcess(options: RunOptions): Promise<never> {
   const { log } = options
@@ -38,7 +38,9 @@ export async function runProcess(options: RunOptions): Promise<never> {
   const scope = new OwnedScope({
     log,
     stop: (cause) =>
-      end(cause === undefined ? { kind: 'asked' } : { kind: 'broken', text: 'a part cannot go on', cause }),
+      end(
+        cause === undefined ? { kind: 'asked' } : { kind: 'broken', text: 'a component has failed', cause },
+      ),
   })
   void Promise.try(options.start, scope).then(
     () => {
@@ -65,7 +67,7 @@ function reasonOf(ending: Exclude<Ending, { kind: 'broken' }>): string {
   return ending.kind === 'signal' ? ending.signal : 'asked'
 }
 
-/** The handlers stay installed until exit, so that errors during shutdown are still seen. */
+/** Installs the handlers of signals and errors. They stay installed until exit, so that errors during shutdown are also handled. */
 function listen(end: (ending: Ending) => void, log: Logger): void {
   let signals = 0
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -34,7 +34,7 @@ test('scope: closes resources in reverse order', async () => {
   expect(closed).toEqual(['C', 'B', 'A'])
 })
 
-test('scope: a failed step throws its error and is not closed', async () => {
+test('scope: a step that fails to open throws its error and is not closed', async () => {
   const { scope } = create()
   const closed: string[] = []
   const fails = scope.open({
@@ -49,7 +49,7 @@ test('scope: a failed step throws its error and is not closed', async () => {
   expect(closed).toEqual([])
 })
 
-test('scope: a closer that throws or hangs does not block the others', async () => {
+test('scope: a closer that throws or hangs does not block the other closers', async () => {
   const { scope, lines } = create()
   const closed: string[] = []
   const add = (name: string, close: () => unknown, closeMsMax = 5000) =>
@@ -71,7 +71,7 @@ test('scope: a closer that throws or hangs does not block the others', async () 
   )
 })
 
-test('scope: bounds the total closing time and still gives the last ones a minimum', async () => {
+test('scope: limits the total closing time, but still grants the last resources a minimum time', async () => {
   const { scope } = create()
   let closed = false
   await scope.open({
@@ -93,7 +93,7 @@ test('scope: bounds the total closing time and still gives the last ones a minim
   expect(closed).toBe(true)
 })
 
-test('scope: passes the remaining time to each closer, at least the minimum', async () => {
+test('scope: passes the remaining time to each closer, but at least the minimum', async () => {
   const { scope } = create()
   const told: number[] = []
   await scope.open({ name: 'last', open: () => 1, close: (_value, leftMs) => told.push(leftMs) })
@@ -112,7 +112,7 @@ test('scope: passes the remaining time to each closer, at least the minimum', as
   expect(last).toBe(200)
 })
 
-test('scope: closes a step in progress and opens no further one after shutdown starts', async () => {
+test('scope: after shutdown starts, closes a step that is still opening and opens no further step', async () => {
   const { scope } = create()
   const closed: string[] = []
   const { promise: gate, resolve: release } = Promise.withResolvers<string>()
@@ -128,7 +128,7 @@ test('scope: closes a step in progress and opens no further one after shutdown s
   )
 })
 
-test('scope: a failed part stops the process with its error', () => {
+test('scope: a failed component stops the process with its error', () => {
   const { scope, stops } = create()
   const error = new Error('cannot go on')
   scope.stop(error)

@@ -1,18 +1,18 @@
 import { within } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
-/** Resource that a process opens. */
+/** Resource that a process opens at start-up. */
 export interface Step<T> {
-  /** Step name in the log. */
+  /** Name of the step in the log. */
   readonly name: string
   readonly open: () => T | Promise<T>
-  /** Closes the resource, bounded by `closeMsMax` and by `leftMs` of the shutdown time. Errors are logged. */
+  /** Closes the resource within `closeMsMax` and within `leftMs`, the remaining shutdown time. Errors are logged. */
   readonly close: (value: T, leftMs: number) => unknown
-  /** Default 5 s, at most the remaining shutdown time. */
+  /** Time limit of `close`. Default 5 s, but at most the remaining shutdown time. */
   readonly closeMsMax?: number
 }
 
-/** Resources of a process in opening order. */
+/** Resources of a process, in the order in which they were opened. */
 export type Scope = Pick<OwnedScope, 'signal' | 'open' | 'stop'>
 
 interface Opened {
@@ -22,12 +22,15 @@ interface Opened {
 }
 
 const closeMsMaxDefault = 5000
-/** Minimum closing time of each resource even after the shutdown time is over, so that a slow one does not starve the others. */
+/**
+ * Minimum closing time of each resource, even after the shutdown time is over, so that a slow resource does not prevent the others from
+ * closing.
+ */
 const lastChanceMs = 200
 
-/** Scope that its owner can close. */
+/** Scope with a `close` method for its owner. */
 export class OwnedScope implements Scope {
-  /** Stops the process like a signal. Pass the error if a part failed. Idempotent. */
+  /** Stops the process like a signal. A failed component passes its error. Idempotent. */
   readonly stop: (error?: unknown) => void
   readonly #log: Logger
   readonly #opened: Opened[] = []
@@ -39,14 +42,15 @@ export class OwnedScope implements Scope {
     this.stop = stop
   }
 
-  /** Aborts when shutdown starts. Pass it to waits during start-up. */
+  /** Aborts when shutdown starts. Waits during start-up should use this signal. */
   get signal(): AbortSignal {
     return this.#ending.signal
   }
 
   /** Opens a resource and registers its closer. @throws the error of `open`, or an Error after shutdown has started */
   async open<T>(step: Step<T>): Promise<T> {
-    if (this.signal.aborted) throw new Error(`${step.name} is not opened: the process is ending`)
+    if (this.signal.aborted)
+      throw new Error(`${step.name} is not opened, because the process is shutting down`)
     const startedMs = performance.now()
     const opening = this.#openStep(step)
     this.#opening.add(opening)
@@ -59,11 +63,11 @@ export class OwnedScope implements Scope {
     }
   }
 
-  /** Closes all resources in reverse order, each within its bound and all within `graceMs`. Never rejects. */
+  /** Closes all resources in reverse order, each within its own time limit and all within `graceMs`. Never rejects. */
   async close(graceMs: number): Promise<void> {
     this.#ending.abort()
     const deadlineMs = performance.now() + graceMs
-    // A step in progress may still open a resource, which is then closed with the others.
+    // A step that is still opening may yet succeed. Its resource is then closed with the others.
     await within(closeMsMaxDefault, Promise.allSettled(this.#opening), () => undefined)
     for (let part = this.#opened.pop(); part; part = this.#opened.pop()) {
       const leftMs = Math.max(deadlineMs - performance.now(), lastChanceMs)

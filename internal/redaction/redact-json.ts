@@ -2,7 +2,7 @@ import { endOfString, type Span } from '#internal/base/index.ts'
 import type { HidesValue } from './redact-names.ts'
 import { endOf, hiddenMark } from './redact-shapes.ts'
 
-/** Redaction rules for the parts of a JSON text. */
+/** Redaction rules for the tokens of a JSON text. */
 export interface JsonRules {
   readonly hides: HidesValue
   /** Redacts a string or a member name. */
@@ -11,16 +11,18 @@ export interface JsonRules {
   readonly showNumber: (text: string) => string
 }
 
-/** Open object or array. */
+/** An open object or array. */
 interface Frame {
   readonly isArray: boolean
   readonly start: number
   /** True inside a value that is redacted as a whole. */
   readonly isHidden: boolean
-  /** Name of the member whose value comes next. */
+  /** Name of the member whose value follows. */
   name: string | undefined
   values: number
-  /** True if a `name` member, or the first of two elements, is a secret's name, so that the value beside it is redacted. */
+  /**
+   * True if the value of a `name` member, or the first of two elements, is a secret's name. The value that belongs to it is then redacted.
+   */
   namesSecret: boolean
   beside: Span | undefined
 }
@@ -32,7 +34,7 @@ const pairName = /^(?:name|key|field|header|variable|attribute)$/i
 const pairValue = /^(?:value|val|values|stringvalue|content)$/i
 
 /**
- * Redacts secrets in a JSON text and keeps everything else as received. The result is valid JSON.
+ * Redacts secrets in a JSON text and keeps all other text as received. The result is valid JSON.
  * @param isCut true for the beginning of a longer text; an incomplete token at its end is omitted
  * @returns undefined if the text is not JSON
  */
@@ -40,7 +42,7 @@ export function redactJson(text: string, rules: JsonRules, isCut: boolean): stri
   const walk = new JsonWalk(text, rules)
   const { shown, closing } = walk.run(isCut)
   if (shown === '') return isCut ? '' : undefined
-  // The walk assumes valid JSON. Replacing keeps it valid, so that checking the result is enough.
+  // The parser assumes valid JSON. Replacements keep valid JSON valid, so a check of the result is enough.
   const whole = isCut ? shown + closing : shown
   return isJson(whole) || isJson(whole.replace(controls, ' ')) ? shown : undefined
 }
@@ -57,7 +59,7 @@ function isJson(text: string): boolean {
 class JsonWalk {
   readonly #text: string
   readonly #rules: JsonRules
-  /** Replaced spans by their start; of two with the same start the later one is the larger. */
+  /** Replacements by start position. A later replacement with the same start covers the earlier one. */
   readonly #replacements = new Map<number, { readonly end: number; readonly text: string }>()
   readonly #frames: Frame[] = []
   #at = 0
@@ -67,7 +69,7 @@ class JsonWalk {
     this.#rules = rules
   }
 
-  /** Returns the redacted text, of a cut one as far as its tokens are complete, and the brackets that a cut one lacks. */
+  /** Returns the redacted text and its missing closing brackets. A cut text is returned only up to its last complete token. */
   run(isCut: boolean): { readonly shown: string; readonly closing: string } {
     let wholeTo = 0
     for (;;) {
@@ -77,7 +79,7 @@ class JsonWalk {
       if (this.#at > this.#text.length) break
       if (!isName) wholeTo = this.#at
     }
-    // A cut must not separate a secret's name from its pair.
+    // A cut must not separate the name of a secret from its value.
     for (const frame of this.#frames) this.#hidePair(frame)
     const hiddenFrom = this.#frames.findIndex(({ isHidden }) => isHidden)
     const hidden = this.#frames[hiddenFrom]
@@ -92,7 +94,7 @@ class JsonWalk {
 
   #skipSeparators(): void {
     let code = this.#text.charCodeAt(this.#at)
-    // Space, tab, line ends, comma, colon.
+    // The codes are space, comma, colon, line ends and tab.
     while (code === 32 || code === 44 || code === 58 || code === 10 || code === 13 || code === 9) {
       this.#at += 1
       code = this.#text.charCodeAt(this.#at)
@@ -103,7 +105,7 @@ class JsonWalk {
     const pieces: string[] = []
     let copiedTo = 0
     for (const [start, { end, text }] of [...this.#replacements].toSorted(([one], [other]) => one - other)) {
-      // Inside a span that is replaced as a whole.
+      // This replacement is inside a larger one.
       if (start < copiedTo) continue
       pieces.push(this.#text.slice(copiedTo, start), text)
       copiedTo = end
@@ -131,7 +133,7 @@ class JsonWalk {
       this.#readScalar(value, true, start)
     } else {
       const end = endOf(scalar, this.#text, start)
-      // The cut may have removed digits.
+      // A number at the end of a cut text may be incomplete.
       this.#at = end === this.#text.length ? end + 1 : end
       if (this.#at === end && !frame?.isHidden) this.#readScalar(this.#text.slice(start, end), false, start)
     }
@@ -195,7 +197,7 @@ function saysNothing(value: string, isString: boolean): boolean {
   return isString ? value === '' : /^(?:null|true|false)$/.test(value)
 }
 
-/** Returns '' for a string that JSON does not allow: the check of the result then fails. */
+/** Returns an empty text for a string that JSON does not allow. The check of the result then fails. */
 function textOfString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1)
   if (!inner.includes('\\')) return inner

@@ -1,4 +1,4 @@
-/** Returns whether the value under a name is redacted. `value` is its text if it is a scalar. Never throws. */
+/** Returns whether the value under a name is redacted. `value` is the text of a scalar value. Never throws. */
 export type HidesValue = (name: string, value?: string) => boolean
 
 /** Secret names, matched alone or as the end of a longer name. */
@@ -16,16 +16,16 @@ const endings = wordsOf(`
 /** Short secret names, matched alone or as the last word of a longer name. */
 const words = wordsOf('pan pin ssn otp totp jwt pwd pass csc csrf xsrf bearer salt')
 
-/** Secret names matched only as a whole. */
+/** Secret names that match only as a whole. */
 const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'track2', 'userpass', 'sid2fa']
 
-/** Suffixes that keep a name secret: `passwordHash`, `new_password_2`, `secret.value`. */
+/** Suffixes after which a name is still secret: `passwordHash`, `new_password_2`, `secret.value`. */
 const qualifier =
   /(?:value|hash|hashed|digest|header|text|string|plain|plaintext|clear|raw|base64|b64|encoded|encrypted|confirmation|confirm|repeat|again|old|new|current|previous|md5|sha1|sha256|bcrypt|\d{1,3})$/
 
 /**
- * Harmless values under secret names: a bank's authorization code of a payment (ISO 8583 field 38 has six
- * letters and digits), counts of tokens, tests that passed.
+ * Harmless values under secret names: authorization codes of a bank for a payment (ISO 8583 field 38 has six letters and digits), counts of
+ * tokens, and numbers of passed tests.
  */
 const harmless: readonly (readonly [name: RegExp, value: RegExp])[] = [
   [/authorization(?:code)?$/, /^(?:\d{1,12}|[0-9A-Za-z]{6})$/],
@@ -40,13 +40,13 @@ const endingCharsMax = Math.max(...endings.map(({ length }) => length))
 const endingCharsMin = Math.min(...endings.map(({ length }) => length))
 const lastWords = new Set(words)
 const whole = new Set(wholes)
-/** Redaction mark in place of a name. */
+/** Redaction mark that is used as a name. */
 const marker = /^\[redacted(?:: [a-z -]{1,32})?\]$/
 const lastWord = /([A-Z]?[a-z]+|[A-Z]+)[^A-Za-z]*$/
 
 /**
- * Creates the function that classifies values by their names, compared without case and separators. `more` lists additional
- * secret names, matched as a whole.
+ * Creates the function that decides by name whether to redact a value. Names are compared without case and separators. `more` lists
+ * additional secret names, which match only as a whole.
  */
 export function createHidesValue(more: readonly string[]): HidesValue {
   const added = new Set(more.flatMap((name) => [plainName(name), withoutX(plainName(name))]))
@@ -66,7 +66,7 @@ export function createHidesValue(more: readonly string[]): HidesValue {
   }
 }
 
-/** Returns whether a name is a secret's by the built-in list. */
+/** Returns whether a name is secret by the built-in list. */
 export function isSecretName(name: string): boolean {
   const plain = plainName(name)
   if (whole.has(plain) || hasEnding(plain) || lastWords.has(lastWordOf(name))) return true
@@ -85,16 +85,16 @@ function isHarmless(name: string, value: string, added: ReadonlySet<string>): bo
   return !added.has(plain) && harmless.some(([names, values]) => names.test(plain) && values.test(value))
 }
 
-/** Header names of credentials and signatures of common systems. */
+/** Names of headers that contain credentials or signatures of common systems. */
 const credentialHeader =
   /authorization|cookie|token|secret|passw|-?key$|credential|signature|hmac|session|assertion|client-cert|jwt|bearer|(^|-)auth(-|$)|-sig$|^sig/
 
-/** Returns whether a header of this lowercase name contains a credential or a signature. */
+/** Returns whether a header with this lowercase name contains a credential or a signature. */
 export function isCredentialHeader(name: string): boolean {
   return credentialHeader.test(name)
 }
 
-/** Normalizes a name: lowercase letters and digits only. A name without any stays as it is. */
+/** Normalizes a name to lowercase letters and digits. Returns a name without letters and digits unchanged. */
 function plainName(name: string): string {
   const composed = isAscii(name) ? name : name.normalize('NFKC')
   const plain = composed.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '')
@@ -109,7 +109,7 @@ function withoutX(plain: string): string {
   return plain.length > 1 && plain.startsWith('x') ? plain.slice(1) : plain
 }
 
-/** Returns the last word in lowercase, without trailing digits. */
+/** Returns the last word of a name in lowercase, without trailing digits. */
 function lastWordOf(name: string): string {
   return lastWord.exec(name)?.[1]?.toLowerCase() ?? ''
 }

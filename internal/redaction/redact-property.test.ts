@@ -155,7 +155,7 @@ const cardNumber = fc
   })
 const grouped = (number: string, by: string) => (number.match(/.{1,4}/g) ?? []).join(by)
 
-test('redactor: hides a secret of a known shape anywhere', () => {
+test('redactor: hides a secret of a known format anywhere in a text', () => {
   const card = fc
     .tuple(cardNumber, fc.constantFrom('', ' ', '-', '.'))
     .map(([number, by]) => ({ text: grouped(number, by), sought: grouped(number, by) }))
@@ -183,7 +183,7 @@ test('redactor: hides a secret of a known shape anywhere', () => {
   )
 })
 
-test('redactor: keeps harmless text unchanged and JSON with a secret valid', () => {
+test('redactor: keeps harmless text unchanged, and keeps JSON with a secret valid', () => {
   fc.assert(
     fc.property(tree, secretName, fc.constantFrom(0, 2), (value, name, indent) => {
       const text = JSON.stringify(value, null, indent)
@@ -196,7 +196,7 @@ test('redactor: keeps harmless text unchanged and JSON with a secret valid', () 
   )
 })
 
-test('redactor: never throws and is idempotent', () => {
+test('redactor: never throws, and redacting twice has the same result as once', () => {
   const pieces = fc.constantFrom(
     ...[
       '{',

@@ -1,18 +1,18 @@
 import type { Span } from '#internal/base/index.ts'
 
-/** Mark in place of a redacted value. */
+/** Mark that replaces a redacted value. */
 export const hiddenMark = '[redacted]'
-/** Mark in place of content that is encoded too deeply or too expensive to inspect. */
+/** Mark that replaces content that is encoded too deeply, or too expensive to inspect. */
 export const unreadMark = '[redacted: not looked into]'
-/** Mark in place of a card number. */
+/** Mark that replaces a card number. */
 export const cardMark = '[redacted: card number]'
 const keyMark = '[redacted: private key]'
 const mailMark = '[redacted: e-mail]'
 const tokenMark = '[redacted: token]'
 
 /**
- * Replaces the span that `spanOf` returns for a match of `pattern`, if any, with the mark, and searches on behind it.
- * Linear in the text's length if `spanOf` is bounded.
+ * For each match of `pattern`, replaces the span that `spanOf` returns with the mark, and continues after that span. Runs in linear time if
+ * the work of `spanOf` is limited.
  */
 export function hideSpans(
   text: string,
@@ -27,13 +27,13 @@ export function hideSpans(
     if (span === undefined || span.start < copiedTo) continue
     shown += `${text.slice(copiedTo, span.start)}${hiddenMark}`
     copiedTo = span.end
-    // A value may be empty.
+    // A value can be empty, so the search must not go back.
     pattern.lastIndex = Math.max(pattern.lastIndex, copiedTo)
   }
   return shown + text.slice(copiedTo)
 }
 
-/** Returns the end of a sticky pattern's match at an index; the index itself if it does not match there. */
+/** Returns the end of the match of a sticky pattern at an index, or the index itself if the pattern does not match there. */
 export function endOf(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return at + (pattern.exec(text)?.[0].length ?? 0)
@@ -42,11 +42,11 @@ export function endOf(pattern: RegExp, text: string, at: number): number {
 const privateKey =
   /-----BEGIN ([A-Z0-9 ]{0,32})PRIVATE KEY( BLOCK)?-----[^]*?(?:-----END \1PRIVATE KEY\2-----|$)/g
 const puttyKey = /PuTTY-User-Key-File-[^]*/g
-/** Possible start of a JSON Web Token: its first part is base64url of JSON that starts with `{"`. */
+/** Possible start of a JSON Web Token. The first part of a token is base64url of JSON that starts with `{"`. */
 const dotted = /[\w.-]+/g
 const webToken = /(?<![A-Za-z])eyJ[\w-]{8}/
 
-/** Secret formats with vendor prefixes (vendors' documentation, 2026-11). */
+/** Secret formats with vendor prefixes (documentation of the vendors, 2026-11). */
 const vendorTokens = [
   /(?:[sr]k_(?:live|test)_|shp(?:at|ss|ca|pa|ua|tka)_|gh[pousr]_|github_pat_|dckr_pat_|do[opr]_v1_)[\w]{8,}/,
   /(?:lk_|glpat-|gl(?:ptt|dt|rt|soat)-|xox[abeoprs]-|xapp-|sq0(?:atp|csp)-|tskey-|sk-(?:ant|proj|or)-)[\w-]{8,}/,
@@ -61,7 +61,7 @@ const vendorToken = new RegExp(`(?<![A-Za-z])(?:${vendorTokens.map(({ source }) 
 const hookUrl =
   /(hooks\.slack\.com\/(?:services|workflows|triggers)\/|discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{8,}/g
 
-/** Redacts tokens and private keys by their shape. Linear in the text's length. */
+/** Redacts tokens and private keys by their format. Runs in linear time. */
 export function hideTokens(text: string): string {
   let shown = text
   if (shown.includes('PRIVATE KEY')) shown = shown.replace(privateKey, keyMark)
@@ -71,7 +71,7 @@ export function hideTokens(text: string): string {
   return shown.includes('/') ? shown.replace(hookUrl, `$1${hiddenMark}`) : shown
 }
 
-/** Redacts from the first possible token start; without two dots after it, there is no token. */
+/** Redacts from the first possible start of a token. A text without two dots after that start contains no token. */
 function hideWebToken(run: string): string {
   const at = webToken.exec(run)?.index
   if (at === undefined) return run
@@ -83,11 +83,11 @@ function hideWebToken(run: string): string {
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
-/** Parameters of schemes without a single credential. */
+/** Parameters of schemes that have no single credential. */
 const parameters = /(?:[\w-]{1,32}=[^\r\n]*)/y
 const schemesOfMany = /^(?:digest|hawk|aws4-hmac-sha256|googlelogin)$/i
 
-/** Credentials in a URL. Real-world passwords contain unencoded slashes and @; a port contains neither. */
+/** Credentials in a URL. Real passwords contain unencoded slashes and @; a port contains neither. */
 const urlPassword = /(:\/\/[^\s@/:?#"'<>]*:)(?!\d{1,5}(?:[/?#\s"'<>,;)]|$))[^\s"'<>]{0,512}@/g
 const urlToken = /(:\/\/)[^\s@/:?#"'<>]{16,}@/g
 
@@ -121,16 +121,16 @@ function isCredential(name: string, text: string): boolean {
 
 /** Digits in groups, as printed on cards. */
 const grouped = /(?<!\d)\d{4,12}(?:[ .+\u00a0\u2000-\u200a\u202f\u2010-\u2015/-]{1,3}\d+)+/g
-/** Ungrouped digits; after a dot they are a fraction. */
+/** Ungrouped digits. Digits after a dot are a fraction and do not match. */
 const run = /(?<!\d|\d\.)\d{13,19}(?!\d)/g
 const separators = /[^\d]+/g
-/** UUID or hash: 32 or more hexadecimal digits including letters. Digits inside it are no card number. */
+/** UUID or hash: 32 or more hexadecimal digits, including letters. Its digits are not treated as a card number. */
 const opaque =
   /((?<![\da-z])(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=\d*[a-f])[\da-f]{32,128})(?![\da-z]))/i
 
 /**
- * Prefixes and lengths of card networks: Visa, Mastercard, American Express, Diners Club,
- * Discover, JCB, Maestro, UnionPay, RuPay, Mir, Troy, Verve, Elo (issuers' published ranges, 2026-11).
+ * Prefixes and lengths of card networks: Visa, Mastercard, American Express, Diners Club, Discover, JCB, Maestro, UnionPay, RuPay, Mir,
+ * Troy, Verve, Elo (published ranges of the issuers, 2026-11).
  */
 const networks: readonly (readonly [prefix: RegExp, lengths: readonly number[]])[] = [
   [/^4/, [13, 16, 19]],
@@ -156,10 +156,10 @@ export function isCardNumber(digits: string): boolean {
   )
 }
 
-/** Redacts card numbers, grouped or not. */
+/** Redacts card numbers, with or without groups. */
 function hideCards(text: string): string {
   if (!hasDigits(text, 13)) return text
-  // Splitting by a capturing pattern: every second piece is a match.
+  // The pattern has a capturing group, so every second piece of the split is a match.
   const pieces = text.split(opaque)
   return pieces.map((piece, index) => (index % 2 === 1 ? piece : hideInPiece(piece))).join('')
 }
@@ -180,7 +180,7 @@ function hideInPiece(text: string): string {
   return ungrouped.replace(grouped, hideGroups)
 }
 
-/** Returns whether short digits stand between letters, more likely part of an id than a card number. */
+/** Returns whether a short sequence of digits is surrounded by letters. It is then more likely part of an id than of a card number. */
 function isInsideId(text: string, at: number, length: number): boolean {
   return length < 15 && isLetter(text[at - 1]) && isLetter(text[at + length])
 }
@@ -189,7 +189,7 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /\p{L}/u.test(character)
 }
 
-/** Redacts card numbers in a row of digit groups; each group may start a card number. */
+/** Redacts card numbers in a sequence of digit groups. Each group can be the start of a card number. */
 function hideGroups(match: string): string {
   const groups = match.split(separators)
   const between = match.match(separators) ?? []
@@ -203,7 +203,7 @@ function hideGroups(match: string): string {
   return shown
 }
 
-/** Returns the last group of the longest card number starting at `first`. A single dot means a decimal number. */
+/** Returns the last group of the longest card number that starts at `first`. A single dot means a decimal number. */
 function lastGroupOfCard(
   groups: readonly string[],
   between: readonly string[],

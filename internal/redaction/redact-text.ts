@@ -5,7 +5,7 @@ import { endOf, hiddenMark, hideSpans } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** Maximum words of a name with spaces. */
+/** Maximum words of a name that contains spaces. */
 const wordsMax = 3
 /** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
@@ -17,16 +17,16 @@ const openingQuote = /\\{0,64}["']/y
 const unquoted = /[^\s&;"'<>]+/y
 const lineEnd = /[^\r\n]*/y
 const credentialScheme = /(?:bearer|basic|token|apikey|negotiate|ntlm|dpop)(?:[ \t+]|%20)+[^\s&;"'<>]*/iy
-/** Values that are no secret. */
+/** Values that are not a secret. */
 const saysNothing = /^(?:null|true|false|none|undefined)?$/i
 /** Character codes that usually follow a value: `,` `.` `)` `]` `}`. */
 const punctuation = new Set([44, 46, 41, 93, 125])
-/** Names whose value is the rest of the line. */
+/** Names whose value extends to the end of the line. */
 const wholeLine = /(?:authorization|cookies?)$/i
 
 /**
- * Redacts values after secret names in text other than JSON: `name=value` as in forms, queries and logs, `Name: value`
- * as in headers, quoted or not, and `<name>value</name>`. Linear in the text's length.
+ * Redacts values after secret names in text that is not JSON: `name=value` as in forms, queries and logs, `Name: value` as in headers, with
+ * or without quotes, and `<name>value</name>`. Runs in linear time.
  */
 export function hidePairs(text: string, hides: HidesValue): string {
   const hasPairs = text.includes('=') || text.includes(':')
@@ -38,7 +38,7 @@ export function hidePairs(text: string, hides: HidesValue): string {
     : shown
 }
 
-/** Returns the secret value after a separator; a value may contain a separator. */
+/** Returns the span of the secret value after a separator. The value itself can contain separators. */
 function assignedSecret(
   text: string,
   separatorAt: number,
@@ -80,7 +80,7 @@ function nameBefore(text: string, end: number, hides: HidesValue): string | unde
   return namesBefore(text, from + mark.index + mark[0].length, end).find(isSecret)
 }
 
-/** Returns possible names before an index, percent-decoded. */
+/** Returns the possible names before an index, percent-decoded. */
 function namesBefore(text: string, from: number, end: number): string[] {
   const starts: number[] = []
   let at = end
@@ -115,7 +115,7 @@ function valueAt(text: string, start: number, name: string, isInQuotes: boolean)
   return { start, end }
 }
 
-/** Returns the index of the closing quote with as many backslashes as the opening one, or the end. */
+/** Returns the index of the closing quote, which has as many backslashes as the opening quote, or the end of the text. */
 function endOfQuoted(text: string, start: number, opening: string): number {
   const from = start + opening.length
   const quote = opening.slice(-1)
@@ -129,7 +129,7 @@ function endOfQuoted(text: string, start: number, opening: string): number {
 
 const element = /<([\p{L}_][\p{L}\p{N}_:.-]{0,127})(?:\s[^<>]{0,2000})?>/gu
 
-/** Returns the content of an element with a secret's name, up to its closing tag or the end. */
+/** Returns the span of an element's content if the element has the name of a secret, up to its closing tag or the end of the text. */
 function elementSecret(
   text: string,
   tag: RegExpExecArray,
@@ -144,14 +144,14 @@ function elementSecret(
   return isShown ? { start, end } : undefined
 }
 
-/** Decodes well-formed percent encoding; never throws. */
+/** Decodes well-formed percent-encoding. Never throws. */
 export function decodePercent(text: string): string {
   return text.replace(/(?:%[\da-f]{2})+/gi, (row) =>
     Buffer.from(row.replaceAll('%', ''), 'hex').toString('utf8'),
   )
 }
 
-/** Redacts decoded content; undefined if it is nested too deeply. */
+/** Redacts decoded content. Returns undefined if the content is nested too deeply. */
 export type ShowsInner = (text: string) => string | undefined
 
 const base64 = /[A-Za-z0-9+/_-]{12,}={0,2}/g
@@ -164,8 +164,8 @@ const escapes = /\\(?:u([\da-f]{4})|(["\\/nrt]))/gi
 const letters: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
 /**
- * Redacts encoded text that contains a secret, in base64, URL encoding, hexadecimal or JSON string escapes: as a whole, so
- * that nothing remains to be decoded.
+ * Redacts encoded text that contains a secret, in base64, URL encoding, hexadecimal or JSON string escapes. The encoded text is replaced as
+ * a whole, so that no part of the secret can be decoded.
  */
 export function hideEncoded(text: string, shows: ShowsInner): string {
   let shown = text
@@ -182,14 +182,14 @@ export function hideEncoded(text: string, shows: ShowsInner): string {
   return shown
 }
 
-/** Tries base64 with and without slashes, since a slash can be part of it or precede it, as in a path or data URL. */
+/** Tries base64 with and without slashes, because a slash can be part of the base64 text or precede it, as in a path or data URL. */
 function hideBase64(row: string, shows: ShowsInner): string {
   const whole = hideDecoded(row, textOfBase64, shows)
   if (whole !== row || !/[/_+-]/.test(row)) return whole
   return row.replace(/[A-Za-z0-9]{12,}={0,2}/g, (part) => hideDecoded(part, textOfBase64, shows))
 }
 
-/** Decodes each word, then the whole text, since a secret may span several words. */
+/** Decodes each word, then the whole text, because a secret can span several words. */
 function hidePercent(text: string, shows: ShowsInner): string {
   const shown = text.replace(words, (word) =>
     encodedByte.test(word) ? hideDecoded(word, decodePercent, shows) : word,
@@ -207,20 +207,20 @@ function textOfBase64(row: string): string | undefined {
 }
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-/** Base64 values by character code, standard and URL-safe alphabet. */
+/** Base64 values by character code, for the standard and the URL-safe alphabet. */
 const sextets = Uint8Array.from({ length: 128 }, (_none, code) =>
   Math.max(0, alphabet.indexOf(String.fromCharCode(code).replace('-', '+').replace('_', '/'))),
 )
 
 const never = -2
-/** UTF-8 continuation bytes after each byte; -1 for a continuation byte, `never` for bytes that do not occur in text. */
+/** Number of UTF-8 continuation bytes after each byte: -1 for a continuation byte itself, `never` for bytes that do not occur in text. */
 const follows = Int8Array.from({ length: 256 }, (_none, byte) => {
   if (byte === 127 || (byte < 32 && byte !== 9 && byte !== 10 && byte !== 13)) return never
   if (byte < 0xc2) return byte < 0x80 ? 0 : byte < 0xc0 ? -1 : never
   return byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : byte < 0xf5 ? 3 : never
 })
 
-/** Checks the first six decoded bytes. Decoding them natively made redaction 1.3 times as slow (Bun 1.4.5, 2026-11). */
+/** Checks whether the first six decoded bytes are text. Native decoding made redaction 1.3 times as slow (Bun 1.4.5, 2026-11). */
 function beginsAsText(row: string): boolean {
   let value = 0
   let follow = 0
@@ -241,7 +241,7 @@ function textOfHexadecimal(row: string): string | undefined {
   return textOf(Buffer.from(row, 'hex'))
 }
 
-/** Decodes bytes that are UTF-8 text without control characters except white space; the last character may be incomplete. */
+/** Decodes bytes that are UTF-8 text without control characters, except white space. The last character may be incomplete. */
 function textOf(bytes: Buffer): string | undefined {
   for (const byte of bytes) if (follows[byte] === never) return undefined
   for (let cut = 0; cut < Math.min(4, bytes.length); cut += 1) {

@@ -254,16 +254,16 @@ const kept: readonly (readonly [what: string, text: string])[] = [
   ['ids with digits', '{"a":"ch_3SLYyY2eZvKYlo2C1hIjKlMn","b":"PP-000-042-663-135"}'],
 ]
 
-test.each(hidden)('redactor: hides %s', (_what, text, expected) => {
+test.each(hidden)('redactor: redacts %s', (_what, text, expected) => {
   expect(shown(text)).toBe(expected)
   expect(shown(expected)).toBe(expected)
 })
 
-test.each(kept)('redactor: keeps %s', (_what, text) => {
+test.each(kept)('redactor: keeps %s unchanged', (_what, text) => {
   expect(shown(text)).toBe(text)
 })
 
-test('redactor tests: have enough cases', () => {
+test('redactor tests: contain at least 80 cases', () => {
   expect(hidden.length + kept.length).toBeGreaterThanOrEqual(80)
 })
 
@@ -271,11 +271,11 @@ describe('redactor and vendor samples', () => {
   const root = new URL('../intake/providers/', import.meta.url).pathname
   const paths = [...new Glob('*/fixtures/*').scanSync(root)].sort()
 
-  test('vendor samples: exist', () => {
+  test('redactor tests: find the vendor samples', () => {
     expect(paths.length).toBeGreaterThan(20)
   })
 
-  test.each(paths)('vendor sample %s: only e-mail addresses are redacted', async (path) => {
+  test.each(paths)('redactor: in the vendor sample %s, only e-mail addresses are redacted', async (path) => {
     const text = await Bun.file(`${root}${path}`).text()
     const withoutMail = text.replace(/[\w.-]+@example\.com/g, '[redacted: e-mail]')
     expect(shown(text)).toBe(withoutMail)
@@ -284,7 +284,7 @@ describe('redactor and vendor samples', () => {
 })
 
 describe('headers', () => {
-  test('redactor headers: redacts by name and by shape', () => {
+  test('redactor headers: values are redacted by name and by format', () => {
     const headers = {
       'content-type': 'application/json; charset=utf-8',
       authorization: '1001',
@@ -310,7 +310,7 @@ describe('headers', () => {
     })
   })
 
-  test('redactor headers: special names such as __proto__ are plain members', () => {
+  test('redactor headers: special names such as __proto__ are treated like other names', () => {
     const headers = JSON.parse('{"__proto__":"token=abc"}') as Record<string, string>
     expect(JSON.stringify(redactor.headers(headers))).toBe('{"__proto__":"token=[redacted]"}')
   })
@@ -319,7 +319,7 @@ describe('headers', () => {
 describe('a long payload', () => {
   const cut = (text: string, charsMax: number) => redactor.payload(text, charsMax)
 
-  test('redactor: truncates a long payload at its bound', () => {
+  test('redactor: truncates a long payload at its maximum length', () => {
     const text = JSON.stringify({ list: Array.from({ length: 20_000 }, (_none, nth) => ({ nth })) })
     const whole = redactor.payload(text)
     expect(whole).toMatchObject({ isCut: true, charsTotal: text.length })
@@ -334,7 +334,7 @@ describe('a long payload', () => {
     ['XML', '<a><password>hunter2hunter2</password><b>4242 4242 4242 4242</b><c>1</c></a>'],
     ['text', 'paid with 4242 4242 4242 4242 by sk_live_hunter2hunter2, password: hunter2hunter2'],
     ['base64', base64('{"first":1,"password":"hunter2hunter2","card":"4242424242424242"}')],
-  ])('redactor: %s, cut anywhere, shows no part of a secret', (_what, text) => {
+  ])('redactor: %s that is cut at any position shows no part of a secret', (_what, text) => {
     for (let at = 0; at < text.length; at += 1) {
       const { text: seen } = cut(text, at)
       expect(seen).not.toMatch(/hunt|4242/)
@@ -344,7 +344,7 @@ describe('a long payload', () => {
   })
 })
 
-test('redactor: hides the value of a pair whose object is cut', () => {
+test('redactor: hides the value of a name/value pair whose object is cut', () => {
   const text = '[{"name":"token","value":"hunter2","more":[1,2,3]}]'
   for (let at = text.indexOf('hunter2'); at < text.length; at += 1)
     expect(redactor.payload(text, at).text).not.toContain('hunter2')

@@ -8,18 +8,18 @@ export interface RedactedText {
   readonly text: string
   /** True if the text is truncated. */
   readonly isCut: boolean
-  /** Characters of the original. */
+  /** Number of characters of the original text. */
   readonly charsTotal: number
 }
 
-/** Redacts secrets. Never throws. Idempotent: redacting redacted text changes nothing. */
+/** Redacts secrets. Never throws. Idempotent: redacting a redacted text again does not change it. */
 export interface Redactor {
   /**
-   * Redacts a payload, or its first `charsMax` characters (default 65 536); a token cut by the bound is omitted. JSON
-   * is kept as received except for redacted values; truncated JSON is not closed.
+   * Redacts a payload, or its first `charsMax` characters (default 65 536). Omits a token that the limit cuts. Keeps JSON as received
+   * except for redacted values; does not close truncated JSON.
    */
   payload(text: string, charsMax?: number): RedactedText
-  /** Redacts a short text, such as a response or message. Text beyond 65 536 characters is omitted. */
+  /** Redacts a short text, such as a response or a message. Omits text beyond 65 536 characters. */
   text(text: string): string
   /** Redacts header values by their content and by header names. */
   headers(headers: Readonly<Record<string, string>>): Record<string, string>
@@ -27,21 +27,21 @@ export interface Redactor {
   hides(name: string): boolean
 }
 
-/** Default maximum of redacted and shown characters. */
+/** Default maximum of characters that are redacted and shown. */
 export const shownCharsMax = 65_536
-/** Maximum nested encodings that are decoded; deeper content is redacted. */
+/** Maximum nested encodings that are decoded. Content that is encoded more deeply is redacted. */
 const depthMax = 6
-/** Work bound: characters processed per character of input, decoded content included. */
+/** Work limit: processed characters per character of input, including decoded content. */
 const readsPerChar = 24
 const readsMin = 65_536
-/** Maximum characters removed before a cut, so that no secret is cut in half. */
+/** Maximum characters that are removed before a cut, so that no secret is cut in half. */
 const cutBackMax = 4_096
 
 /**
- * Creates a redactor. Redacts by name: values under built-in secret names and under `fields`, compared without case and
- * separators, in JSON, forms, XML, headers and logs; and by shape: card numbers, credentials, tokens, private keys, passwords in
- * URLs, e-mail addresses. Decodes JSON in strings, base64, hexadecimal and URL encoding. The mark is `[redacted]`,
- * or `[redacted: card number]` if the kind is known.
+ * Creates a redactor. It redacts values under built-in secret names and under the names in `fields`, compared without case and separators,
+ * in JSON, forms, XML, headers and logs. It also redacts secrets by their format: card numbers, credentials, tokens, private keys,
+ * passwords in URLs and e-mail addresses. It decodes JSON in strings, base64, hexadecimal and URL encoding. The mark is `[redacted]`, or
+ * for example `[redacted: card number]` if the kind is known.
  */
 export function createRedactor(fields: readonly string[] = []): Redactor {
   const hides = createHidesValue(fields)
@@ -70,10 +70,10 @@ export function createRedactor(fields: readonly string[] = []): Redactor {
   }
 }
 
-/** Context of redacting a text or its decoded content. */
+/** Context for redacting a text or its decoded content. */
 interface Reading {
   readonly hides: HidesValue
-  /** Work budget, shared by all nested content of one text. */
+  /** Remaining work, shared by all nested content of one text. */
   readonly reads: { left: number }
   readonly depth: number
   readonly isCut: boolean
@@ -113,13 +113,13 @@ function showPlain(text: string, reading: Reading): string {
   return hidePersonal(encoded)
 }
 
-/** Redacts decoded content; undefined if it is nested too deeply. */
+/** Redacts decoded content. Returns undefined if the content is nested too deeply. */
 function showInner(text: string, reading: Reading): string | undefined {
   if (reading.depth >= depthMax) return undefined
   return showAny(text, { ...reading, depth: reading.depth + 1, isCut: false })
 }
 
-/** Removes a possible beginning of a secret at a cut: the last word and the digits before it. */
+/** Removes a possible beginning of a secret before a cut: the last word and the digits before it. */
 function cutBack(text: string): string {
   const tail = text.slice(-cutBackMax)
   const rest = tail.replace(/[^\s&;,<>"']*$/, '').replace(/[\d\s+.-]{0,64}$/, '')

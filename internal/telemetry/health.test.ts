@@ -12,7 +12,7 @@ function movable(startMs = 1000) {
 }
 
 describe('readiness', () => {
-  test('readiness: fails with any failing check and lists each check with its reason', async () => {
+  test('readiness: fails if any check fails, and lists each check with its reason', async () => {
     const health = createHealth()
     health.addCheck('postgres', () => ({ ok: true }))
     health.addCheck('redis', async () => ({ ok: false, reason: 'maxmemory-policy is allkeys-lru' }))
@@ -25,7 +25,7 @@ describe('readiness', () => {
     })
   })
 
-  test('readiness: a hanging check fails within its bound and gets an aborted signal', async () => {
+  test('readiness: a check that hangs fails at its time limit, and its signal is aborted', async () => {
     const health = createHealth({ checkMsMax: 20 })
     let aborted = false
     health.addCheck('hung', (signal) => {
@@ -34,7 +34,7 @@ describe('readiness', () => {
       })
       return new Promise(() => undefined)
     })
-    expect((await health.readiness()).checks[0]?.reason).toBe('no answer within 20 ms')
+    expect((await health.readiness()).checks[0]?.reason).toBe('the check did not finish within 20 ms')
     expect(aborted).toBe(true)
   })
 
@@ -54,7 +54,7 @@ describe('readiness', () => {
     ])
   })
 
-  test('readiness: runs checks at most once a second', async () => {
+  test('readiness: runs the checks at most once per second', async () => {
     const clock = movable()
     const health = createHealth({ clock })
     let runs = 0
@@ -71,7 +71,7 @@ describe('readiness', () => {
     expect(runs).toBe(2)
   })
 
-  test('readiness: fails at once after startDraining', async () => {
+  test('readiness: fails immediately after startDraining', async () => {
     const health = createHealth()
     expect((await health.readiness()).ok).toBe(true)
     health.startDraining()
@@ -80,7 +80,7 @@ describe('readiness', () => {
 })
 
 describe('liveness', () => {
-  test('liveness: holds while every loop turns and fails with the first silent one', () => {
+  test('liveness: passes while every loop sends heartbeats, and fails with the first silent loop', () => {
     const clock = movable()
     const health = createHealth({ clock })
     const flush = health.addHeartbeat('flush', 5000)
@@ -91,7 +91,7 @@ describe('liveness', () => {
     expect(health.liveness()).toEqual({
       ok: false,
       checks: [
-        { name: 'flush', ok: false, reason: 'no turn for 5 s' },
+        { name: 'flush', ok: false, reason: 'the loop has sent no heartbeat for 5 s' },
         { name: 'poll', ok: true, reason: null },
       ],
     })
@@ -107,7 +107,7 @@ describe('liveness', () => {
     expect(health.liveness()).toEqual({ ok: true, checks: [] })
   })
 
-  test('liveness: ending a heartbeat twice does not end a newer one of the same name', () => {
+  test('liveness: stopping a heartbeat twice does not stop a newer heartbeat with the same name', () => {
     const clock = movable()
     const health = createHealth({ clock })
     const first = health.addHeartbeat('loop', 10)
@@ -118,14 +118,14 @@ describe('liveness', () => {
     expect(health.liveness().ok).toBe(false)
   })
 
-  test('liveness: holds while draining', () => {
+  test('liveness: passes while the process drains', () => {
     const health = createHealth()
     health.startDraining()
     expect(health.liveness().ok).toBe(true)
   })
 })
 
-test('health: rejects duplicate names', () => {
+test('health: rejects duplicate names of checks and heartbeats', () => {
   const health = createHealth()
   health.addCheck('a', () => ({ ok: true }))
   health.addHeartbeat('a', 1)

@@ -1,19 +1,19 @@
 import { type Clock, within } from '#internal/base/index.ts'
 
-/** Result of a check. `reason` is shown to operators and contains no secret. */
+/** Result of a health check. `reason` is shown to operators and contains no secret. */
 export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
 
-/** Checks one dependency of the process. Bounded in time; an exception counts as not ok. */
+/** Checks one dependency of the process. The check has a time limit; an exception counts as a failure. */
 export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>
 
-/** Result of one check by name. */
+/** Result of one check, with its name. */
 export interface NamedCheck {
   readonly name: string
   readonly ok: boolean
   readonly reason: string | null
 }
 
-/** Readiness or liveness at one moment. */
+/** Readiness or liveness of the process at one moment. */
 export interface HealthSnapshot {
   readonly ok: boolean
   readonly checks: readonly NamedCheck[]
@@ -21,7 +21,7 @@ export interface HealthSnapshot {
 
 /** Heartbeat of a loop. */
 export interface Heartbeat {
-  /** Records a turn of the loop. */
+  /** Records that the loop has completed an iteration. */
   beat(): void
   /** Unregisters a loop that ended normally. */
   stop(): void
@@ -30,21 +30,21 @@ export interface Heartbeat {
 /** State of a watched loop at one moment. */
 export interface HeartbeatState {
   readonly name: string
-  /** Milliseconds since the last turn. */
+  /** Milliseconds since the last heartbeat. */
   readonly silentMs: number
   readonly silentMsMax: number
 }
 
-/** Time sources of health. */
+/** Options of `createHealth`. */
 export interface HealthOptions {
-  /** Default: monotonic, so that a corrected wall clock cannot fail liveness. */
+  /** Time source. The default is monotonic, so that a correction of the wall clock cannot fail liveness. */
   readonly clock?: Clock
   /** Time limit of one check. Default 800 ms. */
   readonly checkMsMax?: number
 }
 
 const cacheMs = 1000
-/** Lifetime of a failed result: dependencies often become available within moments at start-up. */
+/** Cache lifetime of a failed result. It is short, because dependencies often become available soon after start-up. */
 const cacheFailedMs = 50
 const reasonCharsMax = 200
 
@@ -60,7 +60,7 @@ export function createHealth(options: HealthOptions = {}) {
     | { readonly atMs: number; forMs: number; readonly results: Promise<readonly NamedCheck[]> }
     | undefined
   let draining = false
-  /** Returns all watched loops in the order they were added. */
+  /** Returns all watched loops in the order in which they were added. */
   const heartbeats = (): readonly HeartbeatState[] => {
     const nowMs = clock.now()
     return [...beats].map(([name, { lastMs, silentMsMax }]) => ({
@@ -71,15 +71,15 @@ export function createHealth(options: HealthOptions = {}) {
   }
 
   return {
-    /** Adds a readiness check. @throws Error for a repeated name */
+    /** Adds a readiness check. @throws Error for a name that is already in use */
     addCheck(name: string, check: Check): void {
-      if (checks.has(name)) throw new Error(`duplicate check ${name}`)
+      if (checks.has(name)) throw new Error(`the health check ${name} already exists`)
       checks.set(name, check)
       cached = undefined
     },
-    /** Watches a loop: liveness fails without a beat for `silentMsMax`. @throws Error for a repeated name */
+    /** Watches a loop. Liveness fails after `silentMsMax` without a heartbeat. @throws Error for a name that is already in use */
     addHeartbeat(name: string, silentMsMax: number): Heartbeat {
-      if (beats.has(name)) throw new Error(`duplicate heartbeat ${name}`)
+      if (beats.has(name)) throw new Error(`the heartbeat ${name} already exists`)
       const beat = { lastMs: clock.now(), silentMsMax }
       beats.set(name, beat)
       return {
@@ -87,17 +87,17 @@ export function createHealth(options: HealthOptions = {}) {
           beat.lastMs = clock.now()
         },
         stop: () => {
-          // A newer check may have the same name.
+          // A newer heartbeat may have the same name.
           if (beats.get(name) === beat) beats.delete(name)
         },
       }
     },
-    /** Makes the process not ready for good, so that load balancers stop sending work. */
+    /** Makes the process permanently not ready, so that load balancers stop sending requests. */
     startDraining(): void {
       draining = true
     },
     isDraining: (): boolean => draining,
-    /** Runs the readiness checks, at most once a second; otherwise returns the last result. Never rejects. */
+    /** Runs the readiness checks at most once per second, and returns the last result in between. Never rejects. */
     async readiness(): Promise<HealthSnapshot> {
       const nowMs = clock.now()
       if (!cached || nowMs - cached.atMs >= cached.forMs || nowMs < cached.atMs) {
@@ -108,12 +108,15 @@ export function createHealth(options: HealthOptions = {}) {
       const results = await held.results
       if (results.some(({ ok }) => !ok)) held.forMs = cacheFailedMs
       const all = draining
-        ? [named('draining', { ok: false, reason: 'this process is ending' }), ...results]
+        ? [named('draining', { ok: false, reason: 'the process is shutting down' }), ...results]
         : results
       return { ok: all.every((each) => each.ok), checks: all }
     },
     heartbeats,
-    /** Returns whether the watched loops still turn. Ignores readiness checks, since a restart does not repair an unavailable store. */
+    /**
+     * Returns whether the watched loops still send heartbeats. Ignores readiness checks, because a restart does not repair an unavailable
+     * store.
+     */
     liveness: (): HealthSnapshot => livenessOf(heartbeats()),
   }
 }
@@ -121,18 +124,21 @@ export function createHealth(options: HealthOptions = {}) {
 function livenessOf(loops: readonly HeartbeatState[]): HealthSnapshot {
   const results = loops.map(({ name, silentMs, silentMsMax }) => {
     const ok = silentMs <= silentMsMax
-    return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
+    return named(
+      name,
+      ok ? { ok } : { ok, reason: `the loop has sent no heartbeat for ${Math.round(silentMs / 1000)} s` },
+    )
   })
   return { ok: results.every((each) => each.ok), checks: results }
 }
 
 async function runCheck([name, check]: [string, Check], boundMs: number): Promise<NamedCheck> {
   const cancel = new AbortController()
-  const late = (): CheckResult => ({ ok: false, reason: `no answer within ${boundMs} ms` })
+  const late = (): CheckResult => ({ ok: false, reason: `the check did not finish within ${boundMs} ms` })
   try {
     return named(name, await within(boundMs, Promise.try(check, cancel.signal), late))
   } catch (error) {
-    // The message may contain an address or a statement, so only the error's name is shown; the check logs more.
+    // The message may contain an address or a statement, so only the name of the error is shown. The check itself logs the details.
     return named(name, { ok: false, reason: error instanceof Error ? `failed: ${error.name}` : 'failed' })
   } finally {
     cancel.abort()

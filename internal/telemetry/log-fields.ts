@@ -1,12 +1,12 @@
 import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
-/** Treatment of a field by its name. */
+/** Treatment of a field, decided by its name. */
 type Verdict = 'keep' | 'redact' | 'rename'
 type JudgeName = (name: string) => Verdict
 
 /**
- * Names whose values are never logged, beside those that are never shown; compared without case, `-` and `_`, alone or as the end
- * of a longer name.
+ * Names whose values are never logged, in addition to secret names that are never shown anywhere. A name matches alone or at the end of a
+ * longer name, regardless of case, `-` and `_`.
  */
 const redactedNames =
   /(?:authorization|cookie|apikey|locktoken|token|body|payload|password|secret|keyring|privatekey|headers|stringdata)$/
@@ -16,10 +16,13 @@ const membersMax = 64
 const textMax = 8192
 const namesRememberedMax = 2000
 const censored = '[redacted]'
-/** Names reserved by the log line, so that no field can imitate its time or level. `__proto__` cannot be set as a member. */
+/**
+ * Names reserved for the members of a log line, so that no field can replace the time or level of the line. `__proto__` cannot be set as a
+ * member.
+ */
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
-/** Creates the name classifier, which caches its results. */
+/** Creates the classifier of field names. It caches its results. */
 export function createNameJudge(): JudgeName {
   const verdicts = new Map<string, Verdict>()
   return (name) => {
@@ -34,8 +37,8 @@ export function createNameJudge(): JudgeName {
 }
 
 /**
- * Creates the redaction of a log line's fields. Values under redacted names and secrets inside texts are
- * replaced; depth, members and text are cut at their bounds. The returned function never throws.
+ * Creates the redaction for the fields of a log line. It replaces values under redacted names, and secrets inside texts. It truncates
+ * fields beyond the maximum depth, number of members and text length. The returned function never throws.
  */
 export function createFieldCleaner(judge: JudgeName) {
   const cleanMembers = (source: object, into: Record<string, unknown>, depth: number): void => {
@@ -66,7 +69,10 @@ export function createFieldCleaner(judge: JudgeName) {
     return into
   }
 
-  /** Keeps these members only: a driver's error may carry the row that it failed on, and Drizzle's has parameters in its message. */
+  /**
+   * Keeps only these members of an error. An error of the database driver may contain the failed row, and the message of a Drizzle error
+   * contains parameters.
+   */
   const cleanError = (error: Error, depth: number): unknown => {
     const isQueryError = 'query' in error && 'params' in error
     return {
@@ -82,18 +88,18 @@ export function createFieldCleaner(judge: JudgeName) {
     try {
       cleanMembers(fields, into, 0)
     } catch (error) {
-      // A getter or toJSON threw; the line must still be written.
+      // A getter or toJSON threw an error. The line must still be written.
       into._unprintable = error instanceof Error ? error.name : true
     }
   }
 }
 
 /**
- * Creates the fast path for lines such as request lines: `,"name":value…` if all fields are plain strings and numbers, otherwise
+ * Creates the fast path for lines such as request lines. It returns `,"name":value…` if all fields are plain strings and numbers, otherwise
  * undefined. The returned function never throws.
  */
 export function createFlatPrinter(judge: JudgeName) {
-  // Consecutive values of a field are often equal: a route, an outcome.
+  // Caches the last value of each field, because consecutive lines often have the same route or outcome.
   const lastOf = new Map<string, { readonly value: string; readonly member: string }>()
   const printMember = (name: string, value: unknown): string | undefined => {
     const last = lastOf.get(name)
@@ -120,16 +126,16 @@ export function createFlatPrinter(judge: JudgeName) {
     try {
       return print(fields)
     } catch {
-      // A getter threw; the slow path reports it in the line.
+      // A getter threw an error. The slow path reports it in the line.
       return undefined
     }
   }
 }
 
-/** Substrings that hint at a secret; a text with one of them is fully redacted. */
+/** Substrings that indicate a possible secret. A text that contains one of them is checked by the full redaction. */
 const tellTales = ['lk_', '://', '@', 'eyJ', 'sec_', '_live_', 'earer ']
 
-/** Text that needs no JSON escaping. */
+/** Matches text that needs no JSON escaping. */
 const plainText = /^[ !#-[\]-~]{0,256}$/
 
 /** Returns whether a text needs neither escaping nor redaction. */
@@ -148,7 +154,7 @@ function plainName(name: string): string {
 
 const redactor = createRedactor()
 
-/** Truncates a text at its bound and redacts secrets in it by their shape. */
+/** Truncates a text to the maximum length and redacts secrets that have a known format. */
 function cleanText(value: string): string {
   return redactor.text(value.length > textMax ? `${value.slice(0, textMax)}…` : value)
 }

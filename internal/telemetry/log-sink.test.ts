@@ -36,7 +36,7 @@ test('log sink: writes buffered lines together within 100 ms', async () => {
   expect([reader.writes, reader.text]).toEqual([1, '0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n'])
 })
 
-test('log sink: writes a full buffer without waiting', () => {
+test('log sink: writes a full buffer immediately', () => {
   const reader = slowReader(Number.MAX_SAFE_INTEGER)
   const sink = new LogSink(reader)
   for (let i = 0; i < 2000; i += 1) sink.add(`${'x'.repeat(31)}\n`)
@@ -45,7 +45,7 @@ test('log sink: writes a full buffer without waiting', () => {
   expect(reader.text).toHaveLength(64_000)
 })
 
-test('log sink: writes the rest later and in order after a partial write', async () => {
+test('log sink: writes the remaining bytes later and in order after a partial write', async () => {
   const reader = slowReader(3)
   const sink = new LogSink(reader)
   sink.add('first\n')
@@ -58,7 +58,7 @@ test('log sink: writes the rest later and in order after a partial write', async
 })
 
 describe('a reader that takes nothing', () => {
-  test('log sink: bounds memory for a blocked reader, counts and reports dropped lines', () => {
+  test('log sink: limits its memory for a blocked reader, and counts and reports dropped lines', () => {
     const reader = slowReader(0)
     const log = createLogger({ level: 'info', service: 's', version: 'v', destination: reader })
     for (let i = 0; i < 40_000; i += 1) log.info({ filler: 'x'.repeat(200) }, 'line')
@@ -75,7 +75,7 @@ describe('a reader that takes nothing', () => {
     expect(last[1]).toContain('"msg":"after"')
   })
 
-  test('log sink: at exit retries a blocked reader 51 times within 500 ms, then gives up', () => {
+  test('log sink: at exit, retries a blocked reader 51 times within 500 ms, then stops', () => {
     const reader = slowReader(0)
     const sink = new LogSink(reader)
     sink.add('x\n')
@@ -84,7 +84,7 @@ describe('a reader that takes nothing', () => {
   })
 })
 
-test('log sink: survives a closed reader', () => {
+test('log sink: a closed reader does not cause an error', () => {
   let writes = 0
   const sink = new LogSink({
     write() {
@@ -99,7 +99,7 @@ test('log sink: survives a closed reader', () => {
   expect(writes).toBe(1)
 })
 
-test('log sink: an exit right after a line still writes it', async () => {
+test('log sink: a line is written even if the process exits immediately after it', async () => {
   const program = `import { createLogger } from ${JSON.stringify(new URL('log.ts', import.meta.url).pathname)}
     createLogger({ level: 'info', service: 's', version: 'v' }).info({ n: 1 }, 'last words')
     process.exit(3)`

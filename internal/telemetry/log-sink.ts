@@ -2,11 +2,14 @@ import { writeSync } from 'node:fs'
 
 /** Destination of log lines. */
 export interface LogDestination {
-  /** Writes what fits without blocking and returns the number of bytes, 0 if the reader is behind. Throws only when the reader is gone for good. */
+  /**
+   * Writes as many bytes as possible without blocking, and returns their number, which is 0 if the reader is too slow. Throws only if the
+   * reader is permanently gone.
+   */
   write(bytes: Uint8Array): number
 }
 
-/** Standard output, written synchronously, so that an exit loses nothing. */
+/** Standard output, written synchronously, so that an exit loses no line. */
 export const stdoutDestination: LogDestination = {
   write(bytes) {
     try {
@@ -22,7 +25,7 @@ const flushAfterMs = 100
 const flushAtChars = 32_768
 const finishTriesMax = 50
 const finishWaitMs = 10
-/** Maximum bytes buffered for a slow reader; further lines are dropped and counted. */
+/** Maximum bytes buffered for a slow reader. Further lines are dropped and counted. */
 const pendingBytesMax = 4 * 1024 * 1024
 
 /** Buffers lines and writes them in batches: at 32 KiB, after 100 ms, and on `flush`. */
@@ -39,7 +42,7 @@ export class LogSink {
     this.#destination = destination
   }
 
-  /** Returns and resets the count of dropped lines; 0 while there is no room to log it. */
+  /** Returns the number of dropped lines and resets it. Returns 0 while the buffer has no space for a line that reports the number. */
   takeDropped(): number {
     if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
     const dropped = this.#dropped
@@ -47,7 +50,7 @@ export class LogSink {
     return dropped
   }
 
-  /** Adds one line, including its line feed. */
+  /** Adds one line, which must include its line feed. */
   add(line: string): void {
     if (this.#gone) return
     if (this.#pendingBytes >= pendingBytesMax) {
@@ -59,7 +62,7 @@ export class LogSink {
     else this.#timer ??= this.#startTimer()
   }
 
-  /** Writes what the destination accepts now and retries the rest after 100 ms. */
+  /** Writes the bytes that the destination accepts now, and retries the remaining bytes after 100 ms. */
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -73,7 +76,7 @@ export class LogSink {
     if (this.#pending.length > 0) this.#timer = this.#startTimer()
   }
 
-  /** Writes everything, blocking up to 500 ms for a slow reader. For process exit only. */
+  /** Writes all bytes, and blocks for up to 500 ms if the reader is slow. Use it only at process exit. */
   finish(): void {
     this.flush()
     for (let tries = 0; this.#pending.length > 0 && tries < finishTriesMax; tries += 1) {
@@ -125,7 +128,7 @@ const colours: Readonly<Record<string, string>> = {
 }
 const reset = '\x1b[0m'
 
-/** Formats a line for a terminal: time, level, text, fields as `name=value`, stack traces below. */
+/** Formats a line for a terminal: time, level, text and fields as `name=value`, followed by stack traces. */
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const { time, level, service: _service, version: _version, msg, ...fields } = line
   const stacks: string[] = []

@@ -54,7 +54,7 @@ test('logger: writes one JSON object with time, level, service, version, text an
   ])
 })
 
-test('logger: skips levels below the configured one', () => {
+test('logger: skips levels below the configured level', () => {
   const { log, lines } = open({ level: 'warn' })
   log.debug({}, 'a')
   log.info({}, 'b')
@@ -65,27 +65,30 @@ test('logger: skips levels below the configured one', () => {
 
 describe('redaction', () => {
   test.each([
-    ['authorization', { authorization: 'hunter2' }],
-    ['another case', { Authorization: 'hunter2' }],
-    ['a header’s spelling', { 'set-cookie': 'hunter2' }],
-    ['the end of a longer name', { databasePassword: 'hunter2' }],
-    ['snake case', { api_key: 'hunter2' }],
+    ['the field authorization', { authorization: 'hunter2' }],
+    ['a field name in upper case', { Authorization: 'hunter2' }],
+    ['a field named like a header', { 'set-cookie': 'hunter2' }],
+    ['a field whose name ends with a secret name', { databasePassword: 'hunter2' }],
+    ['a field name in snake case', { api_key: 'hunter2' }],
     ['a lock token', { lockToken: 'hunter2' }],
     ['a body that is an object', { body: { a: 'hunter2' } }],
-    ['a record’s key', { key: 'hunter2' }],
-    ['below other fields', { request: { list: [{ secret: 'hunter2' }] } }],
-    ['inside a cause', { cause: new Error('x', { cause: { password: 'hunter2' } }) }],
-    ['what toJSON gives', { config: { toJSON: () => ({ keyRing: 'hunter2' }) } }],
-    ['a URL’s password', { url: 'redis://user:hunter2@host:6379' }],
+    ['the key of a record', { key: 'hunter2' }],
+    ['a nested field', { request: { list: [{ secret: 'hunter2' }] } }],
+    ['the cause of an error', { cause: new Error('x', { cause: { password: 'hunter2' } }) }],
+    ['the result of toJSON', { config: { toJSON: () => ({ keyRing: 'hunter2' }) } }],
+    ['the password of a URL', { url: 'redis://user:hunter2@host:6379' }],
     ['a URL in an error', { cause: new Error('cannot reach postgres://u:hunter2@h/d') }],
     ['an API key in a text', { cause: new Error('no such key lk_hunter2hunter2') }],
     [
-      'parameters of a DrizzleQueryError',
+      'the parameters of a DrizzleQueryError',
       { cause: new DrizzleQueryError('SELECT $1', ['hunter2'], new Error('x')) },
     ],
-    ['members of a driver’s error', { cause: Object.assign(new Error('x'), { detail: 'hunter2' }) }],
+    [
+      'the members of an error of the driver',
+      { cause: Object.assign(new Error('x'), { detail: 'hunter2' }) },
+    ],
     ['bytes', { raw: Buffer.from('hunter2') }],
-  ])('log redaction: hides %s', (_case, fields) => {
+  ])('log redaction: hides a secret in %s', (_case, fields) => {
     const { log, text } = open()
     log.info(fields, 'x')
     expect(text()).toContain('"msg":"x"')
@@ -103,7 +106,7 @@ describe('logger: writes a line for every input', () => {
   const loop: Record<string, unknown> = { a: 1 }
   loop.self = loop
   test.each([
-    ['a loop', loop],
+    ['a circular reference', loop],
     ['a bigint', { n: 10n }],
     ['undefined and functions', { u: undefined, f: () => 1 }],
     ['an invalid date', { at: new Date(Number.NaN) }],
@@ -118,7 +121,7 @@ describe('logger: writes a line for every input', () => {
     ['a thousand members', Object.fromEntries(Array.from({ length: 1000 }, (_none, i) => [`m${i}`, i]))],
     ['a long text', { text: 'x'.repeat(1_000_000) }],
     ['an array', [1, 2]],
-  ])('%s', (_case, fields) => {
+  ])('logger: writes a line for fields with %s', (_case, fields) => {
     const { log, lines, text } = open()
     log.info(fields, 'here')
     expect(lines()).toHaveLength(1)
@@ -126,7 +129,7 @@ describe('logger: writes a line for every input', () => {
     expect(text().length).toBeLessThan(20_000)
   })
 
-  test('logger: a field cannot override members of the line', () => {
+  test('logger: a field cannot override the standard members of a line', () => {
     const { log, lines } = open()
     log.info(JSON.parse('{"level":"debug","msg":"forged","__proto__":{"a":1}}') as object, 'real')
     expect(lines()[0]).toMatchObject({ level: 'info', msg: 'real', level_: 'debug', msg_: 'forged' })
@@ -139,7 +142,7 @@ describe('logger: writes a line for every input', () => {
   })
 })
 
-test('logger: an error field shows name, message, code, stack and cause', () => {
+test('logger: an error field contains name, message, code, stack and cause', () => {
   const { log, lines } = open()
   log.error(
     { cause: new TypeError('outer', { cause: Object.assign(new Error('inner'), { code: 'E1' }) }) },
@@ -164,7 +167,7 @@ test('pretty logger: writes short lines and readable stack traces', () => {
   expect(plain).toContain('failed cause="boom"\n    Error: boom\n')
 })
 
-test('line limit: writes at most so many lines per cause and second, and reports the others', () => {
+test('line limit: limits the lines per cause and second, and reports each suppressed line', () => {
   const suppressed: string[] = []
   let nowMs = 5_000
   const limit = createLineLimit({
@@ -194,7 +197,7 @@ test.each([
   [0.25, 1_000, 250],
   [0.001, 10_000, 10],
   [0, 1_000, 0],
-])('sampler: at share %d, %d lines become %d', (share, lines, written) => {
+])('sampler: with a share of %d, %d lines become %d', (share, lines, written) => {
   expect(Math.abs(letThrough(share, lines) - written)).toBeLessThanOrEqual(share > 0 && share < 1 ? 1 : 0)
 })
 

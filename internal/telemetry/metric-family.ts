@@ -1,23 +1,23 @@
 /** Label values in the order of the label names. */
 export type LabelValues<Labels extends readonly string[]> = { readonly [Index in keyof Labels]: string }
 
-/** One sample of a metric for the renderer. */
+/** One sample of a metric, for the renderer. */
 export interface Sample {
   readonly metricName?: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** Series of one set of label values. Keep it to skip the look-up. */
+/** Time series for one set of label values. The caller can keep it to avoid the lookup. */
 export interface Series {
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[]
 }
 
-/** Maximum series per metric. Labels come from closed sets, so reaching it is a bug that must not exhaust memory. */
+/** Maximum series per metric. Labels come from closed sets, so more series mean a bug, which must not exhaust memory. */
 const seriesMax = 2000
 const overflow = 'other'
 
-/** Series of one metric by label values. */
+/** All series of one metric, by label values. */
 export class MetricFamily<Labels extends readonly string[], Kind extends Series> {
   readonly #labels: Labels
   readonly #create: () => Kind
@@ -30,8 +30,8 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 
   /**
-   * Returns the series of these values. Keep it if the values do not change. Beyond 2 000 series, new ones share the series whose
-   * labels are all `other`.
+   * Returns the series for these label values. A caller with constant values should keep it. Above 2 000 series, new label values share one
+   * series whose labels are all `other`.
    */
   with(...values: LabelValues<Labels>): Kind {
     const id = values.length === 1 ? String(values[0]) : values.join('\0')
@@ -64,11 +64,11 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 }
 
-/** Counter. */
+/** Series of a counter. */
 export class CounterSeries implements Series {
   #value = 0
 
-  /** Adds `by`, default 1. Ignores negative numbers and NaN, which would look like a restart. */
+  /** Adds `by`, default 1. Ignores negative numbers and NaN, because a lower value would look like a restart. */
   inc(by = 1): void {
     if (by > 0) this.#value += by
   }
@@ -78,7 +78,7 @@ export class CounterSeries implements Series {
   }
 }
 
-/** Gauge. */
+/** Series of a gauge. */
 export class GaugeSeries implements Series {
   #value = 0
   #isShown = true
@@ -89,12 +89,12 @@ export class GaugeSeries implements Series {
     this.#isShown = true
   }
 
-  /** Exposes no sample until the next `set`: an unknown value is not 0. */
+  /** Removes the sample until the next `set`, because an unknown value must not appear as 0. */
   hide(): void {
     this.#isShown = false
   }
 
-  /** Adds `by`, which may be negative. */
+  /** Adds `by`, which can be negative. */
   add(by: number): void {
     this.#value += by
   }
@@ -104,7 +104,7 @@ export class GaugeSeries implements Series {
   }
 }
 
-/** Histogram. */
+/** Series of a histogram. */
 export class HistogramSeries implements Series {
   readonly #bounds: readonly number[]
   readonly #counts: Float64Array
@@ -115,7 +115,7 @@ export class HistogramSeries implements Series {
     this.#counts = new Float64Array(bounds.length + 1)
   }
 
-  /** Records one value in the metric's unit. Ignores NaN. */
+  /** Records one value in the unit of the metric. Ignores NaN. */
   observe(value: number): void {
     if (Number.isNaN(value)) return
     let bucket = 0
@@ -140,7 +140,7 @@ export class HistogramSeries implements Series {
   }
 }
 
-/** Names of metrics; the second word is the room that owns the metric. */
+/** Pattern of Latchkey's own metric names. The second word is the room that owns the metric. */
 const ownNames =
   /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|stats|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
 const units = {
@@ -148,24 +148,30 @@ const units = {
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
   histogram: ['seconds', 'bytes', 'count', 'ratio'],
 }
-/** Names defined by controller-runtime, which its dashboards and alerts expect. */
+/** Pattern of the metric names of controller-runtime, which its dashboards and alerts expect. */
 const adoptedNames = /^(workqueue|controller_runtime|leader_election|rest_client)_[a-z0-9_]*[a-z0-9]$/
-/** Target labels of Prometheus and its operator. A metric label of the same name would be renamed. */
+/** Target labels of Prometheus and its operator. Prometheus would rename a metric label with one of these names. */
 const targetLabels = /^(?:job|instance|namespace|pod|container|service|endpoint|node)$/
-/** Labels with unbounded values, or values that could contain a secret. */
+/** Labels with unbounded values, or with values that could contain a secret. */
 const openLabels = /^(?:tenant_id|key|scope|request_id|path|url|error|message|le)$/
 
-/** Checks that a name has the form `latchkey_<room>_<noun>_<unit>` or is one of controller-runtime's, and that labels are bounded. @throws RangeError */
+/**
+ * Checks that a name has the form `latchkey_<room>_<noun>_<unit>` or is a name of controller-runtime, and that the label values come from
+ * closed sets. @throws RangeError
+ */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
   for (const label of labels) checkLabel(name, label)
   if (adoptedNames.test(name)) return
   const unit = ownNames.exec(name)?.[1]
-  if (unit === undefined) throw new RangeError(`${name}: expected latchkey_<room>_<noun>_<unit>`)
+  if (unit === undefined)
+    throw new RangeError(`the metric name ${name} does not have the form latchkey_<room>_<noun>_<unit>`)
   if (!units[type].includes(unit))
-    throw new RangeError(`${name}: a ${type} ends in one of _${units[type].join(', _')}`)
+    throw new RangeError(
+      `the metric name ${name} of a ${type} must end in one of _${units[type].join(', _')}`,
+    )
 }
 
 function checkLabel(name: string, label: string): void {
   if (!/^[a-z][a-z0-9_]{0,31}$/.test(label) || openLabels.test(label) || targetLabels.test(label))
-    throw new RangeError(`${name}: ${label} is no label of a closed set`)
+    throw new RangeError(`the label ${label} of the metric ${name} does not have values from a closed set`)
 }

@@ -12,7 +12,7 @@ function create(): Metrics {
   return createMetrics({ service: 'api', version: '1.2.3' })
 }
 
-test('metrics: renders counters, gauges and histograms in the text format', async () => {
+test('metrics: renders counters, gauges and histograms in the Prometheus text format', async () => {
   const metrics = create()
   const calls = metrics.counter({
     name: 'latchkey_http_calls_total',
@@ -49,7 +49,7 @@ test('metrics: renders counters, gauges and histograms in the text format', asyn
     expect(text.split('\n')).toContain(line)
 })
 
-test('metrics: every rendered line is valid text format', async () => {
+test('metrics: every rendered line is valid in the Prometheus text format', async () => {
   const metrics = create()
   metrics
     .histogram({ name: 'latchkey_http_call_seconds', help: 'a\\b\nc', labels: [], buckets })
@@ -61,7 +61,7 @@ test('metrics: every rendered line is valid text format', async () => {
   expect((await metrics.render()).contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
 })
 
-test('process metrics: show memory, CPU and event loop lag', async () => {
+test('process metrics: contain memory, CPU and event loop lag', async () => {
   const metrics = create()
   const value = async (name: string) =>
     Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.render()).text)?.[1])
@@ -82,7 +82,7 @@ test('process metrics: show memory, CPU and event loop lag', async () => {
   metrics.close()
 })
 
-test('gauge with collect: is read at each scrape', async () => {
+test('gauge: `collect` is called at each scrape', async () => {
   const metrics = create()
   let size = 1
   metrics.gauge({
@@ -96,7 +96,7 @@ test('gauge with collect: is read at each scrape', async () => {
   expect(await render(metrics)).toContain('latchkey_tenants_directory_count 2\n')
 })
 
-test('gauge: hide removes the sample until the next set', async () => {
+test('gauge: `hide` removes the sample until the next `set`', async () => {
   const metrics = create()
   const gauge = metrics.gauge({ name: 'latchkey_tenants_directory_count', help: 'x', labels: ['kind'] })
   gauge.with('a').set(1)
@@ -111,7 +111,7 @@ test('gauge: hide removes the sample until the next set', async () => {
   expect(await render(metrics)).toContain('latchkey_tenants_directory_count{kind="a"} 0\n')
 })
 
-test('metrics: bound the series of an unbounded label', async () => {
+test('metrics: limit the number of series of an unbounded label', async () => {
   const metrics = create()
   const calls = metrics.counter({
     name: 'latchkey_http_calls_total',
@@ -124,7 +124,7 @@ test('metrics: bound the series of an unbounded label', async () => {
   expect(text).toContain('latchkey_http_calls_total{route="other",outcome="other"} 8000')
 })
 
-test('metrics: counters never fall and histograms ignore NaN', async () => {
+test('metrics: counters never decrease, and histograms ignore NaN', async () => {
   const metrics = create()
   const calls = metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] }).with()
   calls.inc(2)
@@ -147,12 +147,12 @@ describe('a name', () => {
     ['without unit', 'latchkey_http_calls'],
     ['with capitals', 'latchkey_http_Calls_total'],
     ['of a gauge', 'latchkey_http_call_bytes'],
-  ])('metric name: a counter rejects %s', (_case, name) => {
+  ])('metric name: a counter rejects a name %s', (_case, name) => {
     expect(() => create().counter({ name, help: 'x', labels: [] })).toThrow(RangeError)
   })
 
   test.each(['workqueue_depth', 'controller_runtime_active_workers', 'leader_election_master_status'])(
-    'of controller-runtime, such as %s, is taken as it is',
+    'metric name: the controller-runtime name %s is accepted unchanged',
     async (name) => {
       const metrics = create()
       metrics
@@ -163,14 +163,14 @@ describe('a name', () => {
     },
   )
 
-  test('metric name: rejects a duplicate', () => {
+  test('metric name: a duplicate is rejected', () => {
     const metrics = create()
     metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })
     expect(() => metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })).toThrow()
   })
 
   test.each(['tenant_id', 'key', 'Route', 'le', 'service', 'namespace', ''])(
-    'label %p is refused',
+    'metric label: the label %p is refused',
     (label) => {
       expect(() =>
         create().counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [label] }),
@@ -178,7 +178,7 @@ describe('a name', () => {
     },
   )
 
-  test.each([[[]], [[1, 1]], [[2, 1]]])('histogram: rejects buckets %p', (bounds) => {
+  test.each([[[]], [[1, 1]], [[2, 1]]])('histogram: rejects the buckets %p', (bounds) => {
     expect(() =>
       create().histogram({ name: 'latchkey_http_call_seconds', help: 'x', labels: [], buckets: bounds }),
     ).toThrow(RangeError)

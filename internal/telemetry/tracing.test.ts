@@ -71,7 +71,7 @@ function start(
 const callerTrace = '0af7651916cd43dd8448eb211c80319c'
 const callerSpan = 'b7ad6b7169203331'
 
-test('tracing: exports parent, kind, attributes, status, service and headers', async () => {
+test('tracing: exports parent, kind, attributes, status, service and headers of a span', async () => {
   const otlp = receiver()
   const tracing = await start(`${otlp.endpoint}/`)
   let outbound: string | undefined
@@ -111,7 +111,7 @@ test('tracing: exports parent, kind, attributes, status, service and headers', a
   })
 })
 
-test('tracing: exports spans soon after their end', async () => {
+test('tracing: exports spans soon after they end', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   await tracing.span('one', {}, async () => undefined)
@@ -123,7 +123,7 @@ test('tracing: exports spans soon after their end', async () => {
   await tracing.close(1000)
 })
 
-test('tracing: concurrent spans keep their parents', async () => {
+test('tracing: concurrent spans keep their own parents', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   await Promise.all(
@@ -143,7 +143,7 @@ test('tracing: concurrent spans keep their parents', async () => {
   expect(new Set(otlp.spans().map((span) => span.traceId)).size).toBe(3)
 })
 
-test('tracing: an error passes through and its message is not exported', async () => {
+test('tracing: an error is rethrown, and its message is not exported', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   const failing = tracing.span('broken', {}, () => Promise.reject(new TypeError('password hunter2')))
@@ -155,9 +155,9 @@ test('tracing: an error passes through and its message is not exported', async (
 
 describe('sampling', () => {
   test.each([
-    ['a caller that samples, although we keep none', 0, '01', 1],
-    ['a caller that does not sample, although we keep all', 1, '00', 0],
-  ])('%s', async (_case, sampleRatio, flags, expected) => {
+    ['exports a trace that the caller samples, even at sample ratio 0', 0, '01', 1],
+    ['does not export a trace that the caller does not sample, even at sample ratio 1', 1, '00', 0],
+  ])('tracing: %s', async (_case, sampleRatio, flags, expected) => {
     const otlp = receiver()
     const tracing = await start(otlp.endpoint, { sampleRatio })
     let outbound: string | undefined
@@ -169,7 +169,7 @@ describe('sampling', () => {
     expect(outbound).toEndWith(`-${flags}`)
   })
 
-  test('tracing: sample ratio 0 exports no trace started here', async () => {
+  test('tracing: with sample ratio 0, no trace that starts in this process is exported', async () => {
     const otlp = receiver()
     const tracing = await start(otlp.endpoint, { sampleRatio: 0 })
     await tracing.span('x', {}, async () => undefined)
@@ -197,7 +197,7 @@ describe('a receiver', () => {
     expect(lost).toEqual([1])
   })
 
-  test('tracing: a hanging receiver costs bounded memory, excess spans are dropped', async () => {
+  test('tracing: a hanging receiver costs limited memory, and excess spans are dropped', async () => {
     let release: (response: Response) => void = () => undefined
     const hung = new Promise<Response>((resolve) => {
       release = resolve
@@ -255,28 +255,28 @@ const span = 'b7ad6b7169203331'
 test.each([
   ['sampled', `00-${trace}-${span}-01`, true],
   ['not sampled', `00-${trace}-${span}-00`, false],
-  ['other flags set', `00-${trace}-${span}-03`, true],
-  ['a later version with more parts', `cc-${trace}-${span}-01-what-comes`, true],
-])('traceparent: parses %s', (_case, header, sampled) => {
+  ['sampled, with other flags', `00-${trace}-${span}-03`, true],
+  ['of a later version with more parts', `cc-${trace}-${span}-01-what-comes`, true],
+])('traceparent: parses a header that is %s', (_case, header, sampled) => {
   expect(parseTraceparent(header)).toEqual({ traceId: trace, spanId: span, sampled })
 })
 
 test.each([
-  ['empty', ''],
-  ['capitals', `00-${trace.toUpperCase()}-${span}-01`],
+  ['no characters', ''],
+  ['capital letters', `00-${trace.toUpperCase()}-${span}-01`],
   ['version ff', `ff-${trace}-${span}-01`],
-  ['no trace', `00-${'0'.repeat(32)}-${span}-01`],
-  ['no span', `00-${trace}-${'0'.repeat(16)}-01`],
-  ['a short trace', `00-${trace.slice(1)}-${span}-01`],
+  ['the trace id 0', `00-${'0'.repeat(32)}-${span}-01`],
+  ['the span id 0', `00-${trace}-${'0'.repeat(16)}-01`],
+  ['a short trace id', `00-${trace.slice(1)}-${span}-01`],
   ['version 00 with more parts', `00-${trace}-${span}-01-x`],
   ['no flags', `00-${trace}-${span}`],
   ['spaces', ` 00-${trace}-${span}-01`],
-  ['far too long', `cc-${trace}-${span}-01-${'x'.repeat(300)}`],
-])('traceparent: %s starts a new trace', (_case, header) => {
+  ['more than 300 characters', `cc-${trace}-${span}-01-${'x'.repeat(300)}`],
+])('traceparent: a header with %s starts a new trace', (_case, header) => {
   expect(parseTraceparent(header)).toBeUndefined()
 })
 
-test('traceparent: parse inverts format', () => {
+test('traceparent: parsing a formatted header returns the original parts', () => {
   const hex = (length: number) =>
     fc
       .array(fc.constantFrom(...'0123456789abcdef'.split('')), { minLength: length, maxLength: length })

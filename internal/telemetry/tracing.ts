@@ -1,13 +1,13 @@
-/** Span kind. */
+/** Kind of a span. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'consumer' | 'producer'
 
-/** Span attributes; the same rules as for log fields. */
+/** Attributes of a span. The rules for log fields apply: few, short, no secrets. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 /** Options of a span. */
 export interface SpanOptions {
   readonly kind?: SpanKind
-  /** `traceparent` header of the caller. Takes precedence over the active span. */
+  /** `traceparent` header of the caller. It takes precedence over the active span. */
   readonly traceparent?: string | null
   readonly attributes?: SpanAttributes
 }
@@ -15,39 +15,42 @@ export interface SpanOptions {
 /** Active span. */
 export interface TraceSpan {
   set(attributes: SpanAttributes): void
-  /** Marks the span as failed. `reason` comes from a closed set. */
+  /** Marks the span as failed. `reason` must come from a closed set. */
   fail(reason: string): void
 }
 
-/** Spans of one process. */
+/** Creates the spans of one process. */
 export interface Tracing {
-  /** False if tracing is off; callers then skip building arguments. */
+  /** False if tracing is off, so that callers can avoid building arguments. */
   readonly enabled: boolean
   /**
-   * Runs `work` inside a span that ends with it. An error passes through and marks the span as failed, by the error's
-   * name only.
+   * Runs `work` inside a span, which ends when the work ends. An error is rethrown and marks the span as failed; only the name of the error
+   * is recorded.
    */
   span<T>(name: string, options: SpanOptions, work: (span: TraceSpan) => Promise<T>): Promise<T>
-  /** Returns the `traceparent` header for an outgoing call, or undefined outside a span. */
+  /** Returns the `traceparent` header for an outgoing request, or undefined outside a span. */
   traceparent(): string | undefined
-  /** Flushes remaining spans within `timeoutMs`. Idempotent; never rejects. */
+  /** Flushes the remaining spans within `timeoutMs`. Idempotent; never rejects. */
   close(timeoutMs: number): Promise<void>
 }
 
 /** Options of `createTracing`. */
 export interface TracingOptions {
-  /** Base URL of the OTLP/HTTP receiver; `/v1/traces` is appended. Undefined turns tracing off. */
+  /** Base URL of the OTLP/HTTP receiver, to which `/v1/traces` is appended. Undefined disables tracing. */
   readonly endpoint: string | undefined
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly serviceName: string
   readonly version: string
-  /** Share of traces started here that are sampled, 0 to 1. Default 1. A caller's sampling decision takes precedence. */
+  /**
+   * Share of the traces started in this process that are sampled, from 0 to 1. Default 1. The sampling decision of the caller takes
+   * precedence.
+   */
   readonly sampleRatio?: number
   /** Called once per batch of spans that could not be sent. */
   readonly onLost?: (spans: number, error: Error | undefined) => void
 }
 
-/** Creates tracing. Without an endpoint, OpenTelemetry is not loaded and a span costs one call. */
+/** Creates tracing. Without an endpoint, OpenTelemetry is not loaded and a span costs one function call. */
 export async function createTracing(options: TracingOptions): Promise<Tracing> {
   const { endpoint } = options
   if (endpoint === undefined) return tracingOff
@@ -57,7 +60,7 @@ export async function createTracing(options: TracingOptions): Promise<Tracing> {
 
 const spanOff: TraceSpan = { set: () => undefined, fail: () => undefined }
 
-/** Runs the work and nothing else. */
+/** Disabled tracing: runs the work without a span. */
 export const tracingOff: Tracing = {
   enabled: false,
   span: (_name, _options, work) => work(spanOff),
@@ -65,7 +68,7 @@ export const tracingOff: Tracing = {
   close: async () => undefined,
 }
 
-/** Parts of a `traceparent` header. */
+/** Trace id, span id and sampling decision of a `traceparent` header. */
 export interface TracePlace {
   readonly traceId: string
   readonly spanId: string
@@ -75,14 +78,14 @@ export interface TracePlace {
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
 /**
- * Reads a `traceparent` header of W3C Trace Context (https://www.w3.org/TR/trace-context/, read 2026-11).
+ * Parses a `traceparent` header of W3C Trace Context (https://www.w3.org/TR/trace-context/, read 2026-11).
  * @returns undefined for an invalid header, so that a new trace starts
  */
 export function parseTraceparent(header: string): TracePlace | undefined {
   if (header.length > 256) return undefined
   const [, version = '', traceId = '', spanId = '', flags = '', rest] = pattern.exec(header) ?? []
   if (version === '' || version === 'ff') return undefined
-  // Version 00 ends after its flags; later versions may have more.
+  // Version 00 ends after its flags. Later versions can have further parts.
   if (version === '00' && rest !== undefined) return undefined
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }

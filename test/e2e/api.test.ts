@@ -280,7 +280,7 @@ describe('SIGTERM', () => {
       await started.logged('process is ending')
       const health = await fetch(`${opsUrl}/readyz`)
       expect(health.status).toBe(503)
-      expect(await health.text()).toContain('this process is ending')
+      expect(await health.text()).toContain('the process is shutting down')
       await expect(post(url, { scope: 'e2e', key: 'too late' })).rejects.toThrow()
       slow.finish()
       const answer = await slow.answer
