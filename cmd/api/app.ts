@@ -47,7 +47,7 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
     readonly shutdownDelaySeconds?: number
   }
 
-/** A running API. */
+/** A running API process with its ports and shared dependencies. */
 export interface Api extends KeyRingParts {
   /** Actual port, also when the configured port is 0. */
   readonly port: number

@@ -53,7 +53,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
       const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_intake_store_breaker_open_count',
-        'Event queues (0 to 2: small and large events) with an open circuit breaker: their events are spooled at once.',
+        'Event queues (0 to 2: small and large events) with an open circuit breaker: their events are spooled immediately.',
         () => queue.openBreakers,
       )
       gauge('latchkey_intake_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
@@ -70,7 +70,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
 export function observeSpool({ log, metrics }: Host) {
   const refused = metrics.counter({
     name: 'latchkey_intake_spool_refused_total',
-    help: 'Events that could not be spooled while Postgres was unavailable; providers were asked to send them again.',
+    help: 'Events that could not be spooled while Postgres was unavailable. The response asked providers to send them again.',
     labels: ['reason'],
   })
   const dead = metrics.counter({

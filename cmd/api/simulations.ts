@@ -60,6 +60,6 @@ function stepObserver({ log, metrics }: Host, stats: StatsTally): (report: StepR
     const why = verdict.kind === 'sent' ? undefined : verdict.cause
     const fields = { simulation: step.id, tenant: step.tenantId, step: step.step + 1, outcome, state, why }
     if (cause === undefined) log.info(fields, 'simulated event sent')
-    else log.error({ ...fields, cause }, 'simulated event failed; it is sent again when its lease ends')
+    else log.error({ ...fields, cause }, 'simulated event failed; it is sent again after its lease ends')
   }
 }

@@ -15,12 +15,12 @@ export function withRecordEvents(host: Host) {
   const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
-    help: 'Answered record checks by outcome. Checks of a batch count individually.',
+    help: 'Completed record checks by outcome. Checks in a batch count individually.',
     labels: ['outcome'],
   })
   const epochsLost = counter(
     'latchkey_records_epochs_lost_total',
-    'Times that Redis lost the records of a tenant.',
+    'Number of times that Redis lost the records of a tenant.',
   )
   const flushFailures = counter('latchkey_usage_flush_failures_total', 'Failed usage rollups.')
   const softCrossings = metrics.counter({

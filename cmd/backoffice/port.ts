@@ -145,7 +145,7 @@ async function openBackoffice(
       usage.meter.events.countStored(events)
       for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
-    onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the back office'),
+    onTrouble: (cause) => log.warn({ cause }, 'a store of the backoffice is unavailable'),
   })
 }
 
@@ -179,7 +179,7 @@ function explainDatabase(error: unknown) {
 function accessObserver({ log, metrics }: Pick<Host, 'log' | 'metrics'>): AccessObserver {
   const reviews = metrics.counter({
     name: 'latchkey_access_reviews_total',
-    help: 'Token and access reviews sent to the API server, by outcome; cached answers are not counted.',
+    help: 'Token and access reviews sent to the API server, by outcome. Cached results are not counted.',
     labels: ['review', 'outcome'],
   })
   for (const review of ['token', 'access'])
@@ -188,7 +188,7 @@ function accessObserver({ log, metrics }: Pick<Host, 'log' | 'metrics'>): Access
     reviewed(review, outcome, failure) {
       reviews.with(review, outcome).inc()
       if (failure !== undefined)
-        log.warn({ review, failure: failure.message }, 'the API server did not answer an access review')
+        log.warn({ review, failure: failure.message }, 'access review failed: the API server is unavailable')
     },
   }
 }

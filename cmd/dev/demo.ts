@@ -86,6 +86,6 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
         say('Demo traffic: the sample tenant was changed and its calls fail: demo traffic has ended')
     },
     onError: (cause, failures) =>
-      host.log.warn({ failures, cause }, 'demo history could not be written, will be retried'),
+      host.log.warn({ failures, cause }, 'demo history could not be written; retrying'),
   })
 }

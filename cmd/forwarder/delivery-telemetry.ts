@@ -60,7 +60,7 @@ export function createDeliveryTelemetry(
     unwritable({ eventId, tenantId, cycle, attempts }, cause) {
       counters.unwritable.inc()
       const fields = { event: eventId, tenant: tenantId, cycle, attempt: attempts + 1, cause }
-      log.error(fields, 'Postgres rejected the end of a delivery; the delivery will be repeated')
+      log.error(fields, 'Postgres rejected the outcome of a delivery; the delivery will be repeated')
     },
     swept(queues) {
       counters.stalled.inc(queues)
@@ -68,7 +68,7 @@ export function createDeliveryTelemetry(
     },
     breakerOpened(tenant) {
       counters.opened.inc()
-      log.warn({ tenant }, 'circuit breaker opened: the callback fails, its deliveries wait')
+      log.warn({ tenant }, 'circuit breaker opened: calls to the callback fail, so its deliveries wait')
     },
     callbackSuspended(tenant, cause) {
       counters.suspended.inc()
@@ -104,7 +104,7 @@ function declareGauges(metrics: Host['metrics'], read: () => ForwarderStats): vo
   gauge('latchkey_delivery_in_flight_count', 'Deliveries claimed and not answered.', () => read().inFlight)
   gauge(
     'latchkey_delivery_uncompleted_count',
-    'Answered deliveries whose end is not written yet.',
+    'Completed delivery calls whose outcome is not written yet.',
     () => read().uncompleted,
   )
 }
@@ -113,12 +113,12 @@ function declareCounters(metrics: Host['metrics']) {
   const { counter, histogram } = unlabelled(metrics)
   const attempts = metrics.counter({
     name: 'latchkey_delivery_attempts_total',
-    help: 'Delivery attempts by outcome: delivered, refused (answered, not 2xx), failed (no answer).',
+    help: 'Delivery attempts by outcome: delivered, refused (response other than 2xx), failed (no response).',
     labels: ['outcome'],
   })
   const endings = metrics.counter({
     name: 'latchkey_delivery_endings_total',
-    help: 'Delivery attempts by what follows: processed, later, failed.',
+    help: 'Delivery attempts by the resulting state of the delivery: processed, later (will be retried), failed.',
     labels: ['ending'],
   })
   const failures = metrics.counter({
@@ -169,11 +169,11 @@ function declareCounters(metrics: Host['metrics']) {
     ),
     unwritable: counter(
       'latchkey_delivery_unwritable_total',
-      'Ends of deliveries that Postgres rejected; 0 unless there is a bug.',
+      'Delivery outcomes that Postgres rejected; 0 unless there is a bug.',
     ),
     stalled: counter(
       'latchkey_events_stalled_tenant_queues_total',
-      'Stalled tenant queues that the sweep woke; 0 unless something else is wrong.',
+      'Stalled tenant queues that the sweep woke; 0 unless there is another fault.',
     ),
   }
 }

@@ -90,7 +90,7 @@ function createObserver({ log, metrics }: Host, tables: readonly string[]): Rete
   const dropped = labelled('latchkey_storage_partitions_dropped_total', 'Dropped expired partitions.')
   const blocked = labelled(
     'latchkey_storage_partitions_blocked_total',
-    'Expired partitions not dropped because they were in use. Each is retried.',
+    'Expired partitions that were not dropped because they were in use. Each drop is retried.',
   )
   const removed = labelled('latchkey_storage_expired_rows_total', 'Deleted expired rows.')
   const failures = labelled('latchkey_storage_retention_failures_total', 'Failed retention steps.')

@@ -21,8 +21,8 @@ try {
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
   // The schema can be used without these partitions: forwarders also create partitions, and intake creates missing ones.
   await ensurePartitionsAhead(pool, systemClock.now()).then(
-    (made) => log.info({ made }, 'partitions of the next days are there'),
-    (cause: unknown) => log.warn({ cause }, 'partitions of the next days could not be made'),
+    (made) => log.info({ made }, 'partitions of the next days exist'),
+    (cause: unknown) => log.warn({ cause }, 'partitions of the next days could not be created'),
   )
 } catch (cause) {
   log.error({ cause }, 'migration failed')

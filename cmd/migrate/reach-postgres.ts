@@ -31,7 +31,7 @@ export async function reachPostgres(target: Pool, secondsMax: number, log: Logge
       if (performance.now() - loggedMs >= logMs) {
         loggedMs = performance.now()
         const waitedSeconds = Math.round((loggedMs - startedMs) / 1_000)
-        log.warn({ cause, waitedSeconds, secondsMax }, 'Postgres cannot be used yet, trying again')
+        log.warn({ cause, waitedSeconds, secondsMax }, 'Postgres is not usable yet; retrying')
       }
     }
     await Bun.sleep(retryMs)

@@ -105,7 +105,8 @@ async function openTenants(
         client,
         controller: 'latchkey.dev/operator',
         instance: hostname(),
-        onTrouble: (failure) => log.warn({ failure: failure.message }, 'an event could not be written'),
+        onTrouble: (failure) =>
+          log.warn({ failure: failure.message }, 'a Kubernetes event could not be written'),
       }),
     close: (recorder) => recorder.stop(),
   })
@@ -159,6 +160,6 @@ function reportElection(log: Host['log'], metrics: KubeMetrics, event: ElectionE
       metrics.setLeading(leaseName, false)
       return log.info({ fence: event.fence, cause: event.error }, 'lease released')
     case 'trouble':
-      return log.warn({ cause: event.error }, 'election attempt failed and will be retried')
+      return log.warn({ cause: event.error }, 'leader election attempt failed; retrying')
   }
 }

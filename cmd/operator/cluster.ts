@@ -57,7 +57,8 @@ export async function reachCluster(
       metrics.watchTransport(transport)
       return { transport, namespace: endpoint.namespace ?? 'default', username }
     }
-    if (tries % 30 === 0) log.warn({ failure: probed.failure.message }, 'the API server does not answer')
+    if (tries % 30 === 0)
+      log.warn({ failure: probed.failure.message }, 'the API server is unavailable; retrying')
     await Bun.sleep(probeAgainMs)
   }
   throw new Error('the process was stopped before the API server responded')

@@ -22,7 +22,7 @@ export interface KeyRingParts {
 export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  /** See `KeyRingGateOptions`. */
+  /** True if this key ring replaces a lost key ring; see `KeyRingGateOptions`. */
   readonly replacesLost?: boolean
 }
 
@@ -78,7 +78,7 @@ export async function openKeyRingGate(
     ...{ name: 'key ring', intervalMs: lookMs, turnMsMax, backoff: { firstMs: 100, maxMs: lookMs } },
     runOnce: (signal) => gate.runOnce(signal),
     onError: (cause, failures) =>
-      log.warn({ failures, cause }, 'key ring check could not read stored secrets; retrying'),
+      log.warn({ failures, cause }, 'key ring check could not read the stored secrets; retrying'),
   })
   void gate.opened.then(() => loop.stop())
   return gate
@@ -86,6 +86,6 @@ export async function openKeyRingGate(
 
 function reportOpening(log: Host['log'], opening: GateOpening): void {
   if (opening === 'replacesLost')
-    log.warn({}, 'key ring replaces a lost one; all tenant secrets will be re-encrypted')
+    log.warn({}, 'key ring replaces a lost key ring; all tenant secrets will be re-encrypted')
   else log.info({ because: opening }, 'key ring verified')
 }

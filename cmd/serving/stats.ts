@@ -21,12 +21,12 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
   const tally = new StatsTally(systemClock)
   gauge(
     'latchkey_stats_waiting_count',
-    'Stats cells (tenant and minute) not yet written to Postgres.',
+    'Statistics cells (one per tenant and minute) that are not yet written to Postgres.',
     () => tally.size,
   )
   gauge(
     'latchkey_stats_dropped_count',
-    'Occurrences missing from the stats since the start because the tally was full.',
+    'Outcomes missing from the statistics since the start because the in-memory buffer was full.',
     () => tally.dropped,
   )
   const recorder = new StatsRecorder({

@@ -99,7 +99,7 @@ export function watchParts(metrics: Metrics, health: Health) {
   watchLoops(metrics, health)
   const failures = metrics.counter({
     name: 'latchkey_process_loop_failures_total',
-    help: 'Failed turns of background loops. Each is retried.',
+    help: 'Failed runs of background loops. Each run is retried.',
     labels: ['loop'],
   })
   const broken = metrics.counter({
@@ -126,7 +126,7 @@ function watchLoops(metrics: Metrics, health: Health): void {
   const shown = new Set<string>()
   metrics.gauge({
     name: 'latchkey_process_loop_silence_ratio',
-    help: 'Time since the last turn of a background loop divided by its allowed maximum. Above 1, liveness fails.',
+    help: 'Time since the last run of a background loop divided by the allowed maximum. Liveness fails above 1.',
     labels: ['loop'],
     collect: (gauge) => {
       for (const loop of shown) gauge.with(loop).set(0)

@@ -34,7 +34,7 @@ export function countAttemptsByTenant<Observer extends ForwarderObserver>(
 ): Observer {
   const attempts = metrics.counter({
     name: 'latchkey_tenants_attempts_total',
-    help: 'Delivery attempts by tenant slug (first 400 per process, then other) and ending: processed, later, failed.',
+    help: 'Delivery attempts by tenant slug (first 400 per process, then other) and resulting state: processed, later, failed.',
     labels: ['tenant', 'ending'],
   })
   const slugOf = createSlugs(slugs)

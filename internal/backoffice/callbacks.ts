@@ -34,7 +34,7 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   { tenantId, idempotencyKey },
 ) => {
   if (idempotencyKey !== undefined && (idempotencyKey === '' || idempotencyKey.length > keyCharsMax))
-    return invalid(`The idempotency key has to be 1 to ${keyCharsMax} characters`)
+    return invalid(`The idempotency key must have 1 to ${keyCharsMax} characters`)
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const tenant = reached.value

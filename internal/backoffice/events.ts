@@ -80,7 +80,7 @@ async function read(
   const nowMs = parts.clock.now()
   const [view, payload] = await Promise.all([
     readEvent(parts.readPool, place, nowMs),
-    // Reads one character more than is shown, to detect a cut payload.
+    // Reads one character more than the page shows, to detect a truncated payload.
     withoutPayload ? undefined : readStoredPayload(parts.readPool, place, nowMs, shownCharsMax + 1),
   ])
   if (view === undefined) return notFound
@@ -133,7 +133,7 @@ export interface AppendedEvent {
   readonly sourceEventId: string
   /** The normalized event type, in dotted lowercase. */
   readonly type: string
-  /** Default: `type`. */
+  /** Type as the provider named it. Default: `type`. */
   readonly rawType?: string | undefined
   /** Default: the current time. */
   readonly occurredAtMs?: number | undefined

@@ -56,7 +56,7 @@ function answer(name: string, { schema, example }: DocumentedAnswer): Documented
 /** Defines the response of a paged list. */
 function pageOf(name: string, item: DocumentedAnswer, next?: string): DocumentedAnswer {
   const description =
-    'Pass it as `after` for the next page. A page shorter than its limit, even an empty one, may have it: then the search goes on.'
+    'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'
   return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))
 }
 
@@ -161,7 +161,7 @@ const event = answer(
     ...{ rawType: text('charge.dispute.updated'), type: text('chargeback.under_review') },
     ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
     payloadExpiresOn: described(
-      'Day from which the payload may be removed.',
+      'Day from which the payload can be deleted.',
       of({ type: 'string', format: 'date' })('2026-12-22'),
     ),
     state: wordOf(eventStates, 'delivery_failed'),
@@ -194,7 +194,7 @@ export const EventDetail = answer(
     },
     {
       payload: described(
-        'First 65 536 characters, redacted; absent once it has expired.',
+        'The first 65,536 characters, redacted. Absent after the payload has expired.',
         objectOf(redacted),
       ),
       queued: described(

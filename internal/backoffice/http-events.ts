@@ -51,7 +51,7 @@ const forwardedHeaders = t.Record(
   {
     ...strict,
     maxProperties: 100,
-    description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are left out.',
+    description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are dropped.',
   },
 )
 
@@ -115,7 +115,7 @@ export const eventRoutes = [
     ...{ answer: EventAppended, errors: ['conflict'], bodyBytesMax: appendBytesMax },
     summary: 'Store an event that the calling service has verified',
     description:
-      'It is delivered like an event of its provider. The same `sourceEventId` of a provider is the same event: a repeat changes nothing and returns its id. Needs the right `create tenants/events`.',
+      'The event is delivered like an event of its provider. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event. Requires the right `create tenants/events`.',
     body: t.Object(
       {
         tenantId,
@@ -163,7 +163,7 @@ export const eventRoutes = [
     ...{ method: 'GET', path: `${event}/payload`, id: 'readEventPayload', tag: 'events' },
     ...{ answer: EventPayload, errors: ['conflict'], summary: 'The payload as received' },
     description:
-      'Needs the right `get tenants/payloads`. Each call is in the audit log. 409 once the payload has expired.',
+      'Requires the right `get tenants/payloads`. Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>
       withNamed(params['eventId'], parseEventId, (id) => backoffice.events.readPayload(actor, id)),
     // Inserts the payload as text, because parsing it could change its numbers.
@@ -173,14 +173,15 @@ export const eventRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${event}/replays`, id: 'replayEvent', tag: 'events' },
     ...{ answer: EventReplayed, errors: ['conflict'], summary: 'Deliver an event again' },
-    description: 'Needs the right `create tenants/replays`.',
+    description: 'Requires the right `create tenants/replays`.',
     body: t.Object(
       {
         round: t.Optional(
           t.Integer({
             minimum: 1,
             maximum: 32_767,
-            description: 'Expected delivery cycle: with it repeats begin one cycle only, at any later time.',
+            description:
+              'Expected delivery cycle. With this number, repeated requests start one new cycle only, even much later.',
           }),
         ),
       },
@@ -213,7 +214,7 @@ export const replayRoutes = [
     ...{ answer: ReplayChanged, errors: ['conflict', 'too_many'], bodyBytesMax: filterBytesMax },
     summary: 'Deliver all events of a filter again',
     description:
-      'Starts a job that forwarders run at the given rate. Without `tenantId` it covers all tenants, and needs the right to replay for the whole cluster.',
+      'Starts a job that forwarders run at the given rate. Without `tenantId` the job covers all tenants and requires the right to replay in the whole cluster.',
     body: t.Object(
       {
         ...filterFields,

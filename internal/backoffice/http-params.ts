@@ -67,7 +67,7 @@ export function textParam(
   const form = new RegExp(pattern, 'u')
   return {
     parse: (text) => (form.test(text) ? text : undefined),
-    expected: `1 to ${charsMax} characters, none of them a control character`,
+    expected: `1 to ${charsMax} characters without control characters`,
     description,
     schema: { type: 'string', minLength: 1, maxLength: charsMax },
   }
@@ -134,9 +134,9 @@ export const namespacesParam: Param<readonly string[]> = {
     const named = text.split(',')
     return named.every((each) => namespace.test(each)) ? named : undefined
   },
-  expected: 'names of namespaces with commas between',
+  expected: 'names of namespaces, separated by commas',
   description:
-    'Names of at most 50 namespaces, separated by commas. Required, unless a tenant is named, for callers that may not see Tenants of the whole cluster.',
+    'Names of at most 50 namespaces, separated by commas. Required for callers that may not see the Tenants of the whole cluster, unless a tenant is named.',
   schema: { type: 'string', minLength: 1 },
 }
 

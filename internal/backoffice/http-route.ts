@@ -51,7 +51,7 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly body?: Body
   /** Example of the request body. */
   readonly example?: unknown
-  /** Default 16 KiB. */
+  /** Maximum size of the body. Default 16 KiB. */
   readonly bodyBytesMax?: number
   /** Default: the header `Idempotency-Key` is ignored. */
   readonly idempotencyKey?: 'required' | 'optional'
@@ -129,7 +129,7 @@ function readHead(
   const idempotencyKey = keyRule === undefined ? '' : (request.headers.get('idempotency-key') ?? '')
   const isAbsent = idempotencyKey === '' && keyRule !== 'required'
   if (!isAbsent && !keyForm.test(idempotencyKey))
-    return apiError('invalid_request', 'Send the header Idempotency-Key: 1 to 200 characters of ASCII')
+    return apiError('invalid_request', 'Send the header Idempotency-Key with 1 to 200 ASCII characters')
   return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
 }
 
@@ -168,7 +168,7 @@ async function findCaller(access: Pick<Access, 'authenticate'>, { headers }: Req
       return apiError('tenant_suspended')
     case 'otherAudience':
       return unauthenticated(
-        'This token is for others, too: make one with kubectl create token NAME --audience latchkey',
+        'This token is also valid for other audiences: create a token with kubectl create token NAME --audience latchkey',
       )
     case 'unknown':
       return unauthenticated()
@@ -261,7 +261,7 @@ function parametersOf({ path, query = {}, idempotencyKey }: Documentation): Para
   const header: Parameter = {
     ...{ name: 'Idempotency-Key', in: 'header', required: idempotencyKey === 'required' },
     description:
-      'Your name for this call: a repeat under it is done once. The same key with another request is 409.',
+      'Caller’s key for this request. Repeated requests with the same key take effect once; a different request with the same key returns 409.',
     schema: { type: 'string', minLength: 1, maxLength: 200, pattern: '^[ -~]+$' },
     examples: { example: { value: 'nightly-2026-11-21' } },
   }

@@ -37,7 +37,7 @@ const lookupParams = {
   id: textParam('Id of the tenant.', { charsMax: 64 }),
   slug: textParam('Its slug.', { charsMax: 63 }),
   keyPrefix: textParam(
-    'The first 11 characters of one of its API keys, `lk_` included. A whole key is refused.',
+    'The first 11 characters of one of the tenant’s API keys, including `lk_`. A whole key is refused.',
     { charsMax: 11, pattern: '^lk_[\\x21-\\x7e]{8}$' },
   ),
   namespace: textParam('Its namespace; together with `name`.', { charsMax: 63 }),
@@ -76,7 +76,7 @@ export const tenantRoutes = [
     ...{ answer: TenantSummary, errors: ['conflict'], query: lookupParams },
     summary: 'Find a tenant by id, slug, name, or prefix of a key',
     description:
-      'A key is given by its first 11 characters, never whole. 409 where keys of several tenants have this prefix.',
+      'Send only the first 11 characters of a key, never the whole key. Returns 409 if keys of several tenants have this prefix.',
     async act({ backoffice, actor, query }) {
       const ref = refOf(query)
       return ref === undefined
@@ -111,7 +111,7 @@ export const tenantRoutes = [
     summary: 'Usage by hour, and against the limits',
     query: {
       from: timeParam(
-        'Start of the first hour; default: 24 hours before `to`. At most 62 days, of which the last are returned.',
+        'Start of the first hour. Default: 24 hours before `to`. Of a range longer than 62 days, only the last 62 days are returned.',
       ),
       to: timeParam('End of the last hour; default: now.'),
     },
@@ -122,7 +122,7 @@ export const tenantRoutes = [
     ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
     summary: 'Add usage that another service counted',
     description:
-      'Counted once for each id: a repeat changes nothing, and other content under the same id is 409. Needs the right `create tenants/usage`.',
+      'Each id is counted once: a repeated request changes nothing, and different content with the same id returns 409. Requires the right `create tenants/usage`.',
     errors: ['conflict'],
     body: t.Object(
       {
@@ -158,11 +158,11 @@ export const tenantRoutes = [
     ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
     answer: Done,
     summary: 'Override a hard limit for a time',
-    description: 'The override expires by itself. Needs the right `update tenants/settings`.',
+    description: 'The override expires automatically. Requires the right `update tenants/settings`.',
     body: t.Object(
       {
         hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
-          description: 'Hard limit; null: none.',
+          description: 'Hard limit, or null for no limit.',
         }),
         until: timestamp('Time of expiry, within the next 366 days.'),
         reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Reason.' }),
@@ -191,7 +191,7 @@ export const tenantRoutes = [
     ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },
     summary: 'Call the callback once and return its response',
     description:
-      'Checked, signed and bounded as a delivery; of type `latchkey.test`, and not stored. With an `Idempotency-Key` a repeat is another call under the same `webhook-id`, by which the receiver detects it.',
+      'The call is checked, signed and limited like a delivery. Its event has the type `latchkey.test` and is not stored. A repeated request calls the callback again; with the same `Idempotency-Key` the call has the same `webhook-id`, so that the receiver can detect the repeat.',
     act: ({ backoffice, actor, tenantId, idempotencyKey }) =>
       backoffice.callbacks.sendTestEvent(actor, {
         tenantId,

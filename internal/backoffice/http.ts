@@ -18,21 +18,21 @@ const simulation = '/internal/v1/simulations/:simulationId'
 const version: Param<number> = {
   parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined),
   expected: 'a whole number',
-  description: 'Expected version: with another version stored it is 409, and nothing is changed.',
+  description: 'Expected version. If the stored version differs, the call returns 409 and changes nothing.',
   schema: { type: 'string', pattern: '^[0-9]{1,15}$' },
 }
 
 const SettingBody = t.Object(
   {
     value: t.Union([t.Boolean(), t.Number(), t.String({ maxLength: 256 })], {
-      description: 'New value; the list of settings says which values are allowed.',
+      description: 'New value. The list of settings contains the allowed values.',
     }),
     expectedVersion: t.Optional(
       t.Integer({
         minimum: 0,
         maximum: Number.MAX_SAFE_INTEGER,
         description:
-          'Expected version, 0 for a setting that is not set: with another version stored it is 409.',
+          'Expected version, or 0 for a setting that is not set. If the stored version differs, the call returns 409.',
       }),
     ),
   },
@@ -62,7 +62,7 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
     internalRoute({
       ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings' },
       ...{ answer: SettingChanged, errors: ['conflict'], summary: `Set a runtime setting of ${owner}` },
-      description: 'Takes effect in every process within 2 s. Needs the right `update tenants/settings`.',
+      description: 'Takes effect in every process within 2 s. Requires the right `update tenants/settings`.',
       body: SettingBody,
       example: { value: true, expectedVersion: 0 },
       act: ({ backoffice, actor, tenantId, params, body }) =>
@@ -105,7 +105,7 @@ const simulationRoutes = [
     ...{ method: 'POST', path: `${tenant}/simulations`, id: 'startSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, errors: ['conflict', 'too_many'], idempotencyKey: 'required' },
     summary: 'Simulate a dispute and send its events to the callback',
-    description: 'Needs the right `create tenants/simulations`.',
+    description: 'Requires the right `create tenants/simulations`.',
     body: t.Object(chargeback, strict),
     example: { amount: 4200, currency: 'EUR', stepSeconds: 60 },
     act: ({ backoffice, actor, tenantId, body, idempotencyKey }) =>
@@ -125,7 +125,8 @@ const simulationRoutes = [
         event: t.String({
           pattern: '^[!-~]+$',
           maxLength: 128,
-          description: 'Id of the next event: a repeat after it was sent does not advance the one after it.',
+          description:
+            'Id of the next event. If that event was already sent, a repeated request does not advance the following event.',
         }),
       },
       strict,

@@ -18,7 +18,7 @@ export interface Page<Item> {
 export interface PageRequest {
   /** The `next` cursor of the previous page. */
   readonly after?: string | undefined
-  /** 1 to 100, default 50. */
+  /** Number of items per page, 1 to 100. Default 50. */
   readonly limit?: number | undefined
 }
 

@@ -158,6 +158,8 @@ export async function reachNamespaces(
     case 'namespaces':
       return namespaces === undefined ? forbidden : ok(visible)
     case 'tenant':
-      return namespaces === undefined ? ok(visible) : invalid('This key is of one tenant: name no namespaces')
+      return namespaces === undefined
+        ? ok(visible)
+        : invalid('This key belongs to one tenant: omit the namespaces')
   }
 }

@@ -22,7 +22,7 @@ const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filte
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs)
-    return invalid('The start has to lie before the end')
+    return invalid('The start must be before the end')
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
@@ -88,7 +88,7 @@ async function read(
   if (job === undefined) return reached.kind === 'ok' ? notFound : reached
   if (reached.kind === 'ok') return ok(job)
   if (reached.kind !== 'notFound' || tenantId !== undefined) return reached
-  // A replay of all tenants is visible only to actors that see all of them.
+  // A replay of all tenants is visible only to actors that see all tenants.
   const seen = await reachAll(parts, actor)
   if (seen.kind !== 'ok') return seen.kind === 'forbidden' ? notFound : seen
   const all = await reachAll(parts, actor, action)

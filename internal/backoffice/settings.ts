@@ -57,7 +57,7 @@ const write: UseCase<SettingWrite, SettingChanged> = async (
       return ok({ name: written.name, version: written.version, isNew: true })
     case 'conflict':
       return conflict(
-        `The setting was changed meanwhile: ${presentText(written.present)}. Nothing was written`,
+        `The setting was changed in the meantime: ${presentText(written.present)}. Nothing was written`,
       )
     case 'refused':
       return invalid(written.problem)

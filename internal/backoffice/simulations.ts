@@ -71,7 +71,7 @@ const start: UseCase<SimulationStart, SimulationChanged> = async (parts, actor, 
   const reached = await reachTenant(parts, actor, tenantId, 'simulate')
   if (reached.kind !== 'ok') return reached
   if (!idempotencyKeyForm.test(idempotencyKey))
-    return invalid('The idempotency key has to be 1 to 255 characters of ASCII')
+    return invalid('The idempotency key must have 1 to 255 ASCII characters')
   const chargeback = chargebackOf(asked)
   const readiness = readinessFor(parts.callers, reached.value, chargeback)
   const days = retentionOf(reached.value.retention, parts.retentionDefaults()).eventDays

@@ -95,7 +95,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   const isCut = candidates.length > sameKeyMax
   if (id === undefined && !isCut) return notFound
   if (id === undefined || isCut || another !== undefined)
-    return conflict('Keys of several tenants begin like this: name one by its id')
+    return conflict('Several tenants have a key with this prefix: name the tenant by its id')
   const head = await findTenantHead(parts.pool, id)
   return head === undefined ? notFound : ok(summaryOf(head))
 }

@@ -29,7 +29,7 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
   const { toMs = parts.clock.now(), fromMs = toMs - dayMs } = request
-  if (fromMs >= toMs) return invalid('The start has to lie before the end')
+  if (fromMs >= toMs) return invalid('The start must be before the end')
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
 }
 
@@ -51,7 +51,7 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
     case 'known':
       return ok({ isNew: recorded.kind === 'recorded' })
     case 'conflict':
-      return conflict('Other usage was recorded under this id: use a new one')
+      return conflict('Different usage was recorded with this id: use a new id')
     case 'refused':
       return invalid(recorded.problem)
   }

@@ -17,7 +17,7 @@ const headers = {
   RateLimit: text('The limit that applies, what is left of it and when it resets.'),
   'RateLimit-Policy': text('Quota and window of that limit.'),
   'webhook-delivery': text(
-    'Request of a callback: `disable` ends the event and stops deliveries until the callback is resumed, `abort-message` ends the event. A success stays a success.',
+    'Request of the callback: `disable` ends the event and stops deliveries until the callback is resumed; `abort-message` ends the event. A successful delivery stays successful.',
   ),
 }
 
@@ -43,7 +43,7 @@ export function publicContract() {
       version: '1.0.0',
       summary: 'Idempotency records and webhook intake',
       description:
-        'Calls without an operation are answered too: another path with the response `RouteUnknown`, another method with `MethodNotAllowed`. HEAD is answered as GET, without the body. A record call with a body takes no query parameters: they are 400.',
+        'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method. HEAD is handled like GET, without the response body. A record call with a body accepts no query parameters and returns 400 for them.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     tags: [
@@ -97,11 +97,11 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
     maxLength: 255,
     pattern: '^[a-z0-9_]+(\\.[a-z0-9_]+)+$',
     description:
-      'Normalized type. A raw type without a normalized one becomes `<provider>.<raw>`, lowercase and dotted.',
+      'Normalized type. A raw type without a normalized type becomes `<provider>.<raw>`, in dotted lowercase.',
   },
   tenantId: { type: 'string', pattern: idPattern('ten') },
   occurredAt: { ...time, description: 'Time given by the provider, otherwise `receivedAt`. UTC.' },
-  receivedAt: { ...time, description: 'UTC.' },
+  receivedAt: { ...time, description: 'Time at which Latchkey received the call. UTC.' },
   payload: {
     type: 'object',
     description: 'The provider’s JSON with the text of its numbers unchanged.',
@@ -155,7 +155,7 @@ const outboundParameters: readonly Parameter[] = [
   },
   {
     ...{ name: 'traceparent', in: 'header', required: false, schema: { type: 'string' } },
-    description: 'Trace of the provider’s call, where it has one.',
+    description: 'Trace of the provider’s call, if the call has a trace.',
   },
 ]
 
@@ -164,7 +164,7 @@ function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
     ...{ operationId: 'event', tags: ['events'], security: [] },
     summary: 'A normalized event, sent to the tenant’s callback',
-    description: `Each accepted event that is no duplicate is sent to the tenant's callback by POST, at least once and in no order: detect repeats by \`webhook-id\`. It is signed as Standard Webhooks, with every live secret of the callback, so that any library of that standard verifies it.
+    description: `Each accepted event that is not a duplicate is sent to the tenant's callback by POST, at least once and in no guaranteed order: detect repeats by \`webhook-id\`. The call is signed as Standard Webhooks with every live secret of the callback, so that any library of that standard can verify it.
 
 Redirects count as failures and are not followed. Connecting may take 5 s, the whole call \`callback.timeoutSeconds\` of the tenant (15). A failed attempt is followed by the next after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each ± 20 %, unless the tenant has its own schedule in \`callback.retry\`. After success the event is \`processed\`, after a failed last attempt \`delivery_failed\`.`,
     parameters: outboundParameters,
@@ -175,18 +175,21 @@ Redirects count as failures and are not followed. Connecting may take 5 s, the w
     responses: {
       '2XX': {
         description:
-          'Success. With `webhook-delivery: disable` no other event is sent until the callback is resumed.',
+          'Success. With `webhook-delivery: disable`, no further event is sent until the callback is resumed.',
         headers: headerRefs(['webhook-delivery']),
       },
       '410': {
         description:
-          'The callback is gone: the event is `delivery_failed`, and no other is sent until the callback is resumed.',
+          'The callback no longer exists: the event becomes `delivery_failed`, and no further event is sent until the callback is resumed.',
       },
       '429': {
-        description: 'A failed attempt. `Retry-After` delays the next one, by 10 h at most.',
+        description: 'A failed attempt. `Retry-After` delays the next attempt by at most 10 h.',
         headers: headerRefs(['Retry-After', 'webhook-delivery']),
       },
-      '503': { description: 'As 429.', headers: headerRefs(['Retry-After', 'webhook-delivery']) },
+      '503': {
+        description: 'A failed attempt. `Retry-After` has the same effect as with 429.',
+        headers: headerRefs(['Retry-After', 'webhook-delivery']),
+      },
       default: { description: 'A failed attempt.', headers: headerRefs(['webhook-delivery']) },
     },
   }

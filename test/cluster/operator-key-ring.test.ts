@@ -59,7 +59,7 @@ test(
     await stage.operator.stop()
     const next = { LATCHKEY_KEY_RING: keyRingText('next', 3), LATCHKEY_KEY_RING_REPLACES_LOST: 'true' }
     stage.operator = await lab.operator({ env: next })
-    await stage.operator.logged('key ring replaces a lost one; all tenant secrets will be re-encrypted')
+    await stage.operator.logged('key ring replaces a lost key ring; all tenant secrets will be re-encrypted')
     await until(
       'all secrets are sealed with the new key',
       async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startProcess } from '#test/support/api-process.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
 
-const waiting = 'Postgres cannot be used yet, trying again'
+const waiting = 'Postgres is not usable yet; retrying'
 let postgres: TestPostgres
 
 beforeAll(async () => {

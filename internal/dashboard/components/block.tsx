@@ -3,11 +3,11 @@ import { Icon, type IconName, type Tone } from './text.tsx'
 
 interface PageHeaderParts {
   readonly title: ComponentChildren
-  /** One sentence below the title. */
+  /** A sentence that is shown below the title. */
   readonly lead?: ComponentChildren
   readonly crumbs?: readonly { readonly label: string; readonly path: string }[]
   readonly badge?: ComponentChildren
-  /** Buttons and links. */
+  /** Buttons and links in the page header. */
   readonly children?: ComponentChildren
 }
 

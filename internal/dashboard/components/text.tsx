@@ -61,7 +61,7 @@ export function countText(count: number): string {
   return grouped.format(count)
 }
 
-/** Formats a number compactly, for tiles and axes: `12.5K`. */
+/** Formats a number in short form, for tiles and axes: `12.5K`. */
 export function compactText(count: number): string {
   return compact.format(count)
 }

@@ -130,7 +130,7 @@ const expected = {
   provider: 'Choose card or wallet',
   amount: 'Give a whole number from 1, in the smallest unit of the currency: 4200 is 42.00 EUR',
   currency: 'Give the three letters of ISO 4217, such as EUR',
-  reason: 'Choose one of the reasons',
+  reason: 'Choose a reason from the list',
   outcome: 'Choose won or lost',
   stepSeconds: `Give whole seconds from 0 to ${stepSecondsMax}`,
   reference: 'Use 1 to 127 printable characters',
