@@ -191,7 +191,7 @@ describe('unavailable API server', () => {
       expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
     })
 
-    test('reviews: a user with 20 pending reviews gets no further one, and other users do', async () => {
+    test('reviews: a user with 20 pending reviews gets no further review, but other users do', async () => {
       const all = Array.from({ length: 30 }, (_none, nth) => see(ada, nth))
       expect(await Promise.all(all.slice(20))).toEqual(Array.from({ length: 10 }, () => isGone))
       const bobs = see({ ...ada, username: 'bob' }, 0)
@@ -267,7 +267,7 @@ describe('may', () => {
     ['allowed and denied', { allowed: true, denied: true }],
     ['an empty status', {}],
     ['allowed as text', { allowed: 'true' }],
-  ])('may: refuses when the server answers %s', async (_what, status) => {
+  ])('may: refuses when the server responds with %s', async (_what, status) => {
     answer = () => tokenAnswer(status)
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
   })

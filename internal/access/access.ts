@@ -37,14 +37,14 @@ export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refuse
 /** Tenants that an actor can see in lists. */
 export type Visibility =
   | { readonly kind: 'all' }
-  /** Those of the requested namespaces that the actor can see; the list can be empty. */
+  /** Requested namespaces that the actor can see; the list can be empty. */
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
   /** More than `namespacesMax` namespaces were requested. */
   | { readonly kind: 'tooMany'; readonly namespacesMax: number }
   | Unavailable
 
-/** See `createAccess`. */
+/** Authentication and authorization for the back office; see `createAccess`. */
 export type Access = ReturnType<typeof createAccess>
 
 /** Observes reviews, for metrics and the log. */

@@ -54,7 +54,7 @@ export const actions = [
   'appendEvents',
   'emitUsage',
 ] as const
-/** One of the actions that need permission. */
+/** An action that needs permission. */
 export type Action = (typeof actions)[number]
 
 /** Kubernetes verb and subresource that grant an action. */

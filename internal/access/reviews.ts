@@ -41,7 +41,7 @@ export async function reviewToken(transport: Transport, token: string): Promise<
   if (answer.kind !== 'ok') return { kind: 'unavailable', failure: answer }
   const status = memberOf(answer.value, 'status')
   if (memberOf(status, 'authenticated') !== true) return { kind: 'refused', cause: 'unknown' }
-  // An API server that does not support audiences returns none, so it has not checked the audience.
+  // An API server without support for audiences returns no audience, so it has not checked the token's audience.
   if (!textsOf(memberOf(status, 'audiences')).includes(tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const user = userOf(memberOf(status, 'user'))

@@ -61,7 +61,7 @@ const startLock = 7_260_114
 
 type Row = typeof table.$inferSelect
 
-/** See `createSessions`. */
+/** Session store of the dashboard; see `createSessions`. */
 export type Sessions = ReturnType<typeof createSessions>
 
 /**

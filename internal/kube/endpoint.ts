@@ -85,7 +85,7 @@ export async function fromKubeconfig({ path, context }: KubeconfigOptions): Prom
   const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
   if (!cluster) throw new Error(`${path}: no cluster is defined for the context ${name}`)
   if (cluster.skipTLSVerify)
-    throw new Error(`${path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
+    throw new Error(`${path}: insecure-skip-tls-verify is refused; use certificate-authority-data`)
   if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)
   if (user?.authProvider) throw new Error(`${path}: auth-provider is not supported; use exec`)
   checkServer(cluster.server)
@@ -99,7 +99,9 @@ export function checkServer(server: string): void {
   if (protocol === 'https:') return
   const loopback = hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname)
   if (protocol !== 'http:' || !loopback)
-    throw new Error('the API server must be reached by https; http is allowed for a loopback address only')
+    throw new Error(
+      'the address of the API server must use https; http is permitted only for a loopback address',
+    )
 }
 
 async function readYaml(path: string): Promise<Readonly<Record<string, unknown>>> {

@@ -52,7 +52,7 @@ const final = new Set<KubeFailure['kind']>([
   'gone',
 ])
 
-/** See `startEventRecorder`. */
+/** Recorder of Kubernetes events; see `startEventRecorder`. */
 export type EventRecorder = ReturnType<typeof startEventRecorder>
 
 /**

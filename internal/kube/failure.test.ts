@@ -84,9 +84,9 @@ test('readWatchError: converts the error line of a watch to a failure', () => {
   expect(readWatchError('garbage')).toMatchObject({ kind: 'unavailable', status: 500 })
 })
 
-test('expectOk: returns the value of a successful result, and throws the failure with the attempted action', () => {
+test('expectOk: returns the value of a successful result, and throws a failure with the given prefix', () => {
   expect(expectOk('x', { kind: 'ok', value: 7 })).toBe(7)
-  expect(() => expectOk('reading the lease', unavailable('ECONNREFUSED'))).toThrow(
-    new KubeError('reading the lease', unavailable('ECONNREFUSED')),
+  expect(() => expectOk('cannot read the lease', unavailable('ECONNREFUSED'))).toThrow(
+    new KubeError('cannot read the lease', unavailable('ECONNREFUSED')),
   )
 })

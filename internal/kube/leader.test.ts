@@ -95,7 +95,7 @@ function stand(served: Served, options: Partial<ElectionOptions> = {}) {
   return { election, events, terms, hold, kinds: () => events.map(({ kind }) => kind) }
 }
 
-test('election: the first candidate creates the lease and leads; the second waits while it renews', async () => {
+test('election: the first candidate creates the lease and leads, and the second candidate waits while the first renews the lease', async () => {
   const served = serveLease()
   const first = stand(served)
   await until(() => first.terms.length === 1)

@@ -95,7 +95,7 @@ export class Election {
     this.#options = { ...defaults, ...options }
     const { leaseMs, renewMs, retryMs } = this.#options
     if (!(retryMs * 2 <= renewMs && renewMs < leaseMs))
-      throw new RangeError('an election needs 2 × retryMs ≤ renewMs < leaseMs')
+      throw new RangeError('the options of an election must satisfy 2 × retryMs ≤ renewMs < leaseMs')
     this.identity = `${options.host}_${randomToken(9)}`
     this.#heartbeat = options.health?.addHeartbeat(`election ${options.name}`, leaseMs + 2 * renewMs)
     this.#ended = this.#campaign()
@@ -138,7 +138,7 @@ export class Election {
   async #tryAcquire(signal: AbortSignal): Promise<Held | undefined> {
     const { client, namespace, name, fenceFloor } = this.#options
     const found = await client.get(leases, { namespace, name }, signal)
-    if (found.kind !== 'ok' && found.kind !== 'notFound') throw new KubeError('reading the lease', found)
+    if (found.kind !== 'ok' && found.kind !== 'notFound') throw new KubeError('cannot read the lease', found)
     const renewedMs = this.#options.timing.now()
     const holding = {
       holder: this.identity,
@@ -161,7 +161,7 @@ export class Election {
     if (written.kind === 'ok') return { lease: written.value, renewedMs }
     // Another candidate acquired the lease first.
     if (written.kind === 'conflict' || written.kind === 'alreadyExists') return undefined
-    throw new KubeError('acquiring the lease', written)
+    throw new KubeError('cannot acquire the lease', written)
   }
 
   async #lead(held: Held): Promise<void> {
@@ -250,7 +250,7 @@ export class Election {
   }
 
   #report(failure: KubeFailure, onEvent: ElectionOptions['onEvent']): Renewal {
-    onEvent({ kind: 'trouble', error: new KubeError('renewing the lease', failure) })
+    onEvent({ kind: 'trouble', error: new KubeError('cannot renew the lease', failure) })
     return 'failed'
   }
 
@@ -262,7 +262,7 @@ export class Election {
     const written = await this.#within(leftMs, (cut) => client.replace(leases, lease, cut), undefined)
     // A failed release is reported, because the next leader then has to wait until the lease expires.
     if (written && written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
-      this.#options.onEvent({ kind: 'trouble', error: new KubeError('releasing the lease', written) })
+      this.#options.onEvent({ kind: 'trouble', error: new KubeError('cannot release the lease', written) })
   }
 
   /** Returns the delay until the next attempt, or until the lease expires if that is sooner. Jitter prevents candidates from colliding. */

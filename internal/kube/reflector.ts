@@ -40,7 +40,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Delays after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
   readonly backoff?: BackoffBounds
   readonly health?: Health
-  /** Replaced in tests only. */
+  /** Clock, delays and randomness; replaced in tests only. */
   readonly timing?: Timing
 }
 

@@ -90,7 +90,7 @@ export function objectPath(of: Resource<KubeObject>, place: ObjectPlace): string
 /** Returns a name as a path segment. Refuses a name with a slash or dots, which would lead to another path. */
 function segment(name: string): string {
   if (/^[a-zA-Z0-9]([-a-zA-Z0-9._:]{0,251}[a-zA-Z0-9])?$/.test(name)) return name
-  throw new RangeError('not a valid object name')
+  throw new RangeError('the name of a Kubernetes object is not valid')
 }
 
 /** A Kubernetes Secret. Its values are base64. */

@@ -41,7 +41,7 @@ export interface TransportOptions {
   readonly userAgent: string
   /** Called after each request. `code` is the HTTP status, or `<error>` if there was no response. */
   readonly onAnswer?: (method: string, code: string) => void
-  /** Replaced in tests only. */
+  /** Limits of watches; replaced in tests only. */
   readonly watchBounds?: Partial<WatchBounds>
 }
 

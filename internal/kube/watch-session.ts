@@ -156,7 +156,7 @@ export class WatchSession {
     this.#session.destroy()
   }
 
-  /** Sends a PING. Destroys the session after two unanswered ones. */
+  /** Sends a PING. Destroys the session after two PINGs without a response. */
   #ping(): void {
     // The session is idle because its only watch was aborted before it began.
     if (this.#streams.size === 0) return this.destroy()

@@ -34,7 +34,7 @@ export interface WorkQueueOptions {
   readonly hooks?: WorkQueueHooks
   /** Liveness that fails when a run continues for 15 s after its signal has fired. */
   readonly health?: Health
-  /** Replaced in tests only. */
+  /** Clock, delays and randomness; replaced in tests only. */
   readonly timing?: Timing
 }
 
@@ -42,7 +42,7 @@ export interface WorkQueueOptions {
 export interface WorkQueueStats {
   readonly depth: number
   readonly running: number
-  /** Total duration of the running runs, and the duration of the longest one. */
+  /** Total duration of the current runs, and the duration of the longest of them. */
   readonly unfinishedMs: number
   readonly longestMs: number
 }
@@ -130,7 +130,7 @@ export class WorkQueue {
   #checkRoom(key: string): void {
     const { keysMax = 200_000, name } = this.#options
     if (this.#ready.has(key) || this.#running.has(key) || this.#ready.size < keysMax) return
-    throw new RangeError(`the queue ${name} is full: ${keysMax} keys`)
+    throw new RangeError(`the work queue ${name} is full: it contains ${keysMax} keys`)
   }
 
   /** Assigns waiting keys to free workers. */

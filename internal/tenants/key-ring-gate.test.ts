@@ -72,22 +72,25 @@ function gateOf(keyRing: KeyRing, options: { replacesLost?: boolean; pool?: Pool
 const many = (count: number, ring: KeyRing) => Array.from({ length: count }, () => ring)
 
 test.each<[string, KeyRing[], boolean, GateOpening | 'shut']>([
-  ['opens if nothing is sealed', [], false, 'nothingSealed'],
-  ['opens if all secrets open', [right, right], false, 'opens'],
-  ['opens if only the last of 250 secrets opens', [...many(249, other), right], false, 'opens'],
-  ['stays closed for an unknown key id', [other, other], false, 'shut'],
-  ['stays closed for a known key id with another key', [sameIdOtherKey], false, 'shut'],
-  ['opens for a ring that replaces a lost one although nothing opens', [other], true, 'replacesLost'],
-  ['opens for a ring that replaces a lost one if a secret opens', [other, right], true, 'opens'],
-])('key ring gate: %s', async (_case, sealedWith, replacesLost, expected) => {
-  await seal(...sealedWith)
-  const { gate, openings } = gateOf(right, { replacesLost })
-  expect(gate.check().ok).toBe(false)
-  await gate.runOnce(live)
-  expect(openings).toEqual(expected === 'shut' ? [] : [expected])
-  expect(gate.isOpen).toBe(expected !== 'shut')
-  expect(gate.check().ok).toBe(expected !== 'shut')
-})
+  ['no secret is stored', [], false, 'nothingSealed'],
+  ['all secrets can be decrypted', [right, right], false, 'opens'],
+  ['only the last of 250 secrets can be decrypted', [...many(249, other), right], false, 'opens'],
+  ['the ring lacks the key id of the secrets', [other, other], false, 'shut'],
+  ['the ring has another key of the same id', [sameIdOtherKey], false, 'shut'],
+  ['the ring replaces a lost one and no secret can be decrypted', [other], true, 'replacesLost'],
+  ['the ring replaces a lost one and one secret can be decrypted', [other, right], true, 'opens'],
+])(
+  'key ring gate: opens or stays closed as expected when %s',
+  async (_case, sealedWith, replacesLost, expected) => {
+    await seal(...sealedWith)
+    const { gate, openings } = gateOf(right, { replacesLost })
+    expect(gate.check().ok).toBe(false)
+    await gate.runOnce(live)
+    expect(openings).toEqual(expected === 'shut' ? [] : [expected])
+    expect(gate.isOpen).toBe(expected !== 'shut')
+    expect(gate.check().ok).toBe(expected !== 'shut')
+  },
+)
 
 test('key ring gate: reports the key ids of the secrets once, and opens when one secret can be decrypted', async () => {
   await seal(other, sameIdOtherKey)

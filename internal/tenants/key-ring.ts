@@ -47,19 +47,23 @@ export function parseKeyRing(
 ): ParsedKeyRing {
   const keys = new Map<string, Buffer>()
   const entries = text.split(',').map((entry) => entry.trim())
-  if (entries.length > keysMax) return { kind: 'invalid', message: `must contain at most ${keysMax} keys` }
+  if (entries.length > keysMax)
+    return { kind: 'invalid', message: `the key ring must contain at most ${keysMax} keys` }
   for (const [index, entry] of entries.entries()) {
     const match = /^([A-Za-z0-9][A-Za-z0-9._-]{0,31}):([A-Za-z0-9+/]{43}=)$/.exec(entry)
     const [, id, encoded] = match ?? []
     if (id === undefined || encoded === undefined) {
-      return { kind: 'invalid', message: `entry ${index + 1} must be <id>:<base64 of ${keyBytes} bytes>` }
+      return {
+        kind: 'invalid',
+        message: `key ring entry ${index + 1} must be <id>:<base64 of ${keyBytes} bytes>`,
+      }
     }
     if (keys.has(id))
-      return { kind: 'invalid', message: `entry ${index + 1} repeats the id of an earlier entry` }
+      return { kind: 'invalid', message: `key ring entry ${index + 1} repeats the id of an earlier entry` }
     keys.set(id, Buffer.from(encoded, 'base64'))
   }
   const [current] = keys
-  if (current === undefined) return { kind: 'invalid', message: 'must contain at least one key' }
+  if (current === undefined) return { kind: 'invalid', message: 'the key ring must contain at least one key' }
   return { kind: 'ok', keyRing: new KeyRing(keys, current, random) }
 }
 

@@ -68,7 +68,7 @@ describe('annotated sample', () => {
     readFileSync(new URL('../../config/samples/tenant.yaml', import.meta.url), 'utf8'),
   )
 
-  test('annotated sample: is valid', () => {
+  test('annotated sample: the sample Tenant is valid', () => {
     expect(problemsOf(sample)).toEqual([])
   })
 
@@ -99,7 +99,7 @@ function missingFields(schema: object, value: unknown, path: string): string[] {
   })
 }
 
-test('schema: every field of the spec has a description', () => {
+test('Tenant schema: every field of the spec has a description', () => {
   const undescribed: string[] = []
   const visit = (schema: object, path: string): void => {
     if (!('description' in schema)) undescribed.push(path)

@@ -46,10 +46,10 @@ const wanted: GeneratedSecret = {
 
 describe('writing', () => {
   test.each<[string, number, string, object]>([
-    ['returns taken for a Secret of another owner', 409, 'AlreadyExists', { kind: 'taken' }],
-    ['returns refused for an immutable Secret', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
-    ['returns refused without permission', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
-  ])('writeSecret: %s', async (_what, code, reason, result) => {
+    ['taken for a Secret of another owner', 409, 'AlreadyExists', { kind: 'taken' }],
+    ['refused for an immutable Secret', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
+    ['refused without permission', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
+  ])('writeSecret: returns %s', async (_what, code, reason, result) => {
     answer = () => refusal(code, reason)
     const written = await of().writeSecret(wanted)
     expect(written).toMatchObject(result)
@@ -82,7 +82,7 @@ describe('writing', () => {
     const failed = await of()
       .writeSecret(wanted)
       .catch((error: unknown) => String(error))
-    expect(failed).toContain('writing a Secret')
+    expect(failed).toContain('cannot write a Secret')
     expect(failed).not.toContain('hunter2')
   })
 })

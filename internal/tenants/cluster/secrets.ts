@@ -88,7 +88,7 @@ export class ClusterSecrets {
       this.#written.delete(key)
     }
     if (known.kind === 'known' && known.secret !== undefined) return { kind: 'ok', value: known.secret }
-    // The cache contains labelled Secrets only. Generated Secrets are labelled, so a missing one is created first, and read from the server
+    // The cache contains labelled Secrets only. Generated Secrets are labelled, so a missing Secret is created first, and read from the server
     // only if the creation fails.
     if (known.kind === 'known' && isGenerated && !this.#taken.has(key)) return { kind: 'notFound' }
     return await this.#options.client.get(secrets, place)
@@ -147,7 +147,7 @@ class SecretsOfTenant implements TenantSecrets {
       const { reason, message } = this.#forbidden(namespace)
       return { kind: 'unreadable', reason, message }
     }
-    if (found.kind !== 'ok') throw new KubeError('reading a Secret', found)
+    if (found.kind !== 'ok') throw new KubeError('cannot read a Secret', found)
     const read = readSecretObject(found.value, tenant)
     const isLabelled = found.value.metadata.labels?.[tenantLabel] === tenant.name
     if (read.kind === 'found' && !isLabelled) this.#unlabelled.add(name)
@@ -182,7 +182,7 @@ class SecretsOfTenant implements TenantSecrets {
           message: 'the API server refuses to change this Secret: if it is immutable, delete it',
         }
       default:
-        throw new KubeError('writing a Secret', result)
+        throw new KubeError('cannot write a Secret', result)
     }
   }
 
@@ -194,7 +194,7 @@ class SecretsOfTenant implements TenantSecrets {
       const patch = { metadata: { labels: { [tenantLabel]: tenant.name } } }
       const result = await client.mergePatch(secrets, { namespace: tenant.namespace, name }, patch)
       if (result.kind === 'ok') cluster.remember(result.value)
-      else if (result.kind !== 'notFound') throw new KubeError('labelling a Secret', result)
+      else if (result.kind !== 'notFound') throw new KubeError('cannot label a Secret', result)
     }
     return names
   }

@@ -41,7 +41,7 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
     async isAbsent(place) {
       const found = await client.get(tenantObjects, place)
       if (found.kind === 'notFound') return true
-      expectOk('reading a Tenant', found)
+      expectOk('cannot read a Tenant', found)
       return false
     },
     follow(listener) {
@@ -62,13 +62,13 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
       const result = await client.apply(tenantObjects, { metadata, status }, terms)
       // The Tenant was deleted or recreated after it was read.
       if (result.kind === 'notFound' || result.kind === 'conflict') return false
-      expectOk('writing the status of a Tenant', result)
+      expectOk('cannot write the status of a Tenant', result)
       return true
     },
     async removeAnnotation(object, name) {
       const patch = { metadata: { annotations: { [name]: null } } }
       const result = await client.mergePatch(tenantObjects, object.metadata, patch)
-      if (result.kind !== 'notFound') expectOk('removing an annotation of a Tenant', result)
+      if (result.kind !== 'notFound') expectOk('cannot remove an annotation of a Tenant', result)
     },
     record: (occurrence) => events.record(occurrence),
     check: () => view.check(),
@@ -84,7 +84,7 @@ async function addFinalizer(client: KubeClient, object: TenantObject): Promise<T
   const result = await client.mergePatch(tenantObjects, object.metadata, patch)
   // The Tenant has changed. The event of that change queues the Tenant again.
   if (result.kind === 'conflict' || result.kind === 'notFound') return undefined
-  const { metadata } = expectOk('adding the finalizer to a Tenant', result)
+  const { metadata } = expectOk('cannot add the finalizer to a Tenant', result)
   const held = {
     ...object.metadata,
     ...(metadata.resourceVersion && { resourceVersion: metadata.resourceVersion }),
@@ -100,6 +100,6 @@ async function removeFinalizer(client: KubeClient, object: TenantObject): Promis
   }
   const result = await client.mergePatch(tenantObjects, object.metadata, patch)
   if (result.kind === 'conflict') return false
-  if (result.kind !== 'notFound') expectOk('removing the finalizer of a Tenant', result)
+  if (result.kind !== 'notFound') expectOk('cannot remove the finalizer of a Tenant', result)
   return true
 }

@@ -129,7 +129,10 @@ export class ClusterView {
     for (const [scope, reflector] of this.#tenants) {
       const exhausted = this.#lastingExhaustion(nameOf('tenants', scope), reflector)
       if (exhausted !== undefined)
-        return { ok: false, reason: `Tenants are not watched: ${exhausted}; follow fewer namespaces` }
+        return {
+          ok: false,
+          reason: `the operator does not watch all Tenants: ${exhausted}; follow fewer namespaces`,
+        }
     }
     return this.#isSettled()
       ? { ok: true }

@@ -102,7 +102,8 @@ function readDocument(
     }),
   })
   const value = toValue(yaml)
-  if (value === undefined) return broken(undefined, [{ path: '', message: 'has too many aliases' }])
+  if (value === undefined)
+    return broken(undefined, [{ path: '', message: 'the document has too many aliases' }])
   const { kind, namespace, name } = headOf(value)
   const identity = name && identityOf(kind === 'Secret' ? 'Secret' : 'Tenant', { namespace, name })
   if (kind === 'Secret') {

@@ -67,7 +67,8 @@ function again(ms: number | undefined, resyncMs: number): WorkOutcome {
 
 const retrying = {
   reason: 'Retrying',
-  message: 'Reconcile failed and will be retried; the operator log names the unavailable dependency.',
+  message:
+    'The reconciliation failed and will be retried; the operator log names the unavailable dependency.',
 }
 
 /**
