@@ -38,7 +38,7 @@ test.each([
     [{ pid: 12, command: '/bin/postgres -D /a b/data -p 1' }],
   ],
   ['a zombie', '  12 Z+   (postgres)\n', []],
-  ['an empty answer', '', []],
+  ['empty output', '', []],
   ['a line without a command', '  12 S\n', []],
   [
     'two lines',
@@ -48,7 +48,7 @@ test.each([
       { pid: 22_222, command: 'ps -axww' },
     ],
   ],
-])('parsePs: %s', (_case, text, expected) => {
+])('parsePs: parses %s', (_case, text, expected) => {
   expect(parsePs(text)).toEqual(expected)
 })
 

@@ -84,35 +84,35 @@ const faults: readonly (readonly [
   found: string,
 ])[] = [
   [
-    'a lock that does not hold',
+    'a lock that a second owner can acquire',
     'acquire',
     'if before.lock_until > now_ms then',
     'if false then',
     'two owners',
   ],
   [
-    'a take-over without a warning',
+    'an unannounced takeover',
     'acquire',
     "lock.taken_over, bytes_before = '1', before.bytes",
     "lock.taken_over, bytes_before = '0', before.bytes",
     'unannounced',
   ],
   [
-    'a release that forgets the take-over',
+    'a release that forgets a takeover',
     'remove',
     "if lock.taken_over == '1' then",
     'if false then',
     'unannounced',
   ],
   [
-    'a late holder that is believed',
+    'an accepted save by a late holder',
     'save',
     "if token ~= '' and token ~= lock.token then return {'lost'} end",
     '',
     'late',
   ],
   [
-    'a fence that follows the clock back',
+    'a fence that decreases with the clock',
     'acquire',
     'meter.f = math.max(meter.f + 1, micros)',
     'meter.f = micros',
@@ -126,7 +126,7 @@ const faults: readonly (readonly [
     'two results',
   ],
   [
-    'a record that is not seen',
+    'a check that ignores a saved record',
     'acquire',
     'if entry and string.byte(entry) == 82 then',
     "if entry and string.byte(entry) == 82 then redis.call('DEL', KEYS[3]) entry = false end if false then",
@@ -136,7 +136,7 @@ const faults: readonly (readonly [
 
 describe('the check finds', () => {
   test.each(faults)(
-    '%s',
+    'history check: finds the fault of %s',
     async (_fault, script, from, to, found) => {
       const broken = await openRecordLab({ scripts: withFault(script, from, to) })
       try {

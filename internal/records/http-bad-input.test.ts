@@ -104,7 +104,7 @@ const textCases = (most: number): Case[] => [
   ['a high surrogate alone', `${mark}\ud800`],
   ['a low surrogate alone', `\udc00${mark}`],
   ['surrogates the wrong way round', `${mark}\udc00\ud800`],
-  ['U+FFFD, which stands for what was lost', `${mark}\ufffd`],
+  ['U+FFFD, which replaces lost bytes', `${mark}\ufffd`],
 ]
 const goodTexts = (most: number): Case[] => [
   ['one character', 'x'],
@@ -218,14 +218,14 @@ describe('a field', () => {
   )
 
   test.each([
-    ['a misspelt one', 'lockTokn'],
-    ['one of another case', 'Scope'],
-    ['one of another call', 'checks '],
+    ['a misspelt name', 'lockTokn'],
+    ['a name in another case', 'Scope'],
+    ['a field of another call', 'checks '],
     ['an empty name', ''],
     ['__proto__', '__proto__'],
     ['constructor', 'constructor'],
     ['a name with a line break', 'a\nb'],
-    ['an endless name', 'n'.repeat(10_000)],
+    ['a very long name', 'n'.repeat(10_000)],
   ])('unknown field: the error names the field: %s', async (_name, field) => {
     for (const target of withBody) {
       const text = JSON.stringify(target.valid()).replace(/\}$/, `,${JSON.stringify(field)}:"${mark}"}`)
@@ -241,8 +241,8 @@ describe('a field', () => {
   })
 
   test.each([
-    ['as it stands', '"scope":"a"'],
-    ['in escapes', '"sc\\u006fpe":"a"'],
+    ['literally', '"scope":"a"'],
+    ['with JSON escapes', '"sc\\u006fpe":"a"'],
   ])('repeated field: is refused when the second name is written %s', async (_name, member) => {
     for (const target of [check, save, extend]) {
       const text = JSON.stringify(target.valid()).replace(/\}$/, `,${member}}`)
@@ -266,7 +266,7 @@ describe('headers of a record', () => {
   })
 
   test.each([
-    ['none at all', '', '""'],
+    ['an empty name', '', '""'],
     ['a space', ' ', '" "'],
     ['a line break and another header', 'a\r\nSet-Cookie', 'a\\r\\nSet-Cookie'],
     ['a colon', 'a:b', 'a:b'],
@@ -334,8 +334,8 @@ describe('checks of a batch', () => {
     ['null', null],
     ['an object', { a: mark }],
     ['a string', mark],
-    ['none', []],
-    ['one too many', Array.from({ length: 101 }, () => 1)],
+    ['empty', []],
+    ['101 elements', Array.from({ length: 101 }, () => 1)],
   ])('checks of a batch: are refused if they are %s', async (_name, checks) => {
     expectRefused(
       batch,
@@ -362,8 +362,8 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
   [
     ['empty', '', 'must be JSON'],
     ['white space', ' \n', 'must be JSON'],
-    ['broken off', valid.slice(0, -1), 'must be JSON'],
-    ['with more behind it', `${valid}x`, 'must be JSON'],
+    ['truncated JSON', valid.slice(0, -1), 'must be JSON'],
+    ['text after the JSON', `${valid}x`, 'must be JSON'],
     ['two values', `${valid}${valid}`, 'must be JSON'],
     ['a trailing comma', `${valid.slice(0, -1)},}`, 'must be JSON'],
     ['single quotes', `{'scope':'${mark}'}`, 'must be JSON'],
@@ -374,7 +374,7 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
     ['a byte-order mark', `\ufeff${valid}`, 'without byte order mark'],
     ['UTF-16', utf16(valid), 'must be UTF-8'],
     ['a byte that is no UTF-8', Buffer.from(`{"scope":"\xff"}`, 'latin1'), 'must be UTF-8'],
-    ['a character cut short', Buffer.from('{"scope":"é"}').subarray(0, 11), 'must be UTF-8'],
+    ['an incomplete character', Buffer.from('{"scope":"é"}').subarray(0, 11), 'must be UTF-8'],
     ['an overlong form', Buffer.from([0x22, 0xc0, 0x80, 0x22]), 'must be UTF-8'],
     ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'must be UTF-8'],
     ['null', 'null', 'must be a JSON object'],
@@ -382,7 +382,7 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
     ['a number', '7', 'must be a JSON object'],
     ['a string', `"${mark}"`, 'must be a JSON object'],
     ['an array', `[${valid}]`, 'must be a JSON object'],
-    ['brackets without end', '['.repeat(100_000), 'not be nested deeper than 256 levels'],
+    ['100 000 opening brackets', '['.repeat(100_000), 'not be nested deeper than 256 levels'],
   ]
 
 describe('a body', () => {
@@ -504,7 +504,7 @@ const badQueries: readonly (readonly [name: string, query: string, told: string]
   ['half an escape', `scope=${mark}%&key=k`, 'percent-encoding'],
   ['an escape of no digits', `scope=${mark}%zz&key=k`, 'percent-encoding'],
   ['bytes that are no UTF-8', `scope=${mark}%FF&key=k`, 'percent-encoding'],
-  ['a character cut short', `scope=a&key=${mark}%C3`, 'percent-encoding'],
+  ['an incomplete character', `scope=a&key=${mark}%C3`, 'percent-encoding'],
   ['an overlong form', `scope=a&key=${mark}%C0%80`, 'percent-encoding'],
   ['a surrogate', `scope=a&key=${mark}%ED%A0%80`, 'percent-encoding'],
   ['a bad escape in a name', `scope=a&key=k&%FF=${mark}`, 'percent-encoding'],

@@ -135,10 +135,10 @@ describe('POST /v1/record', () => {
   })
 
   test.each([
-    ['what was asked for', { lockSeconds: 7 }, 7000],
-    ['the most', { lockSeconds: 900 }, 900_000],
-    ['the record’s life where that is shorter', { lockSeconds: 50, ttlSeconds: 20 }, 20_000],
-    ['the default cut by the record’s life', { ttlSeconds: 30 }, 30_000],
+    ['the requested duration', { lockSeconds: 7 }, 7000],
+    ['the maximum', { lockSeconds: 900 }, 900_000],
+    ['the ttl of the record if that is shorter', { lockSeconds: 50, ttlSeconds: 20 }, 20_000],
+    ['the default reduced to the ttl of the record', { ttlSeconds: 30 }, 30_000],
   ])('POST /v1/record: the duration of a lock is %s', async (_name, asked, expiresInMs) => {
     expect((await lock({ ...fresh(), ...asked })).expiresInMs).toBe(expiresInMs)
   })

@@ -96,25 +96,25 @@ const from = today - 40 * dayMs
 const cases: readonly (readonly [what: string, changes: Changes, found: number, blocksMax: number])[] = [
   ['nothing', {}, 50, 600],
   ['another tenant', { tenantId: other }, 0, 600],
-  ['running, which the latest are not', { state: 'running' }, 0, 3_000],
+  ['running without recent matches', { state: 'running' }, 0, 3_000],
   ['expired', { state: 'expired' }, 50, 800],
   ['completed', { state: 'completed' }, 50, 800],
   ['released', { state: 'released' }, 50, 900],
-  ['taken over, which nobody is', { state: 'taken_over' }, 0, 600],
+  ['taken over without matches', { state: 'taken_over' }, 0, 600],
   ['a scope of few', { scope: 'rare' }, 50, 900],
   ['a scope of few, running', { scope: 'rare', state: 'running' }, 0, 900],
-  ['a scope of nobody', { scope: 'none' }, 0, 600],
+  ['a scope without entries', { scope: 'none' }, 0, 600],
   ['a scope of many', { scope: 'pay' }, 50, 3_000],
   ['a scope of many, running', { scope: 'pay', state: 'running' }, 0, 3_000],
-  ['a scope of many, released, which are of another', { scope: 'pay', state: 'released' }, 0, 3_000],
+  ['a scope of many without released entries', { scope: 'pay', state: 'released' }, 0, 3_000],
   ['a key', { scope: 'pay', key: 'k9' }, 50, 900],
   ['a key of many, running', { scope: 'pay', key: 'hot', state: 'running' }, 0, 3_000],
   ['a day long ago', { fromMs: from, toMs: from + dayMs, state: 'completed' }, 50, 600],
 ]
 
-describe.each(['before anybody counted', 'counted'])('with 89 000 entries, %s', (when) => {
+describe.each(['without statistics', 'with statistics'])('lock history of 89 000 entries %s', (when) => {
   beforeAll(async () => {
-    if (when === 'counted') await pool.query('VACUUM ANALYZE executions')
+    if (when === 'with statistics') await pool.query('VACUUM ANALYZE executions')
   }, 120_000)
 
   test.each(cases)(
@@ -131,7 +131,7 @@ describe.each(['before anybody counted', 'counted'])('with 89 000 entries, %s', 
   )
 })
 
-describe('pages that are not filled go on until everything was looked at:', () => {
+describe('lock history pages that examine every row', () => {
   test('lock history: the pages for state running find the single running lock among 44 500 open locks', async () => {
     const { entries, pages } = await walked({ state: 'running' })
     expect(entries).toHaveLength(1)
@@ -150,7 +150,7 @@ describe('pages that are not filled go on until everything was looked at:', () =
       15 * 166,
     ],
     ['completed', { state: 'completed', fromMs: today - 2 * dayMs }, 3 * 499],
-  ])('%s', async (_what, changes, count) => {
+  ])('lock history: the pages return every matching lock once: %s', async (_what, changes, count) => {
     const { entries } = await walked(changes)
     const fences = entries.map(({ fence }) => fence)
     expect(fences).toEqual([...new Set(fences)].toSorted((one, two) => two - one))

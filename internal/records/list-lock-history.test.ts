@@ -77,7 +77,7 @@ async function nthsOf(tenantId: TenantId, changes: Changes): Promise<number[]> {
   return entries.map(({ acquiredAtMs }) => 10 - (nowMs - acquiredAtMs) / hourMs)
 }
 
-describe('a list of entries', () => {
+describe('list of lock history entries', () => {
   let tenantId: TenantId
   beforeAll(async () => {
     tenantId = await createTenant()
@@ -94,7 +94,7 @@ describe('a list of entries', () => {
     ['expired', { state: 'expired' }, [9, 4]],
     ['a scope', { scope: 'ship' }, [9, 8, 7, 6]],
     ['a scope and key', { scope: 'pay', key: 'k1' }, [4, 1]],
-    ['a scope of nobody', { scope: 'none' }, []],
+    ['a scope without entries', { scope: 'none' }, []],
     ['from a time on', { fromMs: nowMs - 2 * hourMs }, [9, 8]],
     ['before a time', { toMs: nowMs - 8 * hourMs }, [1, 0]],
     [
@@ -102,7 +102,7 @@ describe('a list of entries', () => {
       { fromMs: nowMs - 9 * hourMs, toMs: nowMs - hourMs, scope: 'pay', state: 'running' },
       [5],
     ],
-    ['a time that is none', { fromMs: Number.MAX_VALUE, toMs: -1 }, []],
+    ['an empty time range', { fromMs: Number.MAX_VALUE, toMs: -1 }, []],
   ])('lock history: the filter returns the expected locks: %s', async (_name, changes, nths) => {
     expect(await nthsOf(tenantId, changes)).toEqual(nths)
   })

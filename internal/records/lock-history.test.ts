@@ -37,11 +37,11 @@ const at = (ms: number) => lab.setClock(tenantId, labStartMs + ms)
 /** The first lock's fence is the time of it; a later one's is later. */
 const fence = (afterMs: number) => (labStartMs + afterMs) * 1000
 
-describe('the history of locks hears', () => {
+describe('notes for the lock history', () => {
   test.each<[string, () => Promise<unknown>, LockNote[]]>([
-    ['of a lock that was taken', () => acquire('A'), [{ kind: 'acquired', fence: fence(0), heldMs: lockMs }]],
+    ['an acquired lock', () => acquire('A'), [{ kind: 'acquired', fence: fence(0), heldMs: lockMs }]],
     [
-      'that its own attempt entered it again',
+      'a re-entry by the same attempt',
       async () => {
         await acquire('A', { attemptId: 'a' })
         await at(70_000)
@@ -53,7 +53,7 @@ describe('the history of locks hears', () => {
       ],
     ],
     [
-      'that it was extended',
+      'each extension',
       async () => {
         await acquire('A')
         await at(10)
@@ -68,7 +68,7 @@ describe('the history of locks hears', () => {
       ],
     ],
     [
-      'with which status it was completed, and that again when the save is repeated',
+      'a completion with its status, and for a repeated save',
       async () => {
         await acquire('A')
         await at(30)
@@ -85,12 +85,12 @@ describe('the history of locks hears', () => {
       ],
     ],
     [
-      'of a save without a lock, which is a lock and its end at once',
+      'a save without a lock, as a completed lock',
       () => save(''),
       [{ kind: 'completed', fence: fence(0), atMs: labStartMs, status: 201 }],
     ],
     [
-      'that it was taken over, and nothing more of its late holder',
+      'a takeover, but not for its late holder',
       async () => {
         await acquire('A')
         await at(lockMs + 1)
@@ -105,7 +105,7 @@ describe('the history of locks hears', () => {
       ],
     ],
     [
-      'that it was released, and not that its mark was taken over',
+      'a release, but not for a takeover of its mark',
       async () => {
         await acquire('A')
         await at(lockMs + 1)
@@ -124,7 +124,7 @@ describe('the history of locks hears', () => {
       ],
     ],
     [
-      'nothing of a busy key, a replay, a look and the removal of a record',
+      'a lock, but not for busy checks, replays, reads and removals of records',
       async () => {
         await acquire('A')
         await acquire('B')
@@ -138,7 +138,7 @@ describe('the history of locks hears', () => {
         { kind: 'completed', fence: fence(0), atMs: labStartMs, status: 201 },
       ],
     ],
-  ])('%s', async (_name, work, expected) => {
+  ])('lock history: notes are recorded for %s', async (_name, work, expected) => {
     await work()
     expect(noted.map(({ note }) => note)).toEqual(expected)
     for (const { address } of noted) expect(address).toMatchObject({ tenantId, ...names })

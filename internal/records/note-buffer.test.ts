@@ -148,7 +148,7 @@ function joinAll(facts: readonly LockFacts[]): LockFacts {
   return facts.reduce(joinFacts)
 }
 
-describe('joining what is known of an execution', () => {
+describe('joinFacts', () => {
   test('joinFacts: the result is independent of order, grouping and repetition', () => {
     const property = fc.property(anyFacts, anyFacts, anyFacts, (a, b, c) => {
       expect(joinFacts(a, b)).toEqual(joinFacts(b, a))
@@ -167,17 +167,17 @@ describe('joining what is known of an execution', () => {
   const acquired: LockNote = { kind: 'acquired', fence, heldMs: 60_000 }
   test.each<[string, LockNote[], Partial<LockFacts>]>([
     [
-      'a shorter time that was asked for later counts',
+      'a later request for a shorter duration wins',
       [acquired, extended(10, 1_000)],
       { heldUntilMs: acquiredAtMs + 1_010, extendedAtMs: acquiredAtMs + 10 },
     ],
     [
-      'a longer time that was asked for before does not',
+      'an earlier request for a longer duration is ignored',
       [extended(20, 500), extended(10, 90_000), acquired],
       { heldUntilMs: acquiredAtMs + 520, extendedAtMs: acquiredAtMs + 20 },
     ],
     [
-      'the first of two ends counts, with its status',
+      'the first of two ends wins, with its status',
       [
         { kind: 'completed', fence, atMs: acquiredAtMs + 9, status: 201 },
         { kind: 'taken_over', fence, atMs: acquiredAtMs + 70_000 },
@@ -186,16 +186,16 @@ describe('joining what is known of an execution', () => {
       { ending: 'completed', endedAtMs: acquiredAtMs + 9, status: 201 },
     ],
     [
-      'an end alone leaves open until when the lock was held',
+      'an end without an acquisition leaves the duration unknown',
       [{ kind: 'released', fence, atMs: acquiredAtMs + 9 }],
       { ending: 'released', heldUntilMs: null, status: null },
     ],
-  ])('%s', (_name, notes, expected) => {
+  ])('joinFacts: %s', (_name, notes, expected) => {
     expect(joinAll(notes.map((note) => factsOf(address, note)))).toMatchObject(expected)
   })
 })
 
-describe('an execution', () => {
+describe('describeLock', () => {
   const held: LockNote = { kind: 'acquired', fence, heldMs: 1_000 }
   test.each<[string, LockNote[], number, object]>([
     [
@@ -205,24 +205,24 @@ describe('an execution', () => {
       { state: 'running', durationMs: null, endedAtMs: null },
     ],
     [
-      'is expired once it is not',
+      'is expired after its duration',
       [held],
       1_000,
       { state: 'expired', durationMs: null, heldUntilMs: acquiredAtMs + 1_000 },
     ],
     [
-      'is completed also when that came late',
+      'is completed even by a late save',
       [held, { kind: 'completed', fence, atMs: acquiredAtMs + 2_500, status: 204 }],
       9_000,
       { state: 'completed', durationMs: 2_500, status: 204 },
     ],
     [
-      'has lasted no less than nothing when the clock went back',
+      'has a duration of at least 0 if the clock went back',
       [{ kind: 'taken_over', fence, atMs: acquiredAtMs - 50 }],
       0,
       { state: 'taken_over', durationMs: 0 },
     ],
-  ])('%s', (_name, notes, laterMs, expected) => {
+  ])('describeLock: a lock %s', (_name, notes, laterMs, expected) => {
     const facts = joinAll(notes.map((note) => factsOf(address, note)))
     const execution = describeLock(facts, acquiredAtMs + laterMs)
     expect(execution).toMatchObject({ scope: 's', key: 'k', fence, acquiredAtMs, ...expected })

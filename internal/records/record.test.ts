@@ -5,12 +5,17 @@ import { decideLifetimes, decideWaitMs, joinRecord, suggestRetryMs } from './rec
 
 describe('lifetimes', () => {
   test.each([
-    ['nothing asked for: the defaults', {}, 2_592_000, { ttlMs: 86_400_000, lockMs: 60_000 }],
-    ['nothing asked for under a low cap', {}, 30, { ttlMs: 30_000, lockMs: 30_000 }],
-    ['both asked for', { ttlSeconds: 1000, lockSeconds: 900 }, 2000, { ttlMs: 1_000_000, lockMs: 900_000 }],
+    ['a request without durations', {}, 2_592_000, { ttlMs: 86_400_000, lockMs: 60_000 }],
+    ['a request without durations under a low maximum', {}, 30, { ttlMs: 30_000, lockMs: 30_000 }],
+    [
+      'a request with both durations',
+      { ttlSeconds: 1000, lockSeconds: 900 },
+      2000,
+      { ttlMs: 1_000_000, lockMs: 900_000 },
+    ],
     ['a lock over its ttl', { ttlSeconds: 5, lockSeconds: 900 }, 2000, { ttlMs: 5000, lockMs: 5000 }],
     ['a ttl below the default lock', { ttlSeconds: 1 }, 2000, { ttlMs: 1000, lockMs: 1000 }],
-  ])('%s', (_case, asked, ttlSecondsMax, expected) => {
+  ])('decideLifetimes: returns the expected durations for %s', (_case, asked, ttlSecondsMax, expected) => {
     expect(decideLifetimes(asked, ttlSecondsMax)).toEqual(expected)
   })
 

@@ -36,11 +36,11 @@ test('replay: a different fingerprint is refused, and a check without a fingerpr
   expect(await lab.store.acquire(inputOf(tenantId, ''))).toEqual({ kind: 'hit', record })
 })
 
-test.each(['removed by us', 'gone by itself'])(
+test.each(['removed by a call', 'expired'])(
   'replay: the next check locks the key again after a replayed record was %s',
   async (how) => {
     const tenantId = await replayedTenant()
-    if (how === 'removed by us') await lab.store.remove(inputOf(tenantId), '')
+    if (how === 'removed by a call') await lab.store.remove(inputOf(tenantId), '')
     else await lab.raw.del(entryKey(inputOf(tenantId)))
     expect(await lab.store.acquire(inputOf(tenantId))).toMatchObject({ kind: 'locked' })
     expect(await lab.store.acquire({ ...inputOf(tenantId), lockToken: 'M' })).toMatchObject({ kind: 'busy' })

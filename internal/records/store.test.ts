@@ -250,7 +250,7 @@ const table: Record<string, readonly (readonly [step: string, outcome: string, n
   ],
 }
 
-describe('the table of states', () => {
+describe('state table', () => {
   const rows = Object.entries(table).flatMap(([state, cells]) =>
     cells.map((cell) => [state, ...cell] as const),
   )
@@ -302,7 +302,7 @@ describe('an acquisition', () => {
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
   })
 
-  test('acquisition: a re-entry without a fingerprint keeps the fingerprint of the lock', async () => {
+  test('acquisition: a takeover without a fingerprint keeps the fingerprint of the lock', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
     await lab.setClock(tenantId, labStartMs + lockMs)
@@ -360,9 +360,9 @@ describe('a save', () => {
   })
 
   test.each([
-    ['its own ttl, over the lock’s', { lockToken: 'A', ttlMs: 900_000 }, 900_000],
-    ['the default without a lock', { key: 'other' }, 86_400_000],
-    ['its own without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
+    ['the ttl of the save, which overrides the ttl of the lock', { lockToken: 'A', ttlMs: 900_000 }, 900_000],
+    ['the default ttl without a lock', { key: 'other' }, 86_400_000],
+    ['its own ttl without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
   ] as const)('save: the record lives for %s', async (_case, changes, livesMs) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A' }))
@@ -403,19 +403,23 @@ describe('a save', () => {
   })
 })
 
-describe('how long an entry lives', () => {
+describe('expiry of entries', () => {
   const dayMs = 86_400_000
 
   test.each([
-    ['its ttl is under a day: its time and a day', { lockMs: 60_000, ttlMs: 7_200_000 }, 60_000 + dayMs],
-    ['lock and ttl are one second: a second and a day', { lockMs: 1000, ttlMs: 1000 }, 1000 + dayMs],
+    ['duration plus a day for a ttl under a day', { lockMs: 60_000, ttlMs: 7_200_000 }, 60_000 + dayMs],
+    ['a second plus a day for a ttl of a second', { lockMs: 1000, ttlMs: 1000 }, 1000 + dayMs],
     [
-      'its ttl is three days: its time and three days',
+      'duration plus three days for a ttl of three days',
       { lockMs: 60_000, ttlMs: 3 * dayMs },
       60_000 + 3 * dayMs,
     ],
-    ['its ttl is a month: its time and a week', { lockMs: 900_000, ttlMs: 30 * dayMs }, 900_000 + 7 * dayMs],
-  ])('expiry: the entry of a lock is kept as follows if %s', async (_case, changes, livesMs) => {
+    [
+      'duration plus a week for a ttl of a month',
+      { lockMs: 900_000, ttlMs: 30 * dayMs },
+      900_000 + 7 * dayMs,
+    ],
+  ])('expiry: the entry of a lock is kept for the expected time: %s', async (_case, changes, livesMs) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, changes))
     expect(await millisecondsLeft(tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
@@ -433,7 +437,7 @@ describe('how long an entry lives', () => {
   })
 
   test.each([
-    ['entered again by its attempt', { attemptId: 'a', lockToken: 'B' }],
+    ['re-entered by its attempt', { attemptId: 'a', lockToken: 'B' }],
     ['waited for', { waits: true, lockToken: 'B' }],
   ])(
     'expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day',
@@ -515,7 +519,7 @@ describe('keys', () => {
   })
 })
 
-describe('a lock in a format that is not known, as another version may have written it', () => {
+describe('lock in an unknown format, as another version may have written', () => {
   const foreign = `L\n${labStartMs + lockMs}\nA\n1\n${ttlMs}\n${lockMs}\n0\n0\na\nf1`
 
   test.each([

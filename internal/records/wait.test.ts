@@ -173,9 +173,9 @@ describe('a caller that hangs up', () => {
   })
 
   test.each([
-    ['gives back a lock that it is just being granted', '', true],
-    ['keeps it for the same attempt, which may come back', 'a', false],
-  ])('%s', async (_case, attemptId, free) => {
+    ['a lock granted in the meantime is released', '', true],
+    ['a lock with an attempt id is kept, because the attempt can repeat the call', 'a', false],
+  ])('hang-up: %s', async (_case, attemptId, free) => {
     const tenantId = await lab.createTenant()
     const caller = new AbortController()
     const asked = check(tenantId, 20_000, caller.signal, attemptId)

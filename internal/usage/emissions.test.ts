@@ -74,10 +74,10 @@ describe('emissions: refuses an emission', () => {
   test.each<[string, Partial<UsageEmission>, string]>([
     ['without an id', { id: '' }, 'id'],
     ['of a reserved meter', { kind: 'locks' }, 'itself'],
-    ['too old for its id to be known', { at: nowMs - 36 * dayMs }, '35 days'],
-    ['in the future', { at: nowMs + dayMs }, '35 days'],
+    ['that is older than 35 days', { at: nowMs - 36 * dayMs }, '35 days'],
+    ['that is in the future', { at: nowMs + dayMs }, '35 days'],
     ['of an unknown tenant', { tenantId: randomTenantId() }, 'no such tenant'],
-  ])('%s', async (_case, more, words) => {
+  ])('emissions: refuses an emission %s', async (_case, more, words) => {
     const id = await liveTenant()
     expect(await recordUsage(lab.pool, emissionOf(id, more), nowMs)).toMatchObject({
       kind: 'refused',

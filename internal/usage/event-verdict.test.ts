@@ -36,67 +36,67 @@ describe('an event', () => {
     ['without limits is free', limitsOf(), factsOf(1e9, 1e9), { kind: 'free' }],
     ['under its limits is free', limitsOf(3, 9), factsOf(2, 8), { kind: 'free' }],
     [
-      'at the limit of a minute waits for the next',
+      'at the limit per minute is refused until the next minute',
       limitsOf(3),
       factsOf(3, 3),
       limited('eventsPerMinute', 3, 30_000),
     ],
     [
-      'counts what was committed here and not counted yet',
+      'is refused because of events that this process committed but did not count yet',
       limitsOf(3),
       factsOf(1, 1, { waiting: 2 }),
       limited('eventsPerMinute', 3, 30_000),
     ],
     [
-      'is free in another minute than the counts are of',
+      'is free in a later minute than the counts',
       limitsOf(3),
       factsOf(3, 3, { nowMs: nowMs + 30_000 }),
       { kind: 'free' },
     ],
     [
-      'is limited by a clock that is behind the counts',
+      'is refused if the clock is behind the counts',
       limitsOf(3),
       factsOf(3, 3, { nowMs: nowMs - 60_000 }),
       limited('eventsPerMinute', 3, 30_000),
     ],
     [
-      'is refused by the month where that refuses',
+      'is refused at the limit per month with over: refuse',
       limitsOf(undefined, 9),
       factsOf(0, 9),
       limited('eventsPerMonth', 9, untilMonthEndMs),
     ],
-    ['is marked by the month where that accepts', limitsOf(9, 9, 'accept'), factsOf(1, 9), { kind: 'over' }],
     [
-      'over both is refused by the minute, also where the month accepts',
+      'is marked at the limit per month with over: accept',
+      limitsOf(9, 9, 'accept'),
+      factsOf(1, 9),
+      { kind: 'over' },
+    ],
+    [
+      'over both limits is refused because of the minute, even with over: accept',
       limitsOf(1, 1, 'accept'),
       factsOf(1, 1),
       limited('eventsPerMinute', 1, 30_000),
     ],
     [
-      'is free in another month than the counts are of',
+      'is free in a later month than the counts',
       limitsOf(undefined, 9),
       factsOf(0, 9, { nowMs: monthEndSec * 1000 }),
       { kind: 'free' },
     ],
+    ['is always refused at a limit of 0', limitsOf(0), factsOf(0, 0), limited('eventsPerMinute', 0, 30_000)],
     [
-      'of nothing allowed is refused at once',
-      limitsOf(0),
-      factsOf(0, 0),
-      limited('eventsPerMinute', 0, 30_000),
-    ],
-    [
-      'is never refused by the minute while Redis is away',
+      'is never refused because of the minute while Redis is unavailable',
       limitsOf(0),
       factsOf(5, 5, { isRedisThere: false }),
       { kind: 'free' },
     ],
     [
-      'is never refused by the month while Redis is away, but marked',
+      'is marked but never refused because of the month while Redis is unavailable',
       limitsOf(undefined, 5),
       factsOf(5, 5, { isRedisThere: false }),
       { kind: 'over' },
     ],
-  ])('%s', (_case, limits, facts, verdict) => {
+  ])('decideEvent: an event %s', (_case, limits, facts, verdict) => {
     expect(decideEvent(limits, facts)).toEqual(verdict)
   })
 })

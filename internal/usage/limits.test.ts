@@ -16,36 +16,36 @@ const over = (soft: number | null, hard: number | null, how: 'accept' | 'refuse'
   eventsPerMonth: { soft, hard, over: how },
 })
 
-describe('the limits in force', () => {
+describe('effectiveLimits', () => {
   test.each<[string, Partial<LimitSources>, Partial<EffectiveLimits>]>([
-    ['where nothing is said, the built-in ones', {}, {}],
+    ['built-in limits apply if no source sets a limit', {}, {}],
     [
-      'a limit that only warns refuses no more than it did without',
+      'a soft limit does not change the hard limit',
       { spec: { locksPerMinute: { soft: 7 } } },
       { locksPerMinute: { soft: 7, hard: 60_000 } },
     ],
     [
-      'a limit of its own replaces that one alone',
+      'a limit in the spec replaces only the same limit',
       { spec: { locksPerMonth: { hard: 5 } } },
       { locksPerMonth: { soft: null, hard: 5 } },
     ],
     [
-      'zero is a limit, not silence',
+      '0 is a limit, and not a missing value',
       { spec: { locksPerMinute: { hard: 0, soft: 0 } }, defaults: { locksPerMinute: { hard: 9, soft: 9 } } },
       { locksPerMinute: { soft: 0, hard: 0 } },
     ],
     [
-      'a default that was set replaces the built-in one',
+      'a configured default replaces the built-in limit',
       { defaults: { recordBytes: { hard: 10 }, eventsPerMinute: { soft: 1, hard: 2 } } },
       { recordBytes: { soft: null, hard: 10 }, eventsPerMinute: { soft: 1, hard: 2 } },
     ],
     [
-      'soft and hard each come from the strongest that has them',
+      'soft and hard limits each come from the first source that sets them',
       { spec: { eventsPerMinute: { soft: 3 } }, defaults: { eventsPerMinute: { soft: 1, hard: 2 } } },
       { eventsPerMinute: { soft: 3, hard: 2 } },
     ],
     [
-      'an override replaces the hard one alone',
+      'an override replaces only the hard limit',
       {
         spec: { locksPerMonth: { soft: 1, hard: 5 } },
         overrides: [override('recordBytes', 1), override('locksPerMonth', 50)],
@@ -53,17 +53,13 @@ describe('the limits in force', () => {
       { locksPerMonth: { soft: 1, hard: 50 }, recordBytes: { soft: null, hard: 1 } },
     ],
     [
-      'an override may lift a limit',
+      'an override can remove a limit',
       { overrides: [override('locksPerMinute', null)] },
       { locksPerMinute: { soft: null, hard: null } },
     ],
+    ['an expired override has no effect', { overrides: [override('locksPerMinute', null, nowMs)] }, {}],
     [
-      'an override whose time is over means nothing',
-      { overrides: [override('locksPerMinute', null, nowMs)] },
-      {},
-    ],
-    [
-      'the tenant’s own says what happens over its month’s events',
+      'the spec decides whether events over the monthly limit are refused',
       {
         spec: { eventsPerMonth: { hard: 5, over: 'refuse' } },
         defaults: { eventsPerMonth: { soft: 3, over: 'accept' } },
@@ -71,11 +67,11 @@ describe('the limits in force', () => {
       over(3, 5, 'refuse'),
     ],
     [
-      'a default says so for those without',
+      'a default decides for a spec without that setting',
       { defaults: { eventsPerMonth: { over: 'refuse' } } },
       over(null, null, 'refuse'),
     ],
-  ])('%s', (_case, sources, expected) => {
+  ])('effectiveLimits: %s', (_case, sources, expected) => {
     const limits = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs, ...sources })
     expect(limits).toEqual({ ...builtIn, ...expected })
     expect(Object.keys(limits)).toEqual([...limitNames])
@@ -89,7 +85,7 @@ describe('the headers of a refusal', () => {
     ['eventsPerMinute', '"events-per-minute";r=0;t=31', '"events-per-minute";q=7;w=60'],
     ['eventsPerMonth', '"events-per-month";r=0;t=31', '"events-per-month";q=7'],
     ['recordBytes', '"record-bytes";r=0;t=31', '"record-bytes";q=7;qu="content-bytes"'],
-  ] as const)('%s', (limit, rateLimit, policy) => {
+  ] as const)('limitHeaders: describe the limit %s', (limit, rateLimit, policy) => {
     expect(limitHeaders(limit, 7, 30_001)).toEqual({
       'Retry-After': '31',
       RateLimit: rateLimit,

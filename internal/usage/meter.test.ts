@@ -62,14 +62,14 @@ describe('the end of the month', () => {
   }
 
   test.each([
-    ['of the epoch', '1970-01-01T00:00:00Z', '1970-02-01T00:00:00Z'],
-    ['of the year', '2026-12-31T23:59:59Z', '2027-01-01T00:00:00Z'],
+    ['of January 1970', '1970-01-01T00:00:00Z', '1970-02-01T00:00:00Z'],
+    ['of December', '2026-12-31T23:59:59Z', '2027-01-01T00:00:00Z'],
     ['of a leap February', '2028-02-29T23:59:59Z', '2028-03-01T00:00:00Z'],
     ['of a common February', '2027-02-28T12:00:00Z', '2027-03-01T00:00:00Z'],
-    ['of February in a century without a leap day', '2100-02-28T23:59:59Z', '2100-03-01T00:00:00Z'],
-    ['of February in a century with one', '2000-02-29T00:00:00Z', '2000-03-01T00:00:00Z'],
-    ['from its first second', '2026-11-01T00:00:00Z', '2026-12-01T00:00:00Z'],
-  ])('%s', async (_case, from, end) => {
+    ['of February in a century year without a leap day', '2100-02-28T23:59:59Z', '2100-03-01T00:00:00Z'],
+    ['of February in a century year with a leap day', '2000-02-29T00:00:00Z', '2000-03-01T00:00:00Z'],
+    ['of a month from its first second', '2026-11-01T00:00:00Z', '2026-12-01T00:00:00Z'],
+  ])('month_end: returns the end %s', async (_case, from, end) => {
     expect(await monthEnds([Date.parse(from) / 1000])).toEqual([Date.parse(end) / 1000])
   })
 

@@ -113,14 +113,14 @@ test('overrides: the next write removes expired overrides', async () => {
 
 describe('an override is refused and nothing written', () => {
   test.each<[string, Partial<OverrideSetting>, string]>([
-    ['of less than nothing', { hard: -1 }, 'whole number'],
+    ['of a negative value', { hard: -1 }, 'whole number'],
     ['of a fraction', { hard: 1.5 }, 'whole number'],
-    ['that is over already', { untilMs: 0 }, 'in the future'],
-    ['for ever', { untilMs: Number.POSITIVE_INFINITY }, '366 days'],
-    ['at no time', { untilMs: Number.NaN }, 'in the future'],
-    ['for no reason', { reason: '' }, 'reason must'],
-    ['with a line break', { reason: 'a\nb' }, 'reason must'],
-  ])('%s', async (_case, more, words) => {
+    ['that has already expired', { untilMs: 0 }, 'in the future'],
+    ['without an end', { untilMs: Number.POSITIVE_INFINITY }, '366 days'],
+    ['with an invalid end', { untilMs: Number.NaN }, 'in the future'],
+    ['without a reason', { reason: '' }, 'reason must'],
+    ['with a line break in its reason', { reason: 'a\nb' }, 'reason must'],
+  ])('overrides: an override %s is refused and not stored', async (_case, more, words) => {
     const id = await liveTenant()
     const written = await setLimitOverride(parts(), settingOf(id, more))
     expect(written).toMatchObject({ kind: 'refused', problem: expect.stringContaining(words) })

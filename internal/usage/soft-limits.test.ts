@@ -28,34 +28,34 @@ describe('soft limits that are reached', () => {
   })
 
   test.each<[string, Limits, UsageReading, [LimitName, number, number][]]>([
-    ['none where none is set', {}, reading(meter(9, 9), meter(9, 9), 9), []],
-    ['not below', { locksPerMinute: { soft: 10 } }, reading(meter(9, 99)), []],
+    ['no limit is reached if none is set', {}, reading(meter(9, 9), meter(9, 9), 9), []],
+    ['a limit is not reached below its value', { locksPerMinute: { soft: 10 } }, reading(meter(9, 99)), []],
     [
-      'from it on',
+      'a limit is reached at its value',
       { locksPerMinute: { soft: 9 } },
       reading(meter(9, 9)),
       [['locksPerMinute', minuteStartMs, 9]],
     ],
-    ['zero by the first', { locksPerMinute: { soft: 0 } }, reading(meter(0, 1)), []],
+    ['a limit of 0 is not reached without usage', { locksPerMinute: { soft: 0 } }, reading(meter(0, 1)), []],
     [
-      'in the minute that ended, too',
+      'a limit can be reached in the previous minute',
       { eventsPerMinute: { soft: 5 } },
       reading(undefined, meter(1, 9, 7)),
       [['eventsPerMinute', minuteStartMs - minuteMs, 7]],
     ],
     [
-      'in a month',
+      'a monthly limit is reached at its value',
       { eventsPerMonth: { soft: 5, over: 'accept' } },
       reading(meter(0, 9), meter(0, 6)),
       [['eventsPerMonth', monthStartMs, 6]],
     ],
     [
-      'by the day for bytes',
+      'a limit of bytes is reached per day',
       { recordBytes: { soft: 5 } },
       reading(meter(0, 0), undefined, 6),
       [['recordBytes', Date.UTC(2026, 10, 21), 6]],
     ],
-  ])('%s', (_case, spec, given, expected) => {
+  ])('softCrossings: %s', (_case, spec, given, expected) => {
     const crossings = softCrossings(given, limitsOf(spec))
     expect(
       crossings.map(({ limit, periodMs, used }): (typeof expected)[number] => [limit, periodMs, used]),

@@ -96,13 +96,13 @@ describe('percentiles', () => {
     Array.from({ length: latencyBoundsMs.length + 1 }, (_none, at) => counts[at] ?? 0)
 
   test.each([
-    ['nothing', {}, 0.5, undefined],
-    ['all in one bucket: spread evenly within it', { 1: 100 }, 0.5, 18],
-    ['the first bucket begins at 0', { 0: 4 }, 0.5, 5],
-    ['the share that lies in a later bucket', { 0: 90, 6: 10 }, 0.95, 750],
-    ['what took longest', { 0: 99, 2: 1 }, 1, 50],
-    ['beyond all bounds the last one stands', { 13: 3 }, 0.5, 3_600_000],
-  ])('%s', (_name, counts, share, expected) => {
+    ['is undefined without latencies', {}, 0.5, undefined],
+    ['interpolates within a bucket', { 1: 100 }, 0.5, 18],
+    ['interpolates from 0 in the first bucket', { 0: 4 }, 0.5, 5],
+    ['finds the bucket that contains the share', { 0: 90, 6: 10 }, 0.95, 750],
+    ['returns the bound of the highest bucket for a share of 1', { 0: 99, 2: 1 }, 1, 50],
+    ['returns the last bound for latencies beyond all bounds', { 13: 3 }, 0.5, 3_600_000],
+  ])('percentileMs: %s', (_name, counts, share, expected) => {
     expect(percentileMs(buckets(counts), share)).toBe(expected)
   })
 
