@@ -68,7 +68,9 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
   // Needed even without traffic, because the generated history of an earlier start remains.
   await noteHistory()
   if (!config.devDemo) return
-  say('Demo traffic: made-up events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false: none)')
+  say(
+    'Demo traffic: generated events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false turns it off)',
+  )
   const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false
   await openLoop(host, {
@@ -83,7 +85,7 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
         await traffic.burst(signal)
       }
       if (traffic.isFutile)
-        say('Demo traffic: the sample tenant was changed and its calls fail: demo traffic has ended')
+        say('Demo traffic has stopped, because the sample tenant was changed and its calls fail')
     },
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'demo history could not be written; retrying'),

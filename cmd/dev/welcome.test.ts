@@ -19,7 +19,7 @@ test('welcome text: lists at most ten tenants and the number of further tenants'
   const names = Array.from({ length: 12 }, (_, index) => `t${index}`)
   expect(text(names.slice(0, 2))).toContain('Tenants  shops/t0, shops/t1   (/manifests)\n')
   expect(text(names)).toContain('shops/t8, shops/t9 and 2 more   (/manifests)\n')
-  expect(text([])).toContain('Tenants  none in force   (/manifests)\n')
+  expect(text([])).toContain('Tenants  none   (/manifests)\n')
 })
 
 test('welcome text: lists at most ten problems', () => {
@@ -35,8 +35,8 @@ test('welcome text: contains no API key except the sample tenant’s', () => {
 
 test('welcome text: explains how to sign in and how long the sign-in lasts', () => {
   expect(text(['one'])).toContain(`  Pages    http://127.0.0.1:8081/sign-in#token=local-token
-           the dashboard. The token signs in until this server ends. A session lasts
-           8 h, or 1 h without use, also over restarts
+           the dashboard. The token is valid until this server stops. A session lasts
+           8 h, or 1 h without use, even after a restart
 `)
 })
 

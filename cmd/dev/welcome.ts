@@ -33,14 +33,13 @@ export function welcomeText(welcome: Welcome): string {
   const { tenants, hasSampleKey, tenantsDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const others = tenants.inForce.length - shown.length
-  const list =
-    shown.length === 0 ? 'none in force' : shown.join(', ') + (others > 0 ? ` and ${others} more` : '')
+  const list = shown.length === 0 ? 'none' : shown.join(', ') + (others > 0 ? ` and ${others} more` : '')
   const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
   const key = hasSampleKey ? sampleTenant.apiKey : '<api key>'
   return `
   Pages    ${dashboard}
-           the dashboard. The token signs in until this server ends. A session lasts
-           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, also over restarts
+           the dashboard. The token is valid until this server stops. A session lasts
+           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, even after a restart
   API      ${apiUrl}/v1/openapi.json
   Ops      ${opsUrl}/readyz   /livez   /metrics
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
@@ -51,7 +50,7 @@ export function welcomeText(welcome: Welcome): string {
     curl -s ${apiUrl}/v1/record -H 'Authorization: Bearer ${key}' \\
       -H 'Content-Type: application/json' -d '{"scope":"orders","key":"1"}'
 
-  Ctrl-C ends everything.
+  Ctrl-C stops everything.
 
 `
 }

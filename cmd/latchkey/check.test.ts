@@ -50,7 +50,7 @@ describe('remove-finalizers', () => {
     const { code, err } = await latchkey(['remove-finalizers'], {})
     expect([code, err]).toEqual([
       1,
-      'It did not work: the address of the API server is unknown: run this command in a pod, or set KUBECONFIG\n',
+      'The command failed: the address of the API server is unknown: run this command in a pod, or set KUBECONFIG\n',
     ])
   })
 })

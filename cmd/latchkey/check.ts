@@ -1,9 +1,9 @@
 import { type Command, misuse } from './command.ts'
 
-const help = `usage: latchkey check URL...     calls each address, and checks that all of them answer 2xx
+const help = `usage: latchkey check URL...     calls each address and checks that each responds with 2xx
 
-It retries for 30 s, since a process that was just started may not be ready. It needs no settings.
-Exit codes: 0 all do, 1 one does not, 2 misused.`
+The command retries for 30 s, because a process that was just started may not be ready. It needs no settings.
+Exit codes: 0 all addresses responded, 1 an address failed, 2 wrong arguments.`
 
 const deadlineMs = 30_000
 const againMs = 500
@@ -11,7 +11,7 @@ const answerMsMax = 5_000
 
 /** The command `latchkey check`: checks that addresses respond. The Helm test of an installation runs it. */
 export const checkCommand: Command = {
-  summary: 'checks that addresses answer',
+  summary: 'checks that addresses respond',
   help,
   async run(args, terminal) {
     if (args.length === 0) return misuse('Name an address')

@@ -94,7 +94,7 @@ export function answer(result: Result, isJson: boolean, terminal: Terminal): 0 |
 }
 
 /** Result of a command when no tenant has the given id or slug. */
-export const noTenant = { problem: 'There is no tenant of that id or slug' } as const
+export const noTenant = { problem: 'No tenant has that id or slug' } as const
 
 /** Finds the tenant of the option `--tenant`. Returns null without the option, and undefined for an unknown tenant. */
 export async function tenantOf(pool: Pool, named: string | undefined): Promise<TenantId | null | undefined> {
@@ -151,7 +151,7 @@ async function notify(
 
 /** Prints the reason why a command failed, and returns exit code 1. */
 export function failed(terminal: Terminal, error: unknown): 1 {
-  terminal.complain(`It did not work: ${textOf(withoutParameters(error))}`)
+  terminal.complain(`The command failed: ${textOf(withoutParameters(error))}`)
   return 1
 }
 

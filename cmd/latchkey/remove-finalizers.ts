@@ -15,13 +15,13 @@ import { type Command, failed, misuse, parseOptions, type Terminal } from './com
 
 const help = `usage: latchkey remove-finalizers [--operator DEPLOYMENT] [--namespaces A,B]
 
-Removes our finalizer from all Tenants, or from those of some namespaces, so that they and their namespaces can be deleted
-without an operator. Their data stays. The chart runs it before it is uninstalled.
+Removes Latchkey's finalizer from all Tenants, or from those in some namespaces, so that they and their namespaces can be deleted
+without an operator. Their data stays. The chart runs this command before it is uninstalled.
 
-  --operator DEPLOYMENT   first scales this Deployment of our own namespace to 0, and waits until no operator leads
+  --operator DEPLOYMENT   first scales this Deployment in the command's own namespace to 0, and waits until no operator leads
   --namespaces A,B        default: all namespaces
 
-Exit codes: 0 done, 1 failed, 2 misused.`
+Exit codes: 0 success, 1 failure, 2 wrong arguments.`
 
 const leaseName = 'latchkey-operator'
 /** Longer than 15 s, the lease duration of a leader that was killed. */
@@ -69,7 +69,7 @@ async function removeFinalizers(
     const { items } = expectOk('listing Tenants', listed)
     for (const tenant of items) count += Number(await letGo(client, tenant))
   }
-  terminal.say(`${count} Tenants were let go`)
+  terminal.say(`The finalizer was removed from ${count} Tenants`)
 }
 
 /** Finds the API server with KUBECONFIG, or with the variables that Kubernetes sets in every pod. */

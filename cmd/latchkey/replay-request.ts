@@ -53,13 +53,13 @@ export function parseReplayRequest(args: readonly string[], nowMs: number): Repl
   if (parsed.kind === 'misused') return parsed
   const { positionals, values } = parsed
   const [verb = '', word = '', ...more] = positionals
-  if (!isVerb(verb)) return misuse(`Say what to do: ${Object.keys(verbs).join(', ')}`)
+  if (!isVerb(verb)) return misuse(`Use one of these subcommands: ${Object.keys(verbs).join(', ')}`)
   const takesId = verb !== 'start' && verb !== 'list'
   if ((word !== '') !== takesId || more.length > 0)
-    return misuse(`${verb} takes ${takesId ? 'one id' : 'nothing'} after it`)
+    return misuse(`${verb} ${takesId ? 'requires exactly one id' : 'accepts no further argument'}`)
   const allowed: readonly string[] = [...verbs[verb], 'json']
   const odd = Object.entries(values).find(([name, value]) => value !== false && !allowed.includes(name))
-  if (odd !== undefined) return misuse(`${verb} has no --${odd[0]}`)
+  if (odd !== undefined) return misuse(`${verb} does not accept --${odd[0]}`)
   const asked = { kind: 'request', by: values.by, json: values.json, tenant: values.tenant } as const
   if (verb === 'event') {
     const id = parseEventId(word)
@@ -84,7 +84,7 @@ function listOf({ limit: wanted = defaultLimit, after: position }: Values) {
 function startOf(values: Values, nowMs: number) {
   const { tenant, state = 'delivery_failed', provider, type, from, to, rate = defaultRate, key } = values
   if ((tenant === undefined) !== values['all-tenants'])
-    return misuse('Say --tenant ID|SLUG, or --all-tenants')
+    return misuse('Give either --tenant ID|SLUG or --all-tenants')
   const known = states.find((each) => each === state)
   if (known === undefined) return misuse(`--state has to be one of ${states.join(', ')}`)
   if (provider !== undefined && !providerNames.some((each) => each === provider))

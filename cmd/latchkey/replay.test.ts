@@ -37,7 +37,7 @@ describe('replay', () => {
     })
     expect(await run('event', id)).toMatchObject({
       code: 0,
-      out: 'delivery cycle 2 is under way: nothing to do\n',
+      out: 'delivery cycle 2 is already running: nothing to do\n',
     })
     const { rows } = await lab.pool.query('SELECT actor, tenant_id FROM audit')
     expect(rows).toEqual([{ actor: 'ann', tenant_id: tenantId }])
@@ -55,7 +55,7 @@ describe('replay', () => {
     const ids = await processed(30)
     const { code, out } = await run('start', ...ofTenant(), '--dry-run')
     expect(code).toBe(0)
-    expect(out).toContain('30 events would be looked at; nothing was queued')
+    expect(out).toContain('30 events would be examined; nothing was queued')
     expect(out).toContain(ids[0] ?? 'none')
     const json = JSON.parse((await run('start', ...ofTenant(), '--dry-run', '--json')).out)
     expect(json).toMatchObject({ total: { count: 30, isExact: true }, newest: { id: ids.at(-1) } })
@@ -79,7 +79,10 @@ describe('replay', () => {
     })
     expect((await run('list')).out).toContain(job.id)
     expect(await run('cancel', job.id)).toMatchObject({ code: 0, out: expect.stringContaining('cancelled') })
-    expect(await run('cancel', job.id)).toMatchObject({ code: 1, err: 'It had ended before: cancelled\n' })
+    expect(await run('cancel', job.id)).toMatchObject({
+      code: 1,
+      err: 'The replay had already ended: cancelled\n',
+    })
   })
 
   test('latchkey replay start --key: a repeated request returns the same replay, and a different request with that key is refused', async () => {
@@ -93,10 +96,10 @@ describe('replay', () => {
   })
 
   test.each([
-    [['start', '--tenant', 'nobody', '--from', '1h'], 'There is no tenant of that id or slug'],
-    [['list', '--tenant', 'nobody'], 'There is no tenant of that id or slug'],
-    [['status', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
-    [['cancel', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
+    [['start', '--tenant', 'nobody', '--from', '1h'], 'No tenant has that id or slug'],
+    [['list', '--tenant', 'nobody'], 'No tenant has that id or slug'],
+    [['status', 'rpl_00000000000000000000000000'], 'No replay has that id'],
+    [['cancel', 'rpl_00000000000000000000000000'], 'No replay has that id'],
   ])('latchkey replay: the arguments %j fail with "%s"', async (args, text) => {
     expect(await run(...args)).toEqual({ code: 1, out: '', err: `${text}\n` })
   })
@@ -107,17 +110,20 @@ describe('replay', () => {
   })
 
   test.each([
-    [[], 'Say what to do: event, start, status, list, cancel'],
-    [['again'], 'Say what to do'],
-    [['event'], 'event takes one id after it'],
+    [[], 'Use one of these subcommands: event, start, status, list, cancel'],
+    [['again'], 'Use one of these subcommands'],
+    [['event'], 'event requires exactly one id'],
     [['event', 'x'], 'An event’s id is evt_ and 26 characters'],
     [['status', 'evt_1'], 'A replay’s id is rpl_ and 26 characters'],
-    [['list', 'x'], 'list takes nothing after it'],
-    [['list', '--rate', '3'], 'list has no --rate'],
+    [['list', 'x'], 'list accepts no further argument'],
+    [['list', '--rate', '3'], 'list does not accept --rate'],
     [['list', '--limit', '101'], '--limit has to be 1 to 100'],
     [['list', '--after', 'x'], '--after has to be a replay’s id'],
-    [['start', '--from', '1h'], 'Say --tenant ID|SLUG, or --all-tenants'],
-    [['start', '--from', '1h', '--tenant', 'a', '--all-tenants'], 'Say --tenant ID|SLUG, or --all-tenants'],
+    [['start', '--from', '1h'], 'Give either --tenant ID|SLUG or --all-tenants'],
+    [
+      ['start', '--from', '1h', '--tenant', 'a', '--all-tenants'],
+      'Give either --tenant ID|SLUG or --all-tenants',
+    ],
     [['start', '--tenant', 'a'], '--from has to be a time'],
     [['start', '--tenant', 'a', '--from', 'yesterday'], '--from has to be a time'],
     [['start', '--tenant', 'a', '--from', '2026-13-41'], '--from has to be a time'],

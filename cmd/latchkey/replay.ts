@@ -25,8 +25,8 @@ import {
 import { parseReplayRequest, type ReplayRequest } from './replay-request.ts'
 
 const command = 'latchkey replay'
-const help = `usage: ${command} event ID         delivers one event once more
-       ${command} start ...        delivers all events of a filter once more
+const help = `usage: ${command} event ID         delivers one event again
+       ${command} start ...        delivers all events of a filter again
        ${command} status ID        shows a replay's progress
        ${command} list             lists replays, the latest first
        ${command} cancel ID        ends a replay; events that it has queued are delivered
@@ -38,19 +38,19 @@ start takes
   --state STATE         delivery_failed (the default), processed, verified, any
   --provider NAME       --type TYPE
   --rate N              events per second, 1 to 1000; default: 50
-  --key TEXT            makes repeats of this command the same replay
-  --dry-run             counts and shows the first, and starts nothing
+  --key TEXT            repeated commands with this key return the same replay
+  --dry-run             counts the events, shows the first ones, and starts nothing
 list takes --tenant ID|SLUG, --limit N, --after ID.
 
   --by NAME             actor for the audit log; default: the user and host of this command
   --json                JSON on standard output
 
-It needs LATCHKEY_DATABASE_URL. Forwarders carry replays out; the webhook-id of an event stays the same.
-Exit codes: 0 done, 1 failed, 2 misused.`
+The command needs LATCHKEY_DATABASE_URL. Forwarders run the replays; the webhook-id of an event stays the same.
+Exit codes: 0 success, 1 failure, 2 wrong arguments.`
 
 /** The command `latchkey replay event|start|status|list|cancel`: delivers events again. */
 export const replayCommand: Command = {
-  summary: 'delivers events once more',
+  summary: 'delivers events again',
   help,
   async run(args, terminal) {
     const asked = parseReplayRequest(args, systemClock.now())
@@ -82,20 +82,21 @@ async function run(request: ReplayRequest, stores: ToolStores): Promise<Result> 
     case 'cancel': {
       const result = await cancelReplay(stores.pool, { id: request.id, by: request.by ?? whoRuns() })
       if (result.kind === 'not_found') return noReplay
-      if (result.kind === 'ended') return { problem: `It had ended before: ${result.job.state}` }
+      if (result.kind === 'ended') return { problem: `The replay had already ended: ${result.job.state}` }
       return jobResult(result.job)
     }
   }
 }
 
-const noReplay = { problem: 'There is no replay of that id' } as const
+const noReplay = { problem: 'No replay has that id' } as const
 
 const refusals = {
-  payload_expired: 'its payload is gone: nothing is left to send',
-  not_enabled: 'it was only verified: set spec.walletRollout.stage of its tenant to enabled first',
-  rounds_exhausted: 'it had as many delivery cycles as can be counted',
-  changed: 'it is in another delivery cycle by now',
-  not_found: 'there is no such event, or its time is over',
+  payload_expired: 'its payload has expired, so there is nothing to deliver',
+  not_enabled:
+    'the provider is in verify-only mode: first set spec.walletRollout.stage of the tenant to enabled',
+  rounds_exhausted: 'it has reached the maximum number of delivery cycles',
+  changed: 'it is now in another delivery cycle',
+  not_found: 'there is no such event, or its retention has ended',
 } as const
 
 async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStores): Promise<Result> {
@@ -106,9 +107,9 @@ async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStor
       await notify((redis) => notifyForwarders(redis, [result.tenantId]))
       return { text: `queued: delivery cycle ${result.cycle} begins now`, json }
     case 'already_queued':
-      return { text: `delivery cycle ${result.cycle} is under way: nothing to do`, json }
+      return { text: `delivery cycle ${result.cycle} is already running: nothing to do`, json }
     default:
-      return { problem: `not replayed: ${refusals[result.kind]}`, json }
+      return { problem: `The event was not replayed: ${refusals[result.kind]}`, json }
   }
 }
 
@@ -120,7 +121,7 @@ async function start(request: Start, { pool }: ToolStores): Promise<Result> {
   if (request.isDryRun) {
     const { count, examples, newest } = await previewReplay(pool, filter, nowMs)
     const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
-    const title = `${countText(count)} events would be looked at; nothing was queued`
+    const title = `${countText(count)} events would be examined; nothing was queued`
     const json = {
       total: count,
       examples: examples.map(exampleJson),
@@ -150,13 +151,13 @@ async function list({ tenant, limit, after }: List, { pool }: ToolStores): Promi
 function refusalOf(result: Exclude<StartReplayResult, { readonly job: ReplayJob }>): Result {
   switch (result.kind) {
     case 'conflict':
-      return { problem: 'The key was used for another replay: take another one, or the same filter and rate' }
+      return { problem: 'The key was used for another replay: use a new key, or the same filter and rate' }
     case 'unknown_tenant':
       return noTenant
     case 'too_many':
-      return { problem: `${result.max} replays are under way: wait for one to end, or cancel it` }
+      return { problem: `${result.max} replays are running: wait until one of them ends, or cancel one` }
     case 'invalid':
-      return { problem: `Not a replay: ${result.problem}` }
+      return { problem: `The replay was not started: ${result.problem}` }
   }
 }
 

@@ -58,9 +58,9 @@ latchkey <command> --help describes a command; latchkey --version prints the ver
 function processOf(summary: string, load: () => Promise<unknown>): Command {
   return {
     summary,
-    help: 'It takes no arguments: its settings are environment variables, see README.md.',
+    help: 'This command takes no arguments: its settings are environment variables, see README.md.',
     async run(args) {
-      if (args.length > 0) return misuse('It takes no arguments')
+      if (args.length > 0) return misuse('This command takes no arguments')
       await load()
       return undefined
     },

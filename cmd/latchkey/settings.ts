@@ -29,16 +29,16 @@ import {
 const command = 'latchkey settings'
 const help = `usage: ${command} list                  shows all settings with their values
        ${command} get NAME              shows one setting with its description
-       ${command} set NAME VALUE        sets it: in force in every process within 2 s
+       ${command} set NAME VALUE        sets a value, which applies in every process within 2 s
        ${command} clear NAME            restores its default
 
   --tenant ID|SLUG      for one tenant; default: for the whole installation
-  --expect-version N    writes only at this version; 0: only if it is not set
+  --expect-version N    writes only if this is the stored version; 0: only if the setting is not set
   --by NAME             actor for the audit log; default: the user and host of this command
   --json                JSON on standard output
 
-It needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes at once.
-Exit codes: 0 done, 1 failed, 2 misused.`
+The command needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes immediately.
+Exit codes: 0 success, 1 failure, 2 wrong arguments.`
 
 /** The command `latchkey settings list|get|set|clear`: reads and writes runtime settings. */
 export const settingsCommand: Command = {
@@ -64,10 +64,10 @@ interface Request {
 
 /** Arguments that follow each subcommand. */
 const verbs = {
-  list: [0, 'nothing'],
-  get: [1, 'the setting’s name'],
-  set: [2, 'the setting’s name and its value'],
-  clear: [1, 'the setting’s name'],
+  list: [0, 'accepts no further argument'],
+  get: [1, 'requires the setting’s name'],
+  set: [2, 'requires the setting’s name and its value'],
+  clear: [1, 'requires the setting’s name'],
 } as const
 type Verb = keyof typeof verbs
 
@@ -81,13 +81,13 @@ function parseRequest(args: readonly string[]): Request | Misuse {
   if (parsed.kind === 'misused') return parsed
   const { tenant, by, json, 'expect-version': expected } = parsed.values
   const [verb = '', setting = '', value = ''] = parsed.positionals
-  if (!isVerb(verb)) return misuse(`Say what to do: ${Object.keys(verbs).join(', ')}`)
+  if (!isVerb(verb)) return misuse(`Use one of these subcommands: ${Object.keys(verbs).join(', ')}`)
   const [words, wordsText] = verbs[verb]
-  if (parsed.positionals.length !== 1 + words) return misuse(`${verb} takes ${wordsText} after it`)
+  if (parsed.positionals.length !== 1 + words) return misuse(`${verb} ${wordsText}`)
   if (expected !== undefined && !/^\d{1,15}$/.test(expected))
     return misuse('--expect-version has to be a whole number')
   if ((verb === 'list' || verb === 'get') && (expected !== undefined || by !== undefined))
-    return misuse(`${verb} changes nothing: leave out --expect-version and --by`)
+    return misuse(`${verb} changes nothing: omit --expect-version and --by`)
   const expectedVersion = expected === undefined ? undefined : Number(expected)
   return { kind: 'request', verb, setting, value, tenant, expectedVersion, by, json }
 }

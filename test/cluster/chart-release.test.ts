@@ -145,11 +145,15 @@ describe('chart', () => {
     const free = { spec: { holderIdentity: '' } }
     expectOk('giving the lease back', await admin.client.mergePatch(leases, lease, free))
 
-    expect([await job.exited, job.errors(), job.output()]).toEqual([0, '', '1 Tenants were let go\n'])
+    expect([await job.exited, job.errors(), job.output()]).toEqual([
+      0,
+      '',
+      'The finalizer was removed from 1 Tenants\n',
+    ])
     const { metadata } = await tenants.tenant(shops, 'acme')
     expect([metadata.finalizers, metadata.deletionTimestamp]).toEqual([others, undefined])
     const again = startProgram(['cmd/latchkey/main.ts', ...args], env)
-    expect([await again.exited, again.output()]).toEqual([0, '0 Tenants were let go\n'])
+    expect([await again.exited, again.output()]).toEqual([0, 'The finalizer was removed from 0 Tenants\n'])
     await admin.client.mergePatch(tenantObjects, place, { metadata: { finalizers: null } })
     await uninstall('helm', namespace)
   })

@@ -62,14 +62,14 @@ describe('latchkey', () => {
     [[], 'A command is missing'],
     [['serve'], 'There is no command "serve"'],
     [['constructor'], 'There is no command "constructor"'],
-    [['api', 'now'], 'It takes no arguments'],
-    [['settings'], 'Say what to do: list, get, set, clear'],
-    [['settings', 'put', 'a', 'b'], 'Say what to do: list, get, set, clear'],
-    [['settings', 'set', 'log.sampling'], 'set takes the setting’s name and its value after it'],
-    [['settings', 'list', 'log.sampling'], 'list takes nothing after it'],
+    [['api', 'now'], 'This command takes no arguments'],
+    [['settings'], 'Use one of these subcommands: list, get, set, clear'],
+    [['settings', 'put', 'a', 'b'], 'Use one of these subcommands: list, get, set, clear'],
+    [['settings', 'set', 'log.sampling'], 'set requires the setting’s name and its value'],
+    [['settings', 'list', 'log.sampling'], 'list accepts no further argument'],
     [
       ['settings', 'get', 'log.sampling', '--by', 'ada'],
-      'get changes nothing: leave out --expect-version and --by',
+      'get changes nothing: omit --expect-version and --by',
     ],
     [
       ['settings', 'set', 'log.sampling', '1', '--expect-version', 'x'],
@@ -153,7 +153,7 @@ describe('latchkey settings', () => {
       ['set', 'log.sampling', '1', '--tenant', 'acme'],
       'log.sampling holds for the whole installation: leave the tenant out',
     ],
-    [['set', 'forwarding.paused', 'true', '--tenant', 'nobody'], 'There is no tenant of that id or slug'],
+    [['set', 'forwarding.paused', 'true', '--tenant', 'nobody'], 'No tenant has that id or slug'],
     [['set', 'log.sampling', '1', '--by', ''], 'The actor must be named, in 1 to 200 printable characters'],
     [
       ['set', 'log.sampling', '1', '--expect-version', '7'],
@@ -172,7 +172,7 @@ describe('latchkey settings', () => {
       LATCHKEY_DATABASE_URL: 'postgres://u:hidden@127.0.0.1:9/x',
     })
     expect(away.code).toBe(1)
-    expect(away.err).toMatch(/^It did not work: .*ECONNREFUSED/)
+    expect(away.err).toMatch(/^The command failed: .*ECONNREFUSED/)
     expect(away.err).not.toContain('hidden')
     const empty = await createTestDatabase()
     const { code, err } = await run(['settings', 'list'], { LATCHKEY_DATABASE_URL: empty.url })

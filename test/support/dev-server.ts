@@ -91,7 +91,7 @@ function readAddresses(output: string): DevAddresses | undefined {
   const [, api] = /API\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
   const [, ops] = /Ops\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
   const [, sink] = /Sink\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
-  return api && ops && sink && output.includes('Ctrl-C ends everything') ? { api, ops, sink } : undefined
+  return api && ops && sink && output.includes('Ctrl-C stops everything') ? { api, ops, sink } : undefined
 }
 
 function inheritedEnv(): Record<string, string | undefined> {
