@@ -67,7 +67,7 @@ function addKey(apiKey: string, scopes: readonly ApiKeyScope[], more: { suspende
 }
 
 describe('authenticate with a token', () => {
-  test('token: is reviewed for Latchkey’s audience and yields all attributes of the user', async () => {
+  test('token: a TokenReview for Latchkey’s audience returns all attributes of the user', async () => {
     const user = { username: 'ada', uid: 'u-1', groups: ada.groups, extra: ada.extra }
     answer = () => tokenAnswer({ ...good, user })
     const endsAtMs = nowMs + 600_000
@@ -102,7 +102,7 @@ describe('authenticate with a token', () => {
     expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause } as never)
   })
 
-  test('token: a token that is also valid for another audience is refused without a review', async () => {
+  test('token: a token that is also valid for another audience is refused without a TokenReview', async () => {
     await access.authenticate(jwt({ aud: ['latchkey', 'other'] }))
     expect(server.seen).toHaveLength(0)
   })
@@ -111,7 +111,7 @@ describe('authenticate with a token', () => {
     ['an empty token', ''],
     ['a token with a space', 'a b'],
     ['a token over 16 KiB', 'x'.repeat(20_000)],
-  ])('token: %s is refused without a review', async (_what, token) => {
+  ])('token: %s is refused without a TokenReview', async (_what, token) => {
     expect(await access.authenticate(token)).toMatchObject({ kind: 'refused' })
     expect(server.seen).toHaveLength(0)
   })
@@ -202,7 +202,7 @@ describe('unavailable API server', () => {
       expect(await see(ada, 99)).toEqual({ kind: 'allowed' })
     })
 
-    test('visibleTenants: reviews at most 6 namespaces concurrently', async () => {
+    test('visibleTenants: sends at most 6 access reviews concurrently', async () => {
       const { ca = '' } = await server.endpoint.credentials()
       const askedCount = () => server.seen.filter(({ path }) => path !== '/ping').length
       answer = async ({ path, body }) => {
@@ -223,7 +223,7 @@ describe('unavailable API server', () => {
       expect(waitingMost).toBeLessThanOrEqual(6)
     })
 
-    test('token: known tokens are reviewed while a caller floods the server with unknown tokens', async () => {
+    test('token: known tokens still get a TokenReview while a caller floods the server with unknown tokens', async () => {
       gate.resolve()
       expect(await access.authenticate('good')).toMatchObject({ kind: 'actor' })
       gate = Promise.withResolvers()
@@ -300,7 +300,7 @@ describe('visibleTenants', () => {
     }
   }
 
-  test('visibleTenants: sends one review for an actor that sees all tenants', async () => {
+  test('visibleTenants: sends one access review for an actor that sees all tenants', async () => {
     byNamespace([undefined])
     expect(await access.visibleTenants(ada, ['a', 'b'])).toEqual({ kind: 'all' })
     expect(server.seen).toHaveLength(1)
@@ -316,7 +316,7 @@ describe('visibleTenants', () => {
     expect(server.seen).toHaveLength(4)
   })
 
-  test('visibleTenants: refuses a list of more than 50 namespaces without a review', async () => {
+  test('visibleTenants: refuses a list of more than 50 namespaces without an access review', async () => {
     const names = Array.from({ length: namespacesMax + 1 }, (_none, nth) => `n-${nth}`)
     expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'tooMany', namespacesMax })
     expect(server.seen).toHaveLength(0)

@@ -56,7 +56,7 @@ export interface ElectionOptions {
   readonly renewMs?: number
   /** Delay between attempts; default 2 s. */
   readonly retryMs?: number
-  /** Liveness that fails when the work of a deposed leader does not end. */
+  /** Health of the process: liveness fails when the work of a deposed leader does not end. */
   readonly health?: Health
   /** Replaced in tests only. `clock` provides the times in the Lease; decisions use `timing`. */
   readonly clock?: Clock

@@ -32,7 +32,7 @@ export interface WorkQueueOptions {
   /** Maximum number of queued keys; default 200 000. */
   readonly keysMax?: number
   readonly hooks?: WorkQueueHooks
-  /** Liveness that fails when a run continues for 15 s after its signal has fired. */
+  /** Health of the process: liveness fails when a run continues for 15 s after its signal has fired. */
   readonly health?: Health
   /** Clock, delays and randomness; replaced in tests only. */
   readonly timing?: Timing

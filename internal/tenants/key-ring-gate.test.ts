@@ -101,7 +101,7 @@ test('key ring gate: reports the key ids of the secrets once, and opens when one
   expect(gate.unfit).toEqual(unfit[0])
   expect(gate.check()).toEqual({
     ok: false,
-    reason: 'the key ring opens none of 2 sealed secrets: see LATCHKEY_KEY_RING',
+    reason: 'the key ring decrypts none of 2 stored secrets: see LATCHKEY_KEY_RING',
   })
   await pool.query('TRUNCATE tenant_secrets')
   await seal(other, right)

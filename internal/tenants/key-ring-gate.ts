@@ -70,8 +70,8 @@ export class KeyRingGate {
   check(): CheckResult {
     if (this.#isOpen) return { ok: true }
     const reason = this.#unfit
-      ? `the key ring opens none of ${this.#unfit.secrets} sealed secrets: see LATCHKEY_KEY_RING`
-      : 'no sealed secret has been opened with the key ring yet'
+      ? `the key ring decrypts none of ${this.#unfit.secrets} stored secrets: see LATCHKEY_KEY_RING`
+      : 'the key ring has not decrypted a stored secret yet'
     return { ok: false, reason }
   }
 

@@ -189,7 +189,7 @@ test.each([
     expect(await answersOf(title, api.url, slugs[0])).toEqual(unreadable)
     const ready = await fetch(`${api.opsUrl}/readyz`)
     expect(ready.status).toBe(503)
-    expect(await ready.text()).toContain('key ring opens none of')
+    expect(await ready.text()).toContain('key ring decrypts none of')
     const logged = await until('two lines', () => linesOf(api))
     expect(logged.toSorted((a, b) => String(a.field).localeCompare(String(b.field)))).toEqual([
       { resource: `shops/${slugs[0]}`, field: 'provider:card', sealedWith: ['k1'] },

@@ -5,7 +5,7 @@ import type { TenantSource } from '../source.ts'
 import type { Applied, ApplyContext } from './apply.ts'
 import type { GatherSources } from './gather.ts'
 
-/** Dependencies of the controller that do not depend on the kind of source. */
+/** Dependencies of the controller, for every kind of source. */
 export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pick<ApplyContext, 'actor'> {
   readonly source: TenantSource
   readonly data: TenantData
