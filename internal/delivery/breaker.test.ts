@@ -4,7 +4,7 @@ import { CallbackHealth } from './breaker.ts'
 const minute = 60_000
 const startMs = Date.UTC(2026, 10, 20)
 
-/** Whether the last of these attempts opens the breaker; `+` went well, `-` did not. */
+/** Returns whether the last attempt opens the breaker. `+` is a success, `-` a failure. */
 function opens(attempts: string, everyMs = 100): boolean {
   const health = new CallbackHealth()
   let opened = false

@@ -42,7 +42,7 @@ export interface Place {
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<string, number>()
-  /** Places taken less than `responsiveMs` before the last update, oldest first. */
+  /** Places taken less than `responsiveMs` before the last update, ordered from oldest to newest. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<string, Responsiveness>()
   readonly #heldBackUntilMs = new Map<string, number>()
@@ -96,7 +96,7 @@ export class Capacity {
     this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
   }
 
-  /** Takes a place. It cannot fail, since the room limits each claim. */
+  /** Takes a place for a claimed delivery. A place is always free, since claims are limited to the free places. */
   take(tenantId: string): Place {
     const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1

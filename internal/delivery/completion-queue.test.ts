@@ -43,7 +43,7 @@ function queueOn(pool: Pool) {
   return { queue, observed, ended }
 }
 
-/** Deliveries whose callbacks have answered. */
+/** Returns claimed deliveries whose callbacks have responded. */
 async function answered(count: number): Promise<Delivery[]> {
   const tenant = await lab.addTenant()
   await lab.accept(tenant.id, count)
@@ -55,7 +55,7 @@ async function answered(count: number): Promise<Delivery[]> {
   })
 }
 
-/** A pool whose only connection a test may hold, so that there is none to be had in time. */
+/** Creates a pool with one connection. A test holds it to make all statements time out. */
 const narrowPool = () =>
   createPool({
     url: lab.databaseUrl,
@@ -91,7 +91,7 @@ describe('completion queue', () => {
   test('completion queue: retries while Postgres is unavailable until it succeeds', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
-    // Its only connection is held, so that there is none to be had in time.
+    // The test holds the only connection of the pool, so that every statement times out.
     const client = await pool.connect()
     for (const delivery of await answered(5)) queue.add(delivery, { ending })
     expect(await poll(() => observed.failed >= 2 || undefined, { deadlineMs: 10_000 })).toBe(true)
@@ -167,7 +167,7 @@ describe('completion queue', () => {
       const [first, ...deliveries] = await answered(4)
       if (!first) throw new Error('nothing was claimed')
       const client = await pool.connect()
-      // It goes at once, the others share a batch.
+      // The first delivery is written immediately; the others share a batch.
       queue.add(first, { ending })
       for (const [index, delivery] of deliveries.entries()) {
         const kind = kinds[index] ?? 'close_breaker'
@@ -209,7 +209,7 @@ describe('completion queue', () => {
     const { queue, observed } = queueOn(lab.pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
-    // Nothing of what was added has reached Postgres yet when its row is claimed under another number.
+    // The row is claimed again before the outcome of its delivery is written.
     const held = await lab.pool.connect()
     await held.query('BEGIN')
     await held.query('UPDATE deliveries_due SET claims = claims + 1')

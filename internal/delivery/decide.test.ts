@@ -18,7 +18,7 @@ const answered = (
 ) => ({ kind: 'answered', status, durationMs: 1, answer: '', headers }) as AttemptResult
 const unanswered: AttemptResult = { kind: 'failed', cause: 'timeout', detail: '', durationMs: 1 }
 
-/** What a conclusion decides, without the record of the attempt. */
+/** Outcome of an attempt, without its record. */
 interface Decision {
   readonly kind: 'processed' | 'later' | 'failed'
   readonly waitMs?: number

@@ -8,12 +8,12 @@ export interface RetrySchedule {
   readonly jitterPercent: number
 }
 
-/** Reason for which an event ends undelivered; a closed set. */
+/** Reason for which an event failed for good and is not delivered; a closed set. */
 export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted' | 'payload_expired'
 
 /**
  * Reason for which an attempt failed without a call. `worker_lost`: several processes claimed the delivery and none completed it.
- * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: our code threw.
+ * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 

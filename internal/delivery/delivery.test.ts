@@ -4,7 +4,7 @@ import { Delivery, type DeliveryState } from './delivery.ts'
 
 const claim = { eventId: 'evt_1', cycle: 1, attempts: 0, claims: 1 } as ClaimedDelivery
 
-/** A delivery that has come to a state by the shortest way. */
+/** Creates a delivery and moves it to a state with the fewest changes. */
 function deliveryIn(state: DeliveryState): Delivery {
   const delivery = new Delivery(claim, 0, { tenantId: 'ten_1', sinceMs: 0, kind: 'shared' })
   const ways: Partial<Record<DeliveryState, readonly DeliveryState[]>> = {

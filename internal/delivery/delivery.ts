@@ -45,7 +45,7 @@ export class Delivery {
   #leaseEndsMs: number
   #state: DeliveryState = 'claimed'
 
-  /** @param leaseEndsMs by `performance.now()` */
+  /** @param leaseEndsMs expiry time of the lease, by `performance.now()` */
   constructor(claim: ClaimedDelivery, leaseEndsMs: number, place: Place) {
     this.#claim = claim
     this.#leaseEndsMs = leaseEndsMs
@@ -76,7 +76,7 @@ export class Delivery {
    */
   to(next: DeliveryState): void {
     if (!transitions[this.#state].includes(next))
-      throw new Error(`a delivery cannot go from ${this.#state} to ${next}`)
+      throw new Error(`delivery state cannot change from ${this.#state} to ${next}`)
     this.#state = next
   }
 

@@ -150,7 +150,7 @@ describe('Forwarder: deliveries', () => {
     await lab.becomes('delivery_failed', stateOf, [id])
     expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     const [later] = await lab.accept(tenant.id)
-    // Another tenant's event, claimed after it, shows that a claim has passed it over.
+    // An event of another tenant is claimed later. Its delivery shows that the claim skipped the suspended tenant.
     const other = startReceiver()
     const witness = await lab.addTenant({ url: other.url })
     await lab.accept(witness.id)
@@ -298,7 +298,7 @@ describe('Forwarder: failing callbacks', () => {
     const spentBefore = await lab.value<number>(spent)
     forwarder.notify([tenant.id])
     receiver.answer(noContent)
-    // The breaker's time passes.
+    // The open time of the breaker ends.
     const claimsNothing = await lab.claim({ woken: [tenant.id] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
@@ -367,7 +367,7 @@ describe('Forwarder: failing callbacks', () => {
     expect(new Set(calls.map(({ id }) => id))).toEqual(new Set(ids))
     await lab.becomes(true, "SELECT count(*) >= 64 FROM attempts WHERE cause = 'timeout'")
     await lab.becomes(true, 'SELECT breaker_until > now() FROM tenant_queues WHERE tenant_id = $1', [slow.id])
-    // The nine before the tenth failure may have made room for others.
+    // The first nine failures can have released places for further calls.
     expect(hanging.calls.length).toBeLessThan(64 + 10)
     release()
     await stop()
@@ -392,7 +392,7 @@ describe('Forwarder: payload memory', () => {
       await lab.accept(tenant.id, count, { payloadBytes })
       forwarder.notify([tenant.id])
     }
-    // Of 64 MiB 8 are left.
+    // These payloads leave 8 of 64 MiB free.
     for (let each = 0; each < 3; each += 1) await add(held.url, 16 * mib)
     await add(freed.url, 8 * mib)
     await Promise.all([held.received(3), freed.received(1)])
@@ -406,7 +406,7 @@ describe('Forwarder: payload memory', () => {
     await holds(13)
     allow()
     await receiver.received(1)
-    // The four that are left of memory go to four of the small ones.
+    // The remaining 4 MiB are used by four small payloads.
     await held.received(7)
     release()
     await lab.becomes(0, waiting)

@@ -24,7 +24,7 @@ interface Statement {
   readonly values: readonly unknown[]
 }
 
-/** The lab's pool, which calls `before` with each named statement; the statement fails if that throws. */
+/** Wraps the lab's pool and calls `before` with each named statement. The statement fails if `before` throws. */
 function observedPool(before: (statement: Statement) => void): Pool {
   return new Proxy(lab.pool, {
     get(pool, name) {
@@ -58,7 +58,7 @@ test('loader: payloads of at most 4 MiB in total share a statement, and a larger
   expect(loads.flat().toSorted()).toEqual([...bytesOf.keys()].toSorted())
   const sizes = loads.map((ids) => [ids.length, ids.reduce((sum, id) => sum + (bytesOf.get(id) ?? 0), 0)])
   expect(sizes.filter(([rows = 0, bytes = 0]) => rows > 1 && bytes > 4 * mib)).toEqual([])
-  // Payloads do share statements.
+  // At least one statement reads several payloads.
   expect(Math.max(...sizes.map(([rows = 0]) => rows))).toBeGreaterThan(1)
 })
 

@@ -24,7 +24,7 @@ const bytesMax = 4 * 1024 * 1024
 /** Two statements, so that a large payload does not delay later ones. */
 const statementsMax = 2
 
-/** Reads the events of claimed deliveries as payload memory allows. Bounded by `Capacity`. */
+/** Reads the events of claimed deliveries when payload memory is free. `Capacity` limits the number of deliveries. */
 export class Loader {
   readonly #options: LoaderOptions
   #waiting: Delivery[] = []

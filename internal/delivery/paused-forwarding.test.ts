@@ -22,7 +22,7 @@ beforeEach(async () => {
 })
 afterEach(() => receiver.stop())
 
-/** A forwarder that obeys `paused`, and how often it has looked for work so far. */
+/** Starts a forwarder that reads `paused`. Its `turns` counts the polls for work. */
 function startForwarder(tenants: readonly DirectoryTenant[]) {
   let turns = 0
   const directory = {
@@ -51,7 +51,7 @@ describe('paused tenants', () => {
     await lab.becomes(100, 'SELECT count(*) FROM deliveries_due')
     const [turnsBefore, startedMs] = [turns(), performance.now()]
     await until(() => turns() >= turnsBefore + 3)
-    // Nothing but the poll of a second wakes it.
+    // Only the poll once a second wakes the forwarder.
     expect(performance.now() - startedMs).toBeGreaterThan(1_500)
     expect(await lab.value(untouched)).toBe(100)
     expect(receiver.calls.length).toBe(0)
@@ -84,7 +84,7 @@ describe('paused tenants', () => {
     let asked = 0
     const { forwarder, stop, attempts } = lab.forwarder({
       directory: { findTenantById: () => tenant, hasSnapshot: () => true },
-      // Asked for the turn and for the claim it says no; from the first delivery on it says yes.
+      // The first two calls, for the poll and the claim, report no pause. Calls for deliveries report a paused tenant.
       paused: () => {
         asked += 1
         return { all: false, tenants: new Set(asked > 2 ? [tenant.id] : []) }

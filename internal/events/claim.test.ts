@@ -235,7 +235,7 @@ describe('claimDue', () => {
       const { claimed } = await lab.claim({ woken: [tenant.id] })
       expect(claimed).toHaveLength(taken)
       expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
-      // One probe at a time for a half-open breaker.
+      // A half-open breaker allows one probe at a time.
       expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
     },
   )
@@ -256,7 +256,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     )
   })
 
-  /** Claims as a forwarder does: again at once while there may be more. */
+  /** Claims as a forwarder does: without a wait while `hasMore` is true. */
   async function claimAll(): Promise<{ taken: number; claims: number }> {
     for (let claims = 1, taken = 0; ; claims += 1) {
       const { claimed, hasMore } = await lab.claim()
@@ -391,7 +391,7 @@ describe('tenant queues', () => {
     const inserting = Promise.all(all.map(({ id }) => insert(id))).then(() => {
       isStored = true
     })
-    // What a tenant queue's five seconds are for is made to happen at once.
+    // Makes tenant queues due immediately that would be checked again after five seconds.
     const wakeQueues =
       "UPDATE tenant_queues SET next_due_at = now() WHERE next_due_at < now() + interval '6 s'"
     for (let turn = 0; claimed < 180 && turn < 5_000; turn += 1) {

@@ -25,9 +25,9 @@ export interface EventContent {
   readonly type: string
   readonly occurredAtMs: number
   readonly receivedAtMs: number
-  /** JSON text of an object of strings. */
+  /** Headers as JSON text: an object whose values are strings. */
   readonly headers: string
-  /** JSON text of an object, as received. */
+  /** Payload as received: JSON text of an object. */
   readonly payload: string
 }
 

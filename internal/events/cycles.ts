@@ -30,7 +30,7 @@ export type ReplayFate = (typeof replayFates)[number]
 
 /** Events to deliver again, with conditions. */
 export interface CycleRequest {
-  /** At most 500. */
+  /** Event ids, at most 500. */
   readonly ids: readonly EventId[]
   /** Filters by tenant. Omit it for events of all tenants. */
   readonly tenantId?: TenantId
@@ -45,7 +45,7 @@ export interface CycleRequest {
   readonly isRetry?: boolean
 }
 
-/** Result for one event. */
+/** Result of requesting another delivery cycle for one event. */
 export interface CycleResult {
   readonly id: EventId
   readonly fate: ReplayFate

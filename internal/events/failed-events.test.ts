@@ -31,7 +31,7 @@ async function accepted(count = 1): Promise<EventId[]> {
   return await lab.accept(tenant.id, count)
 }
 
-/** Ends the delivery cycle of all that is due. */
+/** Completes the delivery cycles of all due deliveries. */
 async function end(kind: 'processed' | 'failed' | 'expired'): Promise<void> {
   const { claimed } = await lab.claim()
   const attempt = { startedAtMs: Date.now(), durationMs: 1, outcome: 'refused', status: 500 } as const

@@ -152,7 +152,7 @@ describe('storeBatch', () => {
   })
 })
 
-/** More than an index row holds, also compressed. */
+/** Text that exceeds the maximum size of an index row, even compressed. */
 const wideText = randomBytes(6_000).toString('base64')
 
 describe('storeBatch: an event that Postgres rejects', () => {

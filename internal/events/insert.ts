@@ -29,9 +29,9 @@ export interface ReceivedEvent {
   /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
   readonly receivedAtMs: number
-  /** JSON text of an object of strings. */
+  /** Headers as JSON text: an object whose values are strings. */
   readonly headers: string
-  /** JSON text of an object, as received. */
+  /** Payload as received: JSON text of an object. */
   readonly payload: string
   readonly payloadBytes: number
   readonly expiresOn: Day

@@ -58,7 +58,7 @@ async function page(filter: EventFilter): Promise<{ plans: PlanNode[]; count: nu
   const client = await pool.connect()
   try {
     const { events } = await scanEvents(client, scan)
-    // One that is not filled prepares the statement that only such a one needs.
+    // A page that is not full also prepares the statement that finds the last candidate.
     await scanEvents(client, { ...scan, rowsMax: 5_000 })
     return { count: events.length, plans: await explained(client, (spy) => scanEvents(spy, scan)) }
   } finally {

@@ -10,7 +10,7 @@ const nowMs = Date.now()
 const providers = ['card', 'generic', 'wallet'] as const
 const types = ['order.created', 'order.paid', 'chargeback.lost'] as const
 
-/** Expected event, known without Postgres. */
+/** Expected event for the reference implementation. */
 interface Known {
   readonly id: EventId
   readonly tenantId: TenantId
@@ -32,7 +32,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 
-/** One of many kinds: days of receipt and of keeping, tenants, providers, types and states go through each other. */
+/** Stores an event whose receipt, retention, tenant, provider, type and state depend on its number. */
 async function stored(nth: number): Promise<Known> {
   const receivedAtMs = nowMs - (nth % 4) * 9 * dayMs - nth * 1_000
   const eventDays = [90, 40, 30][nth % 3] ?? 90
@@ -49,7 +49,7 @@ async function stored(nth: number): Promise<Known> {
   return { id, tenantId, provider, type, state, receivedAtMs }
 }
 
-/** As deliveries would leave them; some failed twice, and some failed before they were delivered. */
+/** Sets the states as deliveries do. Some events failed twice, and some failed before they were delivered. */
 async function completeAll(): Promise<void> {
   const idsOf = (state: EventState) => known.filter((one) => one.state === state).map(({ id }) => id)
   const completed = [...idsOf('processed'), ...idsOf('delivery_failed')]
@@ -87,7 +87,7 @@ function expected(filter: EventFilter): EventId[] {
     .toSorted()
 }
 
-/** Every combination of what may be filtered by. */
+/** Every combination of filters. */
 function filters(): EventFilter[] {
   const times = [{}, { fromMs: nowMs - 20 * dayMs, toMs: nowMs - 8 * dayMs }]
   return [undefined, tenants[1]].flatMap((tenantId) =>
@@ -107,7 +107,7 @@ function filters(): EventFilter[] {
   )
 }
 
-/** Walks to the end, and tells how many steps it took. */
+/** Scans to the end and returns the events and the number of steps. */
 async function walked(scan: EventScan): Promise<{ ids: EventId[]; steps: number }> {
   const ids: EventId[] = []
   let next: EventScan | undefined = scan

@@ -22,22 +22,22 @@ export interface EventFilter {
   readonly tenantId?: TenantId
   /** Provider name, such as `card`. */
   readonly provider?: string
-  /** Normalized type, exact. */
+  /** Normalized type; must be equal. */
   readonly type?: string
   readonly state?: EventState
   /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
   readonly fromMs?: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. */
   readonly toMs?: number
-  /** At most 1 000. */
+  /** Event ids, at most 1 000. */
   readonly ids?: readonly EventId[]
 }
 
 /** Time range as event ids, which sort by time of receipt, and the days on which events of this range expire. */
 export interface EventRange {
-  /** Inclusive. */
+  /** Lowest id of the range, inclusive. */
   readonly lowId: string
-  /** Exclusive. */
+  /** Highest id of the range, exclusive. */
   readonly highId: string
   readonly firstDay: Day
   readonly lastDay: Day
@@ -106,7 +106,7 @@ export interface EventSource {
    * `ids`: `id` and `expires_on` of events, which are added and removed too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
-  /** Conditions on the event `e` and the candidate `c`. */
+  /** SQL conditions on the event `e` and the candidate `c`. */
   readonly conditions: readonly string[]
   /** Parameters of the candidates, followed by those of the conditions. */
   readonly values: readonly unknown[]

@@ -73,7 +73,7 @@ describe('listEvents', () => {
 
   test('listEvents: a provider’s id without a tenant throws a RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
-      'sourceEventId needs a tenantId',
+      'event filter sourceEventId requires tenantId',
     )
   })
 })
@@ -114,7 +114,7 @@ describe('readEvent', () => {
       { ...attempt, round: 1 },
       { ...attempt, round: 2 },
     ])
-    // What deliveries wrote is how the list finds it.
+    // The list finds the event by the state that the completion wrote.
     const failedOnes = await list({ tenantId: tenant.id, state: 'delivery_failed' })
     expect(idsOf(failedOnes)).toEqual([id])
   })

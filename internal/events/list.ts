@@ -26,7 +26,7 @@ export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly sourceEventId?: string
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId
-  /** 1 to 100. */
+  /** Maximum events per page, 1 to 100. */
   readonly limit: number
 }
 
@@ -77,7 +77,7 @@ JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
   $1::text || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid`
 
 async function idsOfSource(pool: Pool, sourceEventId: string, tenantId?: TenantId): Promise<EventId[]> {
-  if (tenantId === undefined) throw new RangeError('sourceEventId needs a tenantId')
+  if (tenantId === undefined) throw new RangeError('event filter sourceEventId requires tenantId')
   const { rows } = await pool.query<[EventId]>({
     text: sourceText,
     rowMode: 'array',

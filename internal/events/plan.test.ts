@@ -18,7 +18,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 
-/** A pool of one session, whose prepared statements are known. */
+/** Creates a pool with one session, so that all statements are prepared in this session. */
 function onePool(url: string): Pool {
   return createPool({
     url,
@@ -30,14 +30,14 @@ function onePool(url: string): Pool {
   })
 }
 
-/** Work that waits, as intake would have stored it; events and payloads are there for few of it. */
+/** Adds deliveries to the queue in the form that intake stores. Few of them have events and payloads. */
 async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
   const { expiresOn, payloadExpiresOn } = receivedEvent()
   await pool.query(
     `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
      SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
      FROM generate_series(1, $2::integer) n`,
-    // What tells the day is at the beginning of an id.
+    // The first characters of an id determine the day of expiry.
     [tenantId, count, expiresOn, payloadExpiresOn, receivedEvent().id.slice(0, 16)],
   )
   await pool.query(
@@ -67,7 +67,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
         rows.claimed.map((delivery) => ({ delivery, ending })),
       )
 
-    // The session prepares all while there is next to nothing, and statistics say so.
+    // The session prepares all statements while the tables and their statistics are nearly empty.
     await lab.accept(dead.id, count)
     await completeAll(one, await claimDue(one, claimRequest()))
     await lab.pool.query(learn)
@@ -102,7 +102,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     const before = await held()
     const again = await one.connect()
     try {
-      // For it does what it explains: all are renewed, half of them end, and half go back.
+      // EXPLAIN ANALYZE executes the statements: all leases are renewed, half of the rows are completed and half are released.
       const [first, second] = [mine.claimed.slice(0, 32), mine.claimed.slice(32)]
       plans.push(...(await explained(again, (pool) => renewLeases(pool, lease, mine.claimed))))
       plans.push(...(await explained(again, (pool) => loadEvents(pool, mine.claimed))))
@@ -116,7 +116,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
 
     expect(plans).toHaveLength(6)
     const nodes = plans.flatMap(nodesOf)
-    // Rows are looked up, not compared with each other.
+    // Rows are found by key, not compared pairwise.
     expect(Math.max(...nodes.map((node) => node['Rows Removed by Join Filter'] ?? 0))).toBeLessThan(64 * 10)
     const scans = nodes.filter((node) => node['Relation Name'] !== undefined)
     expect(scans.length).toBeGreaterThan(10)
@@ -129,7 +129,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     )
     expect(most).toBeLessThanOrEqual(200)
     const [beside, both, renewed, loaded, completed, back] = plans.map(blocksOf)
-    // About 25 blocks a row that is taken, whatever waits; the whole backlog has several thousand.
+    // A claim reads about 25 blocks per row at any queue length. The whole queue has several thousand blocks.
     expect(beside).toBeLessThan(180 * 40)
     expect(both).toBeLessThan(64 * 40 + 500)
     expect(renewed).toBeLessThan(64 * 20)
@@ -160,7 +160,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
       suspendedCount: 0,
       openBreakerCount: 0,
     })
-    // A delivery under a lease does not wait; that of a dead worker has waited since it was due.
+    // A delivery under a lease does not count as waiting. After its lease expires, it counts as waiting since its due time.
     await lab.pool.query(`UPDATE deliveries_due SET due_at = now() - n * interval '100 s', leased_until = CASE n
       WHEN 7 THEN now() + interval '1 min' WHEN 6 THEN now() - interval '1 s' ELSE '-infinity' END
       FROM (SELECT event_id, row_number() OVER () AS n FROM deliveries_due) q WHERE q.event_id = deliveries_due.event_id`)

@@ -2,7 +2,7 @@ import { type EventId } from '#internal/base/index.ts'
 import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { lowestIdOf } from './list-source.ts'
 
-/** Removes expired deliveries from the queue. */
+/** Scan that removes expired deliveries from the queue. */
 export interface QueueExpiry {
   /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore` is true until it has examined all. */
   removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>

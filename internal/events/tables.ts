@@ -58,7 +58,7 @@ export const eventPayloads = pgTable(
   (table) => [primaryKey({ columns: [table.eventId, table.expiresOn] })],
 )
 
-/** List entries of events whose last delivery cycle failed. */
+/** Events whose last delivery cycle failed, as entries for lists. */
 export const failedEvents = pgTable(
   'failed_events',
   {

@@ -22,7 +22,7 @@ export interface QueuedView {
 /** An event with its attempts and its queue entry, without its payload. */
 export interface EventView {
   readonly event: EventSummary
-  /** JSON text of an object of strings. */
+  /** Headers as JSON text: an object whose values are strings. */
   readonly headers: string
   readonly hasPayload: boolean
   /** The latest 200 attempts, oldest first. */

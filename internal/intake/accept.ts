@@ -36,7 +36,7 @@ export interface AcceptContext {
   readonly largeBodies: LargeBodies
   readonly certificates: Pick<CertificateStore, 'find'>
   readonly clock: Clock
-  /** Maximum distance of a signed time from the clock, in both directions. */
+  /** Maximum difference in milliseconds between a signed time and the clock, in both directions. */
   readonly signatureAgeMsMax: number
   /** Checks the tenant's event limits in memory. */
   checkLimits(tenant: DirectoryTenant): EventVerdict

@@ -73,7 +73,11 @@ export class Callers {
     this.#options = options
   }
 
-  /** @returns 403 for an unknown key or one without scope `webhooks`, 404 for an unknown provider, 503 before the first snapshot */
+  /**
+   * Finds the caller by its API key.
+   * @returns 403 for an unknown key or a key without scope `webhooks`, 404 for an unknown provider, 503 before the first snapshot of the
+   * tenants
+   */
   byApiKey(authorization: string | null, providerName: string): FoundCaller {
     const name = neutralProviderName(providerName)
     if (name === undefined) return apiError('provider_unknown')
@@ -83,7 +87,10 @@ export class Callers {
     return principal.code === 'tenant_suspended' ? { kind: 'stranger' } : principal
   }
 
-  /** @returns 404 for an unknown provider, 503 before the first snapshot */
+  /**
+   * Finds the caller by the slug of the path.
+   * @returns 404 for an unknown provider, 503 before the first snapshot of the tenants
+   */
   bySlug(slug: string, providerName: string): FoundCaller {
     const name = neutralProviderName(providerName)
     if (name === undefined) return apiError('provider_unknown')

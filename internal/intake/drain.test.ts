@@ -250,7 +250,7 @@ describe('concurrent drains', () => {
     const other = drainOf()
     const slow = drainOf(async (batch) => {
       const outcome = await store(batch)
-      // As if this process had stood still for longer than the lease, and what it stored were drained by another meanwhile.
+      // Simulates a pause of this process beyond its lease, in which another process drains the stored entries.
       await command(lab.server, ['DEL', spoolKeys.lease])
       await other.runOnce(never)
       await spoolAll(many(2))
@@ -358,7 +358,7 @@ describe('drain and Redis failures', () => {
       const [entries] = await command(lab.server, ['XRANGE', spoolKeys.events, '-', '+'])
       const entryId = (entries as [string][])[0]?.[0] ?? ''
       await command(lab.server, ['FLUSHALL'])
-      // A server whose clock is behind gives an entry's id a second time.
+      // A server whose clock is behind assigns the id of an entry again.
       const [id, facts, payload] = encodeEvent(later)
       const fields = ['id', id, 'facts', facts, 'payload', payload]
       await command(lab.server, ['XADD', spoolKeys.events, entryId, ...fields])

@@ -5,7 +5,7 @@ import { BatchWriter } from '#internal/storage/index.ts'
 
 /** Accepts events for storage. */
 export interface Accepting {
-  /** Stores an event, or spools it if Postgres does not answer in time. Never rejects. */
+  /** Stores an event, or spools it if Postgres does not respond in time. Never rejects. */
   accept(event: ReceivedEvent): Promise<Acceptance>
 }
 
@@ -19,7 +19,7 @@ export interface EventQueueOptions {
   readonly patienceMs?: number
   /** Interval in milliseconds between probes while the circuit breaker is open; default 1 000. */
   readonly probeEveryMs?: number
-  /** Waits between probes. Default: real time. */
+  /** Waits between probes. Default: waits in real time. */
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
@@ -178,7 +178,7 @@ export class EventQueue implements Accepting {
     }
   }
 
-  /** Stores one spooled event and returns whether Postgres did so in time. */
+  /** Stores one spooled event. Returns true if Postgres stored it in time. */
   async #probe(): Promise<boolean> {
     if (this.#probed === undefined) return false
     // Starts no new delivery cycle: as in the drain, only a call that Postgres has answered starts a cycle.

@@ -10,7 +10,7 @@ export interface Receipt {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
   readonly event: ProviderEvent
-  /** JSON text of an object of strings. */
+  /** Headers as JSON text: an object whose values are strings. */
   readonly headers: string
   readonly receivedAtMs: number
   readonly state: EventStateAtReceipt

@@ -118,7 +118,7 @@ describe('event limits', () => {
     const { headers } = await untilLimited('month')
     expect(headers.get('ratelimit')).toStartWith('"events-per-month";r=0;t=')
     expect(headers.get('ratelimit-policy')).toBe('"events-per-month";q=2')
-    // A process that had not heard of Redis for a second let one more in.
+    // A process whose count from Redis is a second old can accept one more event.
     expect(await eventCount('month')).toBeWithin(2, 4)
   })
 

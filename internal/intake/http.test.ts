@@ -333,7 +333,7 @@ describe('refused call', () => {
   test('refused call: the cause of each call is recorded for its tenant, without the signature', async () => {
     await Promise.all(cases.map(([_name, call]) => call()))
     const causes = cases.flatMap(([, , , , cause]) => cause ?? [])
-    // A flush each second: one wait for all of them.
+    // Calls are flushed once a second, so one wait covers all of them.
     const rows = await poll(
       async () => {
         const read = await pool.query('SELECT cause, headers FROM refused_calls')

@@ -1,6 +1,6 @@
 import type { Normalization, ProviderCall } from './provider.ts'
 
-/** Message to the worker. */
+/** Message to the worker with a call to read. */
 export interface ReadRequest extends Omit<ProviderCall, 'headers'> {
   readonly number: number
   readonly providerName: string

@@ -53,7 +53,7 @@ test('listRefusedCalls: pages list calls newest first, each call once, without e
     pages.push(page.calls.map(({ headers }) => nthOf(headers)))
     after = page.next
   } while (after !== undefined)
-  // Of those that are kept for a day there are yesterday’s and today’s.
+  // Of the calls with one day of retention, those of yesterday and today are left.
   const kept = Array.from({ length: 25 }, (_none, nth) => nth).filter((nth) => nth % 2 === 0 || nth >= 19)
   expect(pages.flat()).toEqual(kept.toReversed())
   expect(pages.slice(0, -1).every((page) => page.length === 4)).toBe(true)
@@ -83,7 +83,7 @@ test('listRefusedCalls: a filtered page examines 1 000 calls and continues on th
   const busyId = someTenantId()
   const day = dayAfter(nowMs, 30)
   await ensurePartitions(pool, [{ table: 'refused_calls', day }])
-  // 2 500 calls, of which each 700th is of another provider; the 1 000th is one that is looked for.
+  // 2 500 calls, every 700th of another provider. The 1 000th examined call matches the filter.
   await pool.query(
     `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)
      SELECT 'ref_' || lpad(nth::text, 26, '0'), $2, $1, CASE WHEN nth % 700 = 0 OR nth = 1501 THEN 'codehost' ELSE 'card' END,

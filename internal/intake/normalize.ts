@@ -40,7 +40,7 @@ export function headerText(reading: Exclude<HeaderReading, { kind: 'conflict' }>
   return reading.kind === 'value' ? reading.value : ''
 }
 
-/** JSON object with unchecked members. */
+/** JSON object whose members are not validated. */
 export type JsonObject = { readonly [name: string]: unknown }
 
 /** Result of parsing a body. `text` is forwarded as received. `value` is only for reading fields. */
@@ -60,7 +60,7 @@ export function readEventBody(body: Uint8Array): EventBody {
   return text === undefined ? refused('body_not_json') : readEventText(text)
 }
 
-/** Parses text that must be one JSON object; see `readEventBody`. */
+/** Parses text that must be one JSON object, with the same rules as `readEventBody`. */
 export function readEventText(text: string): EventBody {
   if (isNestedTooDeep(text)) return refused('body_too_deep')
   const value = parseObject(text)
@@ -90,7 +90,7 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Returns the own member at a path of names, or undefined. */
+/** Returns the own member at a path of names; undefined if it does not exist. */
 export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
   let value: unknown = body
   for (const name of path) {
@@ -167,7 +167,7 @@ export function typeTable(rows: Readonly<Record<string, TypeRule>>): TypeTable {
   return new Map(Object.entries(rows))
 }
 
-/** Returns a value's own entry in a table, or undefined. */
+/** Returns a value's own entry in a table; undefined if it does not exist. */
 export function listed(
   table: Readonly<Record<string, string>>,
   name: string | undefined,

@@ -8,7 +8,7 @@ export interface CallHeaders {
   get(name: string): string | null
 }
 
-/** A vendor's live system or its sandbox. */
+/** Environment of a vendor: the live system or the sandbox. */
 export type VendorEnvironment = 'live' | 'sandbox'
 
 /** A tenant's settings for a provider, without its secrets. */
@@ -25,7 +25,7 @@ export interface ProviderCall {
   readonly headers: CallHeaders
   readonly settings: ProviderSettings
   readonly nowMs: number
-  /** Maximum distance of a signed time from `nowMs`, in both directions. */
+  /** Maximum difference in milliseconds between a signed time and `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
 
@@ -64,7 +64,7 @@ export type Verification =
   | { readonly kind: 'verified' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Content of a verified call, in the form that all providers share. */
+/** Content of a verified call, in the format that all providers share. */
 export interface ProviderEvent {
   readonly kind: 'event'
   /** The provider's event id, 1 to 255 characters without control characters. Duplicates have the same id. */
@@ -86,7 +86,7 @@ export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly
 export interface Adapter<Keys> {
   readonly name: ProviderName
   readonly bodyBytesMax: number
-  /** Headers that the adapter reads, for the public contract. */
+  /** Headers that the adapter reads; the public API contract lists them. */
   readonly headers: Readonly<Record<string, ProviderHeader>>
   /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]

@@ -43,7 +43,7 @@ export interface RefusedCall {
   readonly provider: ProviderName
   readonly cause: RefusedCause
   readonly sourceAddress: string | null
-  /** JSON text of an object of strings, without credentials. */
+  /** Headers as JSON text: an object whose values are strings. Credentials are removed. */
   readonly headers: string
   /** Start of the body if the signature failed, else null. */
   readonly sample: string | null
@@ -183,7 +183,7 @@ export interface RefusedCallView {
   readonly cause: string
   readonly refusedAtMs: number
   readonly sourceAddress: string | null
-  /** JSON text of an object of strings, without credentials. */
+  /** Headers as JSON text: an object whose values are strings. Credentials are removed. */
   readonly headers: string
   /** Start of the body if the signature failed, else null. */
   readonly sample: string | null

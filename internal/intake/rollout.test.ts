@@ -1,4 +1,4 @@
-// Wallet and gateway through the real API: each stage of the rollout, and every way to be refused.
+// Tests wallet and gateway through the real API: each rollout stage and every cause of a refusal.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'

@@ -97,7 +97,7 @@ export function parseSignedTime(text: string): { readonly text: string; readonly
 export interface TimedCheck {
   readonly body: Uint8Array
   readonly nowMs: number
-  /** Maximum distance of the time from `nowMs`, in both directions. */
+  /** Maximum difference in milliseconds between the time and `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
 

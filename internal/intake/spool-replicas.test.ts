@@ -58,7 +58,7 @@ describe('spool with a replica', () => {
     expect(await spool.append(next)).toBe('unavailable')
     expect(lab.refusals).toEqual(['unconfirmed', 'unconfirmed'])
     const ids = await idsAt(lab.server)
-    // The second came right after and was refused unwritten, so that a hung replica does not fill the spool.
+    // The second event was refused without a write, so that a hung replica does not fill the spool.
     expect(ids).toContain(refused.id)
     expect(ids).not.toContain(next.id)
     replica.signal('SIGCONT')
@@ -78,7 +78,7 @@ describe('spool with a replica', () => {
       const [info] = await command(lab.server, ['INFO', 'replication'])
       return /slave\d+:.*state=online/.test(String(info)) || undefined
     })
-    // No write waited for the unknown replica, so it may lack the event.
+    // The first write did not wait for the replica that was still unknown, so the event may be missing there.
     expect(await spool.append(receivedEvent())).toBe('unavailable')
     await untilTakes(spool)
     expect((await idsAt(replica)).length).toBeGreaterThan(0)

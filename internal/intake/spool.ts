@@ -146,7 +146,7 @@ export interface SpoolOptions {
   readonly believedMsMax?: number
 }
 
-/** Contents of the spool. */
+/** Number, size and age of the spool's entries. */
 export interface SpoolStats {
   readonly entries: number
   readonly bytes: number

@@ -1,7 +1,7 @@
 import { date, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 
-/** Refused calls, partitioned by `expires_on`. Migration 0002 has the index over tenant and id. */
+/** Refused calls, partitioned by `expires_on`. Migration 0002 creates the index over tenant and id. */
 export const refusedCalls = pgTable(
   'refused_calls',
   {
@@ -12,7 +12,7 @@ export const refusedCalls = pgTable(
     cause: text('cause').notNull(),
     refusedAt: timestamp('refused_at', { withTimezone: true, mode: 'date' }).notNull(),
     sourceAddress: text('source_address'),
-    /** JSON text of an object of strings, without credentials. */
+    /** Headers as JSON text: an object whose values are strings. Credentials are removed. */
     headers: text('headers').notNull(),
     /** Start of the body if the signature failed, else null. */
     sample: text('sample'),

@@ -96,7 +96,7 @@ export interface ReplayListRequest {
   readonly tenantId?: TenantId
   /** `next` of the previous page. */
   readonly after?: ReplayId
-  /** 1 to 100. */
+  /** Maximum replays per page, 1 to 100. */
   readonly limit: number
 }
 

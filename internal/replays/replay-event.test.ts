@@ -27,7 +27,7 @@ const replay = (eventId: EventId, fields: { tenantId?: EventIdOwner; nowMs?: num
   )
 type EventIdOwner = Awaited<ReturnType<DeliveryLab['addTenant']>>['id']
 
-/** An event whose delivery cycle has ended like this. */
+/** Stores an event whose delivery cycle has ended in this state. */
 async function ended(state: string, url = receiver.url) {
   const tenant = await lab.addTenant({ url })
   const [id] = await lab.accept(tenant.id)
@@ -120,7 +120,7 @@ describe('replayEvent', () => {
     const stranger = await lab.addTenant()
     expect(await replay(id, { tenantId: stranger.id })).toEqual({ kind: 'not_found' })
     expect(await replay(createEventId(Date.now(), 90))).toEqual({ kind: 'not_found' })
-    // The day of its payload has come, although it is still there; then its own.
+    // First the payload expires, although it is not deleted yet; then the event expires.
     expect(await replay(id, { nowMs: Date.now() + 31 * dayMs })).toEqual({ kind: 'payload_expired' })
     expect(await replay(id, { nowMs: Date.now() + 91 * dayMs })).toEqual({ kind: 'not_found' })
     await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])

@@ -18,7 +18,7 @@ export interface ReplayEventRequest {
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
   | { readonly kind: Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'> }
-  /** The event is in another delivery cycle than requested. */
+  /** The event is in a different delivery cycle than requested. */
   | { readonly kind: 'changed'; readonly tenantId: TenantId; readonly cycle: number }
 
 /**

@@ -34,7 +34,7 @@ beforeEach(async () => {
   tenantId = (await lab.addTenant()).id
 })
 
-/** Events whose delivery cycle has failed, as deliveries leave them. */
+/** Stores events whose delivery cycle has failed. */
 async function failed(count: number, owner = tenantId): Promise<EventId[]> {
   const ids = await lab.accept(owner, count)
   await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [ids])
@@ -65,7 +65,7 @@ async function started(fields: Partial<StartReplayRequest> = {}) {
   return result.job
 }
 
-/** Goes on until there is nothing to do, whatever the time. */
+/** Runs steps until no replay is due, without waiting for their times. */
 async function workOff(stepsMax = 100): Promise<number> {
   for (let steps = 0; steps < stepsMax; steps += 1) {
     await lab.pool.query('UPDATE replays SET next_step_at = now()')
@@ -182,7 +182,7 @@ describe('replay jobs', () => {
     await failed(5)
     const bad = await started()
     const good = await started({ idempotencyKey: 'another', filter: { ...anHour(), fromMs: 5 } })
-    // No walk begins behind this.
+    // No scan can use a filter whose ids are not a list, so every step fails.
     await lab.pool.query(`UPDATE replays SET filter = filter || '{"ids":"none"}' WHERE id = $1`, [bad.id])
     for (let turn = 0; turn < 12; turn += 1) {
       await lab.pool.query('UPDATE replays SET next_step_at = now() WHERE id = $1', [bad.id])
@@ -207,7 +207,7 @@ describe('replay jobs', () => {
     )
     expect(waitS).toBeGreaterThan(-0.5)
     expect(waitS).toBeLessThanOrEqual(0.5)
-    // A step that is an hour late makes no burst.
+    // A step that is an hour late causes no burst.
     await lab.pool.query("UPDATE replays SET next_step_at = now() - interval '1 h'")
     let steps = 0
     while ((await stepReplay(pool, Date.now())).kind !== 'idle') steps += 1

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createWalletSigner, signCard } from '#internal/intake/index.ts'
-// The adapters that read real calls.
+// These imports are the adapters for real calls.
 import { readEventId } from '#internal/intake/normalize.ts'
 import { readCall } from '#internal/intake/provider.ts'
 import { card } from '#internal/intake/providers/card/provider.ts'
@@ -22,7 +22,7 @@ const webhookId = 'W1'
 const signer = await createWalletSigner()
 const base = chargebackOf({ amount: 4200, currency: 'eur' })
 
-/** A step's body, signed as its provider signs and read by its adapter as a call from outside is. */
+/** Signs the body of a step as its provider does and reads it with the provider's adapter. */
 function read(chargeback: Chargeback, step: number) {
   const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs }))
   const common = { body, nowMs: occurredAtMs, signatureAgeMsMax: 300_000 }

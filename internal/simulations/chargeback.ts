@@ -25,7 +25,7 @@ export function sourceEventId(simulationId: string, provider: SimulatedProvider,
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`
 }
 
-/** Writes the body of an event as the vendor does. Pure. */
+/** Returns the body of an event in the vendor's format. Pure. */
 export function eventBody(of: DisputeStep): string {
   const { provider } = of.chargeback
   const written = { ...of, name: nameOf(of.id), eventId: sourceEventId(of.id, provider, of.step) }

@@ -42,7 +42,7 @@ beforeEach(async () => {
   await pool.query('TRUNCATE simulations, audit')
 })
 
-/** Later than any of these tests: nothing but the first event of each is sent. */
+/** Request with a day between events, so that only the first event of each simulation is sent during the tests. */
 const slow = { ...least, stepSeconds: 86_400 }
 
 const post = (body: unknown, headers: Record<string, string> = {}, apiKey = testApiKey) =>
@@ -127,7 +127,7 @@ describe('repeats', () => {
 
   test('Idempotency-Key: a repeat returns the same simulation with Idempotent-Replayed', async () => {
     const first = await post(slow, key)
-    // Written out, defaults are the same request.
+    // A request with explicit defaults is the same request.
     const again = await post({ ...slow, currency: 'eur', provider: 'card', dryRun: false }, key)
     expect([first.status, again.status]).toEqual([202, 202])
     expect(again.json).toEqual(first.json)
@@ -228,7 +228,7 @@ describe('invalid requests', () => {
     },
   )
 
-  // No portable pattern of the contract can say so.
+  // The contract cannot express this rule in a portable pattern.
   test('POST simulate/chargeback: a reference with a lone surrogate is refused', async () => {
     const answer = await post({ ...least, reference: '\ud800' })
     expect([answer.status, answer.json.message]).toEqual([400, `"reference" must be ${form}`])

@@ -42,7 +42,7 @@ const advance = (change: SimulationChange) => advanceSimulation(lab.pool, change
 const cancel = (change: SimulationChange) => cancelSimulation(lab.pool, change, Date.now())
 const sentOf = ({ events }: Simulation) => events.filter(({ sentAtMs }) => sentAtMs !== null).length
 
-/** Events in the order of their receipt. */
+/** Returns the stored events in the order of their receipt. */
 async function stored() {
   const { rows } = await lab.pool.query<{ type: string; state: string; source: string; headers: string }>(
     `SELECT type, state, source_event_id AS source, headers FROM events ORDER BY received_at, source_event_id`,
@@ -115,7 +115,7 @@ describe('crashed process', () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce(AbortSignal.timeout(60_000))
     const before = await stored()
-    // As it was between the commit of the event and the note of it.
+    // Restores the state between the commit of the event and the completion of the step.
     await lab.pool.query(
       `UPDATE simulations SET state = 'running', sent_at = '{}', ended_at = NULL, lease = 'dead', next_at = now()`,
     )
@@ -177,7 +177,7 @@ describe('retried steps', () => {
 
   test('simulator: does not send an event that is seven days late', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
-    // No process ran meanwhile: it is not sent, although it could be now.
+    // No process ran for seven days, so the event is not sent any more.
     await lab.pass(7 * 86_400_000 + 1_000)
     await lab.simulator().runOnce()
     expect(await read(id)).toMatchObject({ state: 'failed', cause: 'too_late' })
@@ -272,7 +272,7 @@ describe('manual changes', () => {
     const first = await listSimulations(lab.pool, { limit: 4 })
     const second = await listSimulations(lab.pool, { limit: 4, ...(first.next && { after: first.next }) })
     const listed = [...first.simulations, ...second.simulations].map(({ id }) => id)
-    // Those of one millisecond have no order among themselves.
+    // Simulations of the same millisecond have no defined order.
     expect(listed).toEqual(ids.toSorted().toReversed())
     expect(second.next).toBeUndefined()
     const tenantId = lab.tenant('other').id

@@ -34,7 +34,7 @@ export interface SimulatorOptions {
   onStep(report: StepReport): void
 }
 
-/** Result of a step. */
+/** Report of a step with its outcome. */
 export interface StepReport {
   readonly step: ClaimedStep
   readonly outcome: StepOutcome['kind']

@@ -84,7 +84,7 @@ export async function claimSteps(
 /** Outcome of a simulated call: the outcome of a webhook call, or the reason why no call was made. */
 export type StepOutcome =
   | Accepted
-  /** An unexpected error. */
+  /** An unexpected exception. */
   | { readonly kind: 'broken' }
   | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }
   | { readonly kind: 'too_late' }

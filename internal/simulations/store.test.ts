@@ -16,7 +16,7 @@ beforeAll(async () => {
   const database = await openPlanDatabase()
   pool = database.pool
   const chargeback = { provider: 'card', outcome: 'lost', stepSeconds: 60 }
-  // The oldest failed, and each fiftieth is of the small tenant.
+  // The oldest simulations failed. Every fiftieth simulation belongs to the small tenant.
   await pool.query(
     `INSERT INTO simulations (id, tenant_id, request, requested_by, state, due_at, created_at, ended_at, expires_on)
      SELECT $1 || lpad(nth::text, 8, '0'), CASE nth % 50 WHEN 0 THEN $3 ELSE $2 END, $4, 'ada',

@@ -44,7 +44,7 @@ export interface SimulationListRequest {
   readonly state?: SimulationState
   /** `next` of the previous page. */
   readonly after?: SimulationId
-  /** 1 to 100. */
+  /** Maximum simulations per page, 1 to 100. */
   readonly limit: number
 }
 

@@ -48,7 +48,7 @@ describe('chains', () => {
   const constraints = Buffer.from('300e0603551d1e0101ff04043002a000', 'hex')
   const constrained = authority.issue({ subject: 'Test Middle', authority: true, extensions: [constraints] })
   const belowConstrained = authority.issue({ ...below, issuerKey: constrained.privateKey })
-  // All that an authority issues have one key.
+  // All these authorities share one key.
   const named = { authority: true, issuerKey: signer.privateKey }
   const links = [
     authority.issue({ subject: 'A', authority: true }),
@@ -154,7 +154,7 @@ describe('chains', () => {
     ['whose signer has an empty list of purposes', [withPurposes()]],
   ])('validateChain: a chain %s is not trusted', (_what, pems) => {
     const verdict = validate(...pems)
-    // The runtime itself may be unable to read what is malformed.
+    // The runtime may be unable to parse a malformed certificate.
     expect(verdict.kind === 'unreadable' ? refused('certificate_untrusted') : verdict).toEqual(
       refused('certificate_untrusted'),
     )

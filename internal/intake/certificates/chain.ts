@@ -126,7 +126,7 @@ function purposesLeft(left: readonly string[], { purposes }: CertificateExtensio
   return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
 }
 
-/** `ca` covers the basic constraint and, if present, the key usage. */
+/** Returns whether a certificate has issued another. `ca` covers the basic constraint and, if present, the key usage. */
 function isIssuer(issuer: X509Certificate, signed: X509Certificate): boolean {
   return issuer.ca && signed.checkIssued(issuer) && signed.verify(issuer.publicKey)
 }
@@ -168,7 +168,7 @@ const extendedKeyUsage = '551d25'
 
 const tags = { boolean: 0x01, integer: 0x02, octets: 0x04, objectId: 0x06, sequence: 0x30, extensions: 0xa3 }
 
-/** One DER value. */
+/** One DER value with its tag and content. */
 interface Value {
   readonly tag: number
   readonly content: Uint8Array
@@ -189,7 +189,7 @@ export function readExtensions({ raw }: Pick<X509Certificate, 'raw'>): Certifica
     const id = parts[0]?.tag === tags.objectId ? hexOf(parts[0]) : undefined
     const value = parts.at(-1)
     if (id === undefined || value?.tag !== tags.octets || byId.has(id))
-      throw new RangeError('malformed or repeated extension')
+      throw new RangeError('certificate: malformed or repeated extension')
     byId.set(id, value.content)
   }
   return {
@@ -207,7 +207,7 @@ function pathLengthOf(extension: Uint8Array | undefined): number | undefined {
   const { tag, content } = length
   // A path length of more than one byte exceeds every allowed chain, so it counts as no limit.
   if (tag !== tags.integer || content.length === 0 || (content[0] ?? 0) > 0x7f)
-    throw new RangeError('malformed path length')
+    throw new RangeError('certificate: malformed path length')
   return content.length === 1 ? content[0] : undefined
 }
 
@@ -215,7 +215,7 @@ function purposesOf(extension: Uint8Array | undefined): ReadonlySet<string> | un
   if (!extension) return undefined
   const ids = childrenOf(only(extension, tags.sequence))
   if (ids.length === 0 || ids.some(({ tag }) => tag !== tags.objectId))
-    throw new RangeError('malformed extended key usage')
+    throw new RangeError('certificate: malformed extended key usage')
   return new Set(ids.map(hexOf))
 }
 
@@ -226,7 +226,8 @@ function hexOf({ content }: Value): string {
 /** Returns the content of bytes that contain exactly one value. */
 function only(bytes: Uint8Array, tag: number): Uint8Array {
   const [value, ...more] = childrenOf(bytes)
-  if (value?.tag !== tag || more.length > 0) throw new RangeError('expected one DER value')
+  if (value?.tag !== tag || more.length > 0)
+    throw new RangeError('certificate: expected exactly one DER value')
   return value.content
 }
 
@@ -248,10 +249,10 @@ function headOf(bytes: Uint8Array, at: number): { tag: number; start: number; en
   const lengthBytes = short < 0x80 ? 0 : short & 0x7f
   const start = at + 2 + lengthBytes
   if ((tag & 0x1f) === 0x1f || lengthBytes > 4 || short === 0x80 || start > bytes.length)
-    throw new RangeError('malformed DER value')
+    throw new RangeError('certificate: malformed DER value')
   const long = bytes.subarray(at + 2, start).reduce((sum, byte) => sum * 256 + byte, 0)
   const isShortest = lengthBytes === 0 || (long >= 0x80 && long >= 256 ** (lengthBytes - 1))
   const end = start + (lengthBytes === 0 ? short : long)
-  if (!isShortest || end > bytes.length) throw new RangeError('malformed DER length')
+  if (!isShortest || end > bytes.length) throw new RangeError('certificate: malformed DER length')
   return { tag, start, end }
 }

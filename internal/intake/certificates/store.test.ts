@@ -27,7 +27,7 @@ const failed = { kind: 'failed', detail: 'status 500' } as const
 const unavailable = { kind: 'unavailable' } as const
 const refused = (cause: RefusalCause): FoundSigner => ({ kind: 'refused', cause })
 
-/** A store whose vendor answers as a test says, at a time that the test moves. */
+/** Creates a store with a simulated vendor and a clock that the test moves. */
 function openStore(answer: (url: string) => FetchedCertificate | Promise<FetchedCertificate>) {
   const lab = {
     nowMs: startMs,
@@ -50,7 +50,7 @@ function openStore(answer: (url: string) => FetchedCertificate | Promise<Fetched
   return lab
 }
 
-/** Lets fetches under way that wait for nothing end. */
+/** Lets fetches in flight complete that wait for no timer. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('certificate addresses', () => {

@@ -1,4 +1,4 @@
-// What every provider must do. Its folder says in conformance.ts how the vendor writes and signs a call; the rest is here.
+// Rules that every provider must satisfy. Its conformance.ts describes how the vendor writes and signs a call.
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
@@ -47,7 +47,7 @@ describe('registry', () => {
   })
 })
 
-/** A plain record, so that values come through that no real `Headers` would take. */
+/** Creates headers from a plain record, so that tests can use values that `Headers` refuses. */
 const headersOf = (record: Readonly<Record<string, string>>): CallHeaders => ({
   get: (name) => record[name.toLowerCase()] ?? null,
 })
@@ -60,7 +60,7 @@ function callOf(
   return { headers: headersOf(headers), body, settings: kit.settings, nowMs, signatureAgeMsMax: ageMsMax }
 }
 
-/** A call as the vendor sends it. */
+/** Returns a call as the vendor sends it. */
 function sent(kit: ConformanceKit, composed: UnsignedCall, by: string, atMs = nowMs): ProviderCall {
   return callOf(kit, kit.sign(composed, by, atMs), kit.seal?.(composed.body, by) ?? composed.body)
 }
@@ -72,7 +72,7 @@ function verify(kit: ConformanceKit, call: ProviderCall, secrets: readonly strin
   return provider.verify(call, provider.prepare(secrets))
 }
 
-/** Verifies and, if that succeeds, normalizes: what a caller does. */
+/** Verifies a call and, if this succeeds, normalizes it. */
 function receive(kit: ConformanceKit, call: ProviderCall, secrets: readonly string[] = [kit.secrets[0]]) {
   const verification = verify(kit, call, secrets)
   return verification.kind === 'refused' ? verification : kit.provider.normalize(call)
@@ -126,7 +126,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
   })
 
   test(`${title}: a body with any byte changed, added or removed is refused`, () => {
-    // A form can be written in several ways: another one of the same fields is the same call.
+    // Different bytes of a form can encode the same fields, which is the same call.
     const original = receive(kit, call(signed))
     const changedTo = (body: Uint8Array) => {
       const received = receive(kit, call(signed, body))
@@ -252,7 +252,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     expect(receive(kit, sent(kit, { ...unsigned, body }, secret)).kind).toBe('refused')
   })
 
-  // A form's field cannot be replaced by text alone.
+  // Values can be replaced textually in JSON bodies only, not in a form field.
   const isJson = Buffer.from(unsigned.body).toString().startsWith('{')
   const spliced = (text: string) =>
     receive(kit, signedText(`{${text},${Buffer.from(unsigned.body).toString().slice(1)}`))

@@ -47,7 +47,7 @@ function read(fields: Record<string, string>) {
   return event
 }
 
-/** Every kind that the vendor's library knows. */
+/** Every kind of notification in the vendor's library. */
 const vendorKinds = new Set(
   readFileSync(
     Bun.resolveSync('braintree/lib/braintree/webhook_notification.js', import.meta.dir),

@@ -22,7 +22,7 @@ export type GatewayKeys = readonly Uint8Array[]
 const pairsMax = 20
 const signatureCharsMax = 4096
 
-/** Adapter of the gateway provider, which is reserved; its README describes the calls. */
+/** Adapter of the reserved gateway provider; its README describes the calls. */
 export const gateway: Provider<GatewayKeys> = {
   name: 'gateway',
   bodyBytesMax: 1024 * 1024,
@@ -122,7 +122,7 @@ function decodeField(text: string): string | undefined {
   }
 }
 
-/** Value in a notification. */
+/** Value of a field in a notification. */
 type Field = string | null | Field[] | { [name: string]: Field }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/

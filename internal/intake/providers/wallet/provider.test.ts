@@ -36,7 +36,7 @@ const headers = signWallet(body, { privateKey, certificateUrl, atMs: nowMs })
 const verifySigned = (call: Partial<Parameters<typeof signWallet>[1]>) =>
   wallet.verify(callOf(body, signWallet(body, { privateKey, certificateUrl, atMs: nowMs, ...call })), signer)
 
-/** A call as the vendor's page on signatures shows it, with what it says to make of that. */
+/** Uses the example of the vendor's page on signatures and its expected result. */
 test('wallet: the signed text is id|time|webhook id|CRC-32', () => {
   expect(wallet.verify(callOf(body, headers), signer)).toEqual({ kind: 'verified' })
   expect(Bun.hash.crc32('123456789')).toBe(0xcbf43926)
