@@ -18,7 +18,7 @@ function folder(): string {
   return path
 }
 
-/** Starts a process that locks the folder, forgets the result, collects its garbage, and waits to be killed. */
+/** Starts a process that locks the folder, drops the reference to the lock, runs the garbage collector, and waits to be killed. */
 async function otherHolder(dir: string): Promise<Bun.Subprocess> {
   const code = `import { lockFolder } from './internal/dev/folder-lock.ts'
     const { kind } = lockFolder(${JSON.stringify(dir)}); Bun.gc(true)

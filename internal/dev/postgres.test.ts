@@ -62,7 +62,7 @@ describe('start after kill -9', () => {
     const left = await start(dataDir)
     await ask(left.url, write)
     const next = await start(dataDir, (line) => told.push(line))
-    expect(told).toEqual(['Postgres: ended what a killed run had left'])
+    expect(told).toEqual(['Postgres: stopped the server that a killed run had left running'])
     expect((await listProcesses()).some(({ pid }) => pid === left.pid)).toBe(false)
     expect(await ask(next.url, read)).toBe('yes')
     await next.stop()

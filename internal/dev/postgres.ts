@@ -45,7 +45,8 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
   await mkdir(options.dataDir, { recursive: true })
   const place = await placePostgres(realpathSync(options.dataDir), onProgress)
   const { home, native, runAs } = place
-  if (await endLeftPostgres(home)) onProgress?.('Postgres: ended what a killed run had left')
+  if (await endLeftPostgres(home))
+    onProgress?.('Postgres: stopped the server that a killed run had left running')
   const password = await prepareData(place, durable)
   const urlOf = (port: number) => `postgres://${databaseUser}:${password}@127.0.0.1:${port}/latchkey`
   const settings = {

@@ -54,7 +54,7 @@ if (isRoot)
     const path = pathWith({})
     const log = join(path, 'apt.log')
     const made = `printf '#!/bin/sh\\n%s\\n' '${server('7.0.15')}' > ${path}/redis-server`
-    // Stands for apt-get: knows the package once the lists were fetched.
+    // Replaces apt-get: finds the package only after the package lists were updated.
     const apt = `echo "$*" >> ${log}
 case "$*" in
   *update*) echo fetched > ${path}/lists ;;

@@ -62,7 +62,7 @@ test('redis: a start stops the server that a killed process left running, and ke
   const left = await start(dataDir)
   await ask(left.url, 'SET', 'kept', 'yes')
   const next = await start(dataDir, { onProgress: (line) => told.push(line) })
-  expect(told).toEqual(['Redis: ended what a killed run had left'])
+  expect(told).toEqual(['Redis: stopped the server that a killed run had left running'])
   expect((await listProcesses()).some(({ pid }) => pid === left.pid)).toBe(false)
   expect(await ask(next.url, 'GET', 'kept')).toBe('yes')
   await next.stop()

@@ -35,7 +35,7 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   await mkdir(join(dataDir, 'redis'), { recursive: true, mode: 0o700 })
   const home = realpathSync(join(dataDir, 'redis'))
   const runAs = ownerOf(dataDir)
-  if (await endLeftRedis(home)) onProgress?.('Redis: ended what a killed run had left')
+  if (await endLeftRedis(home)) onProgress?.('Redis: stopped the server that a killed run had left running')
   const password = options.password ?? randomToken()
   const config = configPath(home)
   const logPath = join(home, 'redis.log')

@@ -23,7 +23,7 @@ async function runningIn(dataDir: string): Promise<string[]> {
     .filter((command) => command.includes(`${dataDir}/`))
 }
 
-/** Starts a process that has both stores up and then runs the code in `ending`. */
+/** Starts a process that starts both stores and then runs the code in `ending`. */
 async function holder(dataDir: string, ending: string) {
   const code = `import { startStores } from '#internal/dev/index.ts'
     const stores = await startStores({ dataDir: ${JSON.stringify(dataDir)}, durable: true })

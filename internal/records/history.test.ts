@@ -12,7 +12,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => lab.close())
 
-/** Runs: the interleaving of callers is up to Redis, so a situation or a fault may need several to appear. */
+/** Maximum runs: Redis decides the interleaving of callers, so a situation or a fault can need several runs to appear. */
 const seedsMax = 30
 const size = { callers: 24, rounds: 12, keys: ['a', 'b', 'c', 'd'] }
 
@@ -42,7 +42,7 @@ const situations = [
 ]
 
 describe('concurrent callers', () => {
-  // How callers meet may differ with the same seed; what each of them is up to does not.
+  // The interleaving of callers can differ with the same seed, but the calls of each caller do not.
   const first = testSeed()
 
   test.each([0, 1, 2])(
@@ -67,7 +67,7 @@ describe('concurrent callers', () => {
 
 const shebang = /^#!lua(?: flags=(\S+))?\n/
 
-/** The scripts with one promise broken. */
+/** Returns the scripts with a fault injected into one of them. */
 function withFault(name: keyof RecordScripts, from: string, to: string): RecordScripts {
   const scripts = defineRecordScripts(movableClock)
   const { source } = scripts[name]

@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => api.close())
 
-/** Stands in every bad value, so that an answer which repeats one is found out. */
+/** Part of every bad value, to detect responses that repeat the value. */
 const mark = 'Zq9'
 const ttlSecondsMax = 2_592_000
 
@@ -17,7 +17,7 @@ type Fields = Readonly<Record<string, unknown>>
 interface Target {
   readonly method: 'POST' | 'PUT' | 'GET' | 'DELETE'
   readonly path: string
-  /** A call that is well, for a key that nobody used before. */
+  /** Returns a valid check for an unused key. */
   readonly valid: () => Fields
 }
 
@@ -66,7 +66,7 @@ async function send(
 const sendFields = (target: Target, fields: Fields) => send(target, JSON.stringify(fields))
 const sendQuery = (target: Target, query: string) => api.call(target.method, `${target.path}?${query}`)
 
-/** The whole of what a bad request may be answered, and that it stands in the contract. */
+/** Checks that the response is exactly the documented error, and that the contract describes the error. */
 function expectRefused(target: Target, answer: TestAnswer, ...words: (string | number)[]): void {
   expect(answer.json).toEqual({
     message: expect.any(String),
@@ -199,7 +199,7 @@ describe('a field', () => {
     '$method $path: accepts the field $field if it is $name',
     async ({ target, field, value }) => {
       const answer = await sendFields(target, { ...target.valid(), [field]: value })
-      // A token that owns nothing passes as a field and fails as a token.
+      // A token that owns no lock passes validation as a field, but is refused as a token.
       const tokened = target === extend || field === 'lockToken'
       expect(answer.json.code).toBe(tokened ? 'lock_lost' : undefined)
       expect(answer.status).toBe(tokened ? 409 : 200)
@@ -427,10 +427,10 @@ describe('a body', () => {
   })
 })
 
-/** Bytes a request may have: the body cap and 64 KiB, a batch 1 MiB. */
+/** Maximum bytes of a request: the maximum body and 64 KiB, or 1 MiB for a batch. */
 const requestBytesMax = (target: Target) => (target === batch ? 1024 * 1024 : 262_144 + 65_536)
 
-/** Sends without saying how long it is. */
+/** Returns a request body that is sent without Content-Length. */
 function chunked(text: string, chunkBytes = 32_768): ReadableStream<Uint8Array> {
   const bytes = Buffer.from(text)
   let at = 0
@@ -466,7 +466,7 @@ describe('a long request', () => {
   })
 })
 
-/** Sends the head of a request alone, and gives all that is answered until the server hangs up. */
+/** Sends only the head of a request, and returns the response text after the server has closed the connection. */
 async function declare(target: Target, bytes: number): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>()
   let answer = ''

@@ -5,7 +5,7 @@ let api: TestApi
 
 const keyOf = (tenant: string) => `lk_${tenant}_0123456789abcdef0123456789abcdef`
 
-/** Tenants that differ from the default in one rule each. */
+/** Tenants that each differ from the default in one rule. */
 const tenants: Record<string, readonly string[]> = {
   plain: [],
   other: [],
@@ -130,7 +130,7 @@ describe('usage', () => {
     }
     let granted = 2
     let answer = await check('minute', fresh())
-    // A minute may turn meanwhile, and then the count begins anew: once at most.
+    // A minute can end in the meantime, which resets the count at most once.
     for (; answer.status === 200 && granted < 7; granted += 1) answer = await check('minute', fresh())
     expect(answer.json).toMatchObject({ statusCode: 429, code: 'limit_exceeded', error: 'Too Many Requests' })
     if (minuteOf() === startedMinute) expect(granted).toBe(3)
@@ -203,7 +203,7 @@ describe('usage', () => {
 })
 
 /**
- * Reads a field whose value is a list of one string with parameters (RFC 9651 sections 3.1, 3.1.2), as RateLimit and
+ * Parses a header field whose value is a list of one string with parameters (RFC 9651 sections 3.1, 3.1.2), as RateLimit and
  * RateLimit-Policy are.
  */
 function parseItem(value: string | null): { name: string; parameters: Record<string, number | string> } {

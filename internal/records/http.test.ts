@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => api.close())
 
 let keys = 0
-/** A scope and key that nobody used before. */
+/** Returns an unused pair of scope and key. */
 function fresh(): { scope: string; key: string } {
   keys += 1
   return { scope: 'http', key: `key-${keys}` }

@@ -147,7 +147,7 @@ const saveRoute = route({
     }
     // Headers are saved as received, and JSON parsers disagree on repeated names, so repeated names are refused.
     if (findMembers(received.headers).kind === 'repeated')
-      return apiError('invalid_request', 'A name stands twice in "headers"')
+      return apiError('invalid_request', 'A name appears twice in "headers"')
     const saved = await saveRecord(records, tenant, body, received)
     return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
   },
@@ -288,7 +288,7 @@ const batchRoute = route({
 function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   const parsed = parseBatchCheck(value)
   if (parsed.kind === 'error' || !hasRepeatedMember(received, parsed.value)) return parsed
-  return apiError('invalid_request', 'A field stands twice in this check')
+  return apiError('invalid_request', 'A field appears twice in this check')
 }
 
 /** Returns the received JSON text of one field of an object without repeated fields. */

@@ -24,8 +24,8 @@ beforeAll(async () => {
 }, 120_000)
 
 /**
- * 89 000 locks of 89 days: each second one open, and lapsed but for one, the oldest of all. Few are released, or of the scope
- * `rare`; one scope has a third of them, and one of its keys half of these.
+ * 89 000 locks on 89 days. Every second lock is open, and all open locks have expired except the oldest. Few locks are released or have the
+ * scope `rare`. A third of the locks has one scope, and half of that third has one key.
  */
 async function fill(): Promise<void> {
   const wanted = Array.from({ length: days + 5 }, (_, nth) => ({
@@ -55,7 +55,7 @@ type Changes = Partial<Pick<LockHistoryFilter, 'state' | 'fromMs' | 'toMs'>> & {
 
 const filterOf = (changes: Changes) => ({ tenantId: large, limit: 50, ...changes })
 
-/** A page, and what its statements do in the plans that their session keeps. */
+/** Returns a page and the plans of its statements, as a session that has prepared the statements uses them. */
 async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: LockHistoryPage }> {
   const client = await pool.connect()
   const filter = filterOf(changes)
@@ -77,7 +77,7 @@ async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: Lock
   }
 }
 
-/** All pages of a filter; `pages` is how many there were. */
+/** Reads all pages of a filter; `pages` is their number. */
 async function walked(changes: Changes): Promise<{ entries: LockHistoryEntry[]; pages: number }> {
   const entries: LockHistoryEntry[] = []
   let after: number | undefined
@@ -92,7 +92,7 @@ async function walked(changes: Changes): Promise<{ entries: LockHistoryEntry[]; 
 
 const from = today - 40 * dayMs
 
-/** Block bound: an examined row costs at most one block, plus the descent into each partition. */
+/** `blocksMax`: an examined row costs at most one block, plus the descent into each partition. */
 const cases: readonly (readonly [what: string, changes: Changes, found: number, blocksMax: number])[] = [
   ['nothing', {}, 50, 600],
   ['another tenant', { tenantId: other }, 0, 600],
@@ -136,7 +136,7 @@ describe('lock history pages that examine every row', () => {
     const { entries, pages } = await walked({ state: 'running' })
     expect(entries).toHaveLength(1)
     expect(entries[0]?.state).toBe('running')
-    // The last page looks at what is left.
+    // The last page examines the remaining rows.
     expect(pages).toBe(Math.ceil((days * perDay) / 2 / examinedMax))
   })
 

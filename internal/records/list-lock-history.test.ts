@@ -45,7 +45,7 @@ async function createTenant(): Promise<TenantId> {
   return id
 }
 
-/** Ten locks an hour apart, two in each state; scopes and keys in turn. The last began an hour ago. */
+/** Records ten locks, one per hour and two in each state, with alternating scopes and keys. The latest began an hour ago. */
 async function fill(tenantId: TenantId): Promise<void> {
   const recorder = openRecorder()
   for (let nth = 0; nth < 10; nth += 1) {
@@ -70,7 +70,7 @@ type Changes = {
   readonly key?: string
 }
 
-/** The entries by their number in `fill`, as they were listed. */
+/** Returns the listed entries by their number in `fill`. */
 async function nthsOf(tenantId: TenantId, changes: Changes): Promise<number[]> {
   const filter = { tenantId, limit: 100, ...changes } as LockHistoryFilter
   const { entries } = await listLockHistory(pool, filter, nowMs)

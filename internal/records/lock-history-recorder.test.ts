@@ -49,7 +49,7 @@ async function createTenant(options: { deletedAt?: Date } = {}): Promise<TenantI
   return id
 }
 
-/** The n-th lock of a tenant, a millisecond after the one before. */
+/** Returns the fence of a tenant's n-th lock; locks are a millisecond apart. */
 const fenceOf = (nth: number) => (nowMs + nth) * 1000 + 7
 const addressOf = (tenantId: TenantId, key: string): RecordAddress => ({ tenantId, scope: 'pay', key })
 const acquired = (fence: number): LockNote => ({ kind: 'acquired', fence, heldMs: 60_000 })
@@ -216,7 +216,7 @@ describe('recorder', () => {
       'SELECT count(*)::int AS rows, min(fence) AS first FROM executions WHERE tenant_id = $1',
       [busy],
     )
-    // The batch in flight, and the latest notes that had room.
+    // The batch in flight, and the latest notes that fit into the buffer.
     expect(rows).toEqual([{ rows: 500, first: fenceOf(0) }])
     expect((await listAll(busy))[0]?.key).toBe('k2000')
   })

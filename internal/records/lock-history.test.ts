@@ -34,7 +34,7 @@ const extend = (lockToken: string, ms: number | null = null) =>
   lab.store.extend({ tenantId, ...names }, lockToken, ms)
 const at = (ms: number) => lab.setClock(tenantId, labStartMs + ms)
 
-/** The first lock's fence is the time of it; a later one's is later. */
+/** Returns the fence of a lock acquired `afterMs` after the start: the microsecond of its acquisition. */
 const fence = (afterMs: number) => (labStartMs + afterMs) * 1000
 
 describe('notes for the lock history', () => {

@@ -32,7 +32,7 @@ type Step =
   | { readonly do: 'remove' | 'fetch' | 'expire'; readonly key: string }
   | { readonly do: 'move'; readonly byMs: number }
 
-/** Fields of an acquisition; `isFull`: the tenant's bytes are over their limit. */
+/** Fields of an acquisition. `isFull`: the tenant's bytes exceed their limit. */
 interface Asked {
   readonly token: string
   readonly lockMs: number
@@ -44,7 +44,7 @@ interface Asked {
 interface Lock {
   readonly kind: 'lock'
   readonly untilMs: number
-  /** Empty: released after a take-over. */
+  /** Empty if the lock was released after a takeover. */
   readonly token: string
   readonly fence: number
   readonly lockMs: number
@@ -61,7 +61,7 @@ interface Saved {
 
 const ttlMs = 3_600_000
 const locksPerMinute = 6
-/** Below any count of bytes, which is 0 where the bytes of a living entry were swept. */
+/** Lower than any count of bytes, which is 0 if the bytes of a live entry were swept. */
 const alwaysExceeded = -1_000_000
 
 /** Reference model of the scripts. It removes an entry only on request, in place of Redis' expiry. */
@@ -69,7 +69,7 @@ class Model {
   readonly entries = new Map<string, Lock | Saved>()
   nowMs = labStartMs
   #fence = 0
-  /** The minute of the meters; undefined until the first call has seeded them. */
+  /** Current minute of the meters; undefined until the first call has seeded the meters. */
   #minute: number | undefined
   #locks = 0
 
@@ -168,12 +168,12 @@ class Model {
     return { kind: 'locked', lockToken, fence, expiresInMs, takenOver }
   }
 
-  /** The first call of a tenant, whichever it is, gives it meters at the minute of that moment. */
+  /** The first call of a tenant, of any kind, creates meters for the current minute. */
   #seed(): void {
     this.#minute ??= Math.floor(this.nowMs / 60_000)
   }
 
-  /** Reading the meters moves their window; a replay does not read them. */
+  /** Reading the meters advances their window; a replay does not read the meters. */
   #turnMinute(): void {
     const minute = Math.floor(this.nowMs / 60_000)
     if (this.#minute === undefined || minute <= this.#minute) return
@@ -188,12 +188,12 @@ class Model {
   }
 }
 
-/** Length of the parts of a lock's text that a re-entry can change. */
+/** Length of the fields of a lock's text that a re-entry can change. */
 function textLength({ lockMs, attemptId, fingerprint }: Pick<Lock, 'lockMs' | 'attemptId' | 'fingerprint'>) {
   return `${lockMs}${attemptId}${fingerprint}`.length
 }
 
-/** Takes one step in the model and on Redis. Tokens are those that earlier steps gave out, so that late holders return. */
+/** Runs one step in the model and on Redis. Uses tokens that earlier steps returned, so that late holders occur. */
 class Pair {
   readonly #model = new Model()
   readonly #tokens: string[] = []
@@ -209,7 +209,7 @@ class Pair {
     await this.#checkBytes()
   }
 
-  /** The meter counts each entry that is there, and those that expired, until their bucket is over. */
+  /** The meter counts each existing entry, and expired entries until their bucket ends. */
   async #checkBytes(): Promise<void> {
     const { bytes, sweptMinute } = await readMeter(lab, this.#tenantId)
     const counted = [...this.#expired]
@@ -298,7 +298,7 @@ class Pair {
     return { tenantId: this.#tenantId, scope: 's', key }
   }
 
-  /** The nth of the last tokens that were given out; before the first one, a token that nobody ever had. */
+  /** Returns the n-th latest token, or an unused token if no token was returned yet. */
   #token(nth: number): string {
     return this.#tokens.at(-1 - (nth % Math.max(1, this.#tokens.length))) ?? 'nobody'
   }

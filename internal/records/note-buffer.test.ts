@@ -31,7 +31,7 @@ describe('a buffer', () => {
       { kind: 'taken_over', fence: Number.MAX_SAFE_INTEGER, atMs: 7 },
     ]
     const address = { tenantId: hog, scope: 'zahlung ü', key: 'k' }
-    // Twice, since the second time its places are used ones.
+    // Runs twice, because the second run reuses places of the buffer.
     for (let times = 0; times < 2; times += 1) {
       for (const note of notes) buffer.push(address, note)
       expect(buffer.take(100)).toEqual(notes.map((note) => ({ address, note })))
@@ -75,7 +75,7 @@ describe('a buffer', () => {
     for (const id of many) pushTo(buffer, id, 2)
     const held = Map.groupBy(buffer.take(4_000), ({ address }) => address.tenantId)
     const lost = many.filter((id) => held.get(id)?.length !== 2).length
-    // It looks at four others a time, so that some go before it is found.
+    // The buffer examines four other tenants per drop, so some notes are dropped before it finds this tenant.
     expect(lost).toBeLessThanOrEqual(250)
     expect(held.get(hog)?.length).toBeLessThanOrEqual(2_250)
   })

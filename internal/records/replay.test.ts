@@ -18,7 +18,7 @@ function inputOf(tenantId: TenantId, fingerprint = 'f1'): AcquireInput {
   return { ...names, ...times, lockToken: 'N', fingerprint, attemptId: '', waits: false, limits }
 }
 
-/** A tenant whose record this process has replayed already, so that it is read without the script from here on. */
+/** Returns a tenant whose record this process has already replayed, so that further checks read the record without the script. */
 async function replayedTenant(): Promise<TenantId> {
   const tenantId = await lab.createTenant()
   await lab.store.acquire(inputOf(tenantId))

@@ -48,14 +48,14 @@ async function saveRecord(tenantId: TenantId, key: string, bytes: number): Promi
   return record
 }
 
-/** A tenant with `count` records of 250 KB. */
+/** Creates a tenant with `count` records of 250 KB. */
 async function tenantWithLongRecords(count: number): Promise<TenantId> {
   const tenantId = await lab.createTenant()
   for (let n = 0; n < count; n += 1) await saveRecord(tenantId, `long-${n}`, 250_000)
   return tenantId
 }
 
-/** A batch as the route makes it; `begun` tells how many of its checks have been. */
+/** Starts a batch as the route does. `begun` returns the number of started checks. */
 function startBatch(tenantId: TenantId, keyOf: (index: number) => string, size = checks) {
   let begun = 0
   const outcomes: CheckOutcome[] = []

@@ -61,7 +61,7 @@ const acquireAs = (tenantId: TenantId, lockToken: string, attemptId: string) =>
 const afterLock = (tenantId: TenantId, locks: number) =>
   lab.setClock(tenantId, labStartMs + locks * (lockMs + 1))
 
-/** Steps that lead to each state. A is the first holder, B the one that took over. */
+/** Steps that lead to each state. A is the first holder, and B has taken over. */
 const states: Record<string, (tenantId: TenantId) => Promise<unknown>> = {
   'no entry': async () => undefined,
   'held by A': (t) => acquireAs(t, 'A', 'a'),

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 afterEach(() => expect(lab.waiters.count).toBe(0))
 
-/** A poll comes after a second: what happens sooner was not its doing. */
+/** A waiter polls after a second, so an earlier wake-up was not caused by a poll. */
 const soonMs = 900
 const record = '{"status":200,"headers":{},"body":1}'
 const names = { scope: 's', key: 'k' }
@@ -40,7 +40,7 @@ function tenantOf(id: TenantId): RecordTenant {
   return directoryTenant({ id, records })
 }
 
-/** A check that waits, as a route makes it. */
+/** Runs a check that waits, as a route does. */
 async function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, attemptId = '') {
   const request: CheckRequest = { ...names, waitMs, ...(attemptId !== '' && { attemptId }) }
   return send(tenantId, request, signal)
@@ -63,7 +63,7 @@ async function lockedTenant(): Promise<TenantId> {
   return tenantId
 }
 
-/** Until somebody's wait is written into the lock, from where on its end is published. */
+/** Waits until the lock records a waiting caller. From then on, the end of the lock is published. */
 async function untilWaited(tenantId: TenantId): Promise<void> {
   const marked = await poll(
     async () => {
@@ -110,7 +110,7 @@ describe('a waiter', () => {
     await untilWaited(tenantId)
     await lab.setClock(tenantId, labStartMs + 60_000)
     const next = await lab.store.acquire(lockInput(tenantId, 'B'))
-    // Who comes first, the waiter's poll or B, is open: either way the other one hears of the end.
+    // Either the waiter's poll or B comes first. In both cases the other is notified of the end.
     if (next.kind === 'locked') await lab.store.remove({ tenantId, ...names }, 'B')
     expect(await waiting).toMatchObject({ kind: 'locked', takenOver: true })
   })

@@ -11,7 +11,7 @@ import { countAt, defineUsageScript, meterKeys, readMeters } from './reading.ts'
 let redis: TestRedis
 let lab: RecordLab
 beforeAll(async () => {
-  // One of its own, since all of its data is lost now and then.
+  // A separate Redis, because tests delete all of its data.
   redis = await createTestRedis()
   lab = await openRecordLab({ redisUrl: redis.url })
 }, 30_000)
@@ -23,7 +23,7 @@ afterAll(async () => {
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
-/** A connection whose answers get lost, or which is away, when told so. */
+/** Connection that on request loses replies or is unavailable. */
 class FaultyRedis {
   fault: 'none' | 'away' | 'answers lost' = 'none'
   readonly connection: RedisConnection
@@ -41,7 +41,7 @@ class FaultyRedis {
   }
 }
 
-/** A process: its meter of events, its clock and its connection. */
+/** Simulates a process: its event meter, its clock and its connection. */
 function openProcess() {
   const clock = { nowMs: labStartMs }
   const faulty = new FaultyRedis(lab.redis)
@@ -57,7 +57,7 @@ type Process = ReturnType<typeof openProcess>
 const eventsOf = (tenantId: TenantId, count: number, receivedAtMs: number) =>
   Array.from({ length: count }, () => ({ tenantId, receivedAtMs }))
 
-/** Counts events and waits until that was done. */
+/** Counts events and waits until they are counted. */
 async function count(
   process: Process,
   tenantId: TenantId,

@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => lab.close())
 
-/** More tenants with a lock each than one batch takes; the first one's meters cannot be read until they are mended. */
+/** Creates more tenants with a lock each than one batch contains. The meters of the first tenant cannot be read until they are repaired. */
 async function lockWithOneBroken() {
   const tenants = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
   for (const tenantId of tenants) await lock(tenantId)
@@ -31,7 +31,7 @@ async function lock(tenantId: TenantId): Promise<void> {
   })
 }
 
-/** Another process; each look at its clock takes so long. */
+/** Simulates another process, whose clock advances by this time on each read. */
 function openProcess(tenants: readonly TenantId[], lookMs: number): Meter {
   let nowMs = labStartMs
   const meter = new Meter({

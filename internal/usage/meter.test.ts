@@ -244,7 +244,7 @@ describe('seeding', () => {
   })
 })
 
-/** Takes a table away for a while: to its readers Postgres fails. */
+/** Renames a table temporarily, so that Postgres fails for its readers. */
 async function withoutTable(name: string, work: () => Promise<void>): Promise<void> {
   await lab.pool.query(`ALTER TABLE ${name} RENAME TO taken_away`)
   try {
@@ -399,7 +399,7 @@ test('saveEpochs: replaces only the known epoch', async () => {
   expect(await auditRows(tenantId)).toBe(1)
 })
 
-/** Until a statement on this database waits for a lock. */
+/** Waits until a statement on this database waits for a lock. */
 async function untilBlocked(): Promise<void> {
   const blocked = await poll(
     async () => {

@@ -156,7 +156,7 @@ test('limits in force: changed defaults apply immediately to limits that are not
     { id: randomTenantId(), limits: { recordBytes: { hard: 1 } } },
   ]
   expect(limits.of(open).locks.recordBytes).toBe(1024 ** 3)
-  // The same object: limits without overrides are computed once.
+  // The same object is returned, because limits without overrides are computed once.
   expect(limits.of(open)).toBe(limits.of(open))
   defaults = { recordBytes: { hard: 2 } }
   expect([limits.of(open), limits.of(own)].map(({ locks }) => locks.recordBytes)).toEqual([2, 1])

@@ -24,7 +24,7 @@ beforeAll(async () => {
   pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
   const columns = ['accepted', 'duplicates', 'spooled', 'refused', 'delivered', 'failed', 'attempts_failed']
   expect(countColumns.slice(0, columns.length)).toEqual(columns)
-  // Written minute by minute, as it comes: a tenant's rows lie far apart. The nth tenant's accept n a minute.
+  // Rows are written minute by minute, as in production, so a tenant's rows are far apart. The n-th tenant accepts n events per minute.
   for (const [table, step, count] of [
     ['stats_minutely', 'minute', minutesCount],
     ['stats_hourly', 'hour', 24],
@@ -89,7 +89,7 @@ describe('reading stats', () => {
         const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'stats_minutely')
         expect(scans.length).toBeGreaterThan(0)
         for (const scan of scans) expect(scan['Actual Rows']).toBe(minutesCount)
-        // A page for each row at the worst, and those of the index.
+        // In the worst case each row needs one block, plus the blocks of the index.
         for (const plan of plans) expect(blocksOf(plan)).toBeLessThan(minutesCount * 1.2)
       }
     } finally {

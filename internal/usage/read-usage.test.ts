@@ -22,7 +22,7 @@ function read(tenantId: TenantId, redis = lab.redis) {
   return readUsage({ pool: lab.pool, redis, clock, limits }, { id: tenantId, limits: spec }, span)
 }
 
-/** A tenant with three events and two locks rolled up in the running hour, and the events in Redis as well. */
+/** Creates a tenant with three events and two locks rolled up in the current hour, and the events also in Redis. */
 async function usedTenant(): Promise<TenantId> {
   const tenantId = randomTenantId()
   const nowMs = Date.now()

@@ -53,7 +53,7 @@ async function livingBytes(tenantId: TenantId): Promise<number> {
   )
 }
 
-/** Makes the store read the meters, without changing an entry. */
+/** Makes the store read the meters without changing an entry. */
 async function touch(tenantId: TenantId): Promise<void> {
   await lab.store.remove({ tenantId, scope: 's', key: 'no such key' }, '')
 }
@@ -201,7 +201,7 @@ describe('bytes of records and locks', () => {
       expect((await lockOf(tenantId, { key, lockToken: key, ...longest, limits })).kind).toBe('locked')
     }
     const { bytes } = await meterOf(tenantId)
-    // Longer times add digits: 1 of ttlMs, 3 of lockMs. The room that was left takes at most one long entry.
+    // Longer durations add digits: 1 for ttlMs and 3 for lockMs. The remaining room fits at most one long entry.
     expect(bytes).toBeLessThanOrEqual(limits.recordBytes + 4 * taken.length)
     expect(bytes).toBe(await livingBytes(tenantId))
     const last = await lab.raw.get(entryKey({ tenantId, scope: 's', key: taken.at(-1) ?? '' }))
@@ -306,7 +306,7 @@ describe('bytes of records and locks', () => {
     )
   })
 
-  // A clock that went back lets a record live longer than the bucket it was put into.
+  // After the clock went back, a record can live longer than its bucket.
   const hasGoneBack = (taken: readonly { do: string; byMs?: number }[]) =>
     taken.some(({ byMs = 0 }) => byMs < 0)
 })

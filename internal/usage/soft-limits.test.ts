@@ -79,7 +79,7 @@ describe('reaching a soft limit', () => {
     })
   }
 
-  /** A process that rolls up, and what it told of. */
+  /** Simulates a process that rolls up usage, and collects the crossings that it reports. */
   function openRollUp(spec: Limits) {
     const told: SoftCrossing[] = []
     const meter = new Meter({

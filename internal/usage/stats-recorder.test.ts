@@ -34,7 +34,7 @@ beforeEach(async () => {
   await pool.query('TRUNCATE stats_minutely, stats_hourly, stats_queue, stats_writers')
 })
 
-/** A process' counting, by a clock that stands still until it is moved. */
+/** Simulates the counting of a process, with a clock that only the test moves. */
 function createProcess(writingTo: Pool = pool) {
   const clock = { nowMs: startMs, now: () => clock.nowMs }
   const tally = new StatsTally(clock)

@@ -86,7 +86,7 @@ describe('a tally', () => {
       for (let nth = 0; nth < 100; nth += 1) for (const id of ids) tally.countDelivered(id, nth)
       return ((performance.now() - startedMs) * 1_000) / 100_000
     }
-    // The quickest of some: the machine has other work, too.
+    // The fastest of several runs is used, because the machine has other work, too.
     expect(Math.min(...Array.from({ length: 10 }, rounds))).toBeLessThan(1)
   })
 })

@@ -88,8 +88,8 @@ test(
     const second = lab.start({ dataDir })
     const { api, ops } = await second.ready()
     expect(await readiness(ops)).toBe(200)
-    expect(second.output()).toContain('Postgres: ended what a killed run had left')
-    expect(second.output()).toContain('Redis: ended what a killed run had left')
+    expect(second.output()).toContain('Postgres: stopped the server that a killed run had left running')
+    expect(second.output()).toContain('Redis: stopped the server that a killed run had left running')
     expect(await bothStoresRunIn(dataDir)).toBe(true)
     expect(await call(api, 'POST', { scope: 's', key: 'k' })).toMatchObject({
       cached: true,
