@@ -53,7 +53,7 @@ export interface CertificateConfig {
   /** CA certificate of the servers that provide the signing certificates, in PEM. */
   readonly serverCa?: string
   readonly resolve?: Resolve
-  /** Private networks in which those certificate servers are allowed. */
+  /** Private networks in which certificate servers are allowed. */
   readonly cidrs?: readonly string[]
 }
 

@@ -58,7 +58,7 @@ describe('values', () => {
     expect(missing).toEqual(['enabled'])
   })
 
-  test('values.yaml: a comment explains every key, either there or at another key of the same name', () => {
+  test('values.yaml: every key has a comment, or another key with the same name has a comment', () => {
     // Stores and processes have many keys in common.
     const shared = /^(database|redis|api|forwarder|operator|backoffice|migration|cleanup)\./
     const short = (path: readonly string[]) =>
@@ -308,7 +308,7 @@ describe('rules, dashboards and runbooks', () => {
     expect(wrong).toEqual([])
   })
 
-  test('monitoring: an alert, a dashboard, a value or another rule reads every recorded series', () => {
+  test('monitoring: every recorded series is read by an alert, a dashboard, a chart value or another rule', () => {
     const readers = [...used.map(({ metric }) => metric), ...JSON.stringify(values).split('"')]
     expect([...recorded].filter((name) => !readers.includes(name))).toEqual([])
   })

@@ -32,7 +32,7 @@ export interface StatsNote {
 
 const intervalMs = 4_000
 const turnMsMax = 30_000
-/** This timeout gives the largest statement of the generated history enough time on a slow machine. */
+/** Connection pool of the demo. The query timeout leaves enough time for the largest statement of the generated history on a slow machine. */
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
 /** Creates the note. It stays undefined until `know` is called. */

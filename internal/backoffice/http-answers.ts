@@ -336,7 +336,7 @@ const setting = objectOf(
   { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
 )
 
-/** Runtime settings. */
+/** The runtime settings with their values. */
 export const Settings = answer('Settings', objectOf({ items: listOf(setting) }))
 /** Result of changing a runtime setting. */
 export const SettingChanged = answer(

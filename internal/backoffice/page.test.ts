@@ -58,7 +58,7 @@ test('mergePages: returns every matching row once, newest first, when searches s
   )
 })
 
-test('mergePages: without tenants it returns an empty page and runs no query', async () => {
+test('mergePages: returns an empty page and runs no query if there are no tenants', async () => {
   const page = await mergePages<Row, number>({
     ...{ tenantIds: [], limit: 5, positionOf: ({ at }) => at },
     list: () => Promise.reject(new Error('no query was expected')),

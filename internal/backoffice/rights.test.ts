@@ -234,7 +234,7 @@ describe('invisible and missing objects', () => {
   beforeEach(() => backoffice.allow(() => (asked += 1) < 0))
 
   test.each(pairs.slice(1))(
-    'rights: a request for %s takes the same number of rights checks if it is missing and if it is invisible',
+    'rights: a request for %s takes the same number of rights checks for a missing and for an invisible object',
     async (_what, path, nobodys) => {
       await isRefused()
       expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([1, 1])
@@ -243,7 +243,7 @@ describe('invisible and missing objects', () => {
   )
 
   test.each(pairs)(
-    'rights: a request for %s returns 503 while the API server is unavailable, whether it is missing or invisible',
+    'rights: a request for %s returns 503 while the API server is unavailable, for a missing and for an invisible object',
     async (_what, path, nobodys) => {
       token = someUser()
       expect((await call('GET', 'events')).status).toBe(403)

@@ -147,7 +147,7 @@ describe('tenants with the same key prefix', () => {
   }
   const find = (token: string) => backoffice.call('GET', `/internal/v1/tenant?keyPrefix=${prefix}`, { token })
 
-  test('key prefix lookup: of tenants with the same prefix, returns the tenant that the actor may see', async () => {
+  test('key prefix lookup: returns the one tenant that the actor may see among tenants with the same prefix', async () => {
     await addKeys(21)
     expect(await find(dashboardKey('acme'))).toMatchObject({ status: 200, json: { slug: 'acme' } })
     expect((await find(dashboardKey('acorn'))).status).toBe(404)

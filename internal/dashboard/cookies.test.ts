@@ -11,7 +11,7 @@ import {
 
 const pair = (cookie: string) => cookie.split(';')[0] ?? ''
 
-test('preferences: are read back from the cookies that were written, among other cookies', () => {
+test('preferences: values that were written as cookies are read back, even among other cookies', () => {
   const flash: Flash = { tone: 'good', text: 'Replayed “evt_1” <b>&' }
   const options = { isHttps: false }
   const cookies = [

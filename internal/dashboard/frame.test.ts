@@ -87,7 +87,7 @@ test('CSRF tokens: each response masks the token differently, all masked tokens 
   expect([await send('/theme', mixed), await send('/usage/override', mixed)]).toEqual([400, 400])
 })
 
-test('unknown paths: a signed-in user gets an error page with the navigation, other users get one without', async () => {
+test('unknown paths: a signed-in user gets an error page with the navigation, and any other user gets a page without navigation', async () => {
   const read = async (path: string, cookie?: string) => {
     const headers = cookie === undefined ? {} : { headers: { Cookie: cookie } }
     const answer = await fetch(`${backoffice.url}${path}`, headers)

@@ -77,7 +77,7 @@ test.each([
   ['/\t/evil.example', false],
   ['', false],
   [`/${'a'.repeat(3_000)}`, false],
-])('safePath: for %p, whether the path is kept is %p', (path, isOurs) => {
+])('safePath: %p is accepted as a path of the dashboard: %p', (path, isOurs) => {
   expect(safePath(path)).toBe(isOurs ? path : '/')
 })
 

@@ -58,7 +58,7 @@ describe('public contract', () => {
     expect(valid).toBe(true)
   })
 
-  test('public contract: GET /v1/openapi.json returns it without authentication', async () => {
+  test('public contract: is served at GET /v1/openapi.json without authentication', async () => {
     const response = await fetch(`${api.url}/v1/openapi.json`)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/json')

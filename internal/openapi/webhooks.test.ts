@@ -132,7 +132,7 @@ describe('webhook examples', () => {
     ['by API key', byKey, otherKey],
     ['by slug', bySlug, undefined],
   ])(
-    'public contract: the server responds as documented to webhook examples that are sent %s',
+    'public contract: the server responds as documented to webhook examples that name the tenant %s',
     async (_way, path, apiKey) => {
       const described = webhookOperations.find((each) => each.path === path)
       if (!described) throw new Error(`the document has no ${path}`)

@@ -44,7 +44,7 @@ describe('Accept-Encoding', () => {
     ['gzip;q=0.00, br', false],
     ['br', false],
     [null, false],
-  ])('acceptsGzip: returns the expected result for Accept-Encoding %p: %p', (header, expected) => {
+  ])('acceptsGzip: for the header Accept-Encoding %p, the result is %p', (header, expected) => {
     expect(acceptsGzip(header)).toBe(expected)
   })
 })

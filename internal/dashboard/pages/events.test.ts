@@ -90,7 +90,7 @@ test.each([
   expect(answer.html).toContain('aria-label="Filters"')
 })
 
-test('event list: pages contain each event once, and a search that stops early says so and can be continued', async () => {
+test('event list: pages contain each event once, and if a search stops early, the page says so and offers to continue', async () => {
   const beforeMs = Date.now() - 3_600_000
   // More events than one search examines, then the only processed one, which no index finds.
   const oldest = await accept({ type: 'common.one' }, beforeMs)
@@ -158,7 +158,7 @@ test.each([
   expect((await admin.get(path)).status).toBe(404)
 })
 
-test('expired payload: the page says so and does not offer the payload, and its form returns 409', async () => {
+test('expired payload: the page states the expiry and offers no payload, and the form for the payload returns 409', async () => {
   const id = await accept({ payloadExpiresOn: '2026-01-01' })
   await failEvent(backoffice, id)
   const { html } = await admin.get(`/events/${id}`)
@@ -167,7 +167,7 @@ test('expired payload: the page says so and does not offer the payload, and its 
   expect((await admin.post(`/events/${id}/payload`)).status).toBe(409)
 })
 
-test('payload: the page redacts it, shows it as received on request, and records that in the audit log', async () => {
+test('payload: is redacted on the page, and shown as received on request, with an audit entry', async () => {
   const payload = `{"apiKey":"${secret}","email":"ada@example.com","amount":820982911946154508}`
   const id = await accept({ payload, headers: `{"x-token":"${secret}","content-type":"application/json"}` })
   await addAttempt(backoffice.pool, id, { answer: `{"token":"${secret}"}` })
@@ -184,7 +184,7 @@ test('payload: the page redacts it, shows it as received on request, and records
   expect(rows).toEqual([{ actor: 'dev:admin' }])
 })
 
-test('payload: a user who may only see is not offered the payload and cannot read it', async () => {
+test('payload: a user with only the right to see is not offered the raw payload and cannot read it', async () => {
   const id = await accept({ payload: `{"apiKey":"${secret}"}` })
   const viewer = await userWith('')
   const page = await viewer.get(`/events/${id}`)
@@ -283,7 +283,7 @@ test('replay of many events: a form without the end time of the preview returns 
   expect(html).toContain('preview the replay once more')
 })
 
-test('replay of many events: a user who may only see can open it, but cannot start or cancel it', async () => {
+test('replay of many events: a user with only the right to see can open a replay, but cannot start or cancel a replay', async () => {
   const viewer = await userWith('')
   const { html } = await viewer.get('/replays?tenant=acme')
   expect(html).toContain(acme.replayId)

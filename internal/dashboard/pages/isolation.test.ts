@@ -213,14 +213,14 @@ describe('user who may only see', () => {
     '/settings',
     '/audit',
     () => `/simulations/${rival.simulationId}`,
-  ])('user who may only see: %p offers no action', async (path) => {
+  ])('user with only the right to see: %p offers no action', async (path) => {
     const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
     expect(html).not.toMatch(/\/advance|Start a similar one/)
   })
 
-  test('user who may only see: every form returns 403 and changes nothing', () =>
+  test('user with only the right to see: every form returns 403 and changes nothing', () =>
     expectRefused(403, 'You may not do this'))
 
   const isAction = (path: string) => /test$|resume$|override|new|cancel|change|clear|\/replay$/.test(path)

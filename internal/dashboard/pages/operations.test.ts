@@ -31,7 +31,7 @@ describe('usage', () => {
     ...{ until: inAnHour(), reason: 'A sale', ...more },
   })
 
-  test('usage page: without a tenant it offers a choice of tenants', async () => {
+  test('usage page: offers a choice of tenants if no tenant is chosen', async () => {
     expect((await session.get('/usage')).html).toContain('Choose a tenant')
   })
 
@@ -170,7 +170,7 @@ describe('lock history', () => {
 
   const keysOn = (html: string) => [...html.matchAll(/<code>(run-\d+)<\/code>/g)].map(([, key]) => key)
 
-  test('lock history: without a tenant the page offers a choice, and it says if the list is empty', async () => {
+  test('lock history: offers a choice of tenants if no tenant is chosen, and says when the list is empty', async () => {
     expect((await session.get('/executions')).html).toContain('Choose a tenant')
     expect((await session.get('/executions?tenant=idle')).html).toContain('No locks yet')
   })
