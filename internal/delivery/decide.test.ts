@@ -100,7 +100,7 @@ describe('concludeAttempt', () => {
     expect(decide(answered(500), 9)).toEqual(failed('attempts_exhausted'))
   })
 
-  test('concludeAttempt: any failure waits within the jitter, or at most 10 h at the callback’s request', () => {
+  test('concludeAttempt: the wait after any failure stays within the jitter, or within 10 h if the callback asks for more time', () => {
     const results = fc.oneof(
       fc.constant(unanswered),
       fc

@@ -191,7 +191,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(1)
   })
 
-  test('delivery: without a usable signing secret an attempt fails unsent', async () => {
+  test('delivery: without a usable signing secret an attempt fails without a call', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, secrets: ['no secret at all'], schedule: ['0s'] })
     const [id] = await lab.accept(tenant.id)
     const { stop } = lab.forwarder()

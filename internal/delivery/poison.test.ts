@@ -21,7 +21,7 @@ afterEach(() => receiver.stop())
 const stateOf = (id: EventId | undefined) => lab.value<string>('SELECT state FROM events WHERE id = $1', [id])
 
 describe('poison messages', () => {
-  test('poison message: every five claims of crashed processes fail an attempt until the schedule ends', async () => {
+  test('poison message: every five claims by crashed processes count as a failed attempt until the schedule ends', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const [id] = await lab.accept(tenant.id)
     const die = () =>

@@ -22,7 +22,7 @@ export interface EventFilter {
   readonly tenantId?: TenantId
   /** Provider name, such as `card`. */
   readonly provider?: string
-  /** Normalized type; must be equal. */
+  /** Normalized type of the events, without wildcards. */
   readonly type?: string
   readonly state?: EventState
   /** Inclusive start of the time of receipt, in milliseconds since the epoch. */

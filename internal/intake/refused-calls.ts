@@ -170,7 +170,7 @@ export interface RefusedListRequest {
   readonly tenantId: TenantId
   readonly provider?: string
   readonly cause?: string
-  /** `next` of the previous page. */
+  /** Cursor: `next` of the previous page. */
   readonly after?: string
   /** Maximum number of calls, 1 to 100. */
   readonly limit: number
@@ -198,7 +198,7 @@ export interface RefusedPage {
   readonly next: string | undefined
 }
 
-/** Sorts after every id. */
+/** Start of the first page: sorts after every id. */
 const behindAll = 'ref_~'
 
 /** Maximum calls that a filtered page examines. */

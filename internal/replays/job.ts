@@ -94,7 +94,7 @@ export async function readReplay(
 export interface ReplayListRequest {
   /** Filters by tenant. Omit it for all replays. */
   readonly tenantId?: TenantId
-  /** `next` of the previous page. */
+  /** Cursor: `next` of the previous page. */
   readonly after?: ReplayId
   /** Maximum replays per page, 1 to 100. */
   readonly limit: number
@@ -106,7 +106,7 @@ export interface ReplayPage {
   readonly next: ReplayId | undefined
 }
 
-/** Sorts after every id. */
+/** Start of the first page: sorts after every id. */
 const highestId = 'rpl_~' as ReplayId
 
 /**

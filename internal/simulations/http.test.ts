@@ -166,7 +166,7 @@ describe('repeats', () => {
     expectDocumented('POST', path, answer)
   })
 
-  test('Idempotency-Key: another tenant’s key is independent', async () => {
+  test('Idempotency-Key: the same key of another tenant starts a separate simulation', async () => {
     const first = await post(slow, key)
     const other = await post(slow, key, simulationKeyOf('other'))
     expect(other.json.simulationId).not.toBe(first.json.simulationId)

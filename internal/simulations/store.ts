@@ -42,7 +42,7 @@ export interface SimulationListRequest {
   readonly tenantId?: TenantId
   /** Filters by state. Omit it for all states. */
   readonly state?: SimulationState
-  /** `next` of the previous page. */
+  /** Cursor: `next` of the previous page. */
   readonly after?: SimulationId
   /** Maximum simulations per page, 1 to 100. */
   readonly limit: number
@@ -59,7 +59,7 @@ export interface SimulationPage {
 
 /** Maximum simulations that a page with a state filter examines, since no index contains the state. */
 const examinedMax = 1_000
-/** Sorts after every id. */
+/** Start of the first page: sorts after every id. */
 const behindAll = 'sim_~' as SimulationId
 
 /**

@@ -79,7 +79,7 @@ describe('certificate fetch failures', () => {
     },
   )
 
-  test('certificate fetch: a response of more than 64 KiB fails', async () => {
+  test('certificate fetch: a fetch of more than 64 KiB fails', async () => {
     answer = () => new Response('x'.repeat(65_537))
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'over 65536 bytes' })
   })
@@ -97,24 +97,24 @@ describe('certificate fetch failures', () => {
     expect(requests).toEqual([])
   })
 
-  test('certificate fetch: a server with an untrusted certificate fails', async () => {
+  test('certificate fetch: a fetch from a server with an untrusted certificate fails', async () => {
     expect(await openFetch({ ca: undefined })(urlOf('/certs/a'))).toEqual({
       kind: 'failed',
       detail: 'tls_failed',
     })
   })
 
-  test('certificate fetch: a server with a certificate for a different name fails', async () => {
+  test('certificate fetch: a fetch from a server with a certificate for a different name fails', async () => {
     const url = `https://else.example:${server.port}/certs/a`
     expect(await openFetch()(url)).toEqual({ kind: 'failed', detail: 'tls_failed' })
   })
 
-  test('certificate fetch: a host name without an address fails', async () => {
+  test('certificate fetch: a fetch from a host name without an address fails', async () => {
     const fetch = openFetch({ resolve: async () => [] })
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'dns_failed' })
   })
 
-  test('certificate fetch: a closed port fails', async () => {
+  test('certificate fetch: a fetch from a closed port fails', async () => {
     const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
     const url = `https://hooks.example:${gone.port}/certs/a`
     await gone.stop(true)

@@ -29,7 +29,7 @@ export const walletTypes: TypeTable = typeTable({
   'PAYMENT.CAPTURE.DENIED': 'payment.failed',
   'PAYMENT.CAPTURE.REFUNDED': 'refund.succeeded',
   'PAYMENT.CAPTURE.REVERSED': 'payment.reversed',
-  // Events of version 1 of the vendor's API.
+  // Version 1 of the vendor's payment events.
   'PAYMENT.SALE.PENDING': 'payment.processing',
   'PAYMENT.SALE.COMPLETED': 'payment.succeeded',
   'PAYMENT.SALE.DENIED': 'payment.failed',
