@@ -21,8 +21,8 @@ export class Shares {
   }
 
   /**
-   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. The first take of
-   * an owner can exceed a quarter.
+   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. An owner without
+   * a share can exceed the quarter with one take.
    */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false

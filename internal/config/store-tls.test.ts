@@ -47,8 +47,8 @@ describe('TLS of a store', () => {
   test.each<[name: string, file: string, fault: string]>([
     ['that is missing', 'absent.pem', 'it cannot be read (ENOENT)'],
     ['that is a folder', '', 'it cannot be read (EISDIR)'],
-    ['that is empty', 'empty.pem', 'it holds no PEM certificate'],
-    ['that is a key', 'client.key', 'it holds no PEM certificate'],
+    ['that is empty', 'empty.pem', 'it contains no PEM certificate'],
+    ['that is a key', 'client.key', 'it contains no PEM certificate'],
     ['with an invalid certificate', 'broken.pem', 'its certificate 1 cannot be read'],
   ])('store TLS: rejects a CA file %s, and names the setting', (_name, file, fault) => {
     expect(problemsOf({ LATCHKEY_REDIS_TLS_CA_FILE: path(file) })).toEqual([
@@ -60,7 +60,7 @@ describe('TLS of a store', () => {
     [
       'a key that is a certificate',
       () => ({ LATCHKEY_REDIS_TLS_CERT_FILE: client.cert, LATCHKEY_REDIS_TLS_KEY_FILE: client.cert }),
-      'LATCHKEY_REDIS_TLS_KEY_FILE: expected the path of a readable PEM file: it holds no unencrypted PEM private key',
+      'LATCHKEY_REDIS_TLS_KEY_FILE: expected the path of a readable PEM file: it contains no unencrypted PEM private key',
     ],
     [
       'a certificate without its key',

@@ -93,7 +93,7 @@ function entriesOf(
   const entries = value.split(',').map((entry) => entry.trim())
   if (entries.length > countMax) return invalid(`at most ${countMax} entries`)
   const bad = entries.findIndex((entry) => !isEntry(entry))
-  return bad < 0 ? ok([...new Set(entries)]) : invalid(`${expected}; entry ${bad + 1} is none`)
+  return bad < 0 ? ok([...new Set(entries)]) : invalid(`${expected}; entry ${bad + 1} is invalid`)
 }
 
 /** Networks, separated by commas, each as `address/prefix` or as an address without prefix. */
@@ -152,7 +152,8 @@ export const headerPairs: ValueKind<Readonly<Record<string, string>>> = {
     for (const [index, entry] of value.split(',').entries()) {
       const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(.*?)\s*$/.exec(entry)
       const decoded = decode(match?.[2])
-      if (!match?.[1] || decoded === undefined) return invalid(`name=value pairs; entry ${index + 1} is none`)
+      if (!match?.[1] || decoded === undefined)
+        return invalid(`name=value pairs; entry ${index + 1} is invalid`)
       headers[match[1].toLowerCase()] = decoded
     }
     return ok(Object.freeze(headers))
@@ -250,7 +251,7 @@ export const certificatesFile: ValueKind<string> = {
   parse: (path) =>
     checkedPem(path, (text) => {
       const certificates = text.match(certificatePattern) ?? []
-      if (certificates.length === 0) return 'it holds no PEM certificate'
+      if (certificates.length === 0) return 'it contains no PEM certificate'
       const bad = certificates.findIndex((each) => !parses(() => new X509Certificate(each)))
       return bad < 0 ? undefined : `its certificate ${bad + 1} cannot be read`
     }),
@@ -261,7 +262,7 @@ export const privateKeyFile: ValueKind<string> = {
   name: 'PEM file',
   parse: (path) =>
     checkedPem(path, (text) =>
-      parses(() => createPrivateKey(text)) ? undefined : 'it holds no unencrypted PEM private key',
+      parses(() => createPrivateKey(text)) ? undefined : 'it contains no unencrypted PEM private key',
     ),
 }
 

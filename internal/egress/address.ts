@@ -74,19 +74,19 @@ function groupsOf(text: string): number[] {
 /** Purpose of each address block, as shown in the message of a refusal. */
 export const blockNames = {
   public: 'a public address',
-  unspecified: 'no particular address',
+  unspecified: 'the unspecified address',
   loopback: 'a loopback address',
   private: 'a private address',
-  shared: "an address of a carrier's shared space",
+  shared: 'an address for carrier-grade NAT',
   link_local: 'a link-local address',
   metadata: "an address of a cloud's metadata service",
   multicast: 'a multicast address',
-  documentation: 'an address kept for documentation',
-  benchmarking: 'an address kept for benchmarks',
+  documentation: 'an address reserved for documentation',
+  benchmarking: 'an address reserved for benchmarks',
   site_local: 'a site-local address',
-  embedded_ipv4: 'an IPv6 address that holds an IPv4 address',
+  embedded_ipv4: 'an IPv6 address that contains an IPv4 address',
   reserved: 'a reserved address',
-  not_an_address: 'something that is no address',
+  not_an_address: 'something that is not an IP address',
 }
 /** Purpose of an address block, from a closed set. Every block except `public` is refused unless a list allows it. */
 export type AddressBlock = keyof typeof blockNames
@@ -107,9 +107,9 @@ export interface AddressLists {
 }
 
 /**
- * Refused blocks, smaller blocks before larger ones that contain them. Includes IANA's special-purpose registries completely
- * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), also the blocks
- * marked globally reachable: these contain relays, anycast resolvers and sinks, but never a callback.
+ * Refused blocks. A block that lies inside another block comes first. Includes all blocks of IANA's special-purpose registries
+ * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), even the blocks
+ * marked globally reachable, because these contain relays, anycast resolvers and sinks, but never a callback.
  */
 const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
   // Metadata services that issue credentials, including those outside the link-local block: AWS (instances, containers), Alibaba, Oracle

@@ -10,19 +10,19 @@ import {
   exchange,
 } from './exchange.ts'
 
-/** One call to a callback, or to another address that a user of Latchkey has set. */
+/** One call to a callback, or to another URL that a tenant or a provider chooses. */
 export interface OutboundCall extends CallContent {
   readonly url: string
   /** Non-public networks that the tenant lists. They count only inside the networks of the platform. */
   readonly allowedCIDRs: readonly string[]
 }
 
-/** The callback responded. */
+/** Result of a call to which the callback responded. */
 export interface CallAnswered extends Answered {
   readonly durationMs: number
 }
 
-/** No complete response arrived. */
+/** Result of a call without a complete response. */
 export interface CallFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { type AddressBlock, blockNames, blocksNeverCalled, checkAddress, isNeverPublic } from './address.ts'
 
-/** Parsed callback URL. */
+/** A callback URL, split into its parts. */
 export interface CallbackUrl {
   readonly scheme: 'http' | 'https'
   /** ASCII host name without a final dot, or an address without brackets. IPv4 addresses are always in dotted decimal. */
@@ -29,7 +29,7 @@ export type CallbackRefusal =
 /** Result of a URL check. `message` tells the tenant what to change. */
 export type CheckedCallbackUrl = { readonly kind: 'callback'; readonly url: CallbackUrl } | RefusedCallback
 
-/** Reason why a URL must not be called. */
+/** Refusal of a callback URL: the cause, and a message for the tenant. */
 export interface RefusedCallback {
   readonly kind: 'refused'
   readonly cause: CallbackRefusal
@@ -57,8 +57,8 @@ export interface CallbackBounds {
   /** Non-public networks that a tenant can list, from `LATCHKEY_CALLBACK_CIDRS_MAX`. */
   readonly cidrsMax: readonly string[]
   /**
-   * Ports that are allowed at non-public addresses in addition to 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. All ports of
-   * public addresses are allowed, except blocked ones.
+   * Ports that are allowed at non-public addresses in addition to 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. Ports of public
+   * addresses are not restricted by this setting.
    */
   readonly ports: readonly number[] | 'any'
 }
@@ -75,7 +75,7 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
   // A URL parser removes or converts these characters, so the call would go to another URL than the tenant reads.
   if (/[\\\u0000-\u0020\u007f]/.test(text)) {
-    return refused('malformed', 'must not hold spaces, control characters or backslashes')
+    return refused('malformed', 'must not contain spaces, control characters or backslashes')
   }
   const url = URL.parse(text)
   if (url === null) return refused('malformed', 'must be a URL such as https://hooks.example/latchkey')
@@ -88,7 +88,8 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   }
   if (text.includes('#')) return refused('fragment', 'must not have a fragment: it would never be sent')
   const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port)
-  if (portsBlocked.has(port)) return refused('port', `must not use port ${port}, which is another protocol's`)
+  if (portsBlocked.has(port))
+    return refused('port', `must not use port ${port}, which belongs to another protocol`)
   return parsed(url, scheme, port)
 }
 

@@ -144,7 +144,7 @@ export class Connections {
   /** Returns an idle connection, or undefined. */
   takeIdle(endpoint: Endpoint): Connection | undefined {
     const idle = this.#idle.get(keyOf(endpoint))
-    // LIFO order lets surplus connections reach the maximum idle time.
+    // Takes the last idle connection first (LIFO), so that surplus connections reach the maximum idle time and are closed.
     for (let one = idle?.pop(); one !== undefined; one = idle?.pop()) if (one.isUsable) return one
     return undefined
   }

@@ -60,7 +60,7 @@ export interface ValidatedCall {
   readonly connectMs: number
 }
 
-/** The callback responded, with any status. A redirect is also a response and is never followed. */
+/** Result of an exchange to which the callback responded, with any status. A redirect is also a response and is never followed. */
 export interface Answered {
   readonly kind: 'answered'
   readonly status: number
@@ -74,7 +74,7 @@ export interface Answered {
 /** Result of an exchange. */
 export type Exchanged = Answered | ExchangeFailed
 
-/** No complete response arrived. */
+/** Result of an exchange without a complete response. */
 export interface ExchangeFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause

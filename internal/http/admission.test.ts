@@ -109,7 +109,7 @@ describe('admission', () => {
     expect(echoed).toEqual(['efbbbf00ff0d0a', 'efbbbf00ff0d0a'])
   })
 
-  test('admission: an asynchronous admit charges the body only after it resolves, and charges it to the owner', async () => {
+  test('admission: the body is charged only after an asynchronous admit resolves, and to the owner that admit returns', async () => {
     mayEnter = Promise.withResolvers()
     const budget = new BodyBudget({ bytesMax: 10 })
     const { send, events } = start(budget)

@@ -24,7 +24,7 @@ const reserveShare = 6
 const longShare = 2
 /** Divisor of a limit. A source whose bodies, except its largest one, exceed this share is evicted first. */
 const sourcesShare = 16
-/** Divisor of a limit for the minimum that an eviction frees if possible, so that bodies are ranked rarely. */
+/** Divisor of a limit for the minimum that one eviction frees if possible, so that the bodies are ranked only rarely. */
 const evictShare = 64
 /** Default maximum of unfinished bodies. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
@@ -60,14 +60,14 @@ export type GivenUp = 'too_slow' | 'evicted'
 
 /** State of an unfinished body. */
 export interface Arrival extends Progress {
-  /** Group for eviction: client network or tenant. */
+  /** Client network or tenant that sends the body. The share of each source is limited. */
   readonly source: string
   readonly startedAtMs: number
   bytesArrived: number
   lastByteAtMs: number
   /** Score at the time `lastByteAtMs`. */
   score: number
-  /** Rejects the pending read of the body. Called at most once, after the memory of the body was released. */
+  /** Ends the reading of the body with an error. Called at most once, after the memory of the body was released. */
   giveUp(why: GivenUp): void
 }
 
@@ -101,7 +101,7 @@ export interface Holding {
   /** State of an unfinished body, set by the budget; undefined for a complete body. */
   arrival: Arrival | undefined
   /**
-   * Returns the group for eviction: client network or tenant. Called once, and only if the body does not arrive together with the request
+   * Returns the source of the body: client network or tenant. Called once, and only if the body does not arrive together with the request
    * head.
    */
   sourceOf(): string
@@ -116,7 +116,7 @@ interface Pool {
   /** Maximum of the other bodies while one body exceeds the limit. If absent, no body can exceed the limit. */
   readonly besideMax?: number
   taken: number
-  /** Body that exceeds the limit. In pools where the requesting body is exempt, undefined. */
+  /** Body that exceeds the limit. Undefined for pools that exempt the requesting body. */
   wide?: Holding | undefined
 }
 

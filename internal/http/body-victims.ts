@@ -2,7 +2,7 @@
 const halfLifeMs = 500
 /** Initial score of a body, so that it has time for its first bytes to arrive. */
 const scoreAtStart = 16 * 1024
-/** Maximum score. Without new bytes, even the largest burst has lost nearly all of its score after four half-lives. */
+/** Maximum score. Even after the largest burst, the score falls below the initial score within four half-lives without a byte. */
 const scoreMax = 128 * 1024
 
 /** Recent progress of an unfinished body. The score is the bytes received, halved every 500 ms since. */
@@ -28,7 +28,7 @@ export function scoreAfter(progress: Progress, bytes: number, nowMs: number): nu
 
 /** An unfinished body that can be evicted. */
 export interface Candidate extends Progress {
-  /** Group for eviction: client network or tenant. */
+  /** Client network or tenant that sends the body. The share of each source is limited. */
   readonly source: string
   readonly startedAtMs: number
   /** Gain of evicting the body: its bytes, or 1 if the limit counts bodies. */

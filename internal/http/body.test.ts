@@ -78,7 +78,7 @@ describe('readBody', () => {
       post(broken(), { 'content-length': '5' }),
       'broke off',
     ],
-  ])('readBody: %s causes 400', async (_case, request, text) => {
+  ])('readBody: returns 400 for %s', async (_case, request, text) => {
     expect(await read(request)).toMatchObject({
       kind: 'error',
       code: 'invalid_request',
@@ -89,7 +89,7 @@ describe('readBody', () => {
   test.each([
     ['a declared length over the limit', post('a', { 'content-length': '11' })],
     ['a body that exceeds the limit while it arrives', post(chunks('01234', '567890'))],
-  ])('readBody: where the route allows 413, it is returned for %s', async (_case, request) => {
+  ])('readBody: returns 413 for %s if the route allows 413', async (_case, request) => {
     expect(await read(request, new BodyBudget({ bytesMax: 100 }), { tooLong: 'body_too_large' })).toEqual({
       kind: 'error',
       code: 'body_too_large',

@@ -156,7 +156,7 @@ function complete(pages: Pages, room: Room, budget: BodyBudget): ApiError | unde
   return budget.grow(room, pages.held, performance.now()) ? undefined : overloaded()
 }
 
-/** Returns whether a stream has already ended. The caller must cancel a stream that has not. */
+/** Returns whether a stream has already ended. If not, the caller must cancel the stream. */
 async function isOver(reader: Reader, { turns }: BodyBudget): Promise<boolean> {
   const next = reader.read().catch(() => undefined)
   const now = await Promise.race([next, turns.next()])
@@ -167,7 +167,7 @@ function brokeOff(): ApiError {
   return apiError('invalid_request', 'The body broke off')
 }
 
-/** Closes the connection, because it cannot carry another request while the rest of the body is still being sent. */
+/** Header that closes the connection, because it cannot carry another request while the rest of the body is still being sent. */
 const ending = { Connection: 'close' }
 
 function givenUpError(why: GivenUp): ApiError {

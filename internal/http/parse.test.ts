@@ -38,7 +38,7 @@ describe('parseQuery', () => {
     ['half of a surrogate pair', 'key=%ED%A0%80', 'UTF-8'],
     ['a name that is not UTF-8', '%c3=1', 'UTF-8'],
     ['more than 8192 characters', `key=${'a'.repeat(8189)}`, '8192'],
-  ])('parseQuery: %s causes 400', (_case, query, text) => {
+  ])('parseQuery: returns 400 for %s', (_case, query, text) => {
     expect(valuesOf(`http://h/p?${query}`)).toContain(text)
   })
 
@@ -104,7 +104,7 @@ describe('parseJsonObject', () => {
     ['a trailing comma', Buffer.from('{"a":1,}'), 'JSON'],
     ['NaN', Buffer.from('NaN'), 'JSON'],
     ['a list', Buffer.from('[]'), 'a JSON object'],
-  ])('parseJsonObject: %s causes 400', (_case, bytes, text) => {
+  ])('parseJsonObject: returns 400 for %s', (_case, bytes, text) => {
     expect(parseJsonObject(bytes)).toEqual({
       kind: 'error',
       code: 'invalid_request',

@@ -81,11 +81,14 @@ export type Admitted<Handed> = Admission<Handed> | Answer | ApiError
 /** Route that authorizes each caller by path and headers. */
 export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
-    /** Authorizes a request, or returns the response to it. Runs before the body is read, so that refused requests take no memory. */
+    /**
+     * Authorizes a request, or returns the response to a refused request. Runs before the body is read, so that refused requests take no
+     * memory.
+     */
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
     /**
-     * Returns the group for eviction of a request, for routes that do not know their callers before the body is read. Called only if the
-     * body does not arrive together with the head. Default: the owner.
+     * Returns the client network or tenant whose bodies are evicted together, for routes that do not know their callers before the body is
+     * read. Called only if the body does not arrive together with the head. Default: the owner.
      */
     sourceOf?(head: Head): string | null
   }
@@ -124,7 +127,7 @@ export interface Entry {
   readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
   readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
-  /** Returns the group for eviction of a request. Default: the owner. */
+  /** Returns the client network or tenant whose bodies are evicted together. Default: the owner. */
   sourceOf?(head: Head): string | null
   /** @param admitted result of `admit` of this entry */
   handle(

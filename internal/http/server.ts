@@ -38,7 +38,7 @@ export interface ServerOptions<Principal, Scope extends string> extends Authorit
   readonly budgets: BodyBudgets
 }
 
-/** Options of a server that every request uses. */
+/** Dependencies and callbacks that every request uses. */
 interface Runtime {
   /** Returns the error to send for an exception of a handler, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
@@ -61,8 +61,8 @@ type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
 const idleTimeoutSeconds = 30
 /**
- * Disables the limit of Bun, which would send 413 without a body. The limit of each route sends the error envelope instead. Bun does not
- * buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
+ * Disables the limit of Bun, which would send 413 without a body. The server itself enforces the limit of each route and sends the error
+ * envelope. Bun does not buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
  */
 const noBound = Number.MAX_SAFE_INTEGER
 

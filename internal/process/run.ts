@@ -74,7 +74,7 @@ function listen(end: (ending: Ending) => void, log: Logger): void {
     process.on(signal, () => {
       signals += 1
       if (signals === 1) return end({ kind: 'signal', signal })
-      log.warn({ signal }, 'second signal: process ends at once')
+      log.warn({ signal }, 'second signal: process exits immediately')
       log.flush()
       process.exit(128 + signalNumbers[signal])
     })

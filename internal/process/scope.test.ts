@@ -64,9 +64,9 @@ test('scope: a closer that throws or hangs does not block the other closers', as
   expect(closed).toEqual(['first'])
   expect(lines.filter((line) => line.level === 'warn').map((line) => [line.text, line.fields])).toMatchObject(
     [
-      ['not closed in time', { step: 'hangs' }],
-      ['closing failed', { step: 'rejects' }],
-      ['closing failed', { step: 'throws' }],
+      ['step was not closed in time', { step: 'hangs' }],
+      ['step failed to close', { step: 'rejects' }],
+      ['step failed to close', { step: 'throws' }],
     ],
   )
 })

@@ -90,9 +90,9 @@ export class OwnedScope implements Scope {
       const closed = await within(Math.min(part.closeMsMax, leftMs), closing, () => false)
       const fields = { step: part.name, durationMs: performance.now() - startedMs }
       if (closed) log.debug(fields, 'closed')
-      else log.warn(fields, 'not closed in time')
+      else log.warn(fields, 'step was not closed in time')
     } catch (cause) {
-      log.warn({ step: part.name, cause }, 'closing failed')
+      log.warn({ step: part.name, cause }, 'step failed to close')
     }
   }
 }

@@ -102,7 +102,7 @@ async function tryWrite<Row, Result>(
 export interface RetryBounds {
   readonly triesMax: number
   readonly waits: BackoffBounds
-  /** Aborts the current wait and all further retries. */
+  /** Aborts the current wait and prevents further retries. */
   readonly signal: AbortSignal
   onFailed(error: unknown): void
   readonly sleep?: Sleep

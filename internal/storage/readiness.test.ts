@@ -17,7 +17,9 @@ test('schema readiness: fails below the required version, passes at it, and then
     const check = schemaCheck(pool)
     expect(await check(signal)).toEqual({
       ok: false,
-      reason: expect.stringContaining(`version ${schemaVersionNeeded - 1}, ${schemaVersionNeeded} is needed`),
+      reason: expect.stringContaining(
+        `version ${schemaVersionNeeded - 1}, but version ${schemaVersionNeeded} is needed`,
+      ),
     })
     await pool.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [
       schemaVersionNeeded,

@@ -41,7 +41,7 @@ const lookMsMax = 400
  * later, the process stays ready, so that callers get a specific 503; a Service without ready pods could not send one.
  */
 export function redisCheck(redis: RedisConnection): Check {
-  let last: CheckResult = { ok: false, reason: 'Redis has not answered yet' }
+  let last: CheckResult = { ok: false, reason: 'Redis has not replied yet' }
   const look = async () => {
     try {
       last = validateRedis(await redis.serverFacts())

@@ -247,7 +247,7 @@ describe('Redis', () => {
   test('Redis TLS: TLS settings are refused together with a plain-text URL', () => {
     const open = () =>
       openRedis({ url: 'redis://localhost', tls: { caFile: own.ca }, onError: () => undefined })
-    expect(open).toThrow('TLS needs a rediss… URL')
+    expect(open).toThrow('TLS settings for Redis need a URL that starts with rediss')
   })
 
   test('Redis TLS: every node of a Cluster is verified, under one server name if the URL contains IP addresses', async () => {

@@ -51,7 +51,7 @@ function fileReader(path: string | undefined): () => string | undefined {
     try {
       last = readFileSync(path, 'utf8')
     } catch {
-      // This error is ignored, because Kubernetes replaces a mounted Secret by a rename, and the next connection reads the file again.
+      // The error is ignored. Kubernetes replaces a mounted Secret by a rename, so the next connection can read the file again.
     }
     return last
   }

@@ -264,7 +264,7 @@ describe('SIGTERM', () => {
       expect(await answer.json()).toMatchObject({ cached: false, locked: false })
       expect(await started.exited).toBe(0)
       expect(performance.now() - startedMs).toBeLessThan(10_000)
-      expect(started.lines('not closed in time')).toEqual([])
+      expect(started.lines('step was not closed in time')).toEqual([])
     },
     startsMs,
   )
@@ -287,7 +287,7 @@ describe('SIGTERM', () => {
       expect(answer).toStartWith('HTTP/1.1 200 OK\r\n')
       expect(answer).toContain('"locked":true')
       expect(await started.exited).toBe(0)
-      expect(started.lines('not closed in time')).toEqual([])
+      expect(started.lines('step was not closed in time')).toEqual([])
     },
     startsMs,
   )
@@ -304,7 +304,7 @@ describe('SIGTERM', () => {
       expect((await post(url, { scope: 'e2e', key: 'within the delay' })).status).toBe(200)
       expect(await started.exited).toBe(0)
       await expect(post(url, { scope: 'e2e', key: 'too late' })).rejects.toThrow()
-      expect(started.lines('not closed in time')).toEqual([])
+      expect(started.lines('step was not closed in time')).toEqual([])
       const closed = started.lines('closed').find(({ step }) => step === 'api port')
       expect(closed?.['durationMs']).toBeGreaterThan(1990)
     },

@@ -142,7 +142,7 @@ test('records: until Redis is up after process start, calls are refused and the 
   const caller = { api, apiKey: testApiKey }
   try {
     await expectAway(caller)
-    expect(await untilReadiness(api, 503)).toContain('Redis has not answered yet')
+    expect(await untilReadiness(api, 503)).toContain('Redis has not replied yet')
     await redis.restart()
     await untilLocks(caller, 'started')
     await untilReadiness(api, 200)

@@ -15,7 +15,7 @@ export interface MigrateOptions {
 /** Minimum schema version that this build needs. A process is not ready while the database has an older version. */
 export const schemaVersionNeeded: number = ownMigrations.length
 
-/** Key of the advisory lock for migrations. The number is arbitrary, but no other lock in this database may use it. */
+/** Key of the advisory lock for migrations. The number is arbitrary, but no other lock in this database may have the same key. */
 const advisoryLock = 7_205_759_403_792_793
 
 /**
@@ -88,7 +88,7 @@ async function verifyApplied(
   }
   const version = rows.at(-1)?.version ?? 0
   if (version > steps.length)
-    log.warn({ version, known: steps.length }, 'the database is ahead of this build')
+    log.warn({ version, known: steps.length }, 'the database schema is newer than this build')
   return version
 }
 

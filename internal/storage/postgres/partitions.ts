@@ -19,7 +19,7 @@ export interface WantedPartition {
   readonly day: Day
 }
 
-/** Key of the advisory lock for creating partitions. The number is arbitrary, but no other lock in this database may use it. */
+/** Key of the advisory lock for creating partitions. The number is arbitrary, but no other lock in this database may have the same key. */
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
@@ -185,7 +185,7 @@ const dropOrder: readonly PartitionedTable[] = [
   'events',
 ]
 
-/** Returns the last expired day. A day has expired one hour after its midnight (UTC). Pure. */
+/** Returns the last expired day. A day counts as expired one hour after its start (UTC). Pure. */
 export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }

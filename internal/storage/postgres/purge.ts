@@ -7,8 +7,8 @@ import type { Pool } from './pool.ts'
 export type PurgeStep = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
 
 /**
- * Purges a table by the key `columns`. Does not use ctid, because a concurrent update moves the row and the statement waits for that
- * update.
+ * Purges a table by the key `columns`. A ctid would be unreliable, because a concurrent update moves the row while the DELETE statement
+ * waits for that update.
  */
 export function purgeByKey(table: string, columns: readonly string[]): PurgeStep {
   const key = columns.join(', ')
@@ -23,7 +23,7 @@ export function purgeByKey(table: string, columns: readonly string[]): PurgeStep
   }
 }
 
-/** Purges a partitioned table by the key `column`. Reads only the partitions of the days on which the rows expire. */
+/** Purges a partitioned table by the key `column`. Reads only the partitions in which the tenant's rows are stored. */
 export function purgeByPartition(table: string, column: string): PurgeStep {
   return async (pool, id, rowsMax) => {
     const { rows } = await pool.query<{ key: unknown; day: Day }>(

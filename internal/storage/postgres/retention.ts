@@ -51,7 +51,7 @@ export interface RetentionTurn {
 /** `elsewhere`: another process runs retention. `more`: the signal or the maximum of a step ended the run early. */
 export type RetentionResult = 'done' | 'more' | 'elsewhere'
 
-/** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may use it. */
+/** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may have the same key. */
 const advisoryLock = 7_205_759_403_792_795
 /** Maximum batches per step and run, so that no step delays the others for long. */
 const batchesMax = 100

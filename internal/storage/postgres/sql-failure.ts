@@ -33,7 +33,7 @@ const rejectedClasses = /^(22|23|54)[0-9A-Z]{3}$/
 const mistakeClasses = /^42[0-9A-Z]{3}$/
 const checkViolation = '23514'
 
-/** Finds the error that Postgres reported, in `error` or in its chain of causes. Drizzle wraps the error of the driver. */
+/** Finds the error that Postgres reported, in `error` or in its chain of causes, because Drizzle wraps the error of the driver. */
 export function sqlErrorOf(error: unknown): SqlError | undefined {
   if (!(error instanceof Error)) return undefined
   if (!('code' in error && typeof error.code === 'string')) return sqlErrorOf(error.cause)

@@ -43,7 +43,8 @@ const inFlightMax = 10_000
 export function openRedis(options: RedisOptions): RedisConnection {
   completeTracingChannel()
   const address = parseRedisUrl(options.url)
-  if (options.tls !== undefined && !address.tls) throw new RangeError('TLS needs a rediss… URL')
+  if (options.tls !== undefined && !address.tls)
+    throw new RangeError('TLS settings for Redis need a URL that starts with rediss')
   const readTls = address.tls ? tlsReader(options.tls ?? {}) : undefined
   return new Connection((onError) => createDriver({ ...address, readTls }, onError), options)
 }

@@ -1,7 +1,7 @@
 /** Reason of a failed call. The set is closed, so it can be a metric label. */
 export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
 
-/** Thrown when Redis did not reply. It is unknown whether the command ran. Callers respond with 503. */
+/** Thrown when a call fails because Redis is unavailable. It is unknown whether the command ran. Callers respond with 503. */
 export class RedisUnavailable extends Error {
   override readonly name = 'RedisUnavailable'
   readonly reason: RedisFailure

@@ -14,7 +14,7 @@ export interface LinkEvents {
 }
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** Minimum lifetime of a connection after which the reconnect backoff starts again. */
+/** Minimum lifetime of a connection after which the reconnect backoff starts from its first wait. */
 const steadyMs = 5000
 
 /** Maintains one connection to one server: connects immediately, and reconnects until `close`. */
