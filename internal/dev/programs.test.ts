@@ -50,7 +50,7 @@ describe('redis on the PATH', () => {
 })
 
 if (isRoot)
-  test('redis program: root on Debian installs it, after an update of stale package lists, with progress lines', () => {
+  test('redis program: root on Debian installs Redis after updating stale package lists, with progress lines', () => {
     const path = pathWith({})
     const log = join(path, 'apt.log')
     const made = `printf '#!/bin/sh\\n%s\\n' '${server('7.0.15')}' > ${path}/redis-server`
@@ -95,7 +95,7 @@ test('chromium program: CHROMIUM takes precedence over the PATH and has to exist
 })
 
 if (isRoot)
-  test('chromium program: root on Debian installs it, with a progress line', () => {
+  test('chromium program: root on Debian installs Chromium, with a progress line', () => {
     const path = pathWith({})
     const made = `printf '#!/bin/sh\\nexit 0\\n' > ${path}/chromium; /bin/chmod 755 ${path}/chromium`
     writeProgram(path, 'apt-get', made)

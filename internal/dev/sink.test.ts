@@ -315,7 +315,7 @@ describe('sink rows', () => {
   }
   const rows = (after: string) => fetch(`${sink.url}rows?after=${after}`)
 
-  test('sink rows: the response contains the deliveries after a position, as the page does, and the next position', async () => {
+  test('sink rows: the response contains the rows of deliveries after a position, and the next position', async () => {
     await send({ id: 'evt_0' })
     const first = await position()
     await send({ id: 'evt_<1>', body: 'one\r\n\r\ntwo' })

@@ -119,7 +119,7 @@ export function toAcquired(
   }
 }
 
-/** Returns the error for a long record for which the process has no memory left. */
+/** Returns the error for a long record that exceeds the memory limit for long records. */
 export function noRoom(): ApiError {
   const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
   return apiError('overloaded', text, { 'Retry-After': '1' })

@@ -42,7 +42,7 @@ describe('lifetimes', () => {
 describe('when to ask again', () => {
   const remaining = fc.double({ min: -1e15, max: 1e15, noNaN: true })
 
-  test('suggestRetryMs: returns whole milliseconds from 1 to 1000, and at most 1000 before the lock ends', () => {
+  test('suggestRetryMs: returns 1 to 1000 ms, and never less than a remaining duration of up to a second', () => {
     fc.assert(
       fc.property(remaining, (remainingMs) => {
         const retryMs = suggestRetryMs(remainingMs)

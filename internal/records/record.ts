@@ -26,7 +26,7 @@ export type AcquireOutcome =
   | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
 
-/** Outcome for an existing record of `bytes` bytes that does not fit into the available memory. */
+/** Outcome for an existing record of `bytes` bytes that exceeds the memory limit for long records. */
 export interface LongOutcome {
   readonly kind: 'long'
   readonly bytes: number

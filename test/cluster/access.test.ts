@@ -87,7 +87,7 @@ describe('token', () => {
     expect(endsInMs).toBeLessThan(610_000)
   })
 
-  test('authentication: a token for any other audience is refused, even if it is also for ours', async () => {
+  test('authentication: a token for another audience is refused, even if the token also names our audience', async () => {
     const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'bob' })
     const own = await ask()
     const { aud } = JSON.parse(Buffer.from(own.split('.')[1] ?? '', 'base64url').toString()) as {

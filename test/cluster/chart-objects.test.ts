@@ -223,7 +223,7 @@ describe('chart', () => {
   })
 })
 
-test('image: its reference is composed of registry, repository, tag and digest, and global.imageRegistry', async () => {
+test('image reference: is composed of registry, repository, tag and digest, and global.imageRegistry overrides the registry', async () => {
   const imageOf = async (values: object) => podsOf(await render({ values }))[0]?.spec.containers[0]?.image
   const digest = `sha256:${'0'.repeat(64)}`
   expect(

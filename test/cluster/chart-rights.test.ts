@@ -47,7 +47,7 @@ describe('chart', () => {
     ])
   })
 
-  test('chart roles: the operator is granted the Secrets of operator.secrets.namespaces, or of the cluster', async () => {
+  test('chart roles: the operator may read Secrets in operator.secrets.namespaces, or with clusterWide in all namespaces', async () => {
     const some = await render({ values: { operator: { secrets: { namespaces: ['shops'] } } } })
     const inShops = named(some, 'RoleBinding')['latchkey-operator-secrets']
     expect([inShops?.metadata.namespace, inShops?.roleRef]).toMatchObject(['shops', { kind: 'ClusterRole' }])
@@ -120,7 +120,7 @@ describe('chart', () => {
     }
   })
 
-  test('chart exposure: the back office has no Ingress or HTTPRoute unless its own one is enabled', async () => {
+  test('chart exposure: the back office gets an Ingress or HTTPRoute only from its own settings', async () => {
     const outside = (objects: readonly Rendered[]) =>
       objects.filter(({ kind }) => kind === 'Ingress' || kind === 'HTTPRoute')
     const publicOnly = await render({
@@ -166,7 +166,7 @@ describe('chart', () => {
   })
 })
 
-test('tenant roles: no role can write the platform’s fields, and only admin can read payloads', async () => {
+test('tenant roles: view, edit and admin grant no platform fields, and only admin may read payloads', async () => {
   const roles = Object.values(named(await render(), 'ClusterRole'))
   const resourcesOf = (to: string) =>
     roles

@@ -88,7 +88,7 @@ describe('image', () => {
   })
 
   test(
-    'image: contains an executable for the requested architecture, even if it is not the build machine’s',
+    'image: contains an executable for the requested architecture, which can differ from the build machine’s',
     async () => {
       expect([image.architecture, await programArchitecture(image, program)]).toEqual([
         ownArchitecture,

@@ -36,7 +36,7 @@ test(
 // On a foreign cluster, config/quickstart would create another one.
 if (process.env['LATCHKEY_NODE_URL'] === undefined)
   test(
-    'config/quickstart: without a cluster, creates one, delivers a webhook, and stops at a failed step',
+    'config/quickstart: creates a missing cluster, delivers a webhook, and stops at a failed step',
     async () => {
       if (!port) throw new Error(`no port leads out of ${kindFile}`)
       const image = 'ghcr.io/latchkey/latchkey:0.1.0'

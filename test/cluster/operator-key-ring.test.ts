@@ -18,7 +18,7 @@ async function sealedWith(): Promise<Record<string, number>> {
 }
 
 test(
-  'operator: with a wrong key ring, does not become ready, does not lead, encrypts no secret again',
+  'operator: with a wrong key ring, it is not ready, does not lead and encrypts no secret again',
   async () => {
     const { lab, shops } = stage
     await lab.addSecret(
@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'operator: with a key ring that replaces a lost one, leads and encrypts all secrets again, with a warning',
+  'operator: leads and encrypts all secrets again, with a warning, after its key ring replaced a lost key ring',
   async () => {
     const { lab, shops } = stage
     await stage.operator.stop()

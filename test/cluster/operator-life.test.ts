@@ -102,7 +102,7 @@ test('Tenants with the same slug: the first Tenant gets the slug, and the second
   await stage.lab.reason(other, 'two', 'SlugReserved', 'SlugTaken')
 }, 120_000)
 
-test('created Tenant: is in force immediately, five times in a row, while another of its namespace is deleted', async () => {
+test('created Tenant: is in force immediately while another Tenant in its namespace is being deleted', async () => {
   const other = await stage.lab.namespace()
   for (const round of [1, 2, 3, 4, 5]) {
     await stage.lab.create(other, `guest-${round}`)
@@ -112,7 +112,7 @@ test('created Tenant: is in force immediately, five times in a row, while anothe
   }
 })
 
-test('deleted Tenant with retained data: a Tenant of any name can adopt the data and the slug, but only once', async () => {
+test('Tenant deleted with retained data: a Tenant of any name can adopt the data and the slug, but only once', async () => {
   await stage.lab.create(stage.shops, 'left', { spec: { slug: 'left' } })
   const left = await stage.lab.ready(stage.shops, 'left')
   const id = left.status?.tenantId ?? ''
@@ -166,7 +166,7 @@ test('Tenant with a force-removed finalizer: is hidden, and its data is retained
   expect(kept).toEqual({ policy: 'Retain' })
 })
 
-test('Tenant with a suspended callback: its condition names the annotation that resumes it, which the operator then removes', async () => {
+test('Tenant with a suspended callback: a condition names the annotation that resumes deliveries, and the operator removes it', async () => {
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
@@ -195,7 +195,7 @@ test('Tenant with a suspended callback: its condition names the annotation that 
   await stage.lab.becomes(stage.shops, 'paused', (object) => callback(object)?.status === 'True')
 })
 
-test('Tenant deleted with its data: the data is deleted after the grace period, and then the Tenant', async () => {
+test('Tenant deleted with its data: the data and then the Tenant are deleted after the grace period', async () => {
   const removed = await stage.lab.becomes(
     stage.shops,
     'doomed',

@@ -133,7 +133,7 @@ async function lookAtSize(): Promise<void> {
 }
 
 test(
-  `operator: ${count} Tenants in as many granted namespaces are Ready within 2 min of its start`,
+  `operator: ${count} Tenants in as many granted namespaces are Ready within 2 min of the operator’s start`,
   async () => {
     const startedMs = performance.now()
     operator = await lab.operator()

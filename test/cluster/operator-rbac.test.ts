@@ -36,7 +36,7 @@ test('operator: without rights to a namespace, shows on the Tenant a command tha
   expect(status?.secrets?.every(({ version }) => version !== undefined)).toBe(true)
 })
 
-test('operator: after its right to a namespace is revoked, old tenants keep their secrets and a new one names the right', async () => {
+test('operator: when rights in a namespace are revoked, tenants keep their secrets and a new Tenant names the right', async () => {
   const shops = await stage.lab.namespace()
   await stage.lab.create(shops, 'narrowed')
   await stage.lab.ready(shops, 'narrowed')

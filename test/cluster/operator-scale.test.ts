@@ -90,7 +90,7 @@ async function writes(): Promise<{ kube: number; rows: number }> {
   return { kube: sent.reduce((sum, count) => sum + count, 0), rows: Number(row?.['rows']) }
 }
 
-test('operator: 1 000 tenants with 3 Secrets each are Ready within a minute of its start', async () => {
+test('operator: 1 000 tenants with 3 Secrets each are Ready within a minute of the operator’s start', async () => {
   const beganMs = performance.now()
   await makeAll()
   const startedMs = performance.now()

@@ -102,7 +102,7 @@ function filesOf(name: string): string[] {
   return isOfBudget ? [join(ruleFolder, 'recordings.yaml'), ...own] : own
 }
 
-test('waiting deliveries: one sample per namespace is recorded for any number of processes, and none without a report', async () => {
+test('waiting deliveries: the rule records one sample per namespace for any number of processes, and none without reports', async () => {
   const of = (metric: string, pod: string, namespace = 'shops') =>
     `latchkey_${metric}{namespace="${namespace}",pod="${pod}"}`
   const shown: Readonly<Record<string, number>> = {

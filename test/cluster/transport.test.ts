@@ -49,7 +49,7 @@ test('transport: authenticates with the kubeconfig’s credentials', async () =>
   expect(probe).toMatchObject({ kind: 'ok', facts: { version: expect.stringMatching(/^v1\.\d+\./) } })
 })
 
-test('transport: authenticates concurrent calls with two tokens each by its own token', async () => {
+test('transport: authenticates concurrent calls that use different tokens, each by its own token', async () => {
   const names = ['one', 'other']
   const probes = await Promise.all(
     names.map(async (name) => {

@@ -78,7 +78,7 @@ test('compiled program: a stack trace contains source files and line numbers, an
   for (const secret of secrets) expect(output + errors).not.toContain(secret)
 })
 
-test('compiled program: the API reads a large body in its worker', async () => {
+test('compiled program: the API parses a large body in its worker', async () => {
   const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
   await tenants.apply(webhookTenantYaml('acme', testApiKey))
   await tenants.close()

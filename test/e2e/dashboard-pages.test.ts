@@ -66,7 +66,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'dashboard without scripts: a limit can be overridden after a validation error and a confirmation, and restored',
+    'dashboard without scripts: after a validation error and a confirmation, a limit is overridden and later restored',
     () =>
       visit(
         async (page) => {

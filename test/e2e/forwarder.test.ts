@@ -169,7 +169,7 @@ describe('forwarder process', () => {
     expect(ids.length).toBe(10)
   }, 60_000)
 
-  test('forwarder: exits because of an unknown setting', async () => {
+  test('forwarder: exits if its environment contains an unknown setting', async () => {
     const forwarder = startProcess('forwarder', { ...env, LATCHKEY_LEASE: '5' })
     expect(await forwarder.exited).toBe(2)
     expect(forwarder.errors()).toContain('LATCHKEY_LEASE')

@@ -180,7 +180,7 @@ describe('simulations, forgery', () => {
   })
 })
 
-test('simulations: another API continues without duplicates after a kill between an event and its record', async () => {
+test('simulations: after a kill between storing an event and recording the step, another API adds no duplicates', async () => {
   await pool.query(`
     CREATE FUNCTION hold_notes() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;

@@ -133,7 +133,7 @@ test.each<[name: string, change: () => Record<string, string>, problem: string]>
     'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify',
   ],
 ])(
-  'store TLS: the API exits because of %s, and its error names the setting',
+  'store TLS: the API refuses to start with %s, and its error names the setting',
   async (_name, change, problem) => {
     const api = startProcess('api', { ...env, ...change() })
     expect(await api.exited).toBe(2)

@@ -94,7 +94,7 @@ async function budgetCounts(): Promise<{ all: number; bad: number }> {
   return counts
 }
 
-test('abuse, intake: forged calls get the expected status, a limited number of log lines, and use no error budget', async () => {
+test('abuse, intake: forged calls get the expected status, write few log lines, and use no error budget', async () => {
   const { api } = scene
   const kinds = forgedCalls()
   const before = await budgetCounts()

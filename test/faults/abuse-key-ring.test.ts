@@ -249,7 +249,7 @@ test('API with a key ring for some tenants: is ready, serves those tenants, and 
   }
 }, 30_000)
 
-test('forwarder with a wrong key ring: claims nothing, so that another delivers each event in one attempt', async () => {
+test('forwarder with a wrong key ring: claims no event, so another forwarder delivers each event in one attempt', async () => {
   await pool.query('DELETE FROM deliveries_due')
   await pool.query('DELETE FROM attempts')
   const api = await startApi(right)

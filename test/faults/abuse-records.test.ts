@@ -67,7 +67,7 @@ async function usedMemory(): Promise<number> {
   return Number(/used_memory:(\d+)/.exec(String(info))?.[1])
 }
 
-test('abuse, records: takenOver is true 2.6 s after a lock with lockSeconds 1 and ttlSeconds 1 was acquired', async () => {
+test('abuse, records: a lock with lockSeconds 1 and ttlSeconds 1 is reported as taken over 2.6 s later', async () => {
   const lock = { scope: 'abuse', key: 'crashed', ttlSeconds: 1, lockSeconds: 1 }
   expect((await call('plain', 'POST', '', lock)).json).toMatchObject({ locked: true })
   const takenMs = await redisMs()
@@ -85,7 +85,7 @@ test.each([
   ['NUL in a value', { 'X-Note': 'x\0' }, 'headers.X-Note'],
   ['an escape in a value', { 'X-Note': '\x1b[2J' }, 'headers.X-Note'],
 ])(
-  'abuse, records: a save whose headers contain %s gets 400 that names the header, and the lock stays',
+  'abuse, records: a save whose headers contain %s gets a 400 error that names the header, and the lock is kept',
   async (what, headers, named) => {
     const address = { scope: 'abuse', key: crypto.randomUUID() }
     const { lockToken } = (await call('plain', 'POST', '', address)).json
@@ -148,7 +148,7 @@ async function floodLocks(flood: Flood): Promise<FloodResult> {
 
 describe('flood of locks', () => {
   test.each(floods)(
-    'abuse, records: a flood of locks by tenant $tenant ends with 429 recordBytes near the memory limit',
+    'abuse, records: a flood of locks by tenant $tenant ends with 429 for recordBytes close to the memory limit',
     async (flood) => {
       const { tenant } = flood
       // Creates meters and loads scripts before memory is compared.

@@ -178,7 +178,7 @@ test.each([
   // The attempt times out before the answer is complete.
   ['drip', 'delivery_failed'],
 ] as const)(
-  'delivery: a callback with an endless response (%s) ends in state %s without delaying other tenants',
+  'delivery: events for a callback with an endless response (%s) end as %s without delaying other tenants',
   async (kind, state) => {
     const endless = await startEndless(kind)
     const timeoutSeconds = kind === 'drip' ? 1 : 15

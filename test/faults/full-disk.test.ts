@@ -23,7 +23,7 @@ describe('full disk, appendfsync always', () => {
   afterAll(() => scene?.close())
 
   // Redis exits if it cannot write its file, after each start, until there is room.
-  test('full disk, appendfsync always: without Postgres, events are refused, and events accepted earlier are delivered', async () => {
+  test('full disk, appendfsync always: without Postgres, new events are refused and earlier events are delivered', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     await load.untilMore(50)
@@ -84,7 +84,7 @@ describe('full disk, appendfsync everysec, spool set as durable', () => {
 
   // Redis runs on and refuses writes (MISCONF) until it has written what it already answered. Only then the spool is drained, since
   // removing an entry is a write.
-  test('full disk, appendfsync everysec: no event that Redis refuses is acknowledged, and free space restores service', async () => {
+  test('full disk, appendfsync everysec: no event that Redis refuses is acknowledged, and service resumes when space is free', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url)

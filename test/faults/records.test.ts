@@ -55,7 +55,7 @@ describe('records on one Redis', () => {
     })
   })
 
-  test('records: after the reply of a lock was lost in a hang, only the attempt id of that call re-enters the lock', async () => {
+  test('records: after the reply to an acquisition was lost, only the same attempt id re-enters the lock', async () => {
     await untilLocks(caller, 'attempt')
     redis.signal('SIGSTOP')
     expectRefused(await acquire(caller, 'lost-reply', { attemptId: 'first' }))

@@ -123,7 +123,7 @@ describe('records on a Cluster', () => {
     return { caller, master }
   }
 
-  test('records on a Cluster: the process is not ready and names a master whose eviction policy drops records', async () => {
+  test('records on a Cluster: the process is not ready if one master may evict records, and names that master', async () => {
     const { master } = at(2)
     await command(master, ['CONFIG', 'SET', 'maxmemory-policy', 'volatile-ttl'])
     expect(await untilReadiness(api, 503)).toContain('volatile-ttl')
