@@ -113,6 +113,13 @@ describe('tenants', () => {
     for (const secret of [dashboardKey('acme'), 'whsec_']) expect(text).not.toContain(secret)
   })
 
+  test('tenant: the response contains the time at which a key ends', async () => {
+    const id = backoffice.tenantId('bolt')
+    const endsAt = '2031-02-03T04:05:06.000Z'
+    await backoffice.pool.query('UPDATE api_keys SET expires_at = $2 WHERE tenant_id = $1', [id, endsAt])
+    expect(await get(`tenants/${id}`)).toMatchObject({ keys: [{ endsAt }] })
+  })
+
   test('tenant: the response contains the callback suspension and the open circuit breaker', async () => {
     const id = backoffice.tenantId('acorn')
     await backoffice.pool.query(

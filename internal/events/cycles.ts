@@ -159,8 +159,11 @@ export interface RequeueCandidate {
   readonly payloadExpiresOn?: Day
 }
 
-// Failed events whose payload has expired get the new payload, which expires no later than its event. Events are locked in the order of
-// their ids to prevent deadlocks.
+// Locks all candidates before anything else, by day and id, which is the order of beginCycles: the two cannot deadlock.
+const lockText = (day: Day) => `
+SELECT FROM events WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND state <> 'accepted' ORDER BY id FOR UPDATE`
+
+// Failed events whose payload has expired get the new payload, which expires no later than its event.
 const restoreText = (day: Day) => `
 WITH lost AS MATERIALIZED (
   SELECT e.id, i.payload, least(i.expires_on::date, e.expires_on) AS payload_expires_on
@@ -168,7 +171,6 @@ WITH lost AS MATERIALIZED (
   JOIN events e ON e.id = i.id AND e.expires_on = '${day}' AND e.state = 'delivery_failed'
   WHERE e.payload_expires_on < $4::date OR NOT EXISTS (
     SELECT FROM event_payloads p WHERE p.event_id = e.id AND p.expires_on = e.payload_expires_on)
-  ORDER BY e.id FOR UPDATE OF e
 ), restored AS (
   UPDATE events e SET payload_bytes = octet_length(l.payload), payload_expires_on = l.payload_expires_on
   FROM lost l WHERE e.id = l.id AND e.expires_on = '${day}'
@@ -187,12 +189,15 @@ export async function requeueFailed(
   nowMs: number,
 ): Promise<EventId[]> {
   const unique = new Map(candidates.map((one) => [one.eventId, one]))
-  const withPayload = [...unique.values()].filter(({ payload }) => payload !== undefined)
-  const byDay = Map.groupBy(withPayload, ({ eventId }) => expiryDayOf(eventId))
+  const tomorrow = dayAfter(nowMs, 0)
+  // An event whose day has passed may be dropped at any time, so it gets neither payload nor cycle.
+  const kept = unique.values().filter(({ eventId }) => expiryDayOf(eventId) >= tomorrow)
+  const byDay = Map.groupBy(kept, ({ eventId }) => expiryDayOf(eventId))
+  const days = [...byDay.keys()].sort()
   const requeue = () =>
     withTx(pool, async (client) => {
-      for (const day of [...byDay.keys()].sort())
-        await restorePayloads(client, day, byDay.get(day) ?? [], nowMs)
+      for (const day of days) await lockEvents(client, day, byDay.get(day) ?? [])
+      for (const day of days) await restorePayloads(client, day, byDay.get(day) ?? [], tomorrow)
       const request = { ids: [...unique.keys()], state: 'delivery_failed', isRetry: false } as const
       return await beginCycles(client, request, nowMs)
     })
@@ -210,19 +215,30 @@ export async function requeueFailed(
   return results.flatMap(({ id, fate }) => (fate === 'queued' ? [id] : []))
 }
 
+async function lockEvents(
+  client: Queryable,
+  day: Day,
+  candidates: readonly RequeueCandidate[],
+): Promise<void> {
+  const ids = textArrayParam(candidates.map(({ eventId }) => eventId))
+  await client.query({ text: lockText(checkedDay(day)), values: [ids] })
+}
+
 async function restorePayloads(
   client: Queryable,
   day: Day,
   candidates: readonly RequeueCandidate[],
-  nowMs: number,
+  tomorrow: Day,
 ): Promise<void> {
+  const restorable = candidates.filter(({ payload }) => payload !== undefined)
+  if (restorable.length === 0) return
   await client.query({
     text: restoreText(checkedDay(day)),
     values: [
-      textArrayParam(candidates.map(({ eventId }) => eventId)),
-      textArrayParam(candidates.map(({ payload }) => payload ?? null)),
-      textArrayParam(candidates.map(({ payloadExpiresOn }) => payloadExpiresOn ?? day)),
-      dayAfter(nowMs, 0),
+      textArrayParam(restorable.map(({ eventId }) => eventId)),
+      textArrayParam(restorable.map(({ payload }) => payload ?? null)),
+      textArrayParam(restorable.map(({ payloadExpiresOn }) => payloadExpiresOn ?? day)),
+      tomorrow,
     ],
   })
 }

@@ -92,6 +92,16 @@ describe('failed_events', () => {
     },
   )
 
+  test('requeueFailed: skips an event whose day has passed and restores no payload', async () => {
+    const [id] = await accepted(1)
+    if (id === undefined) throw new Error('no event')
+    await end('failed')
+    const afterItsDay = Date.parse(expiryDayOf(id)) + 1
+    const candidate = { eventId: id, payload: '{}', payloadExpiresOn: '2031-01-01' }
+    expect(await requeueFailed(lab.pool, [candidate], afterItsDay)).toEqual([])
+    expect(await listed()).toMatchObject([{ id }])
+  })
+
   test('failed events: an entry that the replay did not see is removed when the replay is delivered', async () => {
     const [id] = await accepted()
     await end('failed')

@@ -28,7 +28,8 @@ interface Frame {
 }
 
 const hiddenString = `"${hiddenMark}"`
-const scalar = /[^\s,:"[\]{}]+/y
+// Excludes exactly the characters that the walk handles itself, so that every token moves it forward.
+const scalar = /[^ \t\r\n,:"[\]{}]+/y
 const controls = /[\x00-\x1f]/g
 const pairName = /^(?:name|key|field|header|variable|attribute)$/i
 const pairValue = /^(?:value|val|values|stringvalue|content)$/i

@@ -350,6 +350,16 @@ test('redactor: hides the value of a name/value pair whose object is cut', () =>
     expect(redactor.payload(text, at).text).not.toContain('hunter2')
 })
 
+test.each(['\u00a0', '\ufeff', '\u2028', '\v', '\f', '\u3000'])(
+  'redactor: a text with %j outside of strings is not JSON and is redacted as text',
+  (space) => {
+    const text = `[${space}{"password":"hunter2"},${space}"[Sale]${space}Acme"${space}]`
+    expect(shown(text)).not.toContain('hunter2')
+    expect(shown(JSON.stringify({ note: text }))).not.toContain('hunter2')
+    for (let at = 0; at < text.length; at += 1) redactor.payload(text, at)
+  },
+)
+
 test('redactor: hides content that is encoded too deeply', () => {
   let text = '{"note":"hunter2"}'
   for (let times = 0; times < 9; times += 1) text = JSON.stringify(text)

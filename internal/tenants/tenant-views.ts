@@ -75,7 +75,10 @@ export type TenantSheet = NonNullable<Awaited<ReturnType<typeof readTenantSheet>
 export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
   const db = orm(pool)
   const { scopes, prefix, createdAtMs, expiresAtMs, endsAtMs } = apiKeys
-  const endMs = sql<number | null>`(extract(epoch FROM least(${expiresAtMs}, ${endsAtMs})) * 1000)::bigint`
+  const endMs = sql`(extract(epoch FROM least(${expiresAtMs}, ${endsAtMs})) * 1000)::bigint`.mapWith(
+    // Drizzle does not use the pool's parsers: a bigint comes as text.
+    (ms: string): number | null => Number(ms),
+  )
   const { field, sourceName } = tenantSecrets
   const [[head], keys, secrets] = await Promise.all([
     db

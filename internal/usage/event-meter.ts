@@ -37,6 +37,8 @@ const heardMsMax = 1_000
 const youngMs = 350
 /** Maximum time since a tenant's last event. After it, the tenant's counts are no longer read. */
 const activeMsMax = 60_000
+/** Maximum calls for a tenant per turn. Remaining counts wait for the next turn. */
+const callsPerTurnMax = 10
 /** Maximum tenants with remembered counts, and maximum tenants with uncounted events: as many as a directory holds. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
@@ -166,15 +168,17 @@ export class EventMeter {
 
   async #send(tenantId: TenantId): Promise<void> {
     const tally = this.#tallies.get(tenantId)
-    for (;;) {
+    for (let calls = 0; calls < callsPerTurnMax; calls += 1) {
       const call = tally?.next(this.#parts.clock.now(), () => (this.#calls += 1))
       const reply = call && (await this.#countCall(tenantId, call))
-      if (!reply) break
+      if (!reply) {
+        this.#tallies.delete(tenantId)
+        return
+      }
       tally?.confirm()
       this.#hear(this.#known.get(tenantId), reply)
       this.#markUsed(tenantId)
     }
-    this.#tallies.delete(tenantId)
   }
 
   /** Counts a tenant's events. Returns undefined for a deleted tenant, which gets no meters and whose events are dropped. */

@@ -52,6 +52,7 @@ const headers = {
   ),
 }
 
+const headerNames = ['id', 'time', 'signature', 'algorithm', 'certificate'] as const
 const algorithm = 'sha256withrsa'
 /** Printable ASCII without `|`, which separates the parts of the signed text. */
 const idForm = /^[!-{}~]{1,128}$/
@@ -142,17 +143,17 @@ function signedText(
 
 /** Parses the five headers before the certificate is fetched, so that an invalid call causes no fetch. */
 function readTransmission(given: CallHeaders): Transmission | Refused {
-  const texts: string[] = []
-  for (const each of Object.values(headers)) {
-    const reading = readHeader(given, each)
+  const texts = { id: '', time: '', signature: '', algorithm: '', certificate: '' }
+  for (const name of headerNames) {
+    const reading = readHeader(given, headers[name])
     if (reading.kind === 'conflict') return refused('headers_conflict')
     if (reading.kind === 'absent') return refused('signature_missing')
-    texts.push(reading.value)
+    texts[name] = reading.value
   }
-  const [id = '', time = '', signed = '', algorithmName = '', certificateUrl = ''] = texts
-  if (algorithmName.toLowerCase() !== algorithm) return refused('scheme_unknown')
+  const { id, time, certificate: certificateUrl } = texts
+  if (texts.algorithm.toLowerCase() !== algorithm) return refused('scheme_unknown')
   const atMs = readIsoTime(time)
-  const signature = decodeSignature(signed)
+  const signature = decodeSignature(texts.signature)
   if (atMs === undefined || signature === undefined || !idForm.test(id)) return refused('signature_malformed')
   return { kind: 'transmission', id, time, atMs, signature, certificateUrl }
 }
