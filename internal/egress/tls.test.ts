@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createOutbound, type Outbound } from './call.ts'
+import { Connections } from './connections.ts'
 import { answering, eventually, listenRaw, testCa } from './fixtures/servers.ts'
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -39,6 +40,24 @@ describe('TLS', () => {
     expect(server.accepted()).toBe(1)
     expect(await call(`https://other.example:${server.port}/`)).toMatchObject({ status: 200 })
     expect(server.accepted()).toBe(2)
+  })
+
+  test.each([
+    ['plain HTTP', undefined],
+    ['TLS', 'hooks.example'],
+  ])('idle connection: over %s, is not reused for another address', async (_case, tlsName) => {
+    await using server = await listenRaw(() => {}, tlsName !== undefined)
+    const connections = new Connections({ egressProxy: undefined, ca: testCa })
+    const endpoint = { address: '127.0.0.1', port: server.port, tlsName }
+    const connection = await connections.open(endpoint, 5000)
+    try {
+      connections.keep(endpoint, connection)
+      expect(connections.takeIdle({ ...endpoint, address: '127.0.0.2' })).toBeUndefined()
+      expect(connections.takeIdle(endpoint)).toBe(connection)
+    } finally {
+      connection.close()
+      connections.close()
+    }
   })
 
   test('TLS: another name at the same address is refused, even immediately after a successful call', async () => {
