@@ -176,10 +176,10 @@ test.each(actions.map(({ path }) => path))(
   'CSRF: POST %s refuses a missing token, an invalid token and the token of another session',
   async (path) => {
     expect(otherToken).toMatch(/^[\w-]{80,}$/)
-    for (const csrf of ['', 'x', otherToken]) {
+    for (const token of ['', '&csrf=', '&csrf=x', `&csrf=${otherToken}`]) {
       const answer = await fetch(`${backoffice.url}${path.replaceAll(/:\w+/g, 'acme')}`, {
         ...{ method: 'POST', redirect: 'manual', headers: { ...ownPage, Cookie: cookie } },
-        body: new URLSearchParams({ tenant: 'acme', csrf }),
+        body: new URLSearchParams(`tenant=acme${token}`),
       })
       expect(answer.status).toBe(400)
       expect(await answer.text()).toContain('The form is outdated or was not sent by this dashboard')
