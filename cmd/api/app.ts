@@ -60,7 +60,7 @@ export interface Api extends KeyRingParts {
   readonly settings: SettingsWatch
   readonly stats: StatsTally
   readonly usage: Usage
-  /** Logs and counts a request after its response was sent. Other ports of this process also use it. */
+  /** Logs and counts a finished request. Other ports of this process also use this function. */
   observe(event: RequestEvent, cause: unknown): void
 }
 

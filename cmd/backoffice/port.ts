@@ -52,7 +52,7 @@ export interface BackofficePortParts {
   readonly stats: StatsTally
   /** Connection to the API server. Without it, only tenants' keys can authenticate. */
   readonly transport?: Transport | undefined
-  /** Called after each response. */
+  /** Called for each finished request. `cause` is the exception behind an error. */
   observe(event: RequestEvent, cause: unknown): void
 }
 

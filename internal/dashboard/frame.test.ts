@@ -194,17 +194,23 @@ test('link back: every action names a page that exists', () => {
 })
 
 test.each<[string, string, string, Record<string, string>, string]>([
-  ['a page keeps its address', 'GET', '/events?type=a%20b', {}, '/events?type=a%20b'],
-  ['a form keeps its parameters', 'POST', '/events/evt_1/payload', {}, '/events/evt_1'],
-  ['a form keeps its tenant', 'POST', '/events/e%2F1/replay?tenant=acme', {}, '/events/e%2F1?tenant=acme'],
+  ['the link of a page keeps the page’s address', 'GET', '/events?type=a%20b', {}, '/events?type=a%20b'],
+  ['the link after a form keeps the path parameters', 'POST', '/events/evt_1/payload', {}, '/events/evt_1'],
   [
-    'a form keeps only the fields that its page needs',
+    'the link after a form keeps the tenant',
+    'POST',
+    '/events/e%2F1/replay?tenant=acme',
+    {},
+    '/events/e%2F1?tenant=acme',
+  ],
+  [
+    'the link after a form keeps only the fields that the page needs',
     'POST',
     '/usage/override',
     { tenant: 'acme', limit: 'locks', reason: 'x', csrf: 'y' },
     '/usage/override?tenant=acme&limit=locks',
   ],
-  ['the response to an unknown form links to the overview', 'POST', '/theme', {}, '/'],
+  ['the link after an unknown form leads to the overview', 'POST', '/theme', {}, '/'],
 ])('link back: %s', (_what, method, path, form, here) => {
   const wayBack = createWayBack(pages)
   const request = new Request(`http://localhost${path}`, { method })
