@@ -134,7 +134,7 @@ const faults: readonly (readonly [
   ],
 ]
 
-describe('the check finds', () => {
+describe('history check', () => {
   test.each(faults)(
     'history check: finds the fault of %s',
     async (_fault, script, from, to, found) => {

@@ -186,7 +186,7 @@ const requiredFields = [...withBody, ...withQuery].flatMap((target) =>
   Object.keys(target.valid()).map((field) => ({ target, method: target.method, path: target.path, field })),
 )
 
-describe('a field', () => {
+describe('fields', () => {
   test.each(badFields)(
     '$method $path: refuses the field $field if it is $name',
     async ({ target, field, value, told }) => {
@@ -385,7 +385,7 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
     ['100 000 opening brackets', '['.repeat(100_000), 'not be nested deeper than 256 levels'],
   ]
 
-describe('a body', () => {
+describe('request body', () => {
   test.each(badBodies)('request body: is refused if it is or contains %s', async (_name, body, told) => {
     for (const target of withBody) expectRefused(target, await send(target, body), told)
   })
@@ -443,7 +443,7 @@ function chunked(text: string, chunkBytes = 32_768): ReadableStream<Uint8Array> 
   })
 }
 
-describe('a long request', () => {
+describe('request size', () => {
   test('request body: is accepted at the maximum size and refused one byte above, with and without Content-Length', async () => {
     for (const target of withBody) {
       const text = JSON.stringify(target.valid())
@@ -511,7 +511,7 @@ const badQueries: readonly (readonly [name: string, query: string, told: string]
   ['an endless one', `scope=a&key=${'x'.repeat(8192)}`, 'must not be longer than 8192 characters'],
 ]
 
-describe('a query', () => {
+describe('query', () => {
   test.each(badQueries)('query: is refused if it contains %s', async (_name, query, told) => {
     for (const target of withQuery) expectRefused(target, await sendQuery(target, query), told)
   })
@@ -538,7 +538,7 @@ describe('a query', () => {
   })
 })
 
-describe('a route', () => {
+describe('routing', () => {
   test.each(['/', '/v1', '/v1/records', '/v1/record/other', '/v1/%ff', '/metrics', '/readyz'])(
     'routing: an unknown path returns 404: %s',
     async (path) => {

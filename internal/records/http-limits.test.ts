@@ -95,7 +95,7 @@ describe('ttlSeconds', () => {
   })
 })
 
-describe('the saved body', () => {
+describe('saved body', () => {
   test.each([
     ['the platform’s', 'plain', 50],
     ['a tenant’s own', 'small', 10],

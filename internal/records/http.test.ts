@@ -55,7 +55,7 @@ async function waiting(count: number): Promise<void> {
   expect(seen).toBe(true)
 }
 
-describe('every answer', () => {
+describe('every response', () => {
   test('every response: is JSON, must not be cached, and contains a request id', async () => {
     const answer = await fetchRecord(fresh())
     expect(answer.headers.get('content-type')).toBe('application/json')

@@ -20,7 +20,7 @@ function fencesOf(buffer: NoteBuffer, tenantId: TenantId): number[] {
     .map(({ note }) => note.fence)
 }
 
-describe('a buffer', () => {
+describe('note buffer', () => {
   test('note buffer: returns its notes in the order in which they were added', () => {
     const buffer = new NoteBuffer({ notesMax: 8, bytesMax: roomy })
     const notes: LockNote[] = [

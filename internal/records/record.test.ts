@@ -39,7 +39,7 @@ describe('lifetimes', () => {
   })
 })
 
-describe('when to ask again', () => {
+describe('retry and wait times', () => {
   const remaining = fc.double({ min: -1e15, max: 1e15, noNaN: true })
 
   test('suggestRetryMs: returns 1 to 1000 ms, and never less than a remaining duration of up to a second', () => {

@@ -79,7 +79,7 @@ function startBatch(tenantId: TenantId, keyOf: (index: number) => string, size =
   return { answer, outcomes, begun: () => begun }
 }
 
-describe('a batch', () => {
+describe('batch', () => {
   test('batch: runs a limited number of checks at a time, so that other calls are served in between', async () => {
     const [tenantId, other] = [await lab.createTenant(), await lab.createTenant()]
     await Promise.all([tenantId, other].map((each) => lab.store.acquire(inputOf(each, 'first'))))

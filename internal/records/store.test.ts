@@ -272,7 +272,7 @@ async function acquired(input: AcquireInput) {
   return outcome
 }
 
-describe('an acquisition', () => {
+describe('acquisition', () => {
   test('acquisition: returns its own token, the duration of the lock, and a fence of the clock in µs', async () => {
     const tenantId = await lab.createTenant()
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({
@@ -318,7 +318,7 @@ describe('an acquisition', () => {
   })
 })
 
-describe('a fence grows', () => {
+describe('fence', () => {
   test('fence: grows from one key to the next within one microsecond', async () => {
     const tenantId = await lab.createTenant()
     const fences: number[] = []
@@ -350,7 +350,7 @@ describe('a fence grows', () => {
   })
 })
 
-describe('a save', () => {
+describe('save', () => {
   test('save: the record inherits ttl and fingerprint of the lock', async () => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 500_000 }))
@@ -540,7 +540,7 @@ describe('lock in an unknown format, as another version may have written', () =>
   })
 })
 
-describe('a store that has lost its data', () => {
+describe('lost data', () => {
   test.each(Object.keys(steps))(
     'lost data: "%s" seeds the meters first and returns the same as for a new key',
     async (step) => {

@@ -83,7 +83,7 @@ async function listeners(tenantId: TenantId): Promise<number> {
 const save = (tenantId: TenantId, lockToken: string) =>
   lab.store.save({ tenantId, ...names, lockToken, ttlMs: null, defaultTtlMs: 600_000, record })
 
-describe('a waiter', () => {
+describe('waiter', () => {
   test('waiter: is woken by the save and gets the record', async () => {
     const tenantId = await lockedTenant()
     const waiting = check(tenantId, 20_000)
@@ -158,7 +158,7 @@ describe('a waiter', () => {
   })
 })
 
-describe('a caller that hangs up', () => {
+describe('hang-up', () => {
   test('hang-up: ends the wait immediately, and the caller wins no lock afterwards', async () => {
     const tenantId = await lockedTenant()
     const caller = new AbortController()
@@ -200,7 +200,7 @@ describe('a caller that hangs up', () => {
   })
 })
 
-describe('many waiters', () => {
+describe('waiters', () => {
   test('waiters: of many waiters for one key, one gets the lock, and the others get its record', async () => {
     const tenantId = await lockedTenant()
     const waiting = Array.from({ length: 50 }, () => check(tenantId, 20_000))

@@ -31,7 +31,7 @@ const limited = (limit: 'eventsPerMinute' | 'eventsPerMonth', quota: number, ret
   retryAfterMs,
 })
 
-describe('an event', () => {
+describe('decideEvent', () => {
   test.each<[string, ReturnType<typeof limitsOf>, EventFacts, EventVerdict]>([
     ['without limits is free', limitsOf(), factsOf(1e9, 1e9), { kind: 'free' }],
     ['under its limits is free', limitsOf(3, 9), factsOf(2, 8), { kind: 'free' }],

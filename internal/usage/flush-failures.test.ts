@@ -50,7 +50,7 @@ async function rolledUp(tenants: readonly TenantId[]): Promise<number> {
   return rows.length
 }
 
-describe('a flush for which the meters of one tenant cannot be read', () => {
+describe('usage flush with unreadable meters', () => {
   test('usage flush: a tenant with unreadable meters does not delay others and is written by the next flush', async () => {
     const { broken, others, mend } = await lockWithOneBroken()
     const meter = openProcess([broken, ...others], 0)

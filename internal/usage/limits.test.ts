@@ -78,7 +78,7 @@ describe('effectiveLimits', () => {
   })
 })
 
-describe('the headers of a refusal', () => {
+describe('limitHeaders', () => {
   test.each([
     ['locksPerMinute', '"locks-per-minute";r=0;t=31', '"locks-per-minute";q=7;w=60'],
     ['locksPerMonth', '"locks-per-month";r=0;t=31', '"locks-per-month";q=7'],

@@ -47,7 +47,7 @@ async function sideFields(tenantId: TenantId): Promise<string[]> {
   return Object.keys((await lab.raw.hgetall(meterKeys(tenantId).side)) ?? {})
 }
 
-describe('the end of the month', () => {
+describe('month_end', () => {
   const script = defineScript('month-end', 'no-writes', [
     meterLua,
     `local out = {}
@@ -254,7 +254,7 @@ async function withoutTable(name: string, work: () => Promise<void>): Promise<vo
   }
 }
 
-describe('a flush', () => {
+describe('usage flush', () => {
   test('usage flush: writes counts, and a repeated flush changes nothing', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2, 3]) await acquire(tenantId)
@@ -333,7 +333,7 @@ describe('a flush', () => {
   })
 })
 
-describe('a tenant whose data in Redis was lost', () => {
+describe('epoch loss', () => {
   test('epoch loss: is reported once with one audit row, and counts are kept', async () => {
     const tenantId = await lab.createTenant()
     for (const _lock of [1, 2]) await acquire(tenantId)

@@ -111,7 +111,7 @@ test('overrides: the next write removes expired overrides', async () => {
   expect(rows).toEqual([{ tenant_id: kept }])
 })
 
-describe('an override is refused and nothing written', () => {
+describe('invalid overrides', () => {
   test.each<[string, Partial<OverrideSetting>, string]>([
     ['of a negative value', { hard: -1 }, 'whole number'],
     ['of a fraction', { hard: 1.5 }, 'whole number'],

@@ -49,7 +49,7 @@ const accepted = async (tenants: 'all' | readonly TenantId[], stepMs = minuteMs)
     (point) => point.accepted,
   )
 
-describe('what several processes count', () => {
+describe('stats recorder', () => {
   test('stats recorder: processes add up minutes by tenant and in total, and hours at the latest when they end', async () => {
     const [first, second] = [createProcess(), createProcess()]
     for (const { clock, tally, recorder } of [first, second]) {
@@ -109,7 +109,7 @@ describe('what several processes count', () => {
   })
 })
 
-describe('a batch', () => {
+describe('stats batch', () => {
   const batch = (turn: number): StatsBatch => {
     const cell = emptyCell(one, startMs)
     cell.counts[0] = 3

@@ -15,7 +15,7 @@ function movedTally(bounds?: { cellsMax: number; causesMax: number }) {
 const named = ({ counts }: StatsCell) =>
   Object.fromEntries(countColumns.flatMap((name, at) => (counts[at] ? [[name, counts[at]]] : [])))
 
-describe('a tally', () => {
+describe('stats tally', () => {
   test('stats tally: separates tenants, minutes, causes and times, and returns each count once', () => {
     const { clock, tally } = movedTally()
     tally.count(one, 'accepted')

@@ -147,7 +147,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
   },
 )
 
-describe('the chart', () => {
+describe('Grafana dashboards of the chart', () => {
   test('Grafana dashboards: the chart contains five dashboards', () => {
     expect(dashboards.map(({ uid }) => uid).toSorted()).toEqual(
       ['forwarder', 'operator', 'overview', 'stores', 'tenant'].map((name) => `latchkey-${name}`),
