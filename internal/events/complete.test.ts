@@ -138,6 +138,14 @@ describe('complete without the lease', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
   })
 
+  test('complete: does not change an event that belongs to another tenant than its row in the queue', async () => {
+    const deliveries = await claimed()
+    const stranger = await lab.addTenant()
+    await lab.pool.query('UPDATE deliveries_due SET tenant_id = $1', [stranger.id])
+    await completeAll(deliveries, processed)
+    expect(await states()).toEqual([{ state: 'accepted', completed: false }])
+  })
+
   test('complete: a repeated call writes nothing', async () => {
     const deliveries = await claimed()
     expect((await completeAll(deliveries, processed)).size).toBe(1)
