@@ -129,6 +129,22 @@ describe('reaching a soft limit', () => {
     expect(await auditOf(tenantId)).toHaveLength(2)
   })
 
+  test('soft limit: a process reports only those crossings of a flush that no other process has reported', async () => {
+    const [known, fresh] = [await lab.createTenant(), await lab.createTenant()]
+    const [first, second] = [
+      openRollUp({ locksPerMinute: { soft: 1 } }),
+      openRollUp({ locksPerMinute: { soft: 1 } }),
+    ]
+    await lock(known)
+    first.meter.markUsed(known)
+    await first.meter.flush()
+    await lock(fresh)
+    for (const tenantId of [known, fresh]) second.meter.markUsed(tenantId)
+    await second.meter.flush()
+    expect(first.told.map(({ tenantId }) => tenantId)).toEqual([known])
+    expect(second.told.map(({ tenantId }) => tenantId)).toEqual([fresh])
+  })
+
   test('soft limit: a crossing at the end of a minute is detected in the next minute', async () => {
     const tenantId = await lab.createTenant()
     const { meter, told } = openRollUp({
