@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { slotOf } from '#internal/storage/redis/slot-map.ts'
+import { meterKeys } from '#internal/usage/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { type AcquireInput, entryKey, RecentKeys, type SaveInput, wakeChannel } from './store.ts'
 
@@ -506,7 +507,7 @@ describe('keys', () => {
     for (const key of ['k', '{x}', '}{', 'a}b{c}']) {
       slots.add(slotOf(entryKey({ tenantId, scope: '{s}', key })))
     }
-    for (const key of [`{${tenantId}}:meta`, wakeChannel(tenantId)]) {
+    for (const key of [...Object.values(meterKeys(tenantId)), wakeChannel(tenantId)]) {
       slots.add(slotOf(key))
     }
     expect(slots.size).toBe(1)
