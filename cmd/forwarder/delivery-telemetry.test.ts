@@ -21,13 +21,14 @@ function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
     ...{ startedAtMs: nowMs + 100, durationMs: 30, status: null, cause: null, answer: null },
     outcome: kind === 'processed' ? ('delivered' as const) : ('failed' as const),
   }
-  const texts = { provider: 'card', rawType: 'x', type: 'x', headers: '{}', payload: '{}' }
+  const id = createEventId(nowMs, 90)
+  const texts = { provider: 'card' as const, rawType: 'x', type: 'x', headers: '{}', payload: '{}' }
   return {
     delivery: {
-      ...{ eventId: createEventId(nowMs, 90), tenantId, payloadExpiresOn: '2026-12-01', payloadBytes: 2 },
+      ...{ eventId: id, tenantId, payloadExpiresOn: '2026-12-01', payloadBytes: 2 },
       ...{ cycle, attempts: 0, claims: 1, isRetry: false, isProbe: false },
     },
-    content: isGone ? undefined : { ...texts, occurredAtMs: nowMs, receivedAtMs: nowMs },
+    content: isGone ? undefined : { ...texts, id, tenantId, occurredAtMs: nowMs, receivedAtMs: nowMs },
     ending: kind === 'later' ? { kind, dueAtMs: nowMs, attempt } : { kind, attempt },
     delayMs: undefined,
   }

@@ -68,7 +68,7 @@ function eventsOf(id: TenantId): ReceivedEvent[] {
       tenant: directoryTenant({ id }),
       retention,
       provider: nth < 6 ? 'card' : 'generic',
-      event: { kind: 'event', eventId, rawType: type, type, occurredAtMs: nowMs, payload },
+      event: { kind: 'event', sourceEventId: eventId, rawType: type, type, occurredAtMs: nowMs, payload },
       headers: '{}',
       receivedAtMs: nowMs + (nth % 3) * dayMs,
       state: 'accepted',

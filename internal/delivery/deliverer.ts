@@ -193,7 +193,7 @@ export class Deliverer {
     delivery.to('sending')
     const startedAtMs = this.#now()
     const { signal } = this.#aborting
-    const result = await this.#sendSafely({ delivery: delivery.claim, content, tenant, signal })
+    const result = await this.#sendSafely({ content, tenant, signal })
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)

@@ -6,7 +6,7 @@ import { carriedHeaders, forwardedEvent } from './send.ts'
 const event = {
   id: createEventId(1_700_000_000_123, 90),
   tenantId: someTenantId(),
-  provider: 'card',
+  provider: 'card' as const,
   rawType: 'charge "odd"\\',
   type: 'chargeback.won',
   occurredAtMs: 1_700_000_000_000,

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
-import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { Clock } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
-import type { ClaimedDelivery, EventContent } from '#internal/events/index.ts'
+import type { EventContent } from '#internal/events/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
 import type { PreparedTenant } from './prepared-tenant.ts'
 
@@ -14,7 +14,6 @@ export interface SendParts {
 
 /** Input of one delivery attempt. */
 export interface Sending {
-  readonly delivery: ClaimedDelivery
   readonly content: EventContent
   readonly tenant: PreparedTenant
   readonly signal: AbortSignal
@@ -26,12 +25,11 @@ export interface Sending {
  */
 export function sendDelivery(
   { outbound, tracing, clock }: SendParts,
-  { delivery, content, tenant, signal }: Sending,
+  { content, tenant, signal }: Sending,
 ): Promise<CallResult> {
   const carried = carriedHeaders(content.headers)
-  const event = { id: delivery.eventId, tenantId: delivery.tenantId, ...content }
   const send = (traceparent = carried.traceparent) =>
-    outbound.send({ ...signedCall(tenant, event, { ...carried, traceparent, nowMs: clock.now() }), signal })
+    outbound.send({ ...signedCall(tenant, content, { ...carried, traceparent, nowMs: clock.now() }), signal })
   if (!tracing.enabled) return send()
   const options = {
     kind: 'client' as const,
@@ -49,7 +47,7 @@ export function sendDelivery(
 /** Returns the signed request to a tenant's callback. */
 export function signedCall(
   { url, allowedCIDRs, timeoutMs, keys }: PreparedTenant,
-  event: ForwardedEvent,
+  event: SentEvent,
   { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
 ) {
   const { id } = event
@@ -69,14 +67,11 @@ export function signedCall(
   }
 }
 
-/** Event as the callback receives it. */
-export interface ForwardedEvent extends EventContent {
-  readonly id: string
-  readonly tenantId: TenantId
-}
+/** An event, or a test event, whose id is none of a stored event. */
+type SentEvent = Omit<EventContent, 'id'> & { readonly id: string }
 
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received. */
-export function forwardedEvent(event: ForwardedEvent): string {
+export function forwardedEvent(event: SentEvent): string {
   const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = event
   return (
     `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +

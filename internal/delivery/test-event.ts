@@ -45,7 +45,7 @@ export async function sendTestEvent(
   const nowMs = clock.now()
   const id = idOf(tenant, idempotencyKey)
   const event = {
-    ...{ id, tenantId: tenant.id, provider: 'generic', rawType: testEventType, type: testEventType },
+    ...{ id, tenantId: tenant.id, provider: 'generic' as const, rawType: testEventType, type: testEventType },
     ...{ occurredAtMs: nowMs, receivedAtMs: nowMs, headers: '{}' },
     payload: '{"message":"A test of this callback. No provider sent it."}',
   }

@@ -3,9 +3,8 @@ import { dayAfter, randomToken, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { claimDue } from './claim.ts'
+import { claimDue, loadEvents } from './claim.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
-import { loadEvents } from './load.ts'
 import { sweepTenantQueues } from './tenant-queue.ts'
 
 let lab: DeliveryLab

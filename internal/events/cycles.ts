@@ -7,8 +7,8 @@ import {
   type WantedPartition,
   withTx,
 } from '#internal/storage/index.ts'
+import { checkedDay } from './claim.ts'
 import { type EventState, eventStates, type Queryable } from './list-source.ts'
-import { checkedDay } from './load.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**

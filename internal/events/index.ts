@@ -4,6 +4,8 @@ export {
   claimDue,
   type EventContent,
   type Lease,
+  type LoadedEvent,
+  loadEvents,
   queueSessionSettings,
   wokenMaxOf,
 } from './claim.ts'
@@ -44,7 +46,6 @@ export {
   rangeBeyond,
   rangeOf,
 } from './list-source.ts'
-export { type LoadedEvent, loadEvents } from './load.ts'
 export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
 export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from './retention.ts'

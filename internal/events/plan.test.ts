@@ -4,10 +4,9 @@ import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { claimDue, queueSessionSettings } from './claim.ts'
+import { claimDue, loadEvents, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
-import { loadEvents } from './load.ts'
 import { readQueueDepth } from './tenant-queue.ts'
 
 const backlog = 100_000

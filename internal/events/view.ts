@@ -1,8 +1,8 @@
 import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import { checkedDay } from './claim.ts'
 import type { AttemptRecord } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
-import { checkedDay } from './load.ts'
 
 /** A completed delivery attempt. `round` is its delivery cycle; the name is part of the API contract. */
 export interface AttemptView extends AttemptRecord {

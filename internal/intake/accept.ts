@@ -7,7 +7,8 @@ import type { CertificateStore } from './certificates/store.ts'
 import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
-import { type Normalization, type RefusalCause, readCall } from './provider.ts'
+import { readCall } from './normalize.ts'
+import type { Normalization, RefusalCause } from './provider.ts'
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =

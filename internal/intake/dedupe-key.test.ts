@@ -25,7 +25,14 @@ function made(id: TenantId, provider: ProviderName, eventId: string): ReceivedEv
       receivedAtMs: Date.now(),
       state: 'accepted',
     },
-    event: { kind: 'event', eventId, rawType: 'a', type: 'a', payload: '{}', occurredAtMs: undefined },
+    event: {
+      kind: 'event',
+      sourceEventId: eventId,
+      rawType: 'a',
+      type: 'a',
+      payload: '{}',
+      occurredAtMs: undefined,
+    },
     retention: { payloadDays: 30, eventDays: 90 },
   })
 }

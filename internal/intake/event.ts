@@ -30,9 +30,9 @@ const timeMsMax = Date.UTC(9999, 11, 31)
 export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const { tenant, provider, event, receivedAtMs, isSimulated = false } = receipt
   const { payloadDays, eventDays } = receipt.retention
-  const { eventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
+  const { sourceEventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
   // Tenant ids and provider names contain no line feed, so different combinations produce different texts.
-  const dedupeText = `${tenant.id}\n${provider}\n${eventId}`
+  const dedupeText = `${tenant.id}\n${provider}\n${sourceEventId}`
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
   // Tenant rows of older versions lack this field.
   const retriesOnRedelivery = !isSimulated && tenant.callback.rules.retryOnRedelivery
@@ -41,7 +41,7 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
     dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
     tenantId: tenant.id,
     provider,
-    sourceEventId: eventId,
+    sourceEventId,
     rawType,
     type,
     occurredAtMs: inRange ? Math.floor(occurredAtMs) : receivedAtMs,

@@ -108,7 +108,7 @@ function eventOf(
   const kept = Object.fromEntries(named.filter(([name]) => keepsHeader(name)))
   return createReceivedEvent({
     ...{ tenant, provider, state, receivedAtMs: nowMs },
-    event: { kind: 'event', eventId: sourceEventId, rawType, type, occurredAtMs, payload },
+    event: { kind: 'event', sourceEventId, rawType, type, occurredAtMs, payload },
     headers: JSON.stringify({ ...kept, [hopsHeader]: '1' }),
     retention: retentionOf(tenant.retention, retentionDefaults()),
   })

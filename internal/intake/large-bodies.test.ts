@@ -36,7 +36,7 @@ describe('large bodies', () => {
     const reading = await open().read(callOf(text))
     expect(reading).toMatchObject({
       kind: 'event',
-      eventId: 'delivery-1',
+      sourceEventId: 'delivery-1',
       rawType: 'push',
       type: 'code.pushed',
     })

@@ -1,5 +1,5 @@
 import type { ReadRequest, ReadResponse } from './large-bodies.ts'
-import { readCall } from './provider.ts'
+import { readCall } from './normalize.ts'
 import { findProvider } from './providers/registry.ts'
 
 declare const self: Worker

@@ -1,6 +1,6 @@
 // Parsing steps that all provider adapters share. All functions are pure and never throw.
 import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
-import type { CallHeaders, Normalization, RefusalCause } from './provider.ts'
+import type { Adapter, CallHeaders, Normalization, ProviderCall, RefusalCause } from './provider.ts'
 import type { ProviderHeader } from './provider-header.ts'
 
 /** Refusal of a call or of one of its values, with the cause. */
@@ -223,5 +223,11 @@ export function makeEvent({ id, rawType, typeOf, occurredAtMs, payload }: EventP
   if (id.kind === 'refused') return id
   const raw = readRawType(rawType)
   if (raw === undefined) return refused('event_type_malformed')
-  return { kind: 'event', eventId: id.id, rawType: raw, type: typeOf(raw), occurredAtMs, payload }
+  return { kind: 'event', sourceEventId: id.id, rawType: raw, type: typeOf(raw), occurredAtMs, payload }
+}
+
+/** Verifies and normalizes a call. Pure; large bodies need much CPU time here. Never throws. */
+export function readCall<Keys>(provider: Adapter<Keys>, call: ProviderCall, keys: Keys): Normalization {
+  const verification = provider.verify(call, keys)
+  return verification.kind === 'refused' ? verification : provider.normalize(call)
 }

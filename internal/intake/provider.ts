@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
 import type { ProviderHeader } from './provider-header.ts'
@@ -64,19 +65,14 @@ export type Verification =
   | { readonly kind: 'verified' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Content of a verified call, in the format that all providers share. */
-export interface ProviderEvent {
+/**
+ * Part of an event that its provider states. `sourceEventId`: 1 to 255 characters without control characters, equal for duplicates.
+ * `rawType`: at most 255 characters. `type`: dotted lowercase. `payload`: JSON object as received.
+ */
+export interface ProviderEvent extends Pick<ReceivedEvent, 'sourceEventId' | 'rawType' | 'type' | 'payload'> {
   readonly kind: 'event'
-  /** The provider's event id, 1 to 255 characters without control characters. Duplicates have the same id. */
-  readonly eventId: string
-  /** The provider's event type, at most 255 characters. */
-  readonly rawType: string
-  /** Dotted lowercase, such as `order.created`. */
-  readonly type: string
   /** Milliseconds since the epoch; undefined if the event does not state its time. */
   readonly occurredAtMs: number | undefined
-  /** JSON object to forward, as received. */
-  readonly payload: string
 }
 
 /** Result of normalizing a verified call. */
@@ -123,9 +119,3 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
 
 /** A provider that signs with secrets or with a certificate. */
 export type AnyProvider = Provider | CertificateProvider
-
-/** Verifies and normalizes a call. Pure; large bodies need much CPU time here. Never throws. */
-export function readCall<Keys>(provider: Adapter<Keys>, call: ProviderCall, keys: Keys): Normalization {
-  const verification = provider.verify(call, keys)
-  return verification.kind === 'refused' ? verification : provider.normalize(call)
-}

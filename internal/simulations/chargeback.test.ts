@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createWalletSigner, signCard } from '#internal/intake/index.ts'
 // These imports are the adapters for real calls.
-import { readEventId } from '#internal/intake/normalize.ts'
-import { readCall } from '#internal/intake/provider.ts'
+import { readCall, readEventId } from '#internal/intake/normalize.ts'
 import { card } from '#internal/intake/providers/card/provider.ts'
 import { wallet } from '#internal/intake/providers/wallet/provider.ts'
 import { decimalText, eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
@@ -52,7 +51,7 @@ describe('simulated events', () => {
         const whole = chargeback.provider === 'card' ? Math.floor(occurredAtMs / 1000) * 1000 : occurredAtMs
         expect(event).toMatchObject({
           ...{ kind: 'event', type, occurredAtMs: whole },
-          eventId: sourceEventId(id, chargeback.provider, step),
+          sourceEventId: sourceEventId(id, chargeback.provider, step),
         })
       }
     },

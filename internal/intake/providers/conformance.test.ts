@@ -100,7 +100,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     const received = receive(kit, call(signed))
     if (received.kind !== 'event') throw new Error(received.cause)
     const eventId = kit.ownIds ? expect.stringMatching(/^[0-9a-f]{64}$/) : event.eventId
-    expect(received).toMatchObject({ eventId, rawType: event.type })
+    expect(received).toMatchObject({ sourceEventId: eventId, rawType: event.type })
     expect(received.type).toMatch(typeForm)
     const text = Buffer.from(unsigned.body).toString()
     const plain = text.startsWith('payload=') ? decodeURIComponent(text.slice(8)) : text
@@ -211,7 +211,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
       receive(kit, sent(kit, kit.compose({ ...event, eventId }), secret))
     expect(withId(undefined)).toEqual(refused('event_id_missing'))
     expect(withId('')).toEqual(refused('event_id_missing'))
-    expect(withId('x'.repeat(255))).toMatchObject({ kind: 'event', eventId: 'x'.repeat(255) })
+    expect(withId('x'.repeat(255))).toMatchObject({ kind: 'event', sourceEventId: 'x'.repeat(255) })
     for (const id of ['x'.repeat(256), 'a\nb', '\u0000', 'a\u007f', 'a\u0085']) {
       expect(withId(id)).toEqual(refused('event_id_malformed'))
     }
@@ -268,7 +268,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     ]) {
       const received = spliced(text)
       if (received.kind !== 'event') throw new Error(received.cause)
-      expect(received.eventId).toBe(event.eventId)
+      expect(received.sourceEventId).toBe(event.eventId)
       expect(received.payload.startsWith(`{${text},`)).toBe(true)
     }
   })

@@ -110,7 +110,7 @@ describe('events', () => {
     const { id, created } = JSON.parse(payload) as { id: string; created: number | string }
     expect(read(payload)).toEqual({
       kind: 'event',
-      eventId: id,
+      sourceEventId: id,
       rawType,
       type,
       occurredAtMs: typeof created === 'number' ? created * 1000 : Date.parse(created),

@@ -125,7 +125,7 @@ describe('events', () => {
       const payload = fixture(name)
       expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
         kind: 'event',
-        eventId: delivery,
+        sourceEventId: delivery,
         rawType,
         type,
         occurredAtMs: undefined,

@@ -62,7 +62,7 @@ describe('Braintree SDK', () => {
     const call = callOf({ ...sample })
     expect(gateway.verify(call, keys)).toEqual({ kind: 'verified' })
     const event = read({ ...sample })
-    expect(event).toMatchObject({ rawType: kind, eventId: expect.stringMatching(/^[0-9a-f]{64}$/) })
+    expect(event).toMatchObject({ rawType: kind, sourceEventId: expect.stringMatching(/^[0-9a-f]{64}$/) })
     expect(event.occurredAtMs).toBeWithin(Date.now() - 60_000, Date.now() + 60_000)
     const parsed = await vendor.webhookNotification.parse(sample.bt_signature, sample.bt_payload)
     const { notification } = JSON.parse(event.payload)
@@ -132,7 +132,7 @@ describe('form', () => {
     const { bt_signature = '', bt_payload = '' } = ofXml(fixture('dispute-lost'))
     const bare = { bt_signature, bt_payload: bt_payload.trimEnd() }
     expect(gateway.verify(callOf(bare), keys)).toEqual({ kind: 'verified' })
-    expect(read(bare).eventId).toBe(read({ bt_signature, bt_payload }).eventId)
+    expect(read(bare).sourceEventId).toBe(read({ bt_signature, bt_payload }).sourceEventId)
   })
 })
 

@@ -44,7 +44,7 @@ describe('Standard Webhooks SDK', () => {
     const call = callOf(payload, headersBy(new Webhook(secret)))
     expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
     expect(generic.normalize(call)).toMatchObject({
-      eventId: id,
+      sourceEventId: id,
       rawType: 'contact.created',
       type: 'contact.created',
       payload,
@@ -153,7 +153,7 @@ describe('event id', () => {
       'h',
     ],
   ])('generic: the event id is %s', (_what, body, headers, eventId) => {
-    expect(read(body, headers)).toMatchObject({ eventId })
+    expect(read(body, headers)).toMatchObject({ sourceEventId: eventId })
   })
 
   test.each(['X-Service-Event-Id', 'webhook-id'])(
@@ -209,7 +209,7 @@ test('generic: Latchkey’s own format is normalized', () => {
   expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
   expect(generic.normalize(call)).toEqual({
     kind: 'event',
-    eventId: 'inv-20417-approved',
+    sourceEventId: 'inv-20417-approved',
     rawType: 'invoice.approved',
     type: 'invoice.approved',
     occurredAtMs: Date.parse('2026-11-10T09:00:00.250Z'),

@@ -57,7 +57,7 @@ describe('Shopify SDK', () => {
       expect(await validate(headers)).toMatchObject({ valid: true })
       expect(storefront.verify(callOf(payload, headers, shop), keys)).toEqual({ kind: 'verified' })
       expect(storefront.normalize(callOf(payload, headers, shop))).toMatchObject({
-        eventId: 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043',
+        sourceEventId: 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043',
         type: 'order.created',
       })
 
@@ -138,7 +138,7 @@ describe('events', () => {
       const time = { 'x-shopify-triggered-at': '2026-11-10T16:10:00.123456789Z' }
       expect(storefront.normalize(callOf(payload, { ...idHeaders, ...time, ...headers }))).toEqual({
         kind: 'event',
-        eventId: 'wh-1',
+        sourceEventId: 'wh-1',
         rawType,
         type,
         occurredAtMs: Date.parse('2026-11-10T16:10:00.123Z'),

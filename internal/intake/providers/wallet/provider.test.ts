@@ -159,7 +159,7 @@ describe('events', () => {
     const payload = fixture(name)
     const { id, create_time } = JSON.parse(payload) as { id: string; create_time: string }
     const occurredAtMs = Date.parse(create_time)
-    expect(read(payload)).toEqual({ kind: 'event', eventId: id, rawType, type, occurredAtMs, payload })
+    expect(read(payload)).toEqual({ kind: 'event', sourceEventId: id, rawType, type, occurredAtMs, payload })
   })
 
   const dispute = (type: string, resource: unknown) =>
