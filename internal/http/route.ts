@@ -1,4 +1,4 @@
-import { type ApiError, isApiError } from '#internal/base/index.ts'
+import type { ApiError } from '#internal/base/index.ts'
 import type { BodyBounds } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 
@@ -43,7 +43,8 @@ interface RouteShape {
   readonly path: string
 }
 
-interface SizedRouteShape extends RouteShape {
+/** Route with a fixed body limit. */
+export interface SizedRouteShape extends RouteShape {
   /** Maximum body length; a longer body causes 400. 0 for a route that reads no body. */
   readonly bodyBytesMax: number
 }
@@ -148,65 +149,4 @@ export interface Authority<Principal, Scope extends string> {
 export interface BodyBudgets {
   readonly keyed: BodyBudget
   readonly anonymous: BodyBudget
-}
-
-/** Creates the entry of a row of the route table. */
-export function createEntry<Principal, Scope extends string>(
-  route: Route<Principal, Scope>,
-  authority: Authority<Principal, Scope>,
-  { keyed, anonymous }: BodyBudgets,
-): Entry {
-  if (isPublic(route)) {
-    const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
-    return { ...sized(route), budget: anonymous, unverified: 'all', admit: () => admission }
-  }
-  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, anonymous)
-  const guarded = route as GuardedRoute<Principal, Scope>
-  const { scope } = guarded.access
-  const bounds = boundsOf(guarded)
-  return {
-    ...sized(guarded),
-    budget: keyed,
-    unverified: 'until admitted',
-    admit({ request }) {
-      const principal = authority.authorize(request.headers.get('authorization'), scope)
-      if (isApiError(principal)) return principal
-      return { kind: 'admitted', admitted: principal, tenant: authority.nameOf(principal), bounds }
-    },
-  }
-}
-
-function isPublic(route: Route<unknown, string>): route is PublicRoute {
-  return route.access === 'public'
-}
-
-function sized<Sized extends SizedRouteShape>(route: Sized) {
-  return { ...route, admitsMalformedParams: false, refusesQuery: route.bodyBytesMax > 0 }
-}
-
-function boundsOf({ bodyBytesMax }: SizedRouteShape): BodyBounds {
-  return { bytesMax: bodyBytesMax, tooLong: 'invalid_request' }
-}
-
-const noOutcomes: ReadonlySet<string> = new Set()
-
-function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
-  return {
-    ...route,
-    budget,
-    unverified: route.unverifiedOutcomes ?? noOutcomes,
-    admitsMalformedParams: route.admitsMalformedParams ?? false,
-    refusesQuery: false,
-    ...(route.access.sourceOf && { sourceOf: (head: Head) => route.access.sourceOf?.(head) ?? null }),
-    admit(head) {
-      const result = route.access.admit(head)
-      return result instanceof Promise ? result.then(letIn) : letIn(result)
-    },
-  }
-}
-
-function letIn(result: Admitted<unknown>): LetIn | Answer | ApiError {
-  if (result.kind !== 'admitted') return result
-  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, tooLong: 'body_too_large' }
-  return { ...result, bounds }
 }

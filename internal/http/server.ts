@@ -1,18 +1,32 @@
 import { Elysia } from 'elysia'
-import { type ApiError, apiError, errorEnvelope, randomToken, statusOf } from '#internal/base/index.ts'
-import type { Tracing } from '#internal/telemetry/index.ts'
-import { type Room, readBody, roomFor } from './body.ts'
-import { refuseQuery } from './parse.ts'
 import {
-  type Answer,
-  type AnswerBody,
-  type Authority,
-  type BodyBudgets,
-  type Call,
-  createEntry,
-  type Entry,
-  type LogFields,
-  type Route,
+  type ApiError,
+  apiError,
+  errorEnvelope,
+  isApiError,
+  randomToken,
+  statusOf,
+} from '#internal/base/index.ts'
+import type { Tracing } from '#internal/telemetry/index.ts'
+import { type BodyBounds, type Room, readBody, roomFor } from './body.ts'
+import type { BodyBudget } from './body-budget.ts'
+import { refuseQuery } from './parse.ts'
+import type {
+  Admitted,
+  AdmittingRoute,
+  Answer,
+  AnswerBody,
+  Authority,
+  BodyBudgets,
+  Call,
+  Entry,
+  GuardedRoute,
+  Head,
+  LetIn,
+  LogFields,
+  PublicRoute,
+  Route,
+  SizedRouteShape,
 } from './route.ts'
 
 /** A finished request, for its log line and its metrics. Contains no secrets. */
@@ -313,4 +327,65 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   return pattern.every((part, index) =>
     part.startsWith(':') ? segments[index] !== '' : part === segments[index],
   )
+}
+
+/** Creates the entry of a row of the route table. */
+function createEntry<Principal, Scope extends string>(
+  route: Route<Principal, Scope>,
+  authority: Authority<Principal, Scope>,
+  { keyed, anonymous }: BodyBudgets,
+): Entry {
+  if (isPublic(route)) {
+    const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
+    return { ...sized(route), budget: anonymous, unverified: 'all', admit: () => admission }
+  }
+  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, anonymous)
+  const guarded = route as GuardedRoute<Principal, Scope>
+  const { scope } = guarded.access
+  const bounds = boundsOf(guarded)
+  return {
+    ...sized(guarded),
+    budget: keyed,
+    unverified: 'until admitted',
+    admit({ request }) {
+      const principal = authority.authorize(request.headers.get('authorization'), scope)
+      if (isApiError(principal)) return principal
+      return { kind: 'admitted', admitted: principal, tenant: authority.nameOf(principal), bounds }
+    },
+  }
+}
+
+function isPublic(route: Route<unknown, string>): route is PublicRoute {
+  return route.access === 'public'
+}
+
+function sized<Sized extends SizedRouteShape>(route: Sized) {
+  return { ...route, admitsMalformedParams: false, refusesQuery: route.bodyBytesMax > 0 }
+}
+
+function boundsOf({ bodyBytesMax }: SizedRouteShape): BodyBounds {
+  return { bytesMax: bodyBytesMax, tooLong: 'invalid_request' }
+}
+
+const noOutcomes: ReadonlySet<string> = new Set()
+
+function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
+  return {
+    ...route,
+    budget,
+    unverified: route.unverifiedOutcomes ?? noOutcomes,
+    admitsMalformedParams: route.admitsMalformedParams ?? false,
+    refusesQuery: false,
+    ...(route.access.sourceOf && { sourceOf: (head: Head) => route.access.sourceOf?.(head) ?? null }),
+    admit(head) {
+      const result = route.access.admit(head)
+      return result instanceof Promise ? result.then(letIn) : letIn(result)
+    },
+  }
+}
+
+function letIn(result: Admitted<unknown>): LetIn | Answer | ApiError {
+  if (result.kind !== 'admitted') return result
+  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, tooLong: 'body_too_large' }
+  return { ...result, bounds }
 }
