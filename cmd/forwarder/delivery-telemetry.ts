@@ -1,11 +1,12 @@
 import type { Host } from '#cmd/serving/telemetry.ts'
+import { systemClock } from '#internal/base/index.ts'
 import type {
   AttemptReport,
   ForwarderObserver,
   ForwarderStats,
   ForwarderStep,
 } from '#internal/delivery/index.ts'
-import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
+import { createLineLimit, type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
 /** Metrics and log lines of deliveries. */
@@ -14,8 +15,8 @@ export interface DeliveryTelemetry extends ForwarderObserver {
   watch(stats: () => ForwarderStats): void
 }
 
-/** Minimum time in ms between log lines of failed statements, because many statements fail per second while Postgres is unavailable. */
-const logMs = 1000
+/** Limit of log lines per step, because many statements fail per second while Postgres is unavailable. */
+const logLimit = { perSecondMax: 1, clock: systemClock }
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release']
@@ -30,7 +31,7 @@ export function createDeliveryTelemetry(
   stats: StatsTally,
 ): DeliveryTelemetry {
   const counters = declareCounters(metrics)
-  let loggedMs = Number.NEGATIVE_INFINITY
+  const mayLog = createLineLimit(logLimit)
   return {
     claimed(rows) {
       counters.claims.inc()
@@ -53,9 +54,7 @@ export function createDeliveryTelemetry(
     },
     failed(step, cause) {
       counters.failures.with(step).inc()
-      if (performance.now() - loggedMs < logMs) return
-      loggedMs = performance.now()
-      log.warn({ step, cause }, 'delivery step failed; retrying')
+      if (mayLog(step)) log.warn({ step, cause }, 'delivery step failed; retrying')
     },
     unwritable({ eventId, tenantId, cycle, attempts }, cause) {
       counters.unwritable.inc()

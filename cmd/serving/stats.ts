@@ -20,12 +20,12 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
   const { gauge } = unlabelled(metrics)
   const tally = new StatsTally(systemClock)
   gauge(
-    'latchkey_stats_waiting_count',
+    'latchkey_usage_stats_waiting_count',
     'Statistics cells (one per tenant and minute) that are not yet written to Postgres.',
     () => tally.size,
   )
   gauge(
-    'latchkey_stats_dropped_count',
+    'latchkey_usage_stats_dropped_count',
     'Outcomes missing from the statistics since the start because the in-memory buffer was full.',
     () => tally.dropped,
   )

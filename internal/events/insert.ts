@@ -211,13 +211,13 @@ async function storePart(
   const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
   if (fresh.length > 0) options.wake(tenantsToWake(fresh))
   options.onStored?.(fresh)
-  return await judge(options, events, stored, onCompleted)
+  return await completeBatch(options, events, stored, onCompleted)
 }
 
 /**
  * Completes new events immediately. Then looks up the originals of duplicates and begins a new delivery cycle where the tenant requires it.
  */
-async function judge(
+async function completeBatch(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
   stored: ReadonlySet<EventId>,

@@ -56,7 +56,7 @@ export class Waiters {
     // If Redis hangs, the attempt below must still have enough time to return its own 503.
     await within(subscribeMsMax, this.#listen(waiter, bell.ring), () => undefined)
     try {
-      return await this.#tryUntil(deadlineMs, waiter, bell, first, attempt)
+      return await this.#tryUntil({ waiter, bell, deadlineMs }, first, attempt)
     } finally {
       this.#places.give(1, waiter.tenantId)
       waiter.signal?.removeEventListener('abort', hungUp)
@@ -65,9 +65,11 @@ export class Waiters {
   }
 
   async #tryUntil(
-    deadlineMs: number,
-    waiter: Waiter,
-    bell: Bell,
+    {
+      waiter,
+      bell,
+      deadlineMs,
+    }: { readonly waiter: Waiter; readonly bell: Bell; readonly deadlineMs: number },
     first: Busy,
     attempt: Attempt,
   ): Promise<AcquireOutcome> {

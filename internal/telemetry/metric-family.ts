@@ -142,7 +142,7 @@ export class HistogramSeries implements Series {
 
 /** Pattern of Latchkey's own metric names. The second word is the room that owns the metric. */
 const ownNames =
-  /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|stats|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
+  /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
 const units = {
   counter: ['total'],
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
