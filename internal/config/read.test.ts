@@ -91,7 +91,7 @@ describe('an unknown name', () => {
   )
 })
 
-test('readConfig: the problem of a port value that Kubernetes sets for a Service mentions enableServiceLinks', () => {
+test('readConfig: mentions enableServiceLinks in the error for a port value that Kubernetes injected for a Service', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: 'tcp://10.0.0.1:8080' })).toEqual([
     'LATCHKEY_API_PORT: expected a whole number from 0 to 65535; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod',
   ])

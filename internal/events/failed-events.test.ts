@@ -113,7 +113,7 @@ describe('failed_events', () => {
   })
 })
 
-test('failed events: the longest texts of an event fit into an entry', async () => {
+test('failed events: an event whose texts all have their maximum length can be listed', async () => {
   const tenant = await lab.addTenant()
   const long = '€'.repeat(255)
   const type = `${'a'.repeat(200)}.${'b'.repeat(54)}`

@@ -58,7 +58,7 @@ describe('shares of the budget', () => {
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
-  test('budget: an owner can have one body above its share, then only few other large bodies, but as many small bodies as before', () => {
+  test('budget: after one body above its share, an owner gets few other large bodies and any number of small ones', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     const wide = wait('a', {})
     if (!wide) throw new Error('nothing is needed for it')

@@ -171,7 +171,7 @@ describe('long records', () => {
     },
   )
 
-  test('long records: a check with another fingerprint is refused for its fingerprint, regardless of the room', async () => {
+  test('long records: a check with another fingerprint is refused as a mismatch, even if no memory for the record is free', async () => {
     const tenantId = await lab.createTenant()
     const held = { ...inputOf(tenantId, 'k'), fingerprint: 'one' }
     await lab.store.acquire(held)

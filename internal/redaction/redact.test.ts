@@ -271,7 +271,7 @@ describe('redactor and vendor samples', () => {
   const root = new URL('../intake/providers/', import.meta.url).pathname
   const paths = [...new Glob('*/fixtures/*').scanSync(root)].sort()
 
-  test('redactor tests: find the vendor samples', () => {
+  test('redactor: the vendor samples that these tests need exist', () => {
     expect(paths.length).toBeGreaterThan(20)
   })
 

@@ -38,7 +38,7 @@ test('settings watch: contains the defaults before the first read, then the stor
   expect(watch.ageMs(Date.now())).toBeLessThan(5_000)
 })
 
-test('settings watch: reading finds a set and a cleared setting, and notifies listeners of changes only', async () => {
+test('settings watch: a read finds new and cleared settings, and notifies listeners only of changes', async () => {
   const heard: RuntimeSettings[] = []
   watch.onChange((settings) => heard.push(settings))
   await watch.look()

@@ -317,7 +317,7 @@ describe('limits of events', () => {
     })
   })
 
-  test('event limits: the month continues from Postgres if Redis has no counts', async () => {
+  test('event limits: the monthly count is restored from Postgres if Redis has no counts', async () => {
     const tenantId = await lab.createTenant()
     await lab.pool.query(
       `INSERT INTO usage_hourly VALUES ($1, 'events', '2026-10-31T23:00Z', 50), ($1, 'events', '2026-11-01T00:00Z', 5)`,

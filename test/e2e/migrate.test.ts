@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => postgres.stop())
 
-test('migrate: waits for a Postgres that starts later, in one process', async () => {
+test('migrate: waits until Postgres has started, without a restart of the process', async () => {
   await postgres.stop()
   const migration = startProcess('migrate', { LATCHKEY_DATABASE_URL: postgres.url })
   await migration.logged(waiting)

@@ -35,7 +35,7 @@ describe('usage', () => {
     expect((await session.get('/usage')).html).toContain('Choose a tenant')
   })
 
-  test('usage page: charts show hourly usage, including meters of other services', async () => {
+  test('usage page: charts show hourly usage, including usage that other services report', async () => {
     const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
     await backoffice.pool.query(
       `INSERT INTO usage_hourly (tenant_id, meter, hour, amount)

@@ -97,7 +97,7 @@ describe('reading', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('readSecret: a Secret that the process wrote is missing after its deletion', async () => {
+  test('readSecret: reports a deleted Secret as missing, even if this process wrote it', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret(wanted)
     secrets.forget({ namespace: 'shops', name: 'acme-callback' })

@@ -437,7 +437,7 @@ describe('a tenant whose manifest is gone', () => {
     expect(await keysOf('one')).toEqual(keys)
   })
 
-  test('vanished tenant: stays live while a broken file can contain it, even after a restart', async () => {
+  test('removed manifest: its tenant stays live while an unreadable file could contain it, even after a restart', async () => {
     write('a.yaml', tenant('one', withKey))
     write('b.yaml', tenant('two'))
     await controller().runOnce()

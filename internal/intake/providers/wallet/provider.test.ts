@@ -155,7 +155,7 @@ describe('events', () => {
     ['dispute-under-review', 'CUSTOMER.DISPUTE.UPDATED', 'chargeback.under_review'],
     ['dispute-lost', 'CUSTOMER.DISPUTE.RESOLVED', 'chargeback.lost'],
     ['subscription-activated', 'BILLING.SUBSCRIPTION.ACTIVATED', 'subscription.activated'],
-  ])('wallet: fixture %s is normalized to raw type %s and type %s', (name, rawType, type) => {
+  ])('wallet: fixture %s has the raw type %s and the normalized type %s', (name, rawType, type) => {
     const payload = fixture(name)
     const { id, create_time } = JSON.parse(payload) as { id: string; create_time: string }
     const occurredAtMs = Date.parse(create_time)
