@@ -60,23 +60,34 @@ export interface Api extends KeyRingParts {
   readonly settings: SettingsWatch
   readonly stats: StatsTally
   readonly usage: Usage
-  /** Logs and counts a finished request. Other ports of this process also use this function. */
+  /** Logs and counts a finished request. `npm run dev` also uses this function for the dashboard port. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
-/** Memory for webhook bodies. Any caller that knows a slug can send up to 25 MiB, while callers with an API key send at most 1 MiB. */
+/**
+ * Memory for webhook bodies, separate from the memory for callers with an API key: any caller that knows a slug can send up to 25 MiB,
+ * while callers with an API key send at most 1 MiB.
+ */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
-/** Sequential scans are off because a session keeps its cached plans, and a table that was small at planning time can have grown since. */
+/**
+ * Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use after the table has grown.
+ */
 const stores = {
   applicationName: 'latchkey-api',
   connectionsMax: 10,
   queryTimeoutMs: 2000,
   sessionSettings: { jit: 'off', enable_seqscan: 'off' },
 }
-/** The shutdown delay may use at most a quarter of the remaining shutdown time. The rest is for open calls and for closing the stores. */
+/**
+ * Divisor: the shutdown delay may use at most a quarter of the remaining shutdown time. The rest is for open calls and for closing the
+ * stores.
+ */
 const delayShare = 4
-/** Longer than a short body and a store response take. Waiting checks get their response immediately; longer uploads are aborted. */
+/**
+ * Maximum wait in ms for open calls during shutdown. Long enough to receive a short body and to get the response of a store. Checks that
+ * wait for a lock get their response immediately; longer uploads are aborted.
+ */
 const drainMsMax = 12_000
 
 /** Starts the API in this order: ops port, stores, settings, tenants, records, intake, simulations, public port. */

@@ -15,8 +15,6 @@ import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-// Labelled counters are exposed as 0 from the start, so that `increase()` sees the first failure.
-
 /** Limits log lines that would otherwise be written many times per second during an outage. */
 const logLimit = { perSecondMax: 1, clock: systemClock }
 
@@ -32,6 +30,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
     help: 'Failed inserts of events: Postgres unavailable, or an event whose data it rejects.',
     labels: ['kind'],
   })
+  // Exposes the series as 0 from the start, so that `increase()` sees the first failure.
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
   const mayLog = createLineLimit(logLimit)
   return {
@@ -48,7 +47,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
         : 'event store circuit breaker closed: events are stored in Postgres'
       log.warn({ queue }, change)
     },
-    /** Declares gauges that read the event queues and the refused calls at each scrape. */
+    /** Declares gauges of the event queues, and of refused calls that were not recorded. The gauges are read at each scrape. */
     watch(queue: SizeClassQueues, refusedCalls: RefusedCalls) {
       const { gauge } = unlabelled(metrics)
       gauge(
@@ -66,7 +65,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   }
 }
 
-/** Declares the metrics of the spool, and logs its unexpected errors and dead entries. Call once per process. */
+/** Declares the metrics of the spool, and logs unexpected errors and entries that were moved to the dead stream. Call once per process. */
 export function observeSpool({ log, metrics }: Host) {
   const refused = metrics.counter({
     name: 'latchkey_intake_spool_refused_total',

@@ -73,7 +73,7 @@ const turnMsMax = 5000
 const largeEvents = {
   applicationName: 'latchkey-api large events',
   connectionsMax: 1,
-  /** Postgres needs almost a second to store a body of 25 MiB, and several such bodies can wait in a queue. */
+  /** Storing one body of 25 MiB takes almost a second, and several such bodies can wait in a queue for the connection. */
   queryTimeoutMs: 6_000,
 }
 /** Deadline of spool commands in ms. Long enough for a write that waits for the disk and for a replica. */
@@ -83,7 +83,7 @@ const drainTurnMsMax = 10_000
 const drainBackoff = { firstMs: 200, maxMs: 5_000 }
 const spoolStatsMs = 5_000
 
-/** Opens the webhook intake and starts its background loops. Both run until the scope closes. */
+/** Opens the webhook intake and starts its background loops. The intake and the loops run until the scope closes. */
 export async function startIntake(
   host: Host,
   config: IntakeConfig,
@@ -92,7 +92,7 @@ export async function startIntake(
   const observer = observeCalls(host)
   const storing: StoreBatchOptions = {
     pool,
-    // If the notification is lost, the delivery waits until a forwarder polls.
+    // If the notification is lost, a forwarder still finds the delivery at its next poll.
     wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
     onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,

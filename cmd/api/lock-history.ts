@@ -14,7 +14,7 @@ export interface LockHistoryParts {
   readonly retentionDefaults: () => RetentionDays
 }
 
-/** With this interval and the duration of a write, the history is at most one second behind. */
+/** Interval in ms between two writes of the history. With the duration of a write, the history is at most one second behind. */
 const flushMs = 500
 const turnMsMax = 5_000
 /** Retries soon, because history entries keep arriving while Postgres is unavailable and the buffer is limited. */

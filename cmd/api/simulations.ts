@@ -19,7 +19,7 @@ export interface SimulationParts {
   readonly retentionDefaults: () => RetentionDays
 }
 
-/** Poll interval in ms. A step that another process scheduled can be late by at most this long. */
+/** Poll interval in ms. A simulated event that another process scheduled can be late by at most this long. */
 const pollMs = 500
 const turnMsMax = 10_000
 
@@ -54,7 +54,7 @@ function stepObserver({ log, metrics }: Host, stats: StatsTally): (report: StepR
   return (report) => {
     const { step, outcome, verdict, state, cause } = report
     steps.with(step.chargeback.provider, outcome).inc()
-    // Counts only accepted events, because a retry is not a new call.
+    // Counts only accepted events: a failed event is sent again, and these retries must not count as further calls.
     if (outcome === 'stored' || outcome === 'duplicate' || outcome === 'queued')
       countCall(stats, step.tenantId, outcome)
     const why = verdict.kind === 'sent' ? undefined : verdict.cause

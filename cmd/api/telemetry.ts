@@ -30,7 +30,7 @@ export function withRecordEvents(host: Host) {
   })
   return {
     ...host,
-    /** Counts a check that got its response, alone or in a batch. */
+    /** Counts a completed record check. Each check of a batch is counted. */
     checked: (outcome: CheckOutcome) => checks.with(outcome).inc(),
     epochLost(tenantId: TenantId) {
       epochsLost.inc()
@@ -77,7 +77,10 @@ export function registerGauges(metrics: Metrics, directory: Directory, waiters: 
 const readinessMs = 5000
 const turnMsMax = 5000
 
-/** Evaluates readiness every 5 s until the scope closes, even without probes, because some checks stay passed after their first success. */
+/**
+ * Evaluates readiness every 5 s until the scope closes, even without probes. Some checks cannot fail after their first success; with these
+ * evaluations, they succeed before a store becomes unavailable.
+ */
 export async function startReadiness(host: Host): Promise<void> {
   await openLoop(host, {
     ...{ name: 'readiness', intervalMs: readinessMs, turnMsMax },

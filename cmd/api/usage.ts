@@ -23,7 +23,10 @@ export interface Usage {
 
 const turnMsMax = 5_000
 const flushMs = 1_000
-/** The event counts that decide whether a limit is reached are at most one second old. */
+/**
+ * Interval in ms between reads of the event counts. Short, so that the counts that decide whether a limit is reached are at most one second
+ * old.
+ */
 const countMs = 250
 const countBackoff = { firstMs: 200, maxMs: 1_000 }
 const limitsMs = 900
@@ -48,7 +51,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
       host.flushFailed()
       host.log.warn({ failures, cause }, 'usage rollup failed; retrying')
     },
-    // If this last rollup fails, the next process that counts usage for the tenant includes the remaining counts.
+    // If this last rollup fails, the remaining counts stay in Redis, and the next process that counts usage for the tenant rolls them up.
     lastTurn: () => meter.flush(),
   })
   unlabelled(host.metrics).gauge(
@@ -56,7 +59,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
     'Events since the start that no meter counts, because too many tenants had events waiting for Redis.',
     () => meter.events.uncounted,
   )
-  // Opened after the rollup loop, so that it closes first and the rollup includes the last event counts.
+  // This loop is opened after the rollup loop, so that it closes first and the last rollup includes the last event counts.
   await openLoop(host, {
     ...{ name: 'event counts', intervalMs: countMs, turnMsMax, backoff: countBackoff },
     runOnce: () => meter.events.refresh(),
@@ -68,7 +71,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
 
 async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts): Promise<LimitsInForce> {
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
-  // Loads the limits before the first call, if Postgres is reachable.
+  // Loads the limits once before calls are accepted, if Postgres is reachable.
   await limits.look().catch(() => undefined)
   const loop = await openLoop(host, {
     ...{ name: 'limit overrides', intervalMs: limitsMs, turnMsMax, backoff: countBackoff },

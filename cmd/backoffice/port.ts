@@ -52,7 +52,7 @@ export interface BackofficePortParts {
   readonly stats: StatsTally
   /** Connection to the API server. Without it, only tenants' keys can authenticate. */
   readonly transport?: Transport | undefined
-  /** Called for each finished request. `cause` is the exception behind an error. */
+  /** Called for each finished request. `cause` is the exception if the request failed. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
@@ -62,12 +62,12 @@ const readPool = {
   connectionsMax: 4,
   queryTimeoutMs: 5_000,
   sessionSettings: eventReadSettings,
-  /** A connection caches plans for each partition that it has read, so it is replaced after an hour. */
+  /** A session caches one plan per partition that it has read, so connections are replaced after an hour to limit that cache. */
   lifetimeMsMax: 3_600_000,
 }
-/** Fits two events of maximum size at a time, with room for other bodies. */
+/** Memory for request bodies. Fits two events of maximum size at a time, in addition to smaller bodies. */
 const bodiesBytes = 64 * 1024 * 1024
-/** Longer than the longest call, which is a test event to a callback. */
+/** Maximum wait in ms for open calls during shutdown. Longer than the longest call, which sends a test event to a callback. */
 const drainMsMax = 35_000
 
 /** Opens the port of the internal API and the dashboard until the scope closes. Returns the actual port. */
@@ -157,7 +157,7 @@ function portServer(
 ) {
   return createServer<never, never>({
     routes,
-    // Refuses every API key: each route in this table authenticates its callers itself.
+    // Returns an error for every API key, because each route in this table authenticates its callers itself.
     authorize: () => apiError('api_key_invalid'),
     nameOf: () => '',
     explain: explainDatabase,
@@ -170,7 +170,7 @@ function portServer(
   })
 }
 
-/** Reports an unavailable database for session lookups, which do not pass through the use cases. */
+/** Returns the error for an unavailable database. Needed for session lookups, which do not pass through the use cases and throw. */
 function explainDatabase(error: unknown) {
   return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
 }

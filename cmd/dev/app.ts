@@ -23,9 +23,9 @@ import { knowsSampleKey, repeating, welcomeText } from './welcome.ts'
 
 /** Base of relative folders, independent of the folder in which the command was started. */
 const root = resolve(import.meta.dir, '../..')
-/** Each store has 10 s to shut down cleanly before it is killed. */
+/** Time limit in ms for stopping the stores. Each store has 10 s to shut down cleanly before it is killed. */
 const storesCloseMsMax = 15_000
-/** `cmd/dev/setup.mjs` also reads this file. */
+/** File with the addresses of the stores. `cmd/dev/setup.mjs` also reads this file. */
 const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -55,7 +55,7 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
     ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
     callbackBounds: callbackBoundsOf(config),
   })
-  // Opened after the sink, so that during shutdown deliveries stop before the sink that receives them.
+  // Deliveries are opened after the sink, which receives them, so that they stop before the sink during shutdown.
   const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
   await startDeliveries(host, { ...config, ...stores }, delivering)
   await startReplays(host, { ...config, databaseUrl }, redis)
@@ -151,7 +151,9 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-/** Returns the TLS settings of external stores. Their paths are absolute, because the reader can run in another folder. */
+/**
+ * Returns the TLS settings of external stores. Their file paths are absolute, because `npm run latchkey` can read them in another folder.
+ */
 function tlsSettingsOf(env: Env): Env {
   return Object.fromEntries(
     Object.entries(env)
@@ -175,8 +177,8 @@ async function applyMigrations(database: StoreAddress, { log }: Host): Promise<v
 }
 
 /**
- * Returns the key ring of the settings, or else the key ring stored in the data folder. The first start creates that file, readable only by
- * its owner, so that secrets can still be decrypted after a restart. @throws StoreStartError if the key ring cannot be parsed
+ * Returns the configured key ring, or else the key ring stored in the data folder. The first start creates that file, readable only by its
+ * owner, so that secrets can still be decrypted after a restart. @throws StoreStartError if the key ring cannot be parsed
  */
 async function openKeyRing(given: string | undefined, dataDir: string): Promise<KeyRing> {
   const path = join(dataDir, 'key-ring')

@@ -22,9 +22,9 @@ export interface DemoOptions {
   readonly statsNote: StatsNote
 }
 
-/** Note of the dashboard above charts that contain generated statistics. */
+/** Dashboard note that is shown above charts with generated statistics. */
 export interface StatsNote {
-  /** Returns the note for charts that contain generated statistics, otherwise undefined. */
+  /** Returns the note for charts that contain generated statistics, and undefined for other charts. */
   readonly note: NonNullable<DashboardOptions['statsNote']>
   /** Sets the tenant whose statistics are generated, and the end of their time range. */
   know(tenantId: TenantId, untilMs: number): void
@@ -32,7 +32,10 @@ export interface StatsNote {
 
 const intervalMs = 4_000
 const turnMsMax = 30_000
-/** Connection pool of the demo. The query timeout leaves enough time for the largest statement of the generated history on a slow machine. */
+/**
+ * Options of the connection pool of the demo. The query timeout is long enough for the largest statement that writes the generated
+ * statistics on a slow machine.
+ */
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
 /** Creates the note. It stays undefined until `know` is called. */
@@ -53,8 +56,8 @@ export function createStatsNote(): StatsNote {
 }
 
 /**
- * Starts demo traffic of the sample tenant until the scope closes: first a burst, then about one event every four seconds. First generates
- * a history of statistics. Does nothing without the sample tenants, or if the demo is switched off.
+ * Generates a history of statistics, then sends demo traffic of the sample tenant until the scope closes: first a burst, then about one
+ * event every four seconds. Does nothing without the sample tenants, or if the demo is switched off.
  */
 export async function startDemo(host: Host, options: DemoOptions): Promise<void> {
   const { config, env, database, directory, apiUrl, say, statsNote } = options
@@ -65,7 +68,7 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
     const untilMs = await readMadeUpUntil(pool, tenant.id)
     if (untilMs !== undefined) statsNote.know(tenant.id, untilMs)
   }
-  // Needed even without traffic, because the generated history of an earlier start remains.
+  // The note is needed even without demo traffic, because the statistics that an earlier start generated remain.
   await noteHistory()
   if (!config.devDemo) return
   say(

@@ -15,15 +15,15 @@ export interface BundledPackage {
 const root = resolve(import.meta.dir, '../..')
 /** Path of the notices in the repository. The image contains the notices next to LICENSE. */
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
-/** Entry points that the Dockerfile compiles. */
+/** Entry points of the program that the Dockerfile compiles. */
 export const entryPoints = ['cmd/latchkey/main.ts', './internal/intake/large-bodies.worker.ts'] as const
 const noticeFile = /^(licen[cs]e|copying|notice)/i
 /** Correct SPDX identifiers for names that packages misspell. */
 const spdx: Readonly<Record<string, string>> = { 'BSD-0-Clause': '0BSD' }
 
-// Source: https://github.com/redis/node-redis/blob/master/LICENSE, read 2026-11-22.
+// Licence of the Redis client: https://github.com/redis/node-redis/blob/master/LICENSE, read 2026-11-22.
 const redis = readFileSync(join(import.meta.dir, 'licences/redis.txt'), 'utf8')
-// Author and licence as stated in its package.json.
+// Author and licence as stated in the package.json of drizzle-orm.
 const drizzle =
   'Copyright Drizzle Team\n\nLicensed under the Apache License, Version 2.0, whose text is in LICENSE beside this file.'
 /** Licence texts of packages that do not contain one, by package name or scope. */

@@ -39,7 +39,7 @@ const commands = {
 
 /** The running child process. Signals to this process are forwarded to the child. */
 let current
-/** The first signal that was received. No further step begins after a signal. */
+/** The first signal that this process received. No further command is started after a signal. */
 let endedBy
 let endedAtMs
 
@@ -68,7 +68,7 @@ async function runTest(bun, args) {
   const flags = [
     `--timeout=${testMsMax}`,
     ...[clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`),
-    // A process keeps its loaded modules for all its test files, and so also its stores.
+    // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     ...[`--parallel=${processes}`, '--no-isolate'],
     // Only a full run updates the timings, because a filtered run does not execute every test of a file.
     ...(args.every((arg) => arg.startsWith('--reporter'))
@@ -78,7 +78,10 @@ async function runTest(bun, args) {
   return run(bun, ['test', ...flags, ...args])
 }
 
-/** File with the durations of an earlier run, by which the slowest files start first; before the first run with rough ones. */
+/**
+ * Returns the file with the durations of the test files, by which the slowest files start first. Creates the file with rough durations
+ * before the first run.
+ */
 function testTimings() {
   const path = join(root, '.latchkey', 'test-timings.json')
   if (existsSync(path)) return path
@@ -131,7 +134,7 @@ async function runClusterTest(bun, args) {
   return exitCode
 }
 
-/** Sorts test files by name, but puts the installation tests first, while the node has no installation to remove yet. */
+/** Compares test files for sorting: by name, but the installation tests come first, because the node must not have an installation yet. */
 function installFirst(one, other) {
   const isInstall = (path) => Number(path.includes('/node-install.'))
   return isInstall(other) - isInstall(one) || one.localeCompare(other)
@@ -170,7 +173,7 @@ function chooseTests(folder, args, isAllowed = () => true) {
   return { flags, files: files.map((path) => `./${path}`) }
 }
 
-/** Runs the benchmark of records, or the one that the first argument names (see CONTRIBUTING.md). */
+/** Runs the benchmark that the first argument names; default: the benchmark of records (see CONTRIBUTING.md). */
 async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
@@ -308,7 +311,7 @@ function passOn(signal) {
     // Signals the whole process group, because npx and bun install have child processes.
     process.kill(-current.pid, signal)
   } catch {
-    // The child has already exited; its 'close' event follows.
+    // The child process has already exited, and its `close` event follows.
   }
 }
 
@@ -316,7 +319,7 @@ function exitBy(signal) {
   process.exit(128 + constants.signals[signal])
 }
 
-/** Stops this process when its npm parent ends, because a killed npm sends no signal. Without npm the process can outlive its shell. */
+/** Stops this process when its npm parent ends, because a killed npm sends no signal. Does nothing if npm did not start this process. */
 function watchParent() {
   if (!process.env.npm_lifecycle_event) return
   const parent = process.ppid

@@ -31,7 +31,7 @@ export interface DevTenantsOptions {
   readonly callbackBounds: CallbackBounds
 }
 
-/** Tenants of the folder at the start of the server. */
+/** Tenants and problems of the tenants folder after the start of the server. */
 export interface DevTenants {
   readonly inForce: readonly LiveTenant[]
   /** Problems of manifests, and of tenants that are not Ready, as one sentence each. */
@@ -39,14 +39,14 @@ export interface DevTenants {
 }
 
 const tenantsMax = 100_000
-/** Maximum wait for the first tenants, which are never read while Postgres is unavailable. */
+/** Maximum wait in ms until the tenants of the folder are applied. They are never applied while Postgres is unavailable. */
 const inForceMsMax = 5000
 /** Host name that a manifest uses for the sink in a callback URL, because the sink's port is known only after the start. */
 const sinkHost = 'sink.localhost'
 
 /**
- * Reconciles the tenants of the folder until the scope closes. Readiness fails until all of them are applied for the first time. Returns
- * the tenants at that time.
+ * Reconciles the tenants of the tenants folder until the scope closes. Readiness fails until all of them have been applied once. Returns
+ * the tenants after the first application, or after 5 s.
  */
 export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
   const { log, health } = host

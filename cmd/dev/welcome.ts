@@ -61,7 +61,10 @@ export function knowsSampleKey(directory: Directory): boolean {
   return directory.findKey(sha256) !== undefined
 }
 
-/** Returns a `say` function that repeats a line every 40 lines, after the line has scrolled out of view. */
+/**
+ * Returns a function that prints its line with `say`. After every 40 lines it also prints the line of `scrolledAway` again, because that
+ * line has scrolled out of view.
+ */
 export function repeating(say: (line: string) => void, scrolledAway: () => string): (line: string) => void {
   let lines = 0
   return (line) => {

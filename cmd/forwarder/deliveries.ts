@@ -42,9 +42,12 @@ const queuePool = {
   lifetimeMsMax: 3_600_000,
 }
 const allPaused = { all: true, tenants: new Set<string>() }
-/** Time for the longest callback call and the statements after it. The shutdown grace period of the process also limits it. */
+/**
+ * Maximum time in ms for stopping deliveries: the longest callback call and the statements after it. A shorter shutdown grace period of the
+ * process shortens this time.
+ */
 const stopMsMax = 35_000
-/** Part of the shutdown grace period in ms that is reserved for what closes after deliveries. */
+/** Part of the shutdown grace period in ms that is reserved for the resources that close after deliveries. */
 const reserveMs = 1_000
 
 /** Starts deliveries, which run until the scope closes. */
@@ -90,7 +93,7 @@ export async function startDeliveries(
   settings.onChange(() => forwarder.notify('all'))
   void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
-  // If a message is lost, the forwarder still finds the deliveries by polling.
+  // If a Redis message is lost, the forwarder still finds the due deliveries by polling.
   await startSubscription(host, redis, {
     name: 'delivery subscription',
     channel: dueChannel,

@@ -15,7 +15,9 @@ export interface DeliveryTelemetry extends ForwarderObserver {
   watch(stats: () => ForwarderStats): void
 }
 
-/** Limit of log lines per step, because many statements fail per second while Postgres is unavailable. */
+/**
+ * Limit of log lines for each kind of failed step, such as claim or load. Many statements per second fail while Postgres is unavailable.
+ */
 const logLimit = { perSecondMax: 1, clock: systemClock }
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
@@ -85,8 +87,8 @@ export function createDeliveryTelemetry(
 }
 
 /**
- * Counts a delivery attempt in the statistics of its tenant. Includes the time since receipt only in the first delivery cycle, because in
- * later cycles that time says nothing about delivery. Uses memory only and never throws.
+ * Counts a delivery attempt in the statistics of its tenant. The delay since receipt is counted only in the first delivery cycle, because
+ * in a later cycle it includes the time before the replay. Uses memory only and never throws.
  */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery

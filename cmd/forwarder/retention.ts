@@ -19,7 +19,7 @@ import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
 import { forgetEmissions, forgetHours, forgetStats, statsTables } from '#internal/usage/index.ts'
 
-/** Steps that delete rows before and after expired partitions are dropped. */
+/** Steps that delete rows: `before` runs before expired partitions are dropped, `after` runs afterwards. */
 export interface RetentionSteps {
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
@@ -27,12 +27,12 @@ export interface RetentionSteps {
 
 const retentionPool = {
   applicationName: 'latchkey-retention',
-  /** One connection holds the lock and drops partitions; the other deletes rows in batches. */
+  /** One connection holds the advisory lock and drops partitions; the other connection deletes rows in batches. */
   connectionsMax: 2,
   queryTimeoutMs: 15_000,
 }
 const intervalMs = 300_000
-/** Time limit of one run in ms. If rows remain, the next run starts immediately. */
+/** Time limit of one retention run in ms. If expired rows remain, the next run starts immediately. */
 const turnMsMax = 60_000
 const backoff = { firstMs: 5_000, maxMs: intervalMs }
 
@@ -122,9 +122,12 @@ function createObserver({ log, metrics }: Host, tables: readonly string[]): Rete
   }
 }
 
-/** Partitions are created two days ahead, so several failed runs do no harm. */
+/** Interval in ms between runs. Partitions are created two days ahead, so several failed runs do no harm. */
 const aheadIntervalMs = 3_600_000
-/** Time limit of one run in ms. Creating all missing days means about a hundred tables; the next run continues with the rest. */
+/**
+ * Time limit of one run in ms. If all partitions are missing, a run must create about a hundred tables; the next run creates those that are
+ * still missing.
+ */
 const aheadTurnMsMax = 60_000
 
 /** Creates the partitions of the next days at the start and every hour, until the scope closes. */

@@ -80,7 +80,7 @@ export function parseOptions<Options extends NonNullable<ParseArgsConfig['option
 /** Result of a command as text and JSON, or a problem. Timestamps in the JSON are in milliseconds. */
 export type Result =
   | { readonly text: string; readonly json: unknown }
-  /** Default: the problem as JSON. */
+  /** `json` defaults to an object with the problem. */
   | { readonly problem: string; readonly json?: unknown }
 
 /** Prints a result as text or JSON, and returns the exit code. */
@@ -93,7 +93,7 @@ export function answer(result: Result, isJson: boolean, terminal: Terminal): 0 |
   return isFailure ? 1 : 0
 }
 
-/** Result of a command when no tenant has the given id or slug. */
+/** Problem of a command when no tenant has the given id or slug. */
 export const noTenant = { problem: 'No tenant has that id or slug' } as const
 
 /** Finds the tenant of the option `--tenant`. Returns null without the option, and undefined for an unknown tenant. */
@@ -138,7 +138,7 @@ async function notify(
   if (address === undefined) return
   const redis = openRedis({ ...address, deadlineMs: notifyMsMax, onError: () => undefined })
   const deadlineMs = performance.now() + notifyMsMax
-  // Retries, because every command fails until the connection is open.
+  // Retries, because every Redis command fails until the connection is open.
   for (let isDone = false; !isDone && performance.now() < deadlineMs; ) {
     isDone = await publish(redis).then(
       () => true,
@@ -165,8 +165,8 @@ function textOf(thrown: unknown): string {
 }
 
 /**
- * Returns the user and host of this command for the audit log, at most 200 characters. If the environment names no user, asks the system; a
- * container's user can lack a name, and then the user id is used.
+ * Returns the user and host of this command for the audit log, at most 200 characters. If the environment names no user, asks the operating
+ * system. If the user has no name, as in some containers, returns the user id.
  */
 export function whoRuns(env: Environment = process.env): string {
   // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
@@ -175,7 +175,7 @@ export function whoRuns(env: Environment = process.env): string {
   return `${name}@${hostname()}`.slice(0, actorCharsMax)
 }
 
-/** Returns an empty string if the system has no name for this user, or no program `id`. */
+/** Returns the user name that the program `id` prints. Returns an empty string if the user has no name, or without this program. */
 function nameOfUser(): string {
   const program = Bun.which('id')
   return program === null ? '' : Bun.spawnSync([program, '-un'], { timeout: 1_000 }).stdout.toString().trim()

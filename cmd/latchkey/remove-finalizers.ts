@@ -24,10 +24,10 @@ without an operator. Their data stays. The chart runs this command before it is 
 Exit codes: 0 success, 1 failure, 2 wrong arguments.`
 
 const leaseName = 'latchkey-operator'
-/** Longer than 15 s, the lease duration of a leader that was killed. */
+/** Maximum wait in ms until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
 const leaderMsMax = 60_000
 const lookAgainMs = 500
-/** Maximum number of attempts to write a Tenant while the operator's last writes conflict. */
+/** Maximum number of attempts to write a Tenant while writes of other clients conflict. */
 const triesMax = 5
 
 /** The command `latchkey remove-finalizers`: removes Latchkey's finalizer from Tenants when no operator runs. */
@@ -72,7 +72,7 @@ async function removeFinalizers(
   terminal.say(`The finalizer was removed from ${count} Tenants`)
 }
 
-/** Finds the API server with KUBECONFIG, or with the variables that Kubernetes sets in every pod. */
+/** Returns the endpoint of the API server from KUBECONFIG, or from the variables that Kubernetes sets in every pod. */
 async function findEndpoint(env: Terminal['env']): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
@@ -106,7 +106,7 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
     if (found.kind === 'notFound') return
     const { spec } = expectOk('reading the lease', found)
     if (!spec?.holderIdentity) return
-    // A leader that is shutting down still renews its lease; a killed leader does not.
+    // Changes at each renewal of the lease. A leader that is shutting down still renews its lease; a killed leader does not.
     const now = `${spec.holderIdentity} ${spec.renewTime}`
     if (now !== seen) sinceMs = performance.now()
     seen = now

@@ -54,7 +54,10 @@ ${lines.join('\n')}
 latchkey <command> --help describes a command; latchkey --version prints the version.`
 }
 
-/** Returns the command of a process in `cmd`. Importing the process runs it; it reads its settings from the environment. */
+/**
+ * Returns the command that starts a process of the folder `cmd`. Importing the main file starts the process, which reads its settings from
+ * its environment.
+ */
 function processOf(summary: string, load: () => Promise<unknown>): Command {
   return {
     summary,

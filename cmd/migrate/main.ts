@@ -19,7 +19,7 @@ try {
   await reachPostgres(pool, config.migrateWaitSeconds, log)
   const { versionBefore, versionAfter } = await migrate(pool, { log })
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
-  // The schema can be used without these partitions: forwarders also create partitions, and intake creates missing ones.
+  // A failure here is harmless: forwarders also create these partitions, and intake creates missing ones.
   await ensurePartitionsAhead(pool, systemClock.now()).then(
     (made) => log.info({ made }, 'partitions of the next days exist'),
     (cause: unknown) => log.warn({ cause }, 'partitions of the next days could not be created'),

@@ -2,7 +2,7 @@ import { type Pool, TlsFailure } from '#internal/storage/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
 const retryMs = 1_000
-/** Interval in ms between repeated log lines. */
+/** Interval in ms between log lines while Postgres is unavailable. */
 const logMs = 10_000
 /** Maximum wait in ms while TLS fails or Postgres refuses the password. Only a configuration change can solve these problems. */
 const lastingMsMax = 15_000
@@ -13,8 +13,8 @@ const lastingMsMax = 15_000
 const authenticationCodes: ReadonlySet<string> = new Set(['28P01', '28000'])
 
 /**
- * Waits until Postgres accepts statements. During a first installation Postgres can start later than this process, or lack its database and
- * role at first. Waits at most 15 s while TLS fails or the password is refused. @throws the last error after `secondsMax`
+ * Waits until Postgres accepts statements. During a first installation Postgres can start later than this process, or its database and role
+ * can be created later. Waits at most 15 s while TLS fails or the password is refused. @throws the last error after `secondsMax`
  */
 export async function reachPostgres(target: Pool, secondsMax: number, log: Logger): Promise<void> {
   const startedMs = performance.now()

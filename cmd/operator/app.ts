@@ -44,7 +44,10 @@ export type OperatorConfig = Pick<
 
 /** Name of the Lease for leader election, in the operator's own namespace. */
 const leaseName = 'latchkey-operator'
-/** One connection per concurrent reconciliation, and one for the sweep. */
+/**
+ * One connection for each of the eight concurrent reconciliations, and one for the sweep, which finds deleted tenants and removes their
+ * data.
+ */
 const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryTimeoutMs: 5_000 }
 /** Maximum time in ms to wait for running reconciliations before the lease is released. */
 const stopMsMax = 15_000
@@ -92,7 +95,7 @@ export async function startOperator(host: Host, config: OperatorConfig): Promise
   return { opsPort: ops.port }
 }
 
-/** Followers also watch the cluster, so that a new leader can start immediately. */
+/** Opens the watches of Tenants and Secrets. Followers also watch them, so that a new leader can start immediately. */
 async function openTenants(
   { log, health, scope }: Host,
   config: OperatorConfig,

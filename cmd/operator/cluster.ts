@@ -14,7 +14,7 @@ import type { Logger } from '#internal/telemetry/index.ts'
 /** Settings of the API server's address. */
 export type ClusterConfig = Pick<Config<'operator'>, 'kubeconfig' | 'kubernetesHost' | 'kubernetesPort'> & {
   readonly version: string
-  /** Used in the user agent; default `operator`. */
+  /** Name of this process in the user agent of its calls; default `operator`. */
   readonly client?: 'operator' | 'backoffice'
 }
 

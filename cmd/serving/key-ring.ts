@@ -14,7 +14,7 @@ import type { Host } from './telemetry.ts'
 export interface KeyRingParts {
   /** Decrypts tenant secrets and reports secrets that cannot be decrypted. */
   readonly secrets: SecretOpener
-  /** Opens after the key ring has decrypted a stored secret. The process is not ready before that. */
+  /** Gate that opens after the key ring has decrypted a stored secret. The process is not ready until the gate opens. */
   readonly keyRingGate: KeyRingGate
 }
 

@@ -57,7 +57,7 @@ export async function openOpsPort(
 
 const everyMs = 5_000
 const answerMsMax = 2_000
-/** With the intervals above, liveness fails after 24 s without a response. */
+/** Time limit in ms of one self-check. With an interval of 5 s, liveness fails after 24 s without a response. */
 const turnMsMax = 3_000
 
 /**

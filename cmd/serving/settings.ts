@@ -10,7 +10,7 @@ import type { Host } from './telemetry.ts'
 /** Poll interval in ms. With the loop's jitter of 10 %, the interval stays below one second. */
 const intervalMs = 900
 const turnMsMax = 10_000
-/** Settings apply within one second after Postgres is available again. */
+/** Delays in ms after failed reads. At most 1 s, so that settings apply within one second after Postgres is available again. */
 const backoff = { firstMs: 250, maxMs: 1_000 }
 
 /**

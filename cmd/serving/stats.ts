@@ -46,13 +46,13 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
 export interface QueueStatsParts {
   readonly pool: Pool
   readonly settings: SettingsWatch
-  /** Receives each reading. The statistics keep the maximum per minute over all processes. */
+  /** Receives each queue depth that was read. The statistics keep the maximum per minute over all processes. */
   readonly stats: StatsTally
 }
 
 const lookMs = 5_000
 const turnMsMax = 5_000
-/** Older readings are not exposed. The limit allows for two failed reads with their intervals. */
+/** Maximum age in ms of a queue depth that is exposed. Long enough that two failed reads in a row hide nothing. */
 const knownMsMax = 30_000
 
 /**
@@ -78,8 +78,8 @@ export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
 }
 
 /**
- * Declares the queue gauges and returns the function that sets them. The gauges expose no sample without a reading from the last 30 s,
- * because autoscalers and alerts must not mistake an unknown depth for an empty queue.
+ * Declares the queue gauges and returns the function that sets them. The gauges expose no sample if the last queue depth is older than 30
+ * s, because autoscalers and alerts must not mistake an unknown depth for an empty queue.
  */
 export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth: QueueDepth) => void {
   let last: { readonly depth: QueueDepth; readonly atMs: number } | undefined

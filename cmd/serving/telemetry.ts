@@ -111,7 +111,7 @@ export function watchParts(metrics: Metrics, health: Health) {
   return {
     /** Counts failed runs of a loop. A count of 0 declares the loop's series. */
     loopFailed: (loop: string, turns = 1) => failures.with(loop).inc(turns),
-    /** Counts an idle connection that broke in a pool. */
+    /** Counts an idle connection of a pool that was closed unexpectedly. */
     connectionBroke: (pool: string) => broken.with(pool).inc(),
     /** Registers a pool whose state is read at each scrape. Replaces a pool with the same name. */
     watchPool(name: string, pool: Pool, connectionsMax: number) {

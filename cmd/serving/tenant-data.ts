@@ -17,7 +17,10 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { notifyDirectories, type TenantData } from '#internal/tenants/index.ts'
 import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
 
-/** Steps that delete a tenant's rows in all rooms. Simulations and replays come before events and deliveries, because they create them. */
+/**
+ * Steps that delete a tenant's rows in all rooms. The rows of simulations and replays are deleted before those of events and deliveries,
+ * because a remaining simulation or replay could create new events or deliveries.
+ */
 export const tenantData: TenantData = {
   purgeSteps: [
     purgeSimulations,

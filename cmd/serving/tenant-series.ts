@@ -3,7 +3,10 @@ import type { RequestEvent } from '#internal/http/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 
-/** With five results per tenant, this stays below the maximum number of series per metric. */
+/**
+ * Maximum number of tenants with their own series. If each tenant uses one API area, its five results give at most 2,000 series, the
+ * maximum per metric.
+ */
 const tenantsMax = 400
 const others = 'other'
 

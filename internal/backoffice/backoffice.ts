@@ -13,7 +13,7 @@ import { usageCases } from './usage.ts'
 
 type AnyCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
 
-/** Use cases of one subject, such as events. Each one takes the actor and the request. */
+/** Use cases of one subject, such as events. Each use case accepts the actor and the request. */
 type Desk<Cases> = {
   readonly [Name in keyof Cases]: Cases[Name] extends (
     parts: DeskParts,
@@ -39,9 +39,9 @@ const cases = {
 }
 
 /**
- * Every operation of the dashboard and of `/internal/v1`; both call nothing else. Each use case checks the actor's rights, returns rows
- * only of tenants that the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log. An
- * expected failure is returned as a `Refusal`; only bugs throw.
+ * All operations that the dashboard and `/internal/v1` can call. Each use case checks the actor's rights, returns rows only of tenants that
+ * the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log. An expected failure is
+ * returned as a `Refusal`; only bugs throw.
  */
 export type Backoffice = { readonly [Subject in keyof typeof cases]: Desk<(typeof cases)[Subject]> }
 

@@ -25,8 +25,8 @@ interface TestEvent {
 const keyCharsMax = 255
 
 /**
- * Sends one signed event of type `latchkey.test` to the callback immediately, under the address rules of deliveries. Also works while the
- * callback is suspended. Each request sends another event; requests with the same idempotency key send the same `webhook-id`.
+ * Sends one signed event of type `latchkey.test` to the callback immediately. The same address rules apply as for deliveries. Also works
+ * while the callback is suspended. Each request sends another event; requests with the same idempotency key send the same `webhook-id`.
  */
 const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   parts,

@@ -57,7 +57,7 @@ export function providerOf(provider: string | undefined): Outcome<ProviderName |
 /** An event with its attempts. Secrets are redacted. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
-  /** The first 65,536 characters, redacted. Undefined if the payload has expired or was not requested. */
+  /** The first 65,536 characters of the payload, redacted. Undefined if the payload has expired or was not requested. */
   readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
   /** The latest 200 attempts, oldest first, each with the first 4,096 characters of the callback's response, redacted. */
   readonly attempts: readonly AttemptView[]
@@ -66,7 +66,7 @@ export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttemp
 
 const answerCharsMax = 4_096
 
-/** Reads one event. With `withoutPayload` the payload is not read: it never changes, so a caller that already shows it can skip it. */
+/** Reads one event. With `withoutPayload` the payload is not read, for callers that already show the payload, which never changes. */
 async function read(
   parts: DeskParts,
   actor: Actor,
@@ -143,7 +143,7 @@ export interface AppendedEvent {
   readonly payload: string
 }
 
-/** Ingests an event of another service. Writes the audit entry before the event. A repeated request writes no second entry. */
+/** Ingests an event that another service passes. Writes the audit entry before the event. A repeated request writes no second entry. */
 const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
   if (reached.kind !== 'ok') return reached
@@ -182,11 +182,14 @@ const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (p
 /** A request to deliver one event again. */
 export interface EventReplay {
   readonly id: EventId
-  /** The delivery cycle that the caller saw. With this number, repeated requests start one new cycle only. */
+  /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
   readonly round?: number | undefined
 }
 
-/** `isQueued` is false if a cycle was already running, or if an identical request had already started one. */
+/**
+ * Result of a replay of one event. `isQueued` is false if a delivery cycle was already running, or if an identical request had already
+ * started a cycle.
+ */
 export interface EventReplayed {
   readonly tenantId: TenantId
   readonly round: number

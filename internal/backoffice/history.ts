@@ -96,7 +96,7 @@ const listEntries: UseCase<AuditListRequest, Page<AuditRecord>> = async (parts, 
     parse: parseIntegerPosition,
     positionOf: ({ id }) => id,
     async read({ after, ...page }, tenants) {
-      // The maximum number of examined entries applies to the whole page, so the tenants on the page share it.
+      // Divides the maximum number of examined entries among the tenants, because the maximum applies to the whole page.
       const examinedMax = Math.ceil(auditExaminedMax / tenants)
       const filter = { ...page, beforeId: after, actor: by, action, fromMs, toMs, examinedMax }
       const { entries, next } = await listAudit(parts.readPool, filter)

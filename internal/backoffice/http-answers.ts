@@ -14,10 +14,10 @@ import {
   Tenant,
 } from '#internal/tenants/index.ts'
 
-/** The schema of a response, or of one of its fields, with an example. */
+/** JSON Schema of a response, or of a field of a response, with an example. */
 export interface DocumentedAnswer {
   readonly schema: JsonSchema
-  /** Undefined for a field that the example of its object omits. */
+  /** Undefined if the example of the object must omit this field. */
   readonly example: unknown
 }
 

@@ -37,7 +37,7 @@ const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
 const event = '/internal/v1/events/:eventId'
 const replay = '/internal/v1/replays/:replayId'
 
-/** Fits the largest body of a provider, with room for the other fields. */
+/** Maximum size of the request in bytes. Fits the largest body of a provider, in addition to the other fields. */
 const appendBytesMax = 26 * 1024 * 1024
 const filterBytesMax = 64 * 1024
 
@@ -84,7 +84,7 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, ids }) })
 }
 
-/** Returns a field of a JSON object as the text that was received. */
+/** Returns a field of a JSON object exactly as the text that was received. */
 function memberText(text: string, name: string): string {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
@@ -166,7 +166,7 @@ export const eventRoutes = [
       'Requires the right `get tenants/payloads`. Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>
       withNamed(params['eventId'], parseEventId, (id) => backoffice.events.readPayload(actor, id)),
-    // Inserts the payload as text, because parsing it could change its numbers.
+    // Inserts the payload as received text, because parsing the payload could change its numbers.
     write: (value: RawPayload) =>
       `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
   }),

@@ -63,12 +63,12 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
 const bodyBytesDefault = 16 * 1024
 const keyForm = /^[\x20-\x7e]{1,200}$/
 
-/** The parts of a call that are parsed before its body is read. */
+/** Parts of a call that are parsed before the body is read. */
 type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
 
 /**
- * Defines a route of the internal API. The caller is authenticated before the body is read. The body's memory counts towards the caller's
- * share of the budget.
+ * Defines a route of the internal API. The caller is authenticated before the body is read. The body counts towards the caller's share of
+ * the memory for bodies.
  */
 export function internalRoute<Query extends Params, Body extends TSchema>(
   definition: InternalRoute<Query, Body>,

@@ -72,7 +72,7 @@ export function isStoreAway(cause: unknown): boolean {
   return cause instanceof RedisUnavailable || !isMistake(cause)
 }
 
-/** Removes fields with the value undefined, for types whose optional fields must be absent instead. */
+/** Removes fields with the value undefined, for types whose optional fields must be absent and not undefined. */
 export function defined<Fields extends object>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {

@@ -22,7 +22,7 @@ export interface PageRequest {
   readonly limit?: number | undefined
 }
 
-/** Sort key of a row: an id or another unique value. The sort order of a list is the same for all tenants. */
+/** Sort key of a row: an id or another unique value. Positions of rows of different tenants can be compared. */
 type Position = string | number
 
 /** A page request after validation. */
@@ -62,7 +62,7 @@ export function parseIntegerPosition(text: string): number | undefined {
   return Number.isSafeInteger(position) ? position : undefined
 }
 
-/** Rows after a position, and the position at which the search stopped. */
+/** Rows that follow a position, and the position at which the search stopped. */
 interface Slice<Item, At> {
   readonly items: readonly Item[]
   readonly next: At | undefined
@@ -74,14 +74,17 @@ interface ListSource<Item, At> {
   readonly positionOf: (item: Item) => At
   /** Error text for a request that covers all tenants. Omit to allow such requests. */
   readonly allProblem?: string
-  /** `tenants` is the number of tenants that share the page, or 1 if one query covers all tenants. */
+  /**
+   * Reads rows of one tenant, or of all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one
+   * query covers all tenants.
+   */
   readonly read: (
     page: ReadPage<At> & { readonly tenantId?: TenantId },
     tenants: number,
   ) => Promise<Slice<Item, At>>
 }
 
-/** Lists one page of the rows that the selection covers and the actor sees. @throws errors of `read` */
+/** Lists one page of the rows of the selected tenants that the actor sees. @throws errors of `read` */
 export async function listPage<Item, At extends Position>(
   parts: DeskParts,
   actor: Actor,
@@ -126,7 +129,7 @@ export async function mergePages<Item, At extends Position>({
   for (let start = 0; start < tenantIds.length; start += parallelMax)
     pages.push(...(await Promise.all(tenantIds.slice(start, start + parallelMax).map(list))))
   const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-  // The page ends where the earliest search stopped, because later rows of that tenant are not known yet.
+  // The page ends at the first position at which the search of a tenant stopped, because later rows of that tenant are not known yet.
   const searchedTo = ends.reduce<At | undefined>(
     (latest, end) => (latest === undefined || end > latest ? end : latest),
     undefined,

@@ -33,7 +33,7 @@ export interface BackofficeParts {
   readonly publicUrl?: string | undefined
 }
 
-/** Dependencies of each use case: those of the backoffice and its caches. */
+/** Dependencies of each use case: those of the backoffice, and the caches that the backoffice owns. */
 export interface DeskParts extends BackofficeParts {
   readonly redactorOf: RedactorOf
   readonly rankAll: Ranking

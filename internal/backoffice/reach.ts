@@ -31,15 +31,18 @@ export const listTenantsMax = 50
 
 type ReachParts = Pick<BackofficeParts, 'access' | 'directory' | 'pool'>
 
-/** A tenant id, or the owner of an object with the id `named`. `tenantId` is undefined if that object was not found. */
+/**
+ * A tenant, given by its id or as the owner of an object. `named` is the id of the object; `tenantId` is undefined if the object was not
+ * found.
+ */
 export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
 
-/** Replaces a missing tenant in rights checks. No real namespace can have the name `-`. */
+/** Replaces a missing tenant in rights checks, which need a namespace. No real namespace can have the name `-`. */
 const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
 
 /**
- * Returns the tenant if the actor sees it and has the right. A missing tenant takes the same checks as an invisible one, so that the caller
- * cannot distinguish them by timing or by failures.
+ * Returns the tenant if the actor sees the tenant and has the right. For a missing tenant the same checks run as for an invisible tenant,
+ * so that the caller cannot distinguish them by timing or by failures.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,
@@ -135,7 +138,7 @@ export async function reachList(
     : ok({ kind: 'tenants', tenantIds })
 }
 
-/** The part of the requested namespaces whose tenants an actor sees. */
+/** Tenants that an actor sees: all tenants, the tenants of some requested namespaces, or only the tenant of a key. */
 export type SeenNamespaces =
   | { readonly kind: 'all' }
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }

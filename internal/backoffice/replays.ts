@@ -75,7 +75,7 @@ function tooManyText(
     : `${max} replays are running: wait until one of them ends`
 }
 
-/** Reads a replay for an actor that must have the right `action` on it. */
+/** Reads a replay if the actor has the right `action` on the replay. */
 async function read(
   parts: DeskParts,
   actor: Actor,

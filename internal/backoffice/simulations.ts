@@ -39,7 +39,7 @@ const list: UseCase<SimulationListRequest, Page<Simulation>> = (parts, actor, re
   })
 }
 
-/** Reads a simulation for an actor that must have the right `action` on it. */
+/** Reads a simulation if the actor has the right `action` on its tenant. */
 async function read(
   parts: DeskParts,
   actor: Actor,

@@ -66,7 +66,10 @@ const ranking = { orderBy: 'accepted', limit: 10 } as const
 const rememberedMs = 15_000
 const rankingsMax = 20
 
-/** Caches the ranking of all tenants for 15 s for each length of the time range, because every open overview page requests it. */
+/**
+ * Creates the cached ranking of all tenants, because every open overview page requests it. Each length of the time range has its own entry
+ * for 15 s.
+ */
 export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPool' | 'clock'>): Ranking {
   const cache = new Map<number, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
   return ({ fromMs, toMs }) => {
@@ -81,7 +84,7 @@ export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPo
     cache.set(key, asked)
     const oldest = cache.keys().next()
     if (cache.size > rankingsMax && !oldest.done) cache.delete(oldest.value)
-    // Removes a failed query from the cache.
+    // Removes a failed query from the cache, so that the next request repeats the query.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants
   }

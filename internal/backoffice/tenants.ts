@@ -74,7 +74,7 @@ export type TenantRef =
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
-/** Maximum number of tenants that are checked for a shared key prefix. Each tenant costs one rights check. */
+/** Maximum number of tenants with the same key prefix that are checked. Each tenant costs one rights check. */
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
@@ -91,7 +91,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
     else if (tenant.kind !== 'notFound') return tenant
   }
   const [id, another] = reached
-  // The tenants that were not examined may include one that the actor sees.
+  // True if some tenants are not examined. The actor could see one of them, so the match would not be unique.
   const isCut = candidates.length > sameKeyMax
   if (id === undefined && !isCut) return notFound
   if (id === undefined || isCut || another !== undefined)
@@ -101,8 +101,8 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
 }
 
 /**
- * Returns the tenants that a reference can mean. Never returns an empty list, so that a missing tenant takes as many rights checks as an
- * invisible one (see `reachTenant`).
+ * Returns the tenants to which a reference can refer. Returns `[undefined]` instead of an empty list, so that a missing tenant requires as
+ * many rights checks as an invisible one (see `reachTenant`).
  */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
@@ -117,7 +117,7 @@ async function candidatesFor(
     case 'name':
       return [(await findLiveTenant(pool, ref))?.id]
     case 'keyPrefix': {
-      // Filters by the actor's own tenant in the query, because `rowsMax` would otherwise drop rows before the rights check.
+      // Filters by the actor's own tenant in the query. Otherwise `rowsMax` could drop the row of this tenant before the rights check.
       const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : undefined
       const ids = await listTenantsOfKey(pool, { prefix: ref.text, tenantId, rowsMax: sameKeyMax + 1 })
       return ids.length === 0 ? [undefined] : ids

@@ -15,7 +15,7 @@ import { conflict, type Done, invalid, type Outcome, ok } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Time range of a usage report. Of a range longer than 62 days, only the last 62 days are returned. Default: the last 24 hours. */
+/** Time range of a usage report. If the range is longer than 62 days, only its last 62 days are returned. Default: the last 24 hours. */
 interface UsageRequest {
   readonly tenantId: TenantId
   readonly fromMs?: number | undefined

@@ -2,7 +2,7 @@ import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Answer } from '#internal/http/index.ts'
 import { securityHeaders } from './render.tsx'
 
-/** Session that opens a stream. */
+/** Session of the page that opens a stream. */
 export interface Follower {
   /** Unique for each session. */
   readonly sessionKey: string
@@ -29,7 +29,10 @@ const slowEvery = 5
 const lifeMs = 600_000
 const streamsMax = 500
 const streamsPerSessionMax = 12
-/** Higher than the maximum per session, because a team can share a tenant's key. One actor must not exhaust the process. */
+/**
+ * Maximum number of open streams per actor, so that one actor cannot exhaust the process. Higher than the maximum per session, because all
+ * members of a team that shares a tenant's key are one actor.
+ */
 const streamsPerActorMax = 60
 /** Maximum number of events that are buffered for a client that does not read. */
 const waitingMax = 20
@@ -95,7 +98,7 @@ function tickingStream(
           clearInterval(timer)
           forget()
         }
-        // Sends a first byte immediately, because some proxies and browsers hold back the headers until then.
+        // Sends some bytes immediately, because some proxies and browsers hold back the headers until the first byte of the body.
         controller.enqueue(encoder.encode(': open\n\n'))
       },
       cancel: () => stop(),

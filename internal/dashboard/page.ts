@@ -189,15 +189,18 @@ export async function mayReplay({ backoffice, actor, tenant }: PageContext): Pro
   return rights.value.replay || (tenant === undefined && !rights.value.see)
 }
 
-/** Address that a response links back to. */
+/** Address to which a response links back. */
 export interface WayBack {
   /** Address of the page itself. For a POST, the address of the `GET` page that belongs to the action. */
   readonly here: string
-  /** True for a POST. Following `here` does not repeat the POST. */
+  /** True if the request is a POST. The link back then opens a page with GET and does not repeat the POST. */
   readonly isForm: boolean
 }
 
-/** Returns the link back for a request, or `/` for a POST to an unknown path. `form` is omitted if the form was not read. */
+/**
+ * Returns the address to which the response of a request links back, or `/` for a POST to an unknown path. Omit `form` if the form was not
+ * read.
+ */
 export type FindWayBack = (request: Request, form?: Form) => WayBack
 
 /** Creates the function that finds the link back, for a table of pages and actions. */

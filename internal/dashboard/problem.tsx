@@ -8,14 +8,15 @@ import { NamespacesForm } from './layout.tsx'
 import type { WayBack } from './page.ts'
 import type { DocumentParts } from './render.tsx'
 
-/** Content of a page, or of the problem that replaces the page. */
+/** Content of a page, or of the problem page that replaces it. */
 export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
 /** Renders a refusal of the backoffice or an error of the server as a problem page. */
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
-  // The link back drops a refused query. The address of a form's page contains no refused query.
+  // Drops the query from the link back, because the refused query would fail again. After a form, the link leads to the page with the form,
+  // whose query was not refused.
   const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
   const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {

@@ -109,14 +109,14 @@ function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, re
     const { title, body, status = 200 } = result
     return { title, body, status, outcome: status < 400 ? 'page' : 'form_refused' }
   }
-  // Asks for namespaces on list pages only. Every other page belongs to one tenant or to all of them.
+  // Asks for namespaces on list pages only. Every other page concerns one tenant or all tenants.
   const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
   const isNarrowed = actor.kind !== 'user' || tenant !== undefined || preferences.namespaces.length > 0
   if (result.kind === 'forbidden' && isList && !isNarrowed) return namespacesProblem({ csrfToken, here })
   return problemOf(result, wayBack)
 }
 
-/** Content of the frame, and the data that the frame itself shows. */
+/** Content of a framed page, and the data that the frame itself shows. */
 export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'tenant'> {
   readonly preferences: Preferences
 }

@@ -20,7 +20,7 @@ import {
 export interface SignedInCall {
   readonly call: Call
   readonly session: Session
-  /** Use only to end the session. */
+  /** Session token. Use it only to end the session. */
   readonly token: string
   /** Query parameters without surrounding white space. Empty parameters are omitted. */
   readonly query: Readonly<Record<string, string>>
@@ -55,7 +55,7 @@ export async function findSignedIn(parts: DashboardParts, call: Call): Promise<S
   return { kind: 'signedIn', signedIn: { call, session, token, query: Object.fromEntries(query) } }
 }
 
-/** Serves a call that has a session. Redirects any other call to the sign-in page, which then leads back. */
+/** Serves a call that has a session. Redirects any other call to the sign-in page, which leads back to the requested page. */
 export async function withSession(
   parts: DashboardParts,
   call: Call,

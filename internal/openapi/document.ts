@@ -119,7 +119,7 @@ export class DocumentBuilder {
     )
   }
 
-  /** @param envelope error response with the same status, which is added as an alternative schema */
+  /** Builds a response. @param envelope error response with the same status; its schema becomes an alternative */
   #answer({ description, schema, examples = {}, headers }: AnswerDoc, envelope?: ResponseObject) {
     const own = this.schema(schema)
     if (!envelope) return responseOf(description, own, examples, headers)
@@ -214,8 +214,8 @@ function textSchema(schema: Readonly<Record<string, unknown>>): JsonSchema {
 }
 
 /**
- * Replaces Unicode property classes by explicit character ranges. Drops lone surrogates, which UTF-8 cannot encode: the server refuses an
- * escaped one, and no portable pattern can express that.
+ * Replaces Unicode property classes by explicit character ranges. Omits the class of lone surrogates: UTF-8 cannot encode them, and no
+ * portable pattern can match those that are escaped in JSON. The server refuses these.
  */
 function portable(characters: string): string {
   return characters.replaceAll('\\p{Cc}', '\\u0000-\\u001f\\u007f-\\u009f').replaceAll('\\p{Cs}', '')

@@ -199,8 +199,8 @@ interface LiveParts {
 }
 
 /**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Updates keep open and focused elements. Without
- * scripts the content does not change.
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. A refresh keeps open elements open and the focus in
+ * place. Without scripts the content does not change.
  */
 export function Live({ id, here, every = 'tick', children }: LiveParts) {
   return (

@@ -115,11 +115,11 @@ export function TimeChart(parts: ChartParts) {
 const formats = { count: compactText, ms: durationText }
 const isLog = ({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>) => kind === 'lines' && unit === 'ms'
 
-/** Maximum values of linear duration axes. Half of each value is also a round number. */
+/** Possible maximum values of linear duration axes. Half of each value is also round, because the middle label shows it. */
 const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 30_000, 60_000, 120_000]
 const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
 const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
-/** Maximum values of logarithmic axes, which begin at 1 ms. */
+/** Possible maximum values of logarithmic duration axes in ms. These axes begin at 1 ms. */
 const logTopsMs = [100, 10_000, 1_000_000, 100_000_000]
 
 /** Returns a round maximum for the y axis, or 0 if the chart has no value to show. */
@@ -173,7 +173,7 @@ type Scale = (value: number) => number
 
 function bandsOf(count: number) {
   const points = Array.from({ length: count }, (_none, nth) => nth)
-  // The gap between bars is at most 2 units, with half a gap before the first bar and after the last bar.
+  // The gap between two bars is at most 2 SVG units. The first bar has half a gap before it, and the last bar half a gap after it.
   const padding = Math.min(0.2, (2 * count) / width)
   return scaleBand(points, [0, width])
     .paddingInner(padding)

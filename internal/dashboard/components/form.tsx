@@ -26,7 +26,7 @@ export interface Field {
   readonly choices?: readonly Choice[]
   /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
-  /** Parses the text of a choice that accepts more values than its options. Returns undefined if the text is invalid. */
+  /** Parses the submitted text, for a choice that also accepts values outside its options. Returns undefined if the text is invalid. */
   parse?(text: string): string | undefined
   /** Error text for an invalid value. Default: the error text of the field's kind. */
   readonly expected?: string

@@ -53,7 +53,7 @@ export function jsonTokens(text: string): readonly JsonToken[] {
     }
     if (/^\s/.test(piece)) continue
     count += 1
-    // Keeps one space between words, because text that only looks like JSON must stay readable.
+    // Keeps one space between words, because text that resembles JSON but is not JSON must stay readable.
     const follows = match.index > 0 && /\s/.test(text.charAt(match.index - 1))
     if (follows && isWord(before) && isWord(piece)) push(out, 'plain', ' ')
     before = piece

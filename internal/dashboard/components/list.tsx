@@ -82,7 +82,10 @@ export interface Filter extends Field {
   readonly place?: 'tabs' | 'times'
 }
 
-/** Definition of a list page with filters in its address and keyset pagination. The page says if a search stopped at its row limit. */
+/**
+ * Definition of a list page with filters in its address and keyset pagination. The page tells the user if a search stopped at its row
+ * limit.
+ */
 export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly path: string
   readonly section: SectionName
@@ -100,7 +103,7 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[]
-  /** Renders the rows instead of a table. Called with at least one row. */
+  /** Renders the rows in another form than a table. Called with at least one row. */
   rows?(items: readonly Row[]): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow'
@@ -110,7 +113,7 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly empty: { readonly icon: IconName; readonly title: string; readonly text: ComponentChildren }
   /** Hint below the text "No … match". */
   readonly noMatch?: string
-  /** Number of rows per page. Default: the 50 of the backoffice. */
+  /** Number of rows per page. Default: 50. */
   readonly pageSize?: number
 }
 

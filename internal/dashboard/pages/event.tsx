@@ -158,7 +158,7 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
 /** Maximum number of characters of a raw payload on the page. The internal API returns the whole payload. */
 const rawCharsMax = 65_536
 
-/** Shows a raw payload. It is a form, because a link, the browser history or a prefetch must not read a payload. */
+/** Shows a raw payload. The route accepts only a POST form, because a link, the browser history or a prefetch must not read a payload. */
 const revealRow: ActionRow = {
   ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
   async act({ backoffice, actor, params }) {
@@ -209,7 +209,7 @@ const replayRows = deedRows<EventSummary>({
     question: 'Deliver this event again?',
     button: 'Replay the event',
     back: link(`/events/${event.id}`, { tenant: query['tenant'] }),
-    // The delivery cycle that the page shows. With it, a form that is sent twice starts only one new cycle.
+    // Number of the delivery cycle that the page shows. With this number, a form that is sent twice starts only one new cycle.
     hidden: { round: String(event.round) },
     text: (
       <>
@@ -337,7 +337,7 @@ function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end },
   const isDelivered = outcome === 'delivered'
   // If several attempts in a row failed in the same way, only the last of them shows advice.
   const isRepeated = next !== undefined && next.status === status && (status !== null || next.cause === cause)
-  // The cause of an attempt that got a response explains the outcome of the event, not of the attempt.
+  // If the callback responded, the cause explains the outcome of the event and not this attempt, so no advice for the cause is shown.
   const advice = status !== null || cause === null ? undefined : adviceOf(cause)
   const hint = status === null ? advice : statusAdvice(status)
   const result = status === null ? (advice?.title ?? 'no response') : `answered ${status}`

@@ -27,7 +27,7 @@ const settingsRow: PageRow = {
       backoffice.tenants.permissions(actor, tenantId ?? 'all'),
       tenantId === null ? undefined : backoffice.settings.list(actor, null),
     ])
-    // A user can have the right to see a tenant without the right to see the installation.
+    // A user who may not see the settings of the installation can still see those of a tenant, so the page asks for a tenant.
     if (listed.kind === 'forbidden' && tenantId === null) return { kind: 'needsTenant' }
     if (listed.kind !== 'ok') return listed
     if (permissions.kind !== 'ok') return permissions

@@ -49,7 +49,7 @@ const simulationsRow = listRow({
     backoffice.simulations.list(actor, { ...selection, ...asked }),
   async actions({ backoffice, actor, tenant }) {
     const rights = tenant && (await backoffice.tenants.permissions(actor, tenant.id))
-    // Offers the form without a tenant: the form then offers a choice of tenants and checks the right.
+    // Also shows the button if no tenant is chosen: the form then offers a choice of tenants and checks the right.
     if (rights !== undefined && !(rights.kind === 'ok' && rights.value.simulate)) return undefined
     return (
       <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">

@@ -91,7 +91,7 @@ export function TenantBadge({ tenant: { isSuspended, isReady, reason } }: Tenant
   return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reason}</Badge>
 }
 
-/** Redirects to the same page of the tenant that the user typed, or to a search for the typed text. */
+/** Redirects to the current page for the tenant that the user typed. If no such tenant is found, redirects to a search for the text. */
 const goRow: PageRow = {
   ...{ method: 'GET', path: '/go', section: 'tenants' },
   async show({ backoffice, actor, query }) {
@@ -146,7 +146,10 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
   )
 }
 
-/** A user can have the right to see a tenant without the right to list the tenants of its namespace. */
+/**
+ * Replaces an empty list of tenants with the reason. A user can have the right to see a tenant without the right to list the tenants of its
+ * namespace.
+ */
 function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
   if (listed.kind === 'ok')
     return (
