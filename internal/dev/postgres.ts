@@ -36,8 +36,8 @@ const commonSettings = {
 const volatileSettings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
 /**
- * Starts Postgres on 127.0.0.1 with the data of the previous start, or with new data. First stops the processes that a killed predecessor
- * left running on the data.
+ * Starts Postgres on 127.0.0.1 with the data of the previous start, or with new data. First stops processes of a killed earlier run that
+ * still use the data.
  * @throws StoreStartError with a remedy
  */
 export async function startPostgres(options: PostgresStartOptions): Promise<RunningStore> {
@@ -63,7 +63,8 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
     spawn: async (port) =>
       spawnChild({
         argv: [join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port), ...flags],
-        // SIGINT requests a fast shutdown. When our process exits, data that are not durable need no checkpoint: SIGQUIT stops immediately.
+        // SIGINT shuts Postgres down fast, with a checkpoint. Data that are not durable need no checkpoint, so SIGQUIT stops Postgres
+        // immediately when our process exits.
         ...{ runAs, logPath, stopSignal: 'SIGINT', exitSignal: durable ? 'SIGINT' : 'SIGQUIT' },
       }),
   })
@@ -98,7 +99,7 @@ function statementSettings(native: string): Record<string, string> {
   return isShipped ? { shared_preload_libraries: 'pg_stat_statements' } : {}
 }
 
-/** Creates missing data, checks that this Postgres version can use existing data, and returns their password. */
+/** Creates the data folder if it is missing, checks that this Postgres version can use it, and returns the database password. */
 async function prepareData(place: PostgresPlace, durable: boolean): Promise<string> {
   const data = clusterDir(place.home)
   if (!existsSync(join(data, 'PG_VERSION'))) await makeData(place, durable)
@@ -114,7 +115,8 @@ async function prepareData(place: PostgresPlace, durable: boolean): Promise<stri
 }
 
 /**
- * Creates the data and password in a temporary folder and renames it when complete, so that an interrupted start leaves no incomplete data.
+ * Creates the data and the password file in a temporary folder, which is renamed when complete, so that an interrupted start leaves no
+ * incomplete data.
  */
 async function makeData({ home, native, runAs }: PostgresPlace, durable: boolean): Promise<void> {
   const fresh = `${clusterDir(home)}.new`
@@ -148,7 +150,7 @@ async function writeOwned(path: string, text: string, owner: RunAs | undefined):
 /**
  * Writes the pid of our process into a leftover pid file. Postgres refuses to start while a process with the file's pid is alive, even if
  * another program now has that pid. Postgres accepts the pid of its parent, and still checks the shared memory that the file names
- * (CreateLockFile in src/backend/utils/init/miscinit.c). `endLeftPostgres` has run before.
+ * (CreateLockFile in src/backend/utils/init/miscinit.c). Call it only after `endLeftPostgres`.
  */
 async function disarmPidFile(data: string): Promise<void> {
   const path = join(data, 'postmaster.pid')
@@ -156,7 +158,7 @@ async function disarmPidFile(data: string): Promise<void> {
   if (text !== undefined) await writeFile(path, text.replace(/^\d+/, String(process.pid)))
 }
 
-/** Creates the database in the URL on the first start. Returns false while the server does not respond. */
+/** Creates the database `latchkey` if it does not exist. Returns false while the server does not respond. */
 async function makeDatabase(url: string): Promise<boolean> {
   const maintenance = new URL(url)
   maintenance.pathname = '/postgres'

@@ -24,10 +24,10 @@ export interface ChildOptions {
   readonly exitSignal: NodeJS.Signals
 }
 
-/** Child process that ends when our process ends, except after SIGKILL. */
+/** Child process that ends when our process ends, unless our process is killed by SIGKILL. */
 export interface Child {
   readonly pid: number
-  /** Resolves with the exit code when the process has ended; null after a signal. */
+  /** Resolves when the process has ended, with its exit code, or with null if a signal ended it. */
   readonly exited: Promise<number | null>
   hasExited(): boolean
   /** Sends a signal. Does nothing after the process has ended. */
@@ -40,7 +40,7 @@ const stopWaitMs = 10_000
 const logBytesMax = 8 * 1024 * 1024
 const logTailLines = 15
 
-/** Calls `check` every 20 ms until it returns a value other than undefined. Returns that value, or undefined after the deadline. */
+/** Calls `check` every `everyMs` until it returns a value other than undefined. Returns that value, or undefined after the deadline. */
 export async function poll<T>(
   check: () => Promise<T | undefined> | T | undefined,
   { deadlineMs, everyMs = 20 }: { readonly deadlineMs: number; readonly everyMs?: number },
@@ -54,7 +54,8 @@ export async function poll<T>(
 }
 
 /**
- * Live children with the signal that stops each when our process exits. All share one exit listener, to stay below the limit on listeners.
+ * Pids of running children, each with the signal that it receives when our process exits. All share one exit listener, to stay below the
+ * limit on listeners.
  */
 const owned = new Map<number, NodeJS.Signals>()
 
@@ -88,7 +89,7 @@ export function spawnChild({ argv, runAs, logPath, stopSignal, exitSignal }: Chi
     }
     const stop = async () => {
       signal(stopSignal)
-      // SIGCONT wakes a suspended child, which would otherwise not receive the first signal.
+      // SIGCONT resumes a suspended child, so that it can handle the stop signal.
       signal('SIGCONT')
       const kill = setTimeout(() => signal('SIGKILL'), stopWaitMs)
       await exited
@@ -116,13 +117,13 @@ export function logTail(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-logTailLines).join('\n')
 }
 
-/** Live process of this machine. `command` contains its arguments joined by one space. */
+/** Running process of this machine. `command`: the program and its arguments, joined by single spaces. */
 export interface ProcessFacts {
   readonly pid: number
   readonly command: string
 }
 
-/** Lists the live processes, except zombies, from /proc where it exists, otherwise from `ps`. */
+/** Lists the running processes, without zombies, from /proc where it exists, otherwise from `ps`. */
 export async function listProcesses(): Promise<ProcessFacts[]> {
   const names = await readdir('/proc').catch(() => [])
   const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
@@ -148,15 +149,15 @@ export function parsePs(text: string): ProcessFacts[] {
   })
 }
 
-/** Signal to send, and the time that its receivers then have to end. */
+/** Signal to send to processes, and the time that they then have to end. */
 export interface EndStep {
   readonly signal: NodeJS.Signals
   readonly waitMs: number
 }
 
 /**
- * Ends every process whose command line `isOurs` accepts, step by step until none is left. Returns the pids of the matching processes.
- * Repeating the call is safe.
+ * Ends every process whose command line `isOurs` accepts. Each step sends its signal to the processes that are left and waits for them to
+ * end. Returns the pids of the matching processes. Repeating the call is safe.
  * @throws StoreStartError when a process survives the last step or belongs to another user
  */
 export async function endProcesses(
@@ -168,7 +169,7 @@ export async function endProcesses(
   let left = first
   for (const { signal, waitMs } of steps) {
     if (left.length === 0) break
-    // A suspended process receives the first signal only after SIGCONT.
+    // SIGCONT resumes a suspended process, so that it can handle the signal of the step.
     for (const { pid } of left) if (signalProcess(pid, signal)) signalProcess(pid, 'SIGCONT')
     await poll(
       async () => {

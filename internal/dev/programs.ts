@@ -7,7 +7,7 @@ type OnProgress = (line: string) => void
 
 const redisNames = ['redis-server', 'valkey-server']
 const redisMajorMin = 7
-/** Prefers chromium-headless-shell, which uses 40 % less processor time because it has no window (version 156 on Debian 12, 2026-11). */
+/** In order of preference. chromium-headless-shell has no window and needs 40 % less processor time (version 156 on Debian 12, 2026-11). */
 const chromiumNames = [
   'chromium-headless-shell',
   ...['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
@@ -15,8 +15,8 @@ const chromiumNames = [
 const macChrome = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
 
 /**
- * Finds redis-server or valkey-server 7.0 or newer on the PATH and returns its path. If neither exists, root on Debian installs Redis with
- * apt; otherwise the error names the command. Repeating the call is safe.
+ * Finds redis-server or valkey-server 7.0 or newer on the PATH and returns its path. If neither exists, installs Redis with apt when run as
+ * root on Debian; otherwise the error names the install command. Repeating the call is safe.
  * @throws StoreStartError
  */
 export function ensureRedis(onProgress?: OnProgress): Promise<string> {
@@ -27,8 +27,8 @@ export function ensureRedis(onProgress?: OnProgress): Promise<string> {
 }
 
 /**
- * Finds the browser for the dashboard tests and returns its path: `CHROMIUM`, or else Chromium or Chrome on the PATH. If none exists, root
- * on Debian installs Chromium with apt; otherwise the error names the command. Repeating the call is safe.
+ * Finds the browser for the dashboard tests and returns its path: `CHROMIUM`, or else Chromium or Chrome on the PATH. If none exists,
+ * installs Chromium with apt when run as root on Debian; otherwise the error names the install command. Repeating the call is safe.
  * @throws StoreStartError
  */
 export async function ensureChromium(onProgress?: OnProgress): Promise<string> {
@@ -111,7 +111,7 @@ async function ensure(program: Program, onProgress?: OnProgress): Promise<string
   throw new StoreStartError(`apt-get could not install ${name}; run apt-get install ${name} to see why`)
 }
 
-/** Serializes installers of this repository: apt-get waits for another installation, but not for an update of the package lists. */
+/** Lets one apt-get of this repository run at a time. apt-get itself waits for an installation, but not for an update of package lists. */
 const lock = ['flock', '-w', '600', '/var/cache/apt/latchkey.lock']
 
 async function apt(...args: string[]): Promise<boolean> {
@@ -128,7 +128,7 @@ async function apt(...args: string[]): Promise<boolean> {
 const policyPath = '/usr/sbin/policy-rc.d'
 const policyText = '#!/bin/sh\n# Made by Latchkey while it installs packages; safe to remove.\nexit 101\n'
 
-/** Runs `work` while a policy script prevents Debian packages from starting services. Keeps an existing policy script of another owner. */
+/** Runs `work` while a policy script prevents Debian packages from starting services. Keeps a policy script of another program instead. */
 async function withoutServices<T>(work: () => Promise<T>): Promise<T> {
   if ((await readFile(policyPath, 'utf8').catch(() => policyText)) !== policyText) return work()
   await writeFile(policyPath, policyText)

@@ -11,7 +11,7 @@ import { ownerOf, type RunningStore, type StoreOptions, startServer } from './st
 export interface RedisStartOptions extends StoreOptions {
   /** Additional arguments of redis-server, such as `--maxmemory`, `5mb`. They are visible in the process list. */
   readonly extraArgs?: readonly string[]
-  /** Command that wraps redis-server and finally replaces itself with it by exec, such as a command that lowers a limit. */
+  /** Command prefix that runs redis-server by exec in the end, such as a command that first lowers a resource limit. */
   readonly launcher?: readonly string[]
   /** Password of a previous start. Default: a new password. */
   readonly password?: string
@@ -25,8 +25,8 @@ export interface RunningRedis extends RunningStore {
 const pingMsMax = 1000
 
 /**
- * Starts Redis on 127.0.0.1, with the data of the previous start if those were durable. First stops the process that a killed predecessor
- * left in the folder.
+ * Starts Redis on 127.0.0.1, with the data of the previous start if they were durable. First stops a Redis that a killed earlier run left
+ * running in the folder.
  * @throws StoreStartError with a remedy
  */
 export async function startRedis(options: RedisStartOptions): Promise<RunningRedis> {
@@ -46,7 +46,8 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
     port: options.port,
     isReady: (port) => answersPing(urlOf(port)),
     async spawn(port) {
-      // The file is replaced because Redis may have rewritten it. A new file has the right mode from its first byte.
+      // The configuration file is created anew, because Redis may have rewritten it. A new file is private before the password is written
+      // to it.
       await rm(config, { force: true })
       await writeFile(config, configText(home, { port, password, durable }), { mode: 0o600, flag: 'wx' })
       await chmod(home, 0o700)
@@ -60,7 +61,7 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   return { ...running, url: urlOf(running.port), password }
 }
 
-/** Stops the Redis that runs in a folder, found by its command line. Returns whether one was found. */
+/** Stops the Redis that runs in a folder, found by its command line. Returns whether such a process was found. */
 export async function endLeftRedis(home: string): Promise<boolean> {
   const ended = await endProcesses(
     (command) => command.includes(` ${configPath(home)}`),
@@ -87,10 +88,10 @@ function configText(
     `masterauth ${password}`,
     `dir "${home.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`,
     'daemonize no',
-    // Keeps the command line unchanged, because processes are found by their command line.
+    // Redis must not change its command line, by which `endLeftRedis` finds it.
     'set-proc-title no',
     'save ""',
-    // Redis syncs before each reply, because the spool holds webhooks in Redis while Postgres is unavailable.
+    // `appendfsync always` writes to disk before each reply, because Redis holds accepted webhooks while Postgres is unavailable.
     ...(durable ? ['appendonly yes', 'appendfsync always'] : ['appendonly no']),
     'maxmemory 256mb',
     'maxmemory-policy noeviction',
@@ -98,7 +99,7 @@ function configText(
   return `${lines.join('\n')}\n`
 }
 
-/** Returns false while Redis loads its data. */
+/** Returns whether Redis replies to PING. Redis replies with an error while it loads its data. */
 async function answersPing(url: string): Promise<boolean> {
   const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: pingMsMax })
   const pong = client.send('PING', []).then(

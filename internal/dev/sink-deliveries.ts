@@ -7,9 +7,9 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/** Call that the sink has received. Texts are unescaped: escape them before display. Fields from the body are '' if the body lacks them. */
+/** Call of a callback, as the sink received it. Texts are unescaped: escape them before display. Fields that the body lacks are ''. */
 export interface Delivery {
-  /** Sequence number; the first delivery after the start has number 1. */
+  /** Sequence number since the start of the sink, from 1. */
   readonly number: number
   readonly receivedAtMs: number
   /** Path and query of the request. */
@@ -17,7 +17,7 @@ export interface Delivery {
   readonly webhookId: string
   /** Number of calls with this webhook-id so far, including this call. */
   readonly attempt: number
-  /** Slug of the active tenant whose id the body names. */
+  /** Slug, or else name, of the active tenant whose id the body contains; '' without such a tenant. */
   readonly tenant: string
   readonly provider: string
   readonly type: string
@@ -61,7 +61,7 @@ const idsCountedMax = 10_000
 const linesPerSecondMax = 20
 const wordCharsMax = 48
 
-/** Parses a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never fails. */
+/** Parses any call, even a malformed one, and verifies its signature with the secrets of the tenant that the body names. Never fails. */
 export function readCall(
   call: ReceivedCall,
   { findTenant, keyRing }: SinkTenants,
@@ -123,7 +123,7 @@ function field(event: ReadonlyMap<string, unknown> | undefined, name: string): s
   return typeof value === 'string' ? value.slice(0, fieldCharsMax) : ''
 }
 
-/** Counts occurrences of each text among the 10 000 latest texts. */
+/** Counts how often each text occurs. Remembers the 10 000 most recent texts. */
 export class Tally {
   readonly #counts = new Map<string, number>()
 
@@ -146,12 +146,12 @@ export class DeliveryLog {
   #newest = 0
   readonly #attempts = new Tally()
 
-  /** Number of the newest delivery; 0 before the first delivery. */
+  /** Sequence number of the newest delivery; 0 before the first delivery. */
   get newest(): number {
     return this.#newest
   }
 
-  /** Numbers a delivery, counts its webhook-id and keeps the delivery. */
+  /** Keeps a delivery with its sequence number and attempt number. Drops the oldest deliveries above the maximum. */
   add(fields: Omit<Delivery, 'number' | 'attempt'>): Delivery {
     this.#newest += 1
     const delivery = { ...fields, number: this.#newest, attempt: this.#attempts.count(fields.webhookId) }
@@ -162,7 +162,7 @@ export class DeliveryLog {
     return delivery
   }
 
-  /** Returns the kept deliveries with a higher number, newest first. */
+  /** Returns the kept deliveries whose sequence number is above `number`, newest first. */
   after(number: number): readonly Delivery[] {
     return this.#kept.filter((each) => each.number > number).toReversed()
   }

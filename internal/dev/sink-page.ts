@@ -4,7 +4,7 @@ import { bodyKeptBytesMax, type Delivery, deliveriesKeptMax, timeOf } from './si
 export interface PageFacts {
   /** Deliveries, newest first. */
   readonly deliveries: readonly Delivery[]
-  /** Position after which the page's script requests newer rows. */
+  /** Identifies the newest delivery on the page. The page's script requests the rows of later deliveries with it. */
   readonly position: string
   readonly url: string
 }
@@ -92,7 +92,7 @@ function shownBody({ body, isJson, bodyBytes }: Pick<Delivery, 'body' | 'isJson'
     : `${text.slice(0, bodyShownCharsMax)}\n… (${bodyBytes} bytes in all)`
 }
 
-/** Indents a JSON text. Numbers keep all digits, of which parsing would keep only about 15. */
+/** Indents a JSON text. Keeps all digits of numbers, while `JSON.parse` alone would keep only about 15. */
 function indentJson(text: string): string {
   const value = sourceJson.parse(text, (_name, each, { source }) =>
     typeof each === 'number' ? sourceJson.rawJSON(source) : each,
@@ -101,8 +101,8 @@ function indentJson(text: string): string {
 }
 
 /**
- * JSON with access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11), which TypeScript 7.0 does not
- * declare.
+ * `JSON` with the functions of the proposal for access to source text (https://github.com/tc39/proposal-json-parse-with-source, 2026-11),
+ * which TypeScript 7.0 does not declare.
  */
 const sourceJson = JSON as unknown as {
   parse(

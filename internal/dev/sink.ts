@@ -37,13 +37,13 @@ const bodyBytesMax = 26 * 1024 * 1024
 /** Maximum bytes of all bodies that are being read concurrently. */
 const bodiesBytesMax = 8 * bodyBytesMax
 const callsMax = 1000
-/** Longer than the delay of /slow. */
+/** Idle timeout of a connection. Longer than the delay of /slow. */
 const idleSecondsMax = 30
 const slowMsDefault = 20_000
 const flakyFailures = 2
-/** Path of the trial that responds to a demo event with the given fate. */
+/** Path whose response a demo event with the given fate receives. */
 const demoTrials: Record<DemoFate, string> = { taken: '/', flaky: '/flaky', failing: '/fail' }
-/** Host names, in addition to IP addresses, that cannot be the target of DNS rebinding. */
+/** Host names that a request may use, in addition to IP addresses. Any other name may be DNS rebinding. */
 const ownHosts = /^([a-z0-9-]+\.)*localhost$/
 const pageHeaders = {
   'Content-Security-Policy':
@@ -56,8 +56,8 @@ const pageHeaders = {
 
 /**
  * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink verifies its signature,
- * shows it in the terminal and on the page at /, and returns 200 or the response of the path's trial. Deliveries of the demo get the
- * response that their fate requires and are not shown.
+ * shows it in the terminal and on the page at /, and responds with 200, or with a failure or delay on the paths in `trials`. Deliveries of
+ * the demo get the response that their fate requires and are not shown.
  * @throws when the port is taken
  */
 export function startSink(options: SinkOptions): RunningSink {
@@ -144,7 +144,7 @@ class Sink implements RunningSink {
     return Response.json({ number, attempt, signature: verified }, { status })
   }
 
-  /** Returns the page, its table rows, or the deliveries. */
+  /** Responds to a GET request with the page, its table rows, or the deliveries as JSON. */
   #show(request: Request): Response {
     const { pathname, hostname, searchParams } = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD')
@@ -176,7 +176,7 @@ class Sink implements RunningSink {
   }
 }
 
-/** Decides the response of a path. `countCall` counts a call to /flaky and returns the number of calls of this webhook-id. */
+/** Decides the response to a call of a path. `countCall` counts a call to /flaky and returns the number of calls of its webhook-id. */
 function decideAnswer(pathname: string, countCall: () => number): { status: number; isSlow: boolean } {
   const trial = Object.keys(trials).find((path) => pathname === path || pathname.startsWith(`${path}/`))
   if (trial === '/fail') return { status: 500, isSlow: false }

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { freePort } from './ports.ts'
 import { type Child, logTail, poll, type RunAs, StoreStartError } from './processes.ts'
 
-/** Options of every embedded store. */
+/** Options of an embedded store: Postgres or Redis. */
 export interface StoreOptions {
   /** Folder of the store's data, created if missing. The caller ensures that only one process uses the folder. */
   readonly dataDir: string
@@ -28,7 +28,7 @@ export interface RunningStore {
   stop(): Promise<void>
 }
 
-/** Program of a store. It is started once for each port that is tried. */
+/** Server program of a store. `spawn` is called once for each port that is tried. */
 interface ServerProgram {
   readonly name: string
   readonly logPath: string
@@ -39,12 +39,12 @@ interface ServerProgram {
 
 const triesMax = 5
 const retryMs = 200
-/** Timeout of a start: after a crash, a store first replays its log. */
+/** Timeout of a start. It is long because a store replays its log after a crash. */
 const readyWithinMs = 60_000
 
 /**
- * Starts a server and waits until it is ready. A server that ends immediately is started again, because another process may have taken its
- * port, or processes of a killed predecessor may still be running.
+ * Starts a server and waits until it is ready. A server that ends before it is ready is started again, at most five times in total, because
+ * another process may have taken its port, or processes of a killed earlier run may still be running.
  * @throws StoreStartError with the last lines of the server's log
  */
 export async function startServer(program: ServerProgram): Promise<Omit<RunningStore, 'url'>> {
@@ -67,7 +67,9 @@ export async function startServer(program: ServerProgram): Promise<Omit<RunningS
   throw new StoreStartError(`${name} did not start; the last lines of ${logPath}:\n${logTail(logPath)}`)
 }
 
-/** For root, returns the owner of the first existing path unless that owner is root, so that the owner can use the folder afterwards. */
+/**
+ * If this process runs as root, returns the first owner of an existing path who is not root. Files of that owner stay usable without root.
+ */
 export function ownerOf(...paths: readonly string[]): RunAs | undefined {
   if (process.getuid?.() !== 0) return undefined
   const owners = paths.flatMap((path) => statSync(path, { throwIfNoEntry: false }) ?? [])

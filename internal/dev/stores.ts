@@ -67,7 +67,7 @@ export async function startStores(options: StoresOptions): Promise<RunningStores
   throw opened.find((each) => each.status === 'rejected')?.reason
 }
 
-/** Stops the stores of a data folder and removes the folder. Call it only if no other live process uses the folder. */
+/** Stops the stores of a data folder and removes the folder. Call it only if no other running process uses the folder. */
 export async function removeStores(dataDir: string): Promise<void> {
   await endLeftPostgres(postgresHome(dataDir))
   await endLeftRedis(join(dataDir, 'redis'))

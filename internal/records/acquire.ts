@@ -6,7 +6,7 @@ import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
 import type { Waiters } from './wait.ts'
 
-/** Successful outcome of a check. */
+/** Outcome of a check that is not refused: the saved response, the lock, or busy because another caller holds the lock. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
 /** Fields of a tenant that the record routes use. */
@@ -16,20 +16,20 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
 export interface Records {
   readonly store: RecordStore
   readonly waiters: Waiters
-  /** Maximum ttl of the platform in seconds. A tenant's maximum can only be lower. */
+  /** Maximum ttl of records in seconds. The maximum of a tenant can only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
   /** Returns the current hard limits of a tenant's locks. Called for each check. */
   limitsOf(tenant: RecordTenant): LockLimits
-  /** Called for every completed check, also in a batch. Must not throw. */
+  /** Called with the outcome of every completed check, including each check of a batch. Must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
   /** Aborts when the process begins to shut down. Waiting callers then get a busy response. */
   readonly ending?: AbortSignal
 }
 
 /**
- * Returns the record of a scope and key, or acquires its lock, waiting up to `waitMs` for a busy key. Callers pass the outcome to
- * `toAcquired`, because another promise in between would slow every check.
+ * Returns the record of a scope and key, or acquires its lock. Waits up to `waitMs` while another caller holds the lock. Callers convert
+ * the outcome with `toAcquired`; a conversion here would need another promise and slow every check.
  * @param signal aborts when the caller has hung up, so that it acquires no lock afterwards
  */
 export function acquireRecord(
@@ -63,7 +63,7 @@ async function acquireOrWait(
   return outcome
 }
 
-/** Releases a lock granted to a caller that hung up. A lock with an `attemptId` is kept, because the attempt can repeat the call. */
+/** Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets it. */
 async function releaseOrphan(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.store.remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
@@ -99,7 +99,7 @@ export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number):
   return apiError('invalid_request', `"ttlSeconds" must be at most ${ttlSecondsMax}`)
 }
 
-/** Returns a successful outcome, or the error for a refusal. */
+/** Converts the outcome of a check: returns an error for a refusal, and any other outcome unchanged. */
 export function toAcquired(
   records: Pick<Records, 'limitsOf'>,
   outcome: AcquireOutcome | ApiError,
@@ -119,7 +119,7 @@ export function toAcquired(
   }
 }
 
-/** Returns the error for a long record that exceeds the memory limit for long records. */
+/** Returns the error for a long record that does not fit into the memory for long records. */
 export function noRoom(): ApiError {
   const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
   return apiError('overloaded', text, { 'Retry-After': '1' })

@@ -21,7 +21,7 @@ export function acquiredText(acquired: Acquired): string {
   }
 }
 
-/** Returns the JSON text of a found record. */
+/** Returns the JSON text of the response for a found record. */
 export function hitText(record: string): string {
   return `{"cached":true,"record":${record}}`
 }
@@ -66,7 +66,7 @@ export function plainAnswer(outcome: string, value: object): Answer {
   return { kind: 'answer', status: 200, body: JSON.stringify(value), outcome }
 }
 
-/** Returns the error for an exception of the store: 503, and never "not cached". Returns undefined for a bug. */
+/** Returns the 503 error for an unavailable or overloaded store, never "not cached". Returns undefined for any other exception (a bug). */
 export function explainStoreError(error: unknown): ApiError | undefined {
   if (!(error instanceof RedisUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }

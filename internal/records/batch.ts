@@ -17,16 +17,16 @@ export interface Batch {
 
 /** Maximum bytes of all records in one response. Further records are replaced by an error. */
 const batchRecordBytesMax = 4 * 1024 * 1024
-/** Maximum concurrent checks of a batch. Between slices the process serves other calls. */
+/** Maximum concurrent checks of a batch. The process serves other calls between slices of this size. */
 const sliceChecks = 20
 /** Maximum bytes of long records that are read concurrently. A longer record is read alone. */
 const sliceBytes = 256 * 1024
-/** Deadline of a batch. Checks without an outcome by then are refused like single checks. */
+/** Deadline of a batch in ms. Checks without an outcome by then get the error `store_unavailable`. */
 const batchMsMax = 900
 
 /**
- * Runs the checks of a batch in order, one slice at a time, each with its own result. Reads long records last, while they fit into the
- * response. A check whose record does not fit changes nothing.
+ * Runs the checks of a batch in order, one slice at a time. Each check has its own result. Long records are read last, as many as fit into
+ * the response. A check whose record does not fit gets an error and changes nothing.
  * @throws errors that do not come from the store
  */
 export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
@@ -72,12 +72,12 @@ class BatchRun {
     for (const slice of slicesOf(this.outcomes)) await this.#inTime(slice, (long) => this.#read(long))
   }
 
-  /** Returns the reserved memory of the batch's records. */
+  /** Releases the memory reserved for the batch's records. */
   end(): void {
     this.#store.answers.give(this.#bytesTaken, this.#tenantId)
   }
 
-  /** Runs `work` per item. Starts nothing after the deadline, and does not wait for checks that are late. */
+  /** Runs `work` for each item of a slice. After the batch's deadline it starts no work and does not wait for unfinished work. */
   async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
     const leftMs = this.#overAtMs - performance.now()
     if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)
@@ -108,7 +108,7 @@ class BatchRun {
     return true
   }
 
-  /** Acquires one lock or record, and returns store errors as outcomes, so that they do not affect other checks. */
+  /** Runs one check. Returns an error of the store as the outcome of this check, so that other checks are not affected. */
   async #acquire(input: AcquireInput): Promise<Outcome> {
     try {
       return await this.#store.acquire(input)

@@ -104,7 +104,8 @@ async function check(
   records: Records,
 ): Promise<Answer | ApiError> {
   try {
-    // The signal is read only if the caller waits: reading it costs time, and other callers have no time to hang up.
+    // The signal is read only if the caller waits. Reading it costs time, and a call that does not wait is too short for the caller to hang
+    // up.
     const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
     const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))

@@ -34,7 +34,7 @@ export type LockHistoryFilter = {
   readonly fromMs?: number | undefined
   /** Lists locks acquired before this time, in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** Lists entries with a smaller fence: `next` of the previous page. */
+  /** Lists entries whose fence is below this value, which is `next` of the previous page. */
   readonly after?: number | undefined
   /** Maximum entries of the page: 1 to 100. */
   readonly limit: number
@@ -59,9 +59,9 @@ const msMax = acquiredAtMsOf(fenceMax)
 const examinedMax = 2_000
 
 /**
- * Lists a tenant's lock history by keyset pagination, latest acquisition first. Buffered entries appear after about a second. A page
- * examines a limited number of rows, so it can have fewer than `limit` entries, even none, and still have `next`. Needs a pool whose
- * sessions plan by indexes alone.
+ * Lists a tenant's lock history by keyset pagination, latest acquisition first. New entries appear after about a second, because they are
+ * buffered. A page examines a limited number of rows, so it can have fewer than `limit` entries, even none, and still have `next`. Needs a
+ * pool with `enable_seqscan` off, so that the planner uses indexes.
  * @param nowMs decides whether a lock is still held
  * @throws RangeError for an invalid limit
  */
@@ -84,7 +84,7 @@ export async function listLockHistory(
   return { entries, next: last.facts.fence }
 }
 
-/** Returns the name of a prepared statement. The dozen different texts are planned once per session. */
+/** Derives the name of a prepared statement from its SQL text. There are about a dozen texts, and each session plans each of them once. */
 function nameOf(query: { toSQL(): { readonly sql: string } }): string {
   return `executions_${Bun.hash(query.toSQL().sql).toString(36)}`
 }
@@ -99,7 +99,7 @@ interface Selection {
   readonly lowFence: number
   /** Highest fence, exclusive. */
   readonly highFence: number
-  /** First and last day of the partitions that can contain the fences. */
+  /** First and last day of the partitions that can contain rows with these fences. */
   readonly days: readonly [first: Day, last: Day]
   readonly rowsMax: number
 }
@@ -117,8 +117,8 @@ function clamp(ms: number): number {
 }
 
 /**
- * Joins two neighbouring rows of one lock. They exist in different partitions if the tenant's retention changed between the lock's
- * acquisition and end.
+ * Joins neighbouring rows of the same lock into one. A lock has two rows, in different partitions, if the tenant's retention changed
+ * between the lock's acquisition and end.
  */
 function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   const joined: LockFacts[] = []
@@ -130,7 +130,7 @@ function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   return joined
 }
 
-// The subqueries use the table's name as alias, so that the table's columns also refer to the subqueries.
+// Columns to read. The subqueries below have the table's name as alias, so that these columns also refer to the subqueries.
 const { tenantId: _tenantId, expiresOn: _expiresOn, ...facts } = getTableColumns(executions)
 const alias = getTableName(executions)
 
@@ -158,7 +158,7 @@ async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> 
 function selectOfShortScope(pool: Pool, selection: Selection) {
   const { key, fence } = executions
   const db = orm(pool)
-  // The limit is twice the counted rows, because the scope can have grown since the count.
+  // The limit is twice the maximum of a short scope, because the scope can have grown since its rows were counted.
   const held = db
     .select()
     .from(executions)
@@ -181,8 +181,8 @@ function selectOfShortScope(pool: Pool, selection: Selection) {
 
 /**
  * Walks one index in the order of fences, latest first: the primary key, the index of a scope and key, or the index of rows that are not
- * completed. Conditions outside the index are checked on `examinedMax` rows. The last examined row, the edge, is always included and tells
- * where the search ended. `isMeant` is true for rows that match the filter.
+ * completed. Conditions that the index does not cover are checked on at most `examinedMax` rows. If that maximum is reached, the last
+ * examined row (`isEdge`) is always returned, so that the next page continues after it. `isMeant` is true for rows that match the filter.
  */
 function selectByIndex(pool: Pool, selection: Selection) {
   const { tenantId, scope, key, lowFence, highFence, days } = selection
@@ -193,7 +193,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const keys: [name: string, value: string][] = [['tenant_id', tenantId]]
   if (hasKey) keys.push(['scope', scope], ['key', key])
   if (isUncompleted) keys.push(['ending', ending])
-  // The key columns are compared and sorted together with the fence, so that the planner chooses their index.
+  // The index's columns and the fence are compared and sorted together as one row value, so that the planner chooses this index.
   const names = [...keys.map(([name]) => name), 'fence']
   const row = sql.raw(`(${names.join(', ')})`)
   const bound = (fence: number) =>
@@ -237,7 +237,7 @@ function hasEnding(selection: Selection): SQL | undefined {
   return ending && eq(executions.ending, ending)
 }
 
-/** Returns the condition for `running` or `expired`. These states depend on the clock and are not stored. */
+/** Returns the condition for the states `running` and `expired`, which depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
   if (state === 'running') return gt(executions.heldUntilMs, nowMs)
   return state === 'expired' ? lte(executions.heldUntilMs, nowMs) : undefined

@@ -18,7 +18,7 @@ export interface LockHistoryRecorderOptions {
   readonly clock: Clock
   /** Returns the retention of a tenant's lock history in days, or undefined for a deleted tenant, whose notes are dropped. */
   readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
-  /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with `cause`. */
+  /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with the error `cause`. */
   readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
   /** Limits of the buffer. Default: 16 384 notes and 8 MiB. */
   readonly bounds?: NoteBufferBounds
@@ -30,7 +30,7 @@ export interface LockHistoryRecorderOptions {
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 
-/** Row with the number of notes from which it was joined. */
+/** Row of the lock history, with the number of notes that were joined into it. */
 type LockHistoryRow = Readonly<typeof executions.$inferSelect> & { readonly notes: number }
 
 interface Batch {
@@ -99,7 +99,7 @@ export class LockHistoryRecorder {
   #take(): Batch | undefined {
     const held = this.#buffer.take(batchNotesMax)
     if (held.length === 0) return undefined
-    // A repeated save of an old record can refer to a lock whose partition was dropped.
+    // Expired rows are dropped. A repeated save of an old record can refer to a lock whose partition was removed.
     const firstDay = dayAfter(this.#options.clock.now(), 0)
     const rows = [...Map.groupBy(held, ({ address }) => address.tenantId)].flatMap(([tenantId, ofTenant]) => {
       const days = this.#options.retentionDaysOf(tenantId)
@@ -115,7 +115,8 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
-    // The expiry depends only on the fence, so that notes from all processes are joined in one row.
+    // The expiry is computed from the time of acquisition, which the fence contains. Notes of one lock from several processes therefore
+    // have the same expiry and are joined into one row.
     const expiresOn = dayAfter(acquiredAtMsOf(note.fence), days)
     const joined = known ? joinFacts(known, facts) : facts
     byFence.set(note.fence, { ...joined, tenantId, expiresOn, notes: (known?.notes ?? 0) + 1 })
@@ -123,9 +124,9 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   return [...byFence.values()]
 }
 
-// Joins stored and new rows as joinFacts does: the latest lease and the earliest end win, so order and repetition do not matter. Rows are
-// locked in key order, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge may have finished. 0
-// represents null.
+// Joins new rows with stored rows of the same lock as `joinFacts` does: the latest extension and the earliest end win, so order and
+// repetition of writes do not matter. Rows are locked in key order, so that two processes do not deadlock. A deleted tenant gets no rows,
+// because its purge may have finished. In the parameters, 0 represents null.
 const upsertText = `
 INSERT INTO executions AS known
   (tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)

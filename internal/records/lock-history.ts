@@ -2,9 +2,9 @@ import { type AcquireOutcome, type RecordAddress, statusOf } from './record.ts'
 import type { executions } from './tables.ts'
 
 /**
- * Note: one change of a lock, for its history. `fence`: the lock's fencing token, which is also the microsecond of its
- * acquisition. `atMs`: time of the change by Redis' clock. `heldMs`: remaining duration of the lock after the change.
- * `status`: HTTP status of the saved response.
+ * Note: one change of a lock, for its history. `fence`: the lock's fencing token, which is also the time of its acquisition in
+ * microseconds. `atMs`: time of the change by Redis' clock. `heldMs`: remaining duration of the lock after the change. `status`: HTTP
+ * status of the saved response.
  */
 export type LockNote =
   | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
@@ -12,20 +12,20 @@ export type LockNote =
   | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
-/** Records a note of a lock. Fast, never blocks, never throws. Repeating a note changes nothing. */
+/** Records a change of a lock for its history. Fast, never blocks, never throws. Repeating the call with the same note changes nothing. */
 export type NoteLock = (address: RecordAddress, note: LockNote) => void
 
 type Reply = readonly unknown[]
 type Locked = Extract<AcquireOutcome, { kind: 'locked' }>
 
-/** Records an acquired lock and the lock that it took over, or the re-entry of its own attempt. */
+/** Records an acquired lock and the end of the lock that it took over, if any. Records a re-entry by the same attempt as an extension. */
 export function noteLocked(
   note: NoteLock,
   address: RecordAddress,
   { fence, expiresInMs: heldMs }: Locked,
   reply: Reply,
 ): void {
-  // Both values are present only for a key that was locked before.
+  // `reenteredAtMs` and `endedFence` are present only if the key was locked before.
   const [, , , , , reenteredAtMs, endedFence] = reply
   if (reenteredAtMs !== undefined && reenteredAtMs !== 0)
     return note(address, { kind: 'extended', fence, atMs: Number(reenteredAtMs), heldMs })
@@ -61,13 +61,14 @@ export function noteExtended(note: NoteLock, address: RecordAddress, reply: Repl
 }
 
 /**
- * States of a lock in its history. `expired`: its duration is over without a known outcome; the late holder can still complete the lock.
+ * States of a lock in its history. `expired`: the lock's duration is over and no outcome is known; its late holder can still save a record
+ * and so complete the lock.
  */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
 /** One of `lockStates`. */
 export type LockState = (typeof lockStates)[number]
 
-/** Outcomes of a lock; `open` while none is known. */
+/** Outcomes of a lock; `open` while no outcome is known. */
 export const endings = ['open', 'completed', 'released', 'taken_over'] as const
 /** Outcome of a lock. */
 export type Ending = (typeof endings)[number]
@@ -97,7 +98,7 @@ export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): Lo
   return { ...facts, state: ending === 'open' ? openState : ending, acquiredAtMs, durationMs }
 }
 
-/** Converts a single note to facts. */
+/** Converts one note to the facts about its lock that the note contains. */
 export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFacts {
   const { fence } = note
   const facts = { fence, scope, key, heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
@@ -136,7 +137,7 @@ const endOf = ({ endedAtMs, ending, status }: LockFacts): Rank => [
   status ?? Number.POSITIVE_INFINITY,
 ]
 
-/** Compares two ranks by the first element that differs. */
+/** Returns whether the first rank is lower than the second, by the first element that differs. */
 function isLess(one: Rank, other: Rank): boolean {
   const at = one.findIndex((value, nth) => value !== other[nth])
   return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0)

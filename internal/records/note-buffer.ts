@@ -32,15 +32,14 @@ interface Queue {
 
 const noteBytes = 200
 /**
- * Maximum tenants examined per dropped note for the tenant with most bytes. The heaviest tenant found is remembered, so repeated pushes
- * find the heaviest of all.
+ * Maximum tenants examined per dropped note, to find the tenant with most bytes. The heaviest tenant found so far is remembered, so that
+ * repeated drops find the heaviest of all.
  */
 const looksMax = 4
 
 /**
- * Buffers notes that wait to be written to Postgres. Every lock operation adds a note. A full buffer drops the oldest
- * note of the tenant with most bytes among the tenant that adds a note, the heaviest tenant found before and the next
- * `looksMax` tenants.
+ * Buffers notes that wait to be written to Postgres. Every lock operation adds a note. A full buffer drops the oldest note of one tenant:
+ * the tenant with most bytes among the tenant that adds a note, the heaviest tenant found before and the next `looksMax` tenants.
  */
 export class NoteBuffer {
   readonly #bounds: NoteBufferBounds
@@ -94,17 +93,17 @@ export class NoteBuffer {
     queue.bytes += bytes
   }
 
-  /** Removes and returns the oldest notes: an equal share of each tenant, and unused shares for tenants with more notes. */
+  /** Removes and returns the oldest notes of each tenant: an equal share of each, and unused shares go to tenants with more notes. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
-    // An iteration that does not fill the result has emptied at least one tenant's queue.
+    // Each iteration takes at least one note, so the loop ends.
     while (taken.length < notesMax && this.#count > 0) {
       const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
       for (const queue of [...this.#queues.values()]) {
         const count = Math.min(share, queue.count, notesMax - taken.length)
         if (count === 0) break
         for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))
-        // Moves the queue behind the tenants that got no share this time.
+        // Moves the tenant's queue to the end, so that tenants without a share in this batch come first in the next batch.
         if (queue.count > 0 && this.#queues.delete(queue.tenantId)) this.#queues.set(queue.tenantId, queue)
       }
     }

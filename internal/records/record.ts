@@ -26,7 +26,7 @@ export type AcquireOutcome =
   | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
 
-/** Outcome for an existing record of `bytes` bytes that exceeds the memory limit for long records. */
+/** Outcome for a record that exists but is not returned, because it is long and no memory is reserved for it. `bytes`: its size. */
 export interface LongOutcome {
   readonly kind: 'long'
   readonly bytes: number

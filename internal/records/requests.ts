@@ -11,8 +11,9 @@ const positiveSeconds = (maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, description })
 
 /**
- * Defines a text that becomes part of a key or is compared, with its length in code points. Control characters, lone surrogates and U+FFFD
- * are refused: UTF-8 cannot represent lone surrogates, and U+FFFD replaces lost bytes, so that two keys could become equal.
+ * Defines a text that becomes part of a Redis key or is compared. Its length is counted in code points. Control characters, lone surrogates
+ * and U+FFFD are refused: UTF-8 cannot represent lone surrogates, and decoders replace invalid bytes by U+FFFD, so that two different keys
+ * could become equal.
  */
 function text(lengthMax: number, description: string) {
   return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${lengthMax}}$`, 'u'), { description })
@@ -59,7 +60,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
 )
 
 /**
- * Returns the first header name that is not an RFC 9110 token of 1 to 256 characters. TypeBox does not check
+ * Returns the first header name that is not an RFC 9110 token of 1 to 256 characters. Needed because TypeBox does not check
  * `propertyNames`.
  */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {

@@ -12,7 +12,8 @@ export interface ReceivedRecord {
 }
 
 /**
- * Saves a response. The first saved record wins, and repeating the same save succeeds. A refusal changes neither the lock nor the record.
+ * Saves a response. The first saved record wins, and repeating the same save succeeds. A refused save changes neither the lock nor the
+ * record.
  */
 export async function saveRecord(
   records: Records,

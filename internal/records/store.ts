@@ -20,7 +20,7 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   readonly fingerprint: string
   /** Attempt id; empty if the caller sent no attempt id. */
   readonly attemptId: string
-  /** True if the caller waits for a busy key, so that the end of its lock must be published. */
+  /** True if the caller waits for a busy key, so that the end of the current lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
   /**
@@ -46,23 +46,23 @@ export interface SaveInput extends RecordAddress {
 export interface RecordStoreOptions {
   /** Default: the production scripts. Only tests replace them. */
   readonly scripts?: RecordScripts
-  /** Called for changes of locks. Default: none. */
+  /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
   readonly note?: NoteLock
 }
 
-/** Deadline of a call, including seeding and a second run of its script. */
+/** Deadline of a call in ms, including the time to seed missing meters and to run the script again. */
 const callMsMax = 900
 /**
  * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
  * callers.
  */
 const callsMax = 8000
-/** Maximum bytes of long records in replies of Redis and in responses to batches; a tenant may use a quarter. */
+/** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
 const longBytesMax = 64 * 1024 * 1024
 
 type Reply = readonly unknown[]
 
-/** One run of a script. */
+/** Run of a script on the record or lock of one key. */
 interface Step {
   readonly script: RedisScript
   readonly address: RecordAddress
@@ -74,16 +74,16 @@ interface Step {
 
 /** Maximum remembered keys of saved records, about 200 bytes each. */
 const savedKeysMax = 10_000
-/** Maximum characters of a record that is certainly at most `longRecordBytes` long in UTF-8. */
+/** Records with fewer characters have at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
 const acquireWholeAt = 4
 const fetchWholeAt = 0
 
 /**
- * Stores records and locks in Redis: one script and one round trip per call, except for missing meters and long
- * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with
- * `overloaded` above the maximum of concurrent calls.
+ * Stores records and locks in Redis. A call runs one script in one round trip, and needs more round trips only for missing meters and long
+ * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
+ * of concurrent calls.
  */
 export class RecordStore {
   /** Memory in bytes reserved for long records, shared by tenants. */
@@ -109,8 +109,8 @@ export class RecordStore {
   }
 
   /**
-   * Reads the record of a key whose short record was seen before, with the same consistency as the script at a fraction of its cost. Runs
-   * the script for anything but a short record.
+   * Reads a record that was short when it was last seen. A plain read is as consistent as the acquire script and costs a fraction of it.
+   * Runs the script if the key no longer has a short record.
    */
   #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
@@ -183,7 +183,7 @@ export class RecordStore {
     })
   }
 
-  /** Removes the record, or releases the lock of `lockToken`. Returns false if neither existed. */
+  /** Removes the record or, with a `lockToken`, releases the lock of this token. Returns false if no such record or lock existed. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
     const entry = entryKey(address)
     const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
@@ -204,7 +204,7 @@ export class RecordStore {
     })
   }
 
-  /** Not async and with a single promise for speed, because every request calls this function. */
+  /** Runs a script. It is not async and creates a single promise, for speed, because every request calls this function. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
     const { tenantId } = step.address
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
@@ -235,13 +235,13 @@ export class RecordStore {
     return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
   }
 
-  /** Makes further round trips: seeds missing meters, and reads a long record after memory is reserved. */
+  /** Makes the further round trips of a call: seeds missing meters, and reads a long record after memory is reserved. */
   async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
     const { tenantId } = step.address
     let reply = first
     if (reply[0] === 'seed') {
       await this.#seed(tenantId)
-      // The caller has already received 503 and must not acquire a lock.
+      // After the deadline the caller has received 503 and must not acquire a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
@@ -262,7 +262,7 @@ export class RecordStore {
     try {
       await this.#meter.seed(tenantId)
     } catch (error) {
-      // Without the counts of Postgres no lock can be granted, so the caller treats the store as unavailable.
+      // Without the counts from Postgres limits cannot be checked and no lock is granted, so the store is reported as unavailable.
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
     }
   }
@@ -280,7 +280,7 @@ function timedOut(): never {
   throw new RedisUnavailable('timeout')
 }
 
-/** Omits trailing empty arguments, because each argument costs time in the client and in Redis. */
+/** Returns the script arguments without trailing empty ones, because each argument costs time in the client and in Redis. */
 function acquireArgs({
   lockToken,
   ttlMs,
@@ -301,7 +301,7 @@ export function entryKey(address: RecordAddress): string {
   return `{${address.tenantId}}:r:${address.scope}\n${address.key}`
 }
 
-/** Returns the channel that announces ends of locks for which callers wait. The message is the Redis key of the entry. */
+/** Returns the tenant's Redis channel that announces ends of locks for which callers wait. Each message is the Redis key of a lock. */
 export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
 }

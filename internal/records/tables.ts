@@ -12,7 +12,7 @@ export const executions = pgTable(
     expiresOn: date('expires_on').$type<Day>().notNull(),
     scope: text('scope').notNull(),
     key: text('key').notNull(),
-    /** Null if only the end of the lock is known. */
+    /** Time at which the lock expires or expired. Null if only the outcome of the lock is known. */
     heldUntilMs: epochMs('held_until'),
     /** Time of the last extension or re-entry. */
     extendedAtMs: epochMs('extended_at'),

@@ -6,7 +6,7 @@ import { wakeChannel } from './store.ts'
 /** Caller that waits for a busy key. */
 export interface Waiter {
   readonly tenantId: TenantId
-  /** Redis key of the entry, which is published when its lock ends. */
+  /** Redis key of the lock. It is published when the lock ends. */
   readonly entry: string
   readonly waitMs: number
   /** Aborts when the caller has hung up. */
@@ -20,13 +20,13 @@ type Attempt = () => Promise<Busy | { readonly kind: 'done'; readonly outcome: D
 
 /** Maximum waiting callers per process; a tenant may use a quarter. Further callers get an immediate response. */
 const waitersMax = 1000
-/** Maximum attempts of a waiter. They are used up before its deadline only if the key changes owners continuously. */
+/** Maximum attempts of a waiter. They are used up before the waiter's deadline only if other callers acquire the key again and again. */
 const attemptsMax = 500
 
-/** Maximum wait for the subscription. After it, a waiter polls without the subscription. */
+/** Maximum milliseconds that a waiter waits for its subscription. Afterwards it polls, even without a subscription. */
 const subscribeMsMax = 150
 
-/** Lets callers wait for busy keys. Messages of the scripts wake them, and they poll in case a message is lost. */
+/** Lets callers wait for busy keys. Messages that the Lua scripts publish wake them; they also poll, in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
   /** Wake-up callbacks by channel and entry key. */
@@ -53,7 +53,7 @@ export class Waiters {
     const bell = new Bell()
     const hungUp = () => bell.ring()
     waiter.signal?.addEventListener('abort', hungUp, { once: true })
-    // If Redis hangs, the attempt below must still have enough time to return its own 503.
+    // This wait is short, so that the attempt below can still return its own 503 in time if Redis hangs.
     await within(subscribeMsMax, this.#listen(waiter, bell.ring), () => undefined)
     try {
       return await this.#tryUntil({ waiter, bell, deadlineMs }, first, attempt)

@@ -24,22 +24,22 @@ export interface CountedEvent {
   readonly receivedAtMs: number
 }
 
-/** Counts of a tenant with limits. Times are by this process' clock. */
+/** Most recent counts of a tenant with event limits. Times are by this process' clock. */
 interface Known {
   activeMs: number
   heardMs: number
   counts: EventCounts
 }
 
-/** Maximum time since the last reply of Redis. After it, Redis counts as unavailable and no event is refused. */
+/** Milliseconds without a reply after which Redis is regarded as unavailable. No event is refused then. */
 const heardMsMax = 1_000
-/** Age below which counts are not read again. */
+/** Age in ms up to which a tenant's counts are not read again. */
 const youngMs = 350
-/** Maximum time since a tenant's last event. After it, the tenant's counts are no longer read. */
+/** Milliseconds without an event of a tenant after which the tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Maximum calls for a tenant per turn. Remaining counts wait for the next turn. */
+/** Maximum calls to Redis for one tenant per `refresh`. Remaining events wait for the next `refresh`. */
 const callsPerTurnMax = 10
-/** Maximum tenants with remembered counts, and maximum tenants with uncounted events: as many as a directory holds. */
+/** Maximum tenants with remembered counts, and maximum tenants with uncounted events: the maximum number of tenants in the directory. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
@@ -81,7 +81,7 @@ export class EventMeter {
     return this.#uncounted
   }
 
-  /** Decides about a tenant's next event from memory. Refuses no event while Redis is unavailable. */
+  /** Decides from counts in memory whether a tenant's next event is over a limit. Refuses no event while Redis is unavailable. */
   check(tenantId: TenantId, limits: EffectiveLimits): EventVerdict {
     if (limits.eventsPerMinute.hard === null && limits.eventsPerMonth.hard === null) return unlimited
     const nowMs = this.#parts.clock.now()
@@ -94,7 +94,8 @@ export class EventMeter {
   }
 
   /**
-   * Adds committed events, without duplicates, for the next `refresh`. They count towards limits of this process immediately. Never throws.
+   * Adds committed events, which the next `refresh` counts in Redis. They count towards limits of this process immediately. The caller
+   * omits duplicate events. Never throws.
    */
   countStored(events: readonly CountedEvent[]): void {
     const nowMs = this.#parts.clock.now()
@@ -106,9 +107,9 @@ export class EventMeter {
   }
 
   /**
-   * Counts the added events, one call per tenant, and reads the counts of other active tenants with limits. Call it several times per
-   * second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is processed last
-   * the next time.
+   * Counts the added events in Redis, one call per tenant, and reads the counts of other active tenants with limits. Call it several times
+   * per second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is processed
+   * last the next time.
    * @throws the first failure: Redis does not reply, or Postgres fails while meters are seeded
    */
   async refresh(): Promise<void> {
@@ -124,12 +125,12 @@ export class EventMeter {
     const wanted = [...this.#known].flatMap(([tenantId, { activeMs, heardMs }]) =>
       nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs ? [tenantId] : [],
     )
-    // If nothing else is read, this read shows whether Redis replies.
+    // If Redis has not replied recently, the counts of the first tenant are also read, to find out whether Redis replies.
     const isStale = nowMs - this.#heardMs > youngMs
     return first !== undefined && isStale && !wanted.includes(first) ? [...wanted, first] : wanted
   }
 
-  /** Moves failed tenants to the end, so that they do not starve other tenants when the time limit is reached. */
+  /** Runs `work` for tenants. Moves failed tenants to the end, so that they do not starve others when the time limit is reached. */
   async #inTurns<V>(
     map: Map<TenantId, V>,
     work: (tenantId: TenantId) => Promise<void>,
@@ -195,7 +196,7 @@ export class EventMeter {
     return reply
   }
 
-  /** Seeds a tenant's event meter. Returns false for a deleted tenant. One of several concurrent processes wins. */
+  /** Seeds a tenant's event meter. Returns false for a deleted tenant. If several processes seed the meter concurrently, one wins. */
   async #seedOnce(tenantId: TenantId): Promise<boolean> {
     const { kind } = await seedMeter(this.#parts, this.#seed, tenantId, 'events')
     if (kind === 'deleted') this.#known.delete(tenantId)
@@ -205,7 +206,7 @@ export class EventMeter {
   async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#parts.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
     if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
-    // Redis has replied, even if the tenant is deleted or Postgres is unavailable.
+    // Records the reply of Redis before seeding, because seeding fails while Postgres is unavailable.
     this.#heardAt(reply[1])
     await this.#seedOnce(tenantId)
   }
@@ -218,7 +219,7 @@ export class EventMeter {
   #heardAt(sec: number): number {
     const nowMs = this.#parts.clock.now()
     this.#heardMs = nowMs
-    // Redis replies in whole seconds, so clocks that differ by less than a second count as equal.
+    // Redis replies in whole seconds, so clocks that differ by less than a second are regarded as equal.
     const aheadMs = sec * 1000 - nowMs
     this.#offsetMs = aheadMs > 0 || aheadMs < -1_000 ? aheadMs : 0
     return nowMs
@@ -235,13 +236,13 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Events that one call counts. */
+/** Numbers of events that one call to Redis counts. */
 export interface TallyCall {
-  /** Number of the call in this process. A repeated number is not counted again. */
+  /** Sequence number of the call in this process. Redis does not count a call with a repeated number again. */
   readonly call: number
-  /** Number of events for the current minute. */
+  /** Number of events that count towards the current minute. */
   readonly fresh: number
-  /** Events that were not counted in time, by hour of receipt in hours since the Unix epoch. */
+  /** Number of events that are too late for the current minute, by hour of receipt in hours since the Unix epoch. */
   readonly late: ReadonlyMap<number, number>
 }
 
@@ -252,8 +253,8 @@ const hoursMax = 48
 const hourMs = 3_600_000
 
 /**
- * Tallies a tenant's committed events until Redis has counted them. An unconfirmed call is repeated with its number, because Redis may have
- * counted it; later events wait for the next call. Stores counts by hour, not events.
+ * Tallies a tenant's committed events until Redis has counted them. An unconfirmed call is repeated with the same number, so that Redis
+ * does not count it twice; later events wait for the next call. Stores counts by hour, not events.
  */
 export class EventTally {
   #open = new Batch()
@@ -264,7 +265,7 @@ export class EventTally {
     this.#open.add(receivedAtMs, nowMs)
   }
 
-  /** Number of unconfirmed events. */
+  /** Number of events that Redis has not confirmed as counted. */
   get events(): number {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
@@ -301,7 +302,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** Moves events that waited too long from the current minute to the hour of their receipt. */
+  /** If the waiting events are too old for the current minute, they count towards the hour of their receipt instead. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -329,7 +330,7 @@ export type EventVerdict =
       readonly retryAfterMs: number
     }
 
-/** Last counts read from Redis, for windows of Redis' clock. */
+/** Most recent counts read from Redis. Their minute and month are by the clock of Redis. */
 export interface EventCounts {
   /** Current minute in minutes since the Unix epoch. */
   readonly minute: number
@@ -338,10 +339,10 @@ export interface EventCounts {
   readonly monthCount: number
 }
 
-/** Facts that decide about an event. */
+/** Input of `decideEvent`. */
 export interface EventFacts {
   readonly counts: EventCounts
-  /** Number of events committed by this process that the counts do not include. */
+  /** Number of events committed by this process that `counts` does not include yet. */
   readonly waiting: number
   /** Time of Redis' clock in ms. */
   readonly nowMs: number
@@ -353,7 +354,7 @@ const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
 
-/** Decides about one event. Counts are a lower bound of usage, so a refused event is certainly over its limit. */
+/** Decides whether an event is accepted. The counts never exceed the real usage, so a refused event is certainly over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
   { counts, waiting, nowMs, isRedisThere }: EventFacts,

@@ -8,15 +8,15 @@ export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
 /** Name of a limit that an event can exceed. */
 export type EventLimitName = 'eventsPerMinute' | 'eventsPerMonth'
 
-/** Limit in force; `null` means no limit. */
+/** Soft and hard limit that apply to a tenant; `null` means no limit. */
 export interface LimitBounds {
-  /** Usage at which the tenant's soft limit is reported. */
+  /** Usage from which the soft limit is reported as reached. */
   readonly soft: number | null
   /** Maximum usage. */
   readonly hard: number | null
 }
 
-/** All limits in force for a tenant. */
+/** All limits that apply to a tenant. `over`: whether events over the month's hard limit are accepted. */
 export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>> {
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
@@ -33,14 +33,14 @@ type Override = Pick<StoredOverride, 'limit' | 'hard' | 'untilMs'>
 export interface LimitSources {
   readonly overrides: readonly Override[]
   readonly spec: Limits
-  /** Runtime settings for limits that the spec does not set. Built-in defaults apply after them. */
+  /** Runtime settings, which apply where the spec sets no limit. Built-in limits apply where these settings set none either. */
   readonly defaults: Limits
   readonly nowMs: number
 }
 
 const builtInHard: Partial<Record<LimitName, number>> = { locksPerMinute: 60_000, recordBytes: 1024 ** 3 }
 
-/** Decides the limits in force. Soft and hard limits are decided separately, each from the first source that sets a value. */
+/** Decides the limits that apply to a tenant. Soft and hard limits are decided separately, each from the first source that sets a value. */
 export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSources): EffectiveLimits {
   const bounds = (name: LimitName): LimitBounds => {
     const override = overrides.find(({ limit, untilMs }) => limit === name && untilMs > nowMs)
@@ -88,7 +88,9 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
 export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /** Returns the limits for specs that do not set limits. A change must return a new object. Called on each look-up. Default: no limits. */
+  /**
+   * Returns the limits that apply where a spec sets none. Called on each look-up; must return a new object after a change. Default: none.
+   */
   defaults?(): Limits
 }
 
@@ -107,15 +109,18 @@ export interface TenantLimits {
 const nothingSet: Limits = Object.freeze({})
 
 /**
- * Keeps limits of all tenants in memory: spec, defaults and overrides. While Postgres is unavailable, the last overrides stay in force and
- * expire by the clock. The owner of the object polls `look`.
+ * Decides limits of all tenants in memory, from their specs, the defaults and the overrides. While Postgres is unavailable, the overrides
+ * that were read last apply until they expire. The owner of the object must call `look` periodically.
  */
 export class LimitsInForce {
   readonly #options: LimitsInForceOptions
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly Override[]> = new Map()
-  /** Cache of limits without overrides, by the spec's limits object, which equal tenants share. Every acquisition reads it. */
+  /**
+   * Limits of tenants without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every
+   * acquisition.
+   */
   #plain = new WeakMap<Limits, TenantLimits>()
 
   constructor(options: LimitsInForceOptions) {
@@ -138,11 +143,11 @@ export class LimitsInForce {
 
   /**
    * Reads the version of the overrides, and all overrides if the version changed.
-   * @throws errors of Postgres; the last overrides then stay in force
+   * @throws errors of Postgres; the overrides that were read last then still apply
    */
   async look(): Promise<void> {
     const { pool } = this.#options
-    // Any different version counts as a change, because a restored database can have a lower version.
+    // Any different version is regarded as a change, because a restored database can have a lower version.
     if (this.#version !== undefined && (await readOverridesVersion(pool)) === this.#version) return
     const { version, overrides } = await readOverrides(pool)
     this.#overrides = Map.groupBy(overrides, ({ tenantId }) => tenantId)

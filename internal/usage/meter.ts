@@ -31,13 +31,13 @@ import {
 export interface MeterOptions extends MeterParts {
   /** Called once for each loss of a tenant's data in Redis. */
   readonly onEpochLost: (tenantId: TenantId) => void
-  /** Returns the limits whose soft limits are watched, or undefined for an unknown tenant. Default: no limits. */
+  /** Returns a tenant's limits, whose soft limits are checked at each flush, or undefined for an unknown tenant. Default: no limits. */
   limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
   /** Called when a soft limit is reached, in one process and once per period. Must not throw. */
   onSoftCrossing?(crossing: SoftCrossing): void
 }
 
-/** Maximum crossings remembered as reported. Above it, all are forgotten; Postgres still prevents a second report. */
+/** Maximum soft limit crossings remembered as reported. Above it all are forgotten, and only Postgres prevents a second report. */
 const reportedMax = 10_000
 
 /**
@@ -80,17 +80,17 @@ export class Meter {
 
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
-    // This process may not have learned of the deletion yet.
+    // A tenant can be deleted before this process learns of its deletion.
     if (seeding.kind === 'deleted') throw new Error('the tenant is deleted: it gets no meters')
-    // A process that lost the race also saves the epoch, in case the winner dies before it saves the epoch.
+    // If several processes seed the meter, each saves the epoch, in case the process that created the epoch dies before it saves it.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }
 
   /**
-   * Rolls up the tenants marked since the last flush into Postgres as absolute values, and reports reached soft limits. Repeating a flush
-   * changes nothing. A tenant that fails does not delay others, and the next flush repeats it.
-   * @throws the first failure, after all tenants or two seconds
+   * Writes the counts of the tenants marked since the last flush to Postgres as absolute values, and reports reached soft limits. Repeating
+   * a flush changes nothing. A tenant that fails does not delay others, and the next flush repeats it.
+   * @throws the first failure, after all tenants are processed or two seconds have passed
    */
   async flush(): Promise<void> {
     const tenants = [...this.#used]
@@ -106,7 +106,8 @@ export class Meter {
   async #flushTenants(tenants: readonly TenantId[]): Promise<readonly Failure<TenantId>[]> {
     const { pool, redis } = this.#options
     try {
-      // Epochs are read before Redis, so that an epoch saved in the meantime is known to be later.
+      // Epochs are read from Postgres before Redis is read. If another process saves a newer epoch in between, `saveEpochs` sees that
+      // `known` is outdated and keeps the newer epoch.
       const known = await findEpochs(pool, tenants)
       const { done, failed } = await settleEach(tenants, (each) => readMeters(redis, this.#usage, each))
       await this.#saveReadings(done, known)

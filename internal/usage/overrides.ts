@@ -42,7 +42,7 @@ export type OverrideWritten =
 
 const lastingMsMax = 366 * 24 * 3_600_000
 const reasonPattern = /^[^\p{Cc}\p{Cf}]{1,500}$/u
-/** Maximum overrides that are in force together, so that all fit into the memory of every process. */
+/** Maximum unexpired overrides of all tenants together, so that all fit into the memory of every process. */
 const overridesMax = 10_000
 
 /**

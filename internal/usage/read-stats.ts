@@ -23,7 +23,7 @@ export interface StatsQuery {
   readonly stepMs: number
 }
 
-/** Sums over a span. */
+/** Stats summed over a time span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
   /** Number of refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
@@ -35,7 +35,7 @@ export interface StatsSums extends Readonly<Record<StatName, number>> {
 export interface StatsPoint extends StatsSums {
   /** Start of the point in ms since the epoch. */
   readonly atMs: number
-  /** Maximum of the delivery queue. Set only for the installation, and undefined if no process reported the queue. */
+  /** Maximum of the delivery queue. Undefined for a query of single tenants, and if no process reported the queue. */
   readonly queue: QueueSight | undefined
 }
 
@@ -64,8 +64,8 @@ export function statsStepMs(spanMs: number, tenantsCount = 1): number {
 }
 
 /**
- * Reads stats from rollups. The span is widened to whole steps. Minutes are kept for two days and hours for 35 days; earlier points are 0.
- * Minutes lag by some seconds, hours by a minute.
+ * Reads stats from rollups. The span is widened to whole steps. Stats per minute are kept for two days and stats per hour for 35 days;
+ * earlier points are 0. Stats per minute lag by some seconds, stats per hour by a minute.
  * @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is not a whole number of minutes or hours; errors of
  * Postgres
  */
@@ -157,8 +157,8 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * Estimates a percentile from latency buckets by linear interpolation within a bucket. Returns the largest bucket bound for longer
- * latencies, and undefined for empty buckets.
+ * Estimates a percentile from latency buckets by linear interpolation within a bucket. Returns the highest limit of a bucket if the
+ * percentile is above it, and undefined if all buckets are empty.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
@@ -193,13 +193,13 @@ export interface TenantStats extends Readonly<Record<StatName, number>> {
 }
 
 const spanMsMax = 24 * hourMs
-/** Maximum span that is read from minutes. Longer spans are read from hours. */
+/** Maximum span that is read from stats per minute. Longer spans are read from stats per hour. */
 const minutesMsMax = 2 * hourMs
 const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})`
 
 /**
- * Ranks the tenants with counts in a span, highest first. Spans over two hours are widened to whole hours. Reads at most two hours of
- * minutes or a day of hours per tenant, using an index.
+ * Ranks tenants by one of their counts in a time span, highest first. Omits tenants without counts. Spans over two hours are widened to
+ * whole hours. Reads at most two hours of stats per minute or a day of stats per hour per tenant, using an index.
  * @throws errors of Postgres
  */
 export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantStats[]> {

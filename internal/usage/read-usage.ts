@@ -20,7 +20,7 @@ export interface LimitUsage {
   /** Usage in the current window; null if only Redis knows the usage and does not reply. */
   readonly used: number | null
   readonly soft: number | null
-  /** Hard limit in force now, including an override. */
+  /** Hard limit that applies now. An active override replaces the tenant's usual limit. */
   readonly hard: number | null
   readonly override: Omit<StoredOverride, 'tenantId' | 'limit'> | undefined
   /** End of the window; undefined for record bytes, which have no window. */
@@ -31,7 +31,7 @@ export interface LimitUsage {
 export interface UsageReport {
   readonly limits: readonly LimitUsage[]
   readonly over: 'accept' | 'refuse'
-  /** Amounts by hour and meter, without hours of 0; they lag by at most one flush. */
+  /** Amounts by hour and meter. Hours without usage are omitted. The amounts lag by at most one flush of the meters. */
   readonly hours: readonly HourAmount[]
 }
 
@@ -40,8 +40,8 @@ const minuteMs = 60_000
 const script = defineUsageScript()
 
 /**
- * Reads a tenant's usage: current counts from Redis, and hours from Postgres. While Redis is unavailable, months come from Postgres, with a
- * lag of at most one flush, and other counts are null. Returns at most the last 62 days of the span.
+ * Reads a tenant's usage: current counts from Redis, and hours from Postgres. While Redis is unavailable, monthly counts come from
+ * Postgres, with a lag of at most one flush, and other counts are null. Returns at most the last 62 days of the span.
  * @throws errors of Postgres
  */
 export async function readUsage(

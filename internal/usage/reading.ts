@@ -26,7 +26,7 @@ export interface WindowCount {
   readonly count: number
 }
 
-/** Counts of one meter: the latest minute and month with counts, which may have ended, and the ended ones before them. */
+/** Counts of one meter. `minutes` and `months`: the latest window with counts, which can have ended, and the ended window before it. */
 export interface MeterReading {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]
@@ -38,7 +38,7 @@ export interface MeterReading {
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number
-  /** Identifies the lifetime of the tenant's data in Redis; undefined without a meter of locks. */
+  /** Id that changes when the tenant's data in Redis is lost and created anew; undefined if Redis has no meter of the tenant's locks. */
   readonly epoch: string | undefined
   readonly recordBytes: number
   readonly locks: MeterReading | undefined
@@ -55,14 +55,17 @@ export function defineSeedScript(clockSource: string = clockLua): RedisScript {
   return defineScript('seed', '', [clockSource, meterLua, eventsLua, seed])
 }
 
-/** Result of seeding a meter. `epoch`: epoch of the locks in Redis, '' for events. `known`: epoch that Postgres had before. */
+/**
+ * Result of seeding a meter. `seeded`: the meter exists in Redis. `epoch`: id of the tenant's current data in Redis, '' for events.
+ * `known`: epoch that Postgres had before. `deleted`: the tenant is deleted and gets no meter.
+ */
 export type Seeding =
   | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
   | { readonly kind: 'deleted' }
 
 /**
- * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. One of several concurrent processes wins;
- * repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished.
+ * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. If several processes do so concurrently, one
+ * wins; repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished.
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function seedMeter(
@@ -146,12 +149,12 @@ export interface Failure<T> {
 }
 
 const parallelMax = 64
-/** Maximum time with failures. After it no further batch is started, since each can take a whole timeout. */
+/** Milliseconds after which no further batch is started if an item has failed. Each batch could last until its timeout. */
 const failingMsMax = 2_000
 
 /**
  * Processes items in batches of at most 64. Continues after failures, unless the work takes over two seconds: then the remaining items are
- * skipped.
+ * skipped and returned as `left`.
  * @param work returns the failures; does not throw
  */
 export async function inTurns<T>(

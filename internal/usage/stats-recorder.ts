@@ -22,20 +22,20 @@ export interface StatsRecorderOptions {
   readonly pool: Pool
   readonly tally: StatsTally
   readonly clock: Clock
-  /** Called with the number of cells in a batch that Postgres rejected and that was dropped. Must not throw. */
+  /** Called when Postgres rejects a batch, which is then dropped, with its number of cells (one per tenant and period). Must not throw. */
   readonly onRefused: (cells: number, cause: unknown) => void
 }
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Interval of writing hours: once a minute, because each minute changes them. */
+/** Interval in ms of writing stats per hour. They change with every minute, so they are not written at every flush. */
 const hoursWaitMs = 60_000
 /** Maximum batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**
  * Writes the counts of a tally to Postgres in the background, each exactly once: a failed batch is repeated unchanged before any other
- * batch. A process that dies loses its unwritten counts: some seconds of minutes, a minute of hours.
+ * batch. A process that dies loses its unwritten counts: some seconds of the stats per minute, and up to a minute of the stats per hour.
  */
 export class StatsRecorder {
   readonly #options: StatsRecorderOptions
@@ -53,7 +53,7 @@ export class StatsRecorder {
   }
 
   /**
-   * Writes at most 10 000 cells (tenants times minutes). Flushes must not overlap.
+   * Writes at most 10 000 cells, one per tenant and minute. Flushes must not overlap.
    * @throws errors of an unavailable Postgres
    */
   flush(): Promise<void> {
@@ -71,7 +71,7 @@ export class StatsRecorder {
 
   async #write(batch: StatsBatch): Promise<void> {
     const { pool, onRefused } = this.#options
-    // The batch is written as one row, because it cannot be split: its sequence number is accepted once.
+    // The batch is passed as a single row, so that it is not split if Postgres rejects it: its sequence number is accepted only once.
     const rejected = await writeRowsOrThrow([batch], { write: ([all]) => writeStats(pool, all ?? batch) })
     for (const { error } of rejected) onRefused(batch.minutes.length + batch.hours.length, error)
   }
@@ -124,7 +124,7 @@ export interface StatsBatch {
   readonly minutes: readonly StatsCell[]
   /** At most one cell per tenant and hour. */
   readonly hours: readonly StatsCell[]
-  /** Maxima of the queue by the start of the minute in ms since the epoch. */
+  /** Maxima of the delivery queue per minute. The key is the start of the minute in ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
 }
 
@@ -145,9 +145,9 @@ ON CONFLICT (tenant_id, at) DO UPDATE SET ${countColumns.map((name) => `${name} 
       FROM (SELECT * FROM jsonb_each_text(known.refused_by) UNION ALL SELECT * FROM jsonb_each_text(excluded.refused_by))
         AS each(cause, calls) GROUP BY cause) AS of_both) END`
 
-// Stores the writer's sequence number and adds its counts in one commit, so that a repeated batch finds its number used and adds nothing,
-// and waits for a write in progress. Rows are locked in key order and tables in a fixed order, so that writers do not deadlock. A deleted
-// tenant gets no rows, or retention removes them.
+// One statement stores the batch's sequence number and adds its counts. A repeated batch waits for a write in progress, finds its number
+// used and adds nothing. Rows are locked in key order and tables in a fixed order, so that writers do not deadlock. Rows of deleted tenants
+// are skipped; retention removes rows that are written during a deletion.
 const writeText = `
 WITH turn AS (
   INSERT INTO stats_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
@@ -190,7 +190,7 @@ function timeOf(ms: number): string {
 }
 
 const dayMs = 86_400_000
-/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than any writer repeats a batch. */
+/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
 const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,

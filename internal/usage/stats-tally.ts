@@ -21,7 +21,7 @@ export const latencyBoundsMs = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 3_600_000,
 ] as const
 
-/** Columns of all counts in the order of a cell: the columns of `statNames`, then the latency buckets. */
+/** Postgres columns of all counts, in the order of `StatsCell.counts`: first the columns of `statNames`, then the latency buckets. */
 export const countColumns: readonly string[] = [
   ...statNames.map((name) => (name === 'attemptsFailed' ? 'attempts_failed' : name)),
   ...latencyBoundsMs.map((bound) => `latency_${bound}`),
@@ -74,7 +74,7 @@ export function bucketOf(latencyMs: number): number {
 }
 
 /**
- * `cellsMax`: maximum tenants times minutes. `causesMax`: maximum distinct causes of refusals; further causes count as
+ * `cellsMax`: maximum cells in memory, one per tenant and minute. `causesMax`: maximum distinct causes of refusals; further causes count as
  * `other`.
  */
 const usualBounds = { cellsMax: 20_000, causesMax: 64 }
@@ -82,7 +82,7 @@ const queueMinutesMax = 240
 const otherCause = 'other'
 const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
-/** Counts outcomes by tenant and minute in memory. Called for every event. If there is no room for a cell, counts a dropped outcome. */
+/** Counts outcomes by tenant and minute in memory. Called for every event. Drops outcomes without room and counts the dropped outcomes. */
 export class StatsTally {
   readonly #clock: Clock
   readonly #bounds: typeof usualBounds
@@ -99,7 +99,7 @@ export class StatsTally {
     this.#bounds = bounds
   }
 
-  /** Number of cells that have not been taken. */
+  /** Number of cells in memory that `take` has not returned yet. */
   get size(): number {
     return this.#size
   }
@@ -163,7 +163,7 @@ export class StatsTally {
     return taken
   }
 
-  /** Removes and returns the maxima of the queue by the start of the minute. */
+  /** Removes and returns the maxima of the delivery queue per minute. The key is the start of the minute in ms since the epoch. */
   takeQueue(): Map<number, QueueSight> {
     const taken = new Map(this.#queue)
     this.#queue.clear()

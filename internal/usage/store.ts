@@ -21,7 +21,7 @@ export interface HourOfUsage {
   readonly amount: number
 }
 
-/** Epoch of a tenant, which identifies one lifetime of its data in Redis. */
+/** Epoch of a tenant: an id that changes when the tenant's data in Redis is lost and created anew. */
 export interface TenantEpoch {
   readonly tenantId: TenantId
   readonly epoch: string
@@ -58,9 +58,9 @@ export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName
 }
 
 /**
- * Writes hours as absolute values, at most `usageRowsMax`. A value never decreases, so a repeated or late write changes nothing. Skips rows
- * with an unchanged value, because a conflict would lock and log them, and rows of deleted tenants, whose purge may have finished. Rows are
- * locked in key order, so that processes do not deadlock.
+ * Writes amounts of hours as absolute values, at most `usageRowsMax`. An amount never decreases, so a repeated or late write changes
+ * nothing. Skips rows with an unchanged amount, because even an upsert that changes nothing locks the row and writes to the WAL. Skips rows
+ * of deleted tenants, whose purge may have finished. Rows are locked in key order, so that processes do not deadlock.
  */
 export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
@@ -85,9 +85,9 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
 }
 
 /**
- * Writes an audit row for each crossing that has no audit row yet, and returns these crossings. A unique index over tenant, limit and
- * period ensures that one process reports a crossing, once. Accepts at most `usageRowsMax` crossings; repeating the call writes and returns
- * nothing.
+ * Writes an audit row for each soft limit crossing that has no audit row yet, and returns these crossings. A unique index over tenant,
+ * limit and period ensures that only one process reports a crossing, and only once. Accepts at most `usageRowsMax` crossings; repeating the
+ * call writes and returns nothing.
  */
 export async function saveSoftCrossings(
   pool: Pool,
@@ -127,9 +127,9 @@ export async function findEpochs(
 }
 
 /**
- * Saves epochs, and writes an audit row for each tenant whose epoch changed: its records in Redis are lost, and finished operations can run
- * again. Returns those tenants. Compare-and-set against `known`, so a late or repeated write changes and returns nothing. Skips deleted
- * tenants, whose purge may have finished. Rows are locked in key order.
+ * Saves epochs, and writes an audit row for each tenant whose epoch changed: the tenant's records in Redis are lost, and finished
+ * operations can run again. Returns those tenants. Compares the stored epoch with `known`, so a late or repeated write changes and returns
+ * nothing. Skips deleted tenants, whose purge may have finished. Rows are locked in key order.
  */
 export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
   const result = await pool.query<{ tenant_id: TenantId }>({
@@ -160,7 +160,7 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Amount of an hour, from Latchkey's meters or from emissions. */
+/** Usage of one meter in one hour. The meter is Latchkey's own, or another system's emissions. */
 export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
 
 const hoursReadMax = 20_000

@@ -5,7 +5,7 @@ import { countColumns } from './stats-tally.ts'
 
 const tenantId = () => text('tenant_id').$type<TenantId>()
 
-/** Absolute usage per tenant, meter and UTC hour. */
+/** Usage per tenant, meter and UTC hour. */
 export const usageHourly = pgTable(
   'usage_hourly',
   {
@@ -18,7 +18,7 @@ export const usageHourly = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.meter, table.hourMs] })],
 )
 
-/** Ids of recorded emissions. */
+/** Recorded emissions (usage reported by other systems), kept to recognize repeated reports. */
 export const usageEmissions = pgTable(
   'usage_emissions',
   {
@@ -32,7 +32,7 @@ export const usageEmissions = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
 )
 
-/** Current epoch of each tenant's data in Redis. */
+/** Current epoch of each tenant: an id that changes when the tenant's data in Redis is lost. */
 export const recordEpochs = pgTable('record_epochs', {
   tenantId: tenantId().primaryKey(),
   epoch: text('epoch').notNull(),
@@ -80,7 +80,7 @@ export const statsHourly = pgTable('stats_hourly', statsColumns, (table) => [
   primaryKey({ columns: [table.tenantId, table.atMs] }),
 ])
 
-/** Maximum of the delivery queue per minute. */
+/** Maximum length of the delivery queue, and maximum age of its oldest delivery, per minute. */
 export const statsQueue = pgTable('stats_queue', {
   atMs: epochMs('at').primaryKey(),
   dueCount: integer('due_count').notNull(),
