@@ -4,7 +4,7 @@ import { bodyKeptBytesMax, type Delivery, deliveriesKeptMax, timeOf } from './si
 export interface PageFacts {
   /** Deliveries, newest first. */
   readonly deliveries: readonly Delivery[]
-  /** Identifies the newest delivery on the page. The page's script requests the rows of later deliveries with it. */
+  /** Identifies the newest delivery on the page. The page's script sends it to request the rows of later deliveries. */
   readonly position: string
   readonly url: string
 }

@@ -68,7 +68,7 @@ export async function startServer(program: ServerProgram): Promise<Omit<RunningS
 }
 
 /**
- * If this process runs as root, returns the first owner of an existing path who is not root. Files of that owner stay usable without root.
+ * If this process runs as root, returns the first owner of these paths that is not root, so that the owner can use the files afterwards.
  */
 export function ownerOf(...paths: readonly string[]): RunAs | undefined {
   if (process.getuid?.() !== 0) return undefined

@@ -63,7 +63,9 @@ async function acquireOrWait(
   return outcome
 }
 
-/** Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets it. */
+/**
+ * Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets that lock.
+ */
 async function releaseOrphan(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.store.remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }

@@ -66,7 +66,7 @@ export function plainAnswer(outcome: string, value: object): Answer {
   return { kind: 'answer', status: 200, body: JSON.stringify(value), outcome }
 }
 
-/** Returns the 503 error for an unavailable or overloaded store, never "not cached". Returns undefined for any other exception (a bug). */
+/** Returns the 503 error for an unavailable or overloaded store, or undefined for any other exception, which is a bug. */
 export function explainStoreError(error: unknown): ApiError | undefined {
   if (!(error instanceof RedisUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }

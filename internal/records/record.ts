@@ -35,7 +35,7 @@ export interface LongOutcome {
 /** Outcome of a check, from a closed set of values for metric labels. */
 export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 
-/** Result of a save. `lost`: the token no longer owns a lock. `exists`: a different result was saved before. */
+/** Result of a save. `lost`: the lock token no longer owns a lock. `exists`: a different response was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
 /** Result of a fetch. */
@@ -58,7 +58,7 @@ export interface Lifetimes {
 const defaultTtlSeconds = 86_400
 const defaultLockSeconds = 60
 
-/** Decides the durations of a check, limited by the tenant's maximum. A lock never ends later than its record would. */
+/** Decides the durations of a lock and its record. The tenant's maximum limits the default ttl. A lock never ends later than its record. */
 export function decideLifetimes(
   asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
   ttlSecondsMax: number,

@@ -29,7 +29,7 @@ const subscribeMsMax = 150
 /** Lets callers wait for busy keys. Messages that the Lua scripts publish wake them; they also poll, in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
-  /** Wake-up callbacks by channel and entry key. */
+  /** Wake-up callbacks by Redis channel and Redis key of the lock. */
   readonly #channels = new Map<string, Map<string, Set<() => void>>>()
   readonly #places = new Shares(waitersMax)
 

@@ -45,7 +45,7 @@ export async function recordUsage(
   const hour = new Date(Math.floor(at / hourMs) * hourMs)
   const { rows } = await connection.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-record',
-    // The share lock makes a deletion of the tenant wait, so that its purge finds these rows.
+    // The share lock makes a deletion of the tenant wait, so that the tenant's purge finds the rows inserted here.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
              INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
@@ -59,7 +59,7 @@ export async function recordUsage(
   })
   if (rows[0]?.alive !== true) return { kind: 'refused', problem: 'There is no such tenant' }
   if (rows[0].recorded) return { kind: 'recorded' }
-  // Needs a second statement, because the snapshot of the first can be older than the conflicting row.
+  // Needs a second statement, because the snapshot of the first can be too old to contain the conflicting row.
   const before = await connection.query({
     name: 'usage-find-emission',
     text: `SELECT FROM usage_emissions WHERE tenant_id = $1 AND id = $2 AND meter = $3 AND hour = $4 AND amount = $5`,

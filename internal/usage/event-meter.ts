@@ -45,8 +45,9 @@ const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
 
 /**
- * Counts events per tenant in Redis. Decides about the next event without a round trip, from the last counts read from Redis plus the
- * events committed by this process since then. Uncounted events wait in memory and count towards the hour of their receipt.
+ * Counts events per tenant in Redis. Decides without a round trip whether a tenant's next event is over a limit, from the last counts read
+ * from Redis plus the events committed by this process since then. Uncounted events wait in memory and count towards the hour of their
+ * receipt.
  */
 export class EventMeter {
   readonly #parts: MeterParts
@@ -65,7 +66,7 @@ export class EventMeter {
 
   /**
    * Creates a meter.
-   * @param markUsed called when events of a tenant were counted, so that its hours are rolled up
+   * @param markUsed called when events of a tenant were counted, so that the next flush writes the counts to Postgres
    */
   constructor(parts: MeterParts, markUsed: (tenantId: TenantId) => void) {
     this.#parts = parts
@@ -332,7 +333,7 @@ export type EventVerdict =
 
 /** Most recent counts read from Redis. Their minute and month are by the clock of Redis. */
 export interface EventCounts {
-  /** Current minute in minutes since the Unix epoch. */
+  /** Minute of `minuteCount`, in minutes since the Unix epoch. */
   readonly minute: number
   readonly minuteCount: number
   readonly monthEndSec: number

@@ -127,7 +127,7 @@ export class LimitsInForce {
     this.#options = options
   }
 
-  /** Returns a tenant's current limits. Needs two look-ups in memory, except for a tenant with overrides. */
+  /** Returns a tenant's current limits. Needs only two look-ups in memory, unless the tenant has overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
     const defaults = this.#options.defaults?.() ?? nothingSet
     if (defaults !== this.#defaults) {

@@ -41,8 +41,8 @@ export interface MeterOptions extends MeterParts {
 const reportedMax = 10_000
 
 /**
- * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Rolls counts up into
- * Postgres, and seeds them from Postgres after Redis has lost its data.
+ * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Writes the counts to
+ * Postgres by hour, and restores them from Postgres after Redis has lost its data.
  */
 export class Meter {
   /** Meter of events. */
@@ -82,7 +82,7 @@ export class Meter {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
     // A tenant can be deleted before this process learns of its deletion.
     if (seeding.kind === 'deleted') throw new Error('the tenant is deleted: it gets no meters')
-    // If several processes seed the meter, each saves the epoch, in case the process that created the epoch dies before it saves it.
+    // If several processes seed the meter, each saves the epoch, in case the process that created the epoch dies before saving it.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }

@@ -35,7 +35,7 @@ export interface StatsSums extends Readonly<Record<StatName, number>> {
 export interface StatsPoint extends StatsSums {
   /** Start of the point in ms since the epoch. */
   readonly atMs: number
-  /** Maximum of the delivery queue. Undefined for a query of single tenants, and if no process reported the queue. */
+  /** Maximum of the delivery queue. Undefined if the query selects single tenants, or if no process reported the queue. */
   readonly queue: QueueSight | undefined
 }
 
@@ -54,8 +54,8 @@ const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
 /**
- * Returns the shortest step that gives at most 200 points, such as 4 h for 30 days. The step is at least an hour for queries of more than
- * 20 000 minute rows.
+ * Returns the shortest step that gives at most 200 points, such as 4 h for 30 days. The step is at least an hour for queries that would
+ * read more than 20 000 rows of stats per minute.
  */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
@@ -157,8 +157,8 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * Estimates a percentile from latency buckets by linear interpolation within a bucket. Returns the highest limit of a bucket if the
- * percentile is above it, and undefined if all buckets are empty.
+ * Estimates a percentile from latency buckets by linear interpolation within a bucket. If the percentile is above the limits of all
+ * buckets, returns the highest limit. Returns undefined if all buckets are empty.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {

@@ -17,7 +17,7 @@ export interface ReadUsageParts {
 /** Limit and its current usage. Times are in ms since the epoch. */
 export interface LimitUsage {
   readonly limit: LimitName
-  /** Usage in the current window; null if only Redis knows the usage and does not reply. */
+  /** Usage in the current window; null if the usage is stored only in Redis and Redis does not reply. */
   readonly used: number | null
   readonly soft: number | null
   /** Hard limit that applies now. An active override replaces the tenant's usual limit. */
@@ -86,7 +86,7 @@ async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number
     if (error instanceof RedisUnavailable) return undefined
     throw error
   })
-  // A missing meter is seeded by the next count; until then Postgres has the amount of the month.
+  // If Redis has no meter, the amount of the month is in Postgres, from which the next count seeds the meter.
   const month = async (meter: 'locks' | 'events') => {
     const read = reading?.[meter]
     return read

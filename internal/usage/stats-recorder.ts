@@ -28,7 +28,7 @@ export interface StatsRecorderOptions {
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Interval in ms of writing stats per hour. They change with every minute, so they are not written at every flush. */
+/** Interval in ms of writing stats per hour. Writing them at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
 /** Maximum batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
@@ -61,7 +61,7 @@ export class StatsRecorder {
   }
 
   /**
-   * Writes all counts, including hours. Called at process shutdown.
+   * Writes all counts, including stats per hour that are not due yet. Called at process shutdown.
    * @throws as `flush` does
    */
   flushAll(): Promise<void> {

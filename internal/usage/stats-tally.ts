@@ -82,7 +82,9 @@ const queueMinutesMax = 240
 const otherCause = 'other'
 const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
-/** Counts outcomes by tenant and minute in memory. Called for every event. Drops outcomes without room and counts the dropped outcomes. */
+/**
+ * Counts outcomes by tenant and minute in memory. Called for every event. Drops outcomes above its memory limit and counts them as dropped.
+ */
 export class StatsTally {
   readonly #clock: Clock
   readonly #bounds: typeof usualBounds
@@ -137,7 +139,7 @@ export class StatsTally {
     if (latencyMs !== undefined) this.#add(cell, latencyFrom + bucketOf(latencyMs))
   }
 
-  /** Records the state of the queue and keeps the maximum per minute. */
+  /** Records the state of the delivery queue and keeps the maximum per minute. */
   noteQueue({ dueCount, oldestAgeMs }: QueueSight): void {
     const atMs = this.#startOfMinute()
     const known = this.#queue.get(atMs)

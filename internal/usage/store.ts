@@ -160,7 +160,7 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Usage of one meter in one hour. The meter is Latchkey's own, or another system's emissions. */
+/** Usage of one meter in one hour. The meter belongs to Latchkey, or to another system that reports its usage. */
 export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
 
 const hoursReadMax = 20_000
