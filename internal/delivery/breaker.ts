@@ -1,6 +1,6 @@
 import { setNewest } from './capacity.ts'
 
-/** Time for which an open breaker blocks all deliveries. */
+/** Time for which an open circuit breaker blocks all deliveries of its tenant. */
 export const breakerOpenMs = 30_000
 
 interface Counted {
@@ -21,13 +21,16 @@ const attemptsMin = 10
 const failureShare = 0.7
 
 /**
- * Counts attempts and failures of each callback over the last 5 minutes in this process. Above 10 000 tenants it drops the counts of the
- * oldest.
+ * Counts attempts and failures of each tenant's callback over the last 5 minutes in this process. Keeps the counts of at most 10 000
+ * tenants and drops those of the tenant that was added first.
  */
 export class CallbackHealth {
   readonly #callbacks = new Map<string, Counted>()
 
-  /** Counts an attempt. Returns true if the breaker must open: this attempt failed, and at least 70 % of at least 10 attempts failed. */
+  /**
+   * Counts an attempt. Returns true if the circuit breaker must open: this attempt failed, and in the last 5 minutes at least 70 % of at
+   * least 10 attempts failed.
+   */
   record(tenantId: string, ok: boolean, nowMs: number): boolean {
     const all = this.#slicesOf(tenantId)
     const index = Math.floor(nowMs / sliceMs)
@@ -40,15 +43,15 @@ export class CallbackHealth {
     return isFailing(all, index)
   }
 
-  /** Records that this process opened the breaker. */
+  /** Records that this process opened the tenant's circuit breaker. */
   opened(tenantId: string, nowMs: number): void {
     const known = this.#callbacks.get(tenantId)
     if (known) known.openedAtMs = nowMs
   }
 
   /**
-   * Records that a delivery of the tenant was claimed without a probe. After the open time that this process set, such a claim means that
-   * another process closed the breaker, so earlier counts are dropped.
+   * Records that a delivery that is no probe was claimed. If the open time of the tenant's circuit breaker has passed, such a claim means
+   * that another process closed the breaker; earlier counts are then dropped.
    */
   seenClosed(tenantId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(tenantId)?.openedAtMs

@@ -1,20 +1,23 @@
 import { Shares } from '#internal/base/index.ts'
 
-/** Maximum shared places: deliveries of any tenant that a process holds from claim to response. */
+/** Maximum shared places. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
 /**
- * Maximum additional places for responsive callbacks. A callback that was not called yet can use one of them. A thousand callbacks that
- * hang in the shared places for their whole timeout cannot block these places.
+ * Maximum additional places for callbacks that are responsive or were not called yet. These places stay available while hanging callbacks
+ * occupy all shared places for their whole timeout.
  */
 const reservedMax = 512
-/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it responds. */
+/**
+ * Time after which a delivery without a response loses its reserved place, and its callback becomes unresponsive until it responds within
+ * `answerMs`.
+ */
 const responsiveMs = 500
 /**
- * A response within this time makes a callback responsive. The time is longer than `responsiveMs`, since all responses are late on a busy
- * machine.
+ * Maximum time from claim to response that makes a callback responsive. It is longer than `responsiveMs`, since all responses are late on a
+ * busy machine.
  */
 const answerMs = 2_000
-/** Maximum deliveries that a process holds, including those that lost their reserved place. */
+/** Maximum deliveries in progress in a process, including those that lost their reserved place. */
 const heldMax = 2_048
 /** Maximum callbacks whose responsiveness is remembered. */
 const rememberedMax = 10_000
@@ -22,7 +25,10 @@ const rememberedMax = 10_000
 export const tenantDeliveriesMax = 64
 /** Maximum payload memory. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** Time that writing an opened breaker to Postgres can take. After a failed write, the breaker opens again. */
+/**
+ * Time for which a tenant is excluded from claims after this process has opened its circuit breaker: the open breaker must first be written
+ * to Postgres.
+ */
 const holdBackMs = 2_000
 
 /**
@@ -31,7 +37,7 @@ const holdBackMs = 2_000
  */
 export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
-/** Place of a delivery, from `take` to `give`. */
+/** Place that a delivery occupies from `take` to `give`. */
 export interface Place {
   readonly tenantId: string
   readonly sinceMs: number
@@ -42,7 +48,7 @@ export interface Place {
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<string, number>()
-  /** Places taken less than `responsiveMs` before the last update, ordered from oldest to newest. */
+  /** Places that were taken less than `responsiveMs` before the last call of `#age`, ordered from oldest to newest. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<string, Responsiveness>()
   readonly #heldBackUntilMs = new Map<string, number>()
@@ -53,7 +59,7 @@ export class Capacity {
     this.#now = now
   }
 
-  /** Number of deliveries held. */
+  /** Number of deliveries in progress. */
   get count(): number {
     return this.#counts.shared + this.#counts.reserved + this.#counts.overdue
   }
@@ -80,7 +86,7 @@ export class Capacity {
     return this.#responsiveness.get(tenantId) ?? 'unknown'
   }
 
-  /** Returns the free places of each tenant that has deliveries in this process or is held back. */
+  /** Returns the free places of each tenant that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
   tenantRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
     for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, tenantDeliveriesMax - held))
@@ -91,7 +97,7 @@ export class Capacity {
     return rooms
   }
 
-  /** Leaves no room for a tenant for 2 s, until Postgres contains its open breaker. */
+  /** Sets the free places of a tenant to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
   holdBack(tenantId: string): void {
     this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
   }
@@ -106,7 +112,7 @@ export class Capacity {
   }
 
   /**
-   * Releases a place. Returns true if its tenant had no free place before.
+   * Releases a place. Returns true if the tenant had no other free place.
    * @param called whether the callback was called
    */
   give(place: Place, called: boolean): boolean {

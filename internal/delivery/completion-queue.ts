@@ -19,18 +19,27 @@ export interface CompletionQueueOptions {
 }
 
 const rowsMax = 500
-/** One statement commits while the next batch is gathered. A second statement starts only for many rows. */
+/**
+ * Maximum statements in flight. One statement commits while the next batch is gathered; a second statement starts only if many outcomes
+ * wait.
+ */
 const statementsMax = 2
 const secondStatementRows = 256
-/** Short, since a killed forwarder leaves its unwritten deliveries to be repeated. */
+/**
+ * Time in which outcomes are gathered for one statement. It is short, since deliveries whose outcomes are not written when a forwarder is
+ * killed are repeated.
+ */
 const gather = { leastMs: 100, mostMs: 100, share: 0 }
-/** Maximum tries: about a minute, while leases are renewed. After it the leases expire and other processes repeat the deliveries. */
+/**
+ * Maximum tries of a statement, about one minute in total. Leases are renewed during the tries; afterwards they expire, and other processes
+ * repeat the deliveries.
+ */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
 /**
- * Writes the outcomes of deliveries in few statements and retries while Postgres is unavailable. Its producer limits the queue: it claims
- * nothing while many outcomes are unwritten or writing fails. A row that Postgres rejects is given up and does not delay others.
+ * Writes the outcomes of deliveries in few statements and retries while Postgres is unavailable. The forwarder limits the queue: it claims
+ * nothing while many outcomes are unwritten or writing fails. An outcome that Postgres rejects is given up and does not delay others.
  */
 export class CompletionQueue {
   readonly #options: CompletionQueueOptions
@@ -71,13 +80,16 @@ export class CompletionQueue {
     this.#writer.add(delivery)
   }
 
-  /** Resolves when all outcomes are written, or after `msMax`; unwritten outcomes are then given up. */
+  /** Resolves when all outcomes are written, or after `msMax`. Outcomes that are still unwritten then are given up. */
   async drain(msMax: number): Promise<void> {
     await this.#writer.drain(msMax)
     this.#closing.abort()
   }
 
-  /** Writes each day separately, as `complete` does, so that a failure on one day does not repeat other days. */
+  /**
+   * Writes the outcomes of each expiry day separately, as `complete` does, so that a failed statement for one day does not repeat those of
+   * other days.
+   */
   async #writeBatch(batch: readonly Delivery[]): Promise<void> {
     const { observer } = this.#options
     if (this.#closing.signal.aborted) {
@@ -115,7 +127,7 @@ export class CompletionQueue {
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  /** Changes tenant queues first: once an event is completed, nothing would repeat a failed change. */
+  /** Changes the tenant queues before it completes the events: a failed change is only retried while the events are not completed. */
   async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
     const { pool, leaseToken } = this.#options
     await this.#changeQueues(part)

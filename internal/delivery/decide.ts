@@ -2,17 +2,17 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { CallFailureCause, CallResult } from '#internal/egress/index.ts'
 import type { AttemptRecord, ClaimedDelivery, Ending, SuspendedCause } from '#internal/events/index.ts'
 
-/** Waits before each attempt of a tenant, including the first. */
+/** Waits before each attempt to deliver an event of a tenant, including the first attempt. */
 export interface RetrySchedule {
   readonly waitsMs: readonly number[]
   readonly jitterPercent: number
 }
 
-/** Reason for which an event failed for good and is not delivered; a closed set. */
+/** Reason why an event failed permanently and is not delivered; a closed set. */
 export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted' | 'payload_expired'
 
 /**
- * Reason for which an attempt failed without a call. `worker_lost`: several processes claimed the delivery and none completed it.
+ * Reason why an attempt failed without calling the callback. `worker_lost`: several processes claimed the delivery and none completed it.
  * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
@@ -46,9 +46,9 @@ export interface AttemptConclusion {
 const retryAfterMsMax = 36_000_000
 
 /**
- * Decides the outcome of an attempt. A 2xx is a success; any other status is a failure, including redirects. 410 and `webhook-delivery:
- * disable` end the event and suspend the callback. `webhook-delivery: abort-message` ends the event, and so does a failed last attempt. 429
- * and 503 can delay the next attempt by up to 10 h, but never bring it forward. Pure.
+ * Decides the outcome of an attempt. A 2xx is a success; any other status is a failure, including redirects. 410 and the response header
+ * `webhook-delivery: disable` end the delivery cycle and suspend the callback. The header `webhook-delivery: abort-message` and a failed
+ * last attempt end the delivery cycle. 429 and 503 can delay the next attempt by up to 10 h, but never bring it forward. Pure.
  */
 export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
   const { delivery, result, schedule, random, nowMs } = input
@@ -112,12 +112,15 @@ function recordOf({ result, startedAtMs }: ConcludeInput): AttemptRecord {
   return { startedAtMs, durationMs, outcome: 'failed', status: null, cause, answer: null }
 }
 
-/** Change of a whole tenant queue. `release_probe`: the probe of a half-open breaker was not sent, so another probe is allowed. */
+/**
+ * Change of a tenant queue after a delivery. `release_probe`: the probe of a half-open circuit breaker was not sent, so another probe is
+ * allowed.
+ */
 export type QueueChange =
   | { readonly kind: 'suspend'; readonly cause: SuspendedCause }
   | { readonly kind: 'open_breaker' | 'close_breaker' | 'release_probe' }
 
-/** Outcome of a delivery, with its change of the tenant queue. */
+/** Outcome of a delivery, with the change of its tenant queue. */
 export interface Conclusion {
   readonly ending: Ending
   readonly queueChange?: QueueChange | undefined
@@ -126,8 +129,8 @@ export interface Conclusion {
 const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe: 0 } as const
 
 /**
- * Returns the change to write for each tenant queue, independent of the order of the outcomes: a request of the callback overrides the
- * breaker's counts. Of two equally strong changes the first is kept. Pure.
+ * Returns the strongest change of each tenant queue. A suspension that the callback asked for overrides a change of the circuit breaker,
+ * whichever delivery ended first. Of two equally strong changes the first is kept. Pure.
  */
 export function strongestChanges(
   ends: Iterable<{ readonly tenantId: TenantId; readonly queueChange: QueueChange | undefined }>,

@@ -41,16 +41,27 @@ type Plan =
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly tenant: PreparedTenant }
 
-/** Maximum claims without a completion. At this number a delivery counts as a poison message. */
+/**
+ * Maximum claims of a delivery without a completion. Above this number the delivery is treated as a poison message: its attempt fails
+ * without a call.
+ */
 const claimsMax = 5
-/** Snooze of deliveries to an unknown tenant. It exceeds the maximum delay of this process's tenant directory. */
+/**
+ * Time for which deliveries to an unknown tenant are snoozed. It exceeds the maximum delay after which the tenant directory of this process
+ * contains a new tenant.
+ */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
-/** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
+/**
+ * Time for which deliveries are snoozed that were claimed before this process found that it cannot decrypt the tenant's signing secrets.
+ */
 const unreadableTenantMs = 10_000
-/** Maximum tenants that claims exclude. Deliveries of further tenants are claimed and snoozed repeatedly. */
+/**
+ * Maximum tenants that claims exclude because this process cannot decrypt their signing secrets. Deliveries of further such tenants are
+ * claimed and snoozed repeatedly.
+ */
 const unreadableTenantsMax = 256
-/** Snooze of deliveries that were claimed just before the pause. Later claims exclude the tenant. */
+/** Time for which deliveries are snoozed that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
@@ -94,7 +105,8 @@ export class Deliverer {
   /** Starts claimed deliveries. After `stop` it releases them instead. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
-      // This process can claim a row again after its lease expired while it still works on the row; the delivery is not sent twice.
+      // This process can claim a delivery again whose lease expired while it was working on it. It then continues this work, so that the
+      // delivery is not sent twice.
       if (this.#deliveries.get(claim.eventId)?.adopt(claim, leaseEndsMs)) continue
       const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(claim.tenantId))
       this.#deliveries.set(delivery.id, delivery)
@@ -103,7 +115,9 @@ export class Deliverer {
     this.load()
   }
 
-  /** Returns at most 256 tenants whose signing secrets this process could not decrypt. A tenant that changes is removed. */
+  /**
+   * Returns at most 256 tenants whose signing secrets this process could not decrypt. A tenant is removed from the list when it changes.
+   */
   unreadableTenants(): readonly TenantId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)
@@ -111,7 +125,7 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Loads deliveries that wait for memory. Call it when memory may have been released. */
+  /** Loads deliveries that wait for payload memory. Call it when payload memory may have been released. */
   load(): void {
     this.#loader.load()
   }
@@ -171,7 +185,7 @@ export class Deliverer {
     return { kind: 'not_sent', tenant, cause: 'signing_unavailable' }
   }
 
-  /** Prepares the call again, since the tenant can have changed while the event was loading. */
+  /** Decides again whether to send, since the tenant can have changed while the event was loading. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     const plan = this.#planOf(delivery.claim)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
@@ -255,8 +269,8 @@ export class Deliverer {
   }
 
   /**
-   * Releases the delivery's place. Its lease is renewed until its outcome is written. After a probe that was not sent, another probe is
-   * allowed.
+   * Releases the delivery's place. Its lease is renewed until its outcome is written. If a probe of the circuit breaker was not sent,
+   * another probe is allowed.
    */
   #conclude(delivery: Delivery, ending: Conclusion['ending'], queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined

@@ -35,11 +35,11 @@ const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
 export class Delivery {
   /** Capacity that the delivery occupies until it is concluded. */
   readonly place: Place
-  /** Payload memory that the delivery holds. */
+  /** Payload memory that the delivery holds, in bytes. */
   payloadBytesHeld: number | undefined
   /** True if the callback was called, whatever the result. */
   wasCalled = false
-  /** Set from state `concluded` on. */
+  /** Outcome of the delivery. Set from state `concluded` on. */
   conclusion: Conclusion | undefined
   #claim: ClaimedDelivery
   #leaseEndsMs: number
@@ -52,7 +52,7 @@ export class Delivery {
     this.place = place
   }
 
-  /** The latest claim of the row. The completion must name this claim. */
+  /** Latest claim of the delivery's row in the queue. A completion under an earlier claim is ignored. */
   get claim(): ClaimedDelivery {
     return this.#claim
   }
@@ -61,7 +61,7 @@ export class Delivery {
     return this.#claim.eventId
   }
 
-  /** Expiry time of its lease, by `performance.now()`. */
+  /** Expiry time of the delivery's lease, by `performance.now()`. */
   get leaseEndsMs(): number {
     return this.#leaseEndsMs
   }
@@ -80,14 +80,14 @@ export class Delivery {
     this.#state = next
   }
 
-  /** Records a renewed lease. Does nothing if the row was claimed again after `claim`. */
+  /** Records a renewed lease. Does nothing if the delivery's row was claimed again after `claim`. */
   renewed(claim: ClaimedDelivery, leaseEndsMs: number): void {
     if (this.#claim === claim) this.#leaseEndsMs = leaseEndsMs
   }
 
   /**
-   * Continues under a new claim of the same row after the lease has expired: a call in progress continues, and an unwritten outcome is
-   * written under the new claim. Returns false if the outcome belongs to an earlier attempt; the delivery must then start again.
+   * Continues under a new claim of the same row after the earlier lease has expired: a call in progress continues, and an unwritten outcome
+   * is written under the new claim. Returns false if the outcome belongs to an earlier attempt; the delivery must then start again.
    */
   adopt(claim: ClaimedDelivery, leaseEndsMs: number): boolean {
     const { cycle, attempts } = this.#claim

@@ -47,22 +47,22 @@ export interface ForwarderOptions {
 export interface ForwarderStats {
   /** Deliveries that are claimed and have no response yet. */
   readonly inFlight: number
-  /** Deliveries that have a response and are not written yet. */
+  /** Deliveries whose outcome is known but not written yet. */
   readonly uncompleted: number
 }
 
 /**
- * Time after which other processes can claim the deliveries of a killed process. Renewed after each sixth of it, so that five renewals can
- * fail.
+ * Duration of a lease. After this time other processes can claim the deliveries of a killed process. A lease is renewed in its second half,
+ * with a try in each sixth of its duration, so that two tries can fail.
  */
 const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
 /**
- * Minimum rows of a claim after which the next claim starts without a wait, if due rows are left. After any other claim the next one waits
- * for 6 ms, or for four times the duration of the claim above 1.5 ms, so that on a busy machine more rows share the cost of a claim. An
- * idle forwarder claims immediately.
+ * After a claim of at least this many rows the next claim starts immediately, if due rows are left. After a smaller claim it starts at
+ * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, so that on a busy machine more rows share
+ * the cost of a claim. An idle forwarder claims immediately.
  */
 const claimRowsWanted = 20
 const gatherShare = 4
@@ -70,19 +70,20 @@ const quietClaimMs = 1.5
 const gatherMs = 6
 const gatherMsMax = 50
 const claimRowsMax = 200
-/** With fewer free places than this, responsive callbacks are claimed for separately. */
+/** While fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
 const tightRoom = tenantDeliveriesMax
 /**
- * Minimum rows of the claim for other callbacks in that case. A claim of one row would always serve the tenant queue with the longest wait.
+ * Minimum free shared places for claiming deliveries to any callback while fewer than `tightRoom` are free. A claim of one row would always
+ * serve the tenant queue with the longest wait.
  */
 const tightRowsMin = 8
 /**
- * Maximum deliveries that have a response and are not written. Above it, while Postgres is slow or unavailable, the forwarder claims
- * nothing.
+ * Maximum deliveries whose outcome is not written. Above this number, which means that Postgres is slow or unavailable, the forwarder
+ * claims nothing.
  */
 const uncompletedMax = 2_048
 const wokenMax = 500
-/** Part of the stop time that is reserved for the last statements. */
+/** Part of the time for stopping that is reserved for the last statements. */
 const lastStatementsMs = 2_000
 
 /**
@@ -183,8 +184,8 @@ export class Forwarder {
   }
 
   /**
-   * Claims for notified tenants whose callbacks are responsive, and one delivery for each callback that this process has not called yet.
-   * Tenants without free places stay notified.
+   * Claims deliveries of notified tenants whose callbacks are responsive, and one delivery for each callback that this process has not
+   * called yet. Tenants without free places stay in the set of notified tenants.
    */
   async #claimForResponsive(completionsMax: number): Promise<void> {
     const rowsMax = Math.min(completionsMax, this.#capacity.reservedRoom)
@@ -196,9 +197,10 @@ export class Forwarder {
       Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
     )
     if (woken.length === 0) return
-    // Passes only the tenants of this claim to the statement, since up to a thousand tenants can have deliveries in progress.
+    // Passes the free places of only these tenants to the statement, since up to a thousand tenants can have deliveries in progress.
     const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
-    // A tenant queue that filled its whole share can contain more rows, and no further notification would arrive for them.
+    // Keeps these tenants in the set of notified tenants: a tenant queue that filled its whole share can contain more rows, and no further
+    // notification would arrive for them.
     if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
@@ -215,7 +217,10 @@ export class Forwarder {
     return taken
   }
 
-  /** Returns whether more rows can be claimed. Tenants of a failed claim stay notified. */
+  /**
+   * Claims and starts due deliveries. Returns whether more rows can be claimed. After a failed claim its tenants stay in the set of
+   * notified tenants.
+   */
   async #claim(
     woken: readonly string[],
     more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'wokenAlone'>,
@@ -230,7 +235,8 @@ export class Forwarder {
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))
       this.#options.observer.claimed(claimed.length)
-      // The lease starts before the statement, so that it expires no earlier in Postgres than in this process.
+      // This process counts the lease from the start of the statement, so that the lease expires no earlier in Postgres than in this
+      // process.
       this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
       return hasMore
     } catch (error) {
@@ -274,7 +280,7 @@ export class Forwarder {
     this.#loops[0]?.wake()
   }
 
-  /** Leases that cannot be released expire by themselves. */
+  /** Releases the leases of unfinished deliveries. Leases that cannot be released expire by themselves. */
   async #release(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
     const { pool, observer, onReleased } = this.#options

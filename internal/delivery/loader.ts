@@ -19,9 +19,9 @@ export interface LoaderOptions {
 }
 
 const rowsMax = 100
-/** Maximum payload bytes per statement. A larger payload is read alone. */
+/** Maximum payload bytes per statement. A payload that is larger is read by a statement of its own. */
 const bytesMax = 4 * 1024 * 1024
-/** Two statements, so that a large payload does not delay later ones. */
+/** Maximum statements in flight: two, so that a large payload does not delay later payloads. */
 const statementsMax = 2
 
 /** Reads the events of claimed deliveries when payload memory is free. `Capacity` limits the number of deliveries. */

@@ -10,17 +10,17 @@ import type {
 /** Report of an attempt, for one log line and the metrics. */
 export interface AttemptReport {
   readonly delivery: ClaimedDelivery
-  /** Undefined if the attempt needed no event. */
+  /** Undefined if the attempt ended without the event's content, since no call was made. */
   readonly content: EventContent | undefined
   readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>
-  /** Time from receipt to this call. Set for first attempts of first delivery cycles only. */
+  /** Time from the receipt of the event to the start of this attempt. Set for first attempts of first delivery cycles only. */
   readonly delayMs: number | undefined
 }
 
-/** Step of a forwarder that failed and will be retried. */
+/** Operation of a forwarder that failed and will be retried. */
 export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release'
 
-/** Receives events of a forwarder, for logs and metrics. Its functions must not throw or block. */
+/** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */
 export interface ForwarderObserver {
   claimed(rows: number): void
   attempted(report: AttemptReport): void
@@ -34,7 +34,10 @@ export interface ForwarderObserver {
   /** Called with the number of stalled tenant queues that the sweep woke. A number above 0 indicates a fault elsewhere. */
   swept(queues: number): void
   released(count: number): void
-  /** Called once per opening over all processes: not for each delivery in flight, and not again when a probe fails. */
+  /**
+   * Called when a tenant's circuit breaker opens: once over all processes, not for each delivery in flight, and not again when a probe
+   * fails.
+   */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
   /** Called when a tenant has no usable signing secret. */

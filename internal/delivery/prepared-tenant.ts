@@ -13,7 +13,7 @@ export interface PreparedTenant {
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
   readonly schedule: RetrySchedule
-  /** Keys of all live signing secrets. Each key adds a signature. */
+  /** Keys of all active signing secrets. Each key adds a signature. */
   readonly keys: readonly SigningKey[]
   /** True if the key ring cannot decrypt some of the signing secrets. No delivery is sent while this is true. */
   readonly isUnreadable: boolean
@@ -22,7 +22,7 @@ export interface PreparedTenant {
 /** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
-/** Caches the parameters of each tenant while the tenant directory contains it. */
+/** Caches the delivery parameters of each tenant while the tenant directory contains the tenant. */
 export class PreparedTenants {
   readonly #secrets: OpensSecrets
   readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
@@ -42,7 +42,7 @@ export class PreparedTenants {
   }
 }
 
-/** Computes the parameters for deliveries to a tenant. It decrypts secrets, so keep the result. */
+/** Computes the parameters for deliveries to a tenant. This decrypts secrets, so callers should cache the result. */
 export function prepareTenant(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTenant {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)

@@ -20,7 +20,7 @@ export interface Sending {
 }
 
 /**
- * Calls the callback once within the tenant's timeout, signed by Standard Webhooks. A repeat is another attempt under the same
+ * Calls the callback once within the tenant's timeout, with a signature by Standard Webhooks. Repeated calls for an event have the same
  * `webhook-id`.
  */
 export function sendDelivery(
@@ -67,7 +67,7 @@ export function signedCall(
   }
 }
 
-/** An event, or a test event, whose id is none of a stored event. */
+/** A stored event, or a test event, whose id no stored event has. */
 type SentEvent = Omit<EventContent, 'id'> & { readonly id: string }
 
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received. */
@@ -88,7 +88,8 @@ export interface CarriedHeaders {
 }
 
 /**
- * Finds these headers in the stored JSON text. Quotation marks inside a JSON string are escaped, so no header value can look like a member.
+ * Finds the headers of `CarriedHeaders` in the stored JSON text without parsing it. Quotation marks inside a JSON string are escaped, so no
+ * header value can look like a member.
  */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
@@ -110,7 +111,10 @@ export interface SignedMessage {
   readonly body: string | Uint8Array
 }
 
-/** Key lengths that Standard Webhooks allows (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
+/**
+ * Minimum and maximum key length in bytes by Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks, spec, read
+ * 2026-11).
+ */
 const keyBytesMin = 24
 const keyBytesMax = 64
 

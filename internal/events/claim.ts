@@ -10,9 +10,12 @@ export interface ClaimedDelivery {
   readonly payloadExpiresOn: Day
   readonly payloadBytes: number
   readonly cycle: number
-  /** Completed attempts of this delivery cycle. */
+  /** Number of completed attempts of this delivery cycle. */
   readonly attempts: number
-  /** Number of claims since the last completed attempt. A completion compares it, together with the lease, to detect a lost claim. */
+  /**
+   * Number of claims since the last completed attempt. A completion compares this number and the lease with the row, to detect a lost
+   * claim.
+   */
   readonly claims: number
   /** True after the first attempt of a delivery cycle, and for snoozed and replayed deliveries. */
   readonly isRetry: boolean
@@ -20,7 +23,7 @@ export interface ClaimedDelivery {
   readonly isProbe: boolean
 }
 
-/** A stored event as far as its callback receives it. */
+/** Fields of a stored event that its callback receives. */
 export type EventContent = Pick<
   ReceivedEvent,
   | 'id'
@@ -34,7 +37,7 @@ export type EventContent = Pick<
   | 'payload'
 >
 
-/** Owner token of a process for the rows that it claims, and the duration of a claim. */
+/** Owner token of a process for the rows that it claims, and the duration of its leases. */
 export interface Lease {
   readonly token: string
   readonly lengthMs: number
@@ -43,17 +46,20 @@ export interface Lease {
 /** Number of deliveries that a process can accept, and its lease. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants notified of new work. They are claimed for even if their tenant queues are not due. Pass at most `wokenMaxOf` ids. */
+  /** Tenants notified of new work. Their tenant queues are checked even if they are not due. Pass at most `wokenMaxOf` ids. */
   readonly woken: readonly string[]
-  /** True to claim for the notified tenants only. Default: false. */
+  /** True to claim deliveries of the notified tenants only. Default: false. */
   readonly wokenAlone?: boolean
-  /** Maximum rows per tenant, where deliveries in progress leave fewer than `queueRowsMax`. 0 excludes the tenant. */
+  /** Maximum rows of each tenant that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the tenant. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
 }
 
-/** Claimed deliveries. `hasMore`: a tenant queue filled its whole share, or some tenant queues may be unchecked. */
+/**
+ * Claimed deliveries. `hasMore`: more rows may be due, since a tenant queue filled its whole share of the claim or the claim reached its
+ * maximum of tenant queues.
+ */
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
@@ -66,23 +72,23 @@ const candidatesMax = 200
 /** Time for which a probe blocks further probes, unless it completes earlier. */
 const probeMs = 30_000
 /**
- * Delay of the second check of an empty tenant queue. It exceeds the duration of an insert, so the check sees rows that were uncommitted
- * before.
+ * Delay of the second check of an empty tenant queue. The delay exceeds the duration of an insert, so the second check finds rows that were
+ * not committed at the first check.
  */
 const checkAgainMs = 5_000
 /** Interval between checks of tenant queues whose tenant is suspended or deleted. */
 const standStillMs = 10_000
 
-// Hot: `npm run bench -- webhooks`. One statement: as five short ones, pipelined in one transaction, a claim took 29 to 35 % more
-// processor time per event (`npm run bench -- queue`, 20 and 200 rows, 2026-11). Five statements would also keep their locks on tenant
-// queues for as long as the event loop of a busy forwarder takes, and intake can wait for these locks.
+// Hot: `npm run bench -- webhooks`. A single statement: five short statements, pipelined in one transaction, took 29 to 35 % more processor
+// time per event (`npm run bench -- queue`, 20 and 200 rows, 2026-11). They would also keep their locks on tenant queues for as long as the
+// event loop of a busy forwarder takes, and intake can wait for these locks.
 //   candidates  selects the tenant queues with the longest wait, alternating between notified queues and others
 //   ready       locks the candidates; SKIP LOCKED, so that any number of processes share the work without waiting
-//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a tenant that is not live
+//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a suspended or deleted tenant
 //   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
 //   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
 //   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
-//               process took a counted retry), else when its earliest row is due
+//               process claimed a counted retry), else when its earliest row is due
 //   left_behind moves every checked queue to the end of the order, whatever the result, so that queues that cannot be served do not
 //               block others. Each queue is checked again after at most 5 s, and once more after a check that found nothing: this second
 //               check finds rows that were not committed before, since intake does not wake queues that are due with idle_checks = 0
@@ -178,7 +184,7 @@ FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
 
-/** Each row repeats the columns of the check. A check that claimed nothing returns a single row without an event. */
+/** Row of a claim's result. Each row repeats the columns of `Checked`. A claim of no delivery returns a single row without an event. */
 type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
 type Checked = [queues: number, hasFullShare: boolean]
@@ -256,8 +262,8 @@ export type LoadedEvent =
   | { readonly kind: 'whole'; readonly content: EventContent }
   | { readonly kind: 'payload_expired' }
 
-// Takes no locks. Days are literals, so that Postgres plans and locks only one partition of each table. `id >= … LIMIT 1` can only use the
-// primary key. Hot: `npm run bench -- webhooks`.
+// Reads one event with its payload, without row locks. Days are literals, so that Postgres opens only one partition of each table. A
+// condition of the form `id >= … LIMIT 1` can only use the primary key. Hot: `npm run bench -- webhooks`.
 const loadText = (day: Day, payloadDay: Day) => `
 SELECT e.id, e.tenant_id, e.provider, e.raw_type, e.type, floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
 FROM unnest($1::text[], $2::text[]) AS i(id, tenant_id)

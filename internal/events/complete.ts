@@ -40,16 +40,16 @@ export interface Completion {
   readonly ending: Ending
 }
 
-// Hot: `npm run bench -- webhooks`. One commit for queue row, attempt and event. One statement: as short ones, pipelined in one
-// transaction, a completion took 3 % more processor time per event at 200 rows and 33 % at 20 (`npm run bench -- queue`, 2026-11).
+// Hot: `npm run bench -- webhooks`. One commit for queue row, attempt and event. A single statement: several short statements,
+// pipelined in one transaction, took 3 % more processor time per event at 200 rows and 33 % at 20 (`npm run bench -- queue`, 2026-11).
 //   ours        locks the rows that this process still owns by lease, cycle, claims and attempts, so that a late worker writes nothing.
 //               Only their owner locks these rows, so batches of several processes do not wait for each other
-//   closed      updates the events, each found as the first row from its id on, which can only use the primary key
+//   closed      updates the events. Each is found as the first row with `id >= …`, a search that can only use the primary key
 //   failures    adds list entries for failed events. The statement that begins the next delivery cycle removes an entry; if that
 //               statement did not see the entry yet, the end of that cycle removes it (unlisted)
-//   queues_left selects the tenant queues whose next check is too late, locked in the order of their ids
+//   queues_left lets tenant queues be checked no later than at the new due times, and locks them in the order of their ids
 // Postgres can plan the statement on empty tables and use that plan on full ones. So all rows are found by their keys, in forms that
-// cannot be planned as a scan: LATERAL with a lock, an array of keys, a conflict. A repeat finds no rows and writes nothing.
+// cannot be planned as a scan: LATERAL with a lock, an array of keys, ON CONFLICT. A repeat finds no rows and writes nothing.
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,

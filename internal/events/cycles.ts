@@ -12,9 +12,10 @@ import { type EventState, eventStates, type Queryable } from './list-source.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
- * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant only
- * verifies events of this provider so far. `rounds_exhausted`: the event has reached the maximum number of cycles. `changed`: the event has
- * left the requested state or cycle. `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
+ * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
+ * events of this provider but does not deliver them. `rounds_exhausted`: the event has reached the maximum number of delivery cycles.
+ * `changed`: the event is no longer in the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to
+ * another tenant, or its tenant is deleted.
  */
 export const replayFates = [
   'queued',
@@ -39,8 +40,8 @@ export interface CycleRequest {
   /** Required delivery cycle of the events. Default: any cycle. */
   readonly cycle?: number
   /**
-   * True if the deliveries use the share of retries, so that a replay of any size leaves three quarters of each claim to new events.
-   * Default: true.
+   * True if the deliveries are claimed as retries, so that a replay of any size leaves three quarters of each claim to new events. Default:
+   * true.
    */
   readonly isRetry?: boolean
 }
@@ -57,14 +58,14 @@ export interface CycleResult {
 
 /** Maximum events per call. More events would keep their locks for too long. */
 export const cycleEventsMax = 500
-/** Maximum value of a smallint. */
+/** Maximum delivery cycles of an event, since the number is stored as a smallint. */
 const cycleMax = 32_767
 
-// Locks events in the order of their ids, day by day, and tenant queues after them, to prevent deadlocks. Accepted events are not locked,
-// so that the statement does not wait for completions. The statement that completed the previous cycle has already deleted the row of
-// deliveries_due. An entry of failed_events that is not visible yet stays until the new cycle ends; the index failed_events_id supports its
-// removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole payloads. A repeat finds the events
-// already queued.
+// Locks events in the order of their ids, day by day, and tenant queues after the events, to prevent deadlocks. Does not lock accepted
+// events, so that it does not wait for statements that complete their deliveries. The row of deliveries_due was already deleted when the
+// previous delivery cycle was completed. An entry of failed_events that this statement does not see yet stays until the new cycle ends; the
+// index failed_events_id supports its removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole
+// payloads. If the statement is repeated, it finds that the events are already queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
   SELECT id, tenant_id, state, cycle FROM events
@@ -98,7 +99,7 @@ WITH seen AS MATERIALIZED (
 )
 SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END FROM decided`
 
-// Runs last, for all days in one statement and in the order of the ids, to prevent deadlocks.
+// Wakes the tenant queues. Runs last, as one statement for all days and in the order of the tenant ids, to prevent deadlocks.
 const wakeText = `
 WITH new_queues AS (
   INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT unnest($1::text[]), now() ON CONFLICT DO NOTHING
@@ -153,13 +154,13 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
 /** An event that its provider sent again. */
 export interface RequeueCandidate {
   readonly eventId: EventId
-  /** Replaces a payload that retention deleted. Without this payload such an event gets no delivery cycle. */
+  /** Payload for an event whose stored payload was deleted by retention. Without a new payload such an event gets no delivery cycle. */
   readonly payload?: string
   /** Day on which the new payload expires. */
   readonly payloadExpiresOn?: Day
 }
 
-// Locks all candidates before anything else, by day and id, which is the order of beginCycles: the two cannot deadlock.
+// Locks all candidates first, by day and id. `beginCycles` locks events in the same order, so the two cannot deadlock.
 const lockText = (day: Day) => `
 SELECT FROM events WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND state <> 'accepted' ORDER BY id FOR UPDATE`
 
@@ -178,8 +179,8 @@ WITH lost AS MATERIALIZED (
 INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, payload_expires_on, payload FROM lost`
 
 /**
- * Begins another delivery cycle for each of these events that failed, and returns the ids of these events. Other events stay unchanged, so
- * concurrent and repeated calls queue an event once. Call `notifyForwarders` afterwards.
+ * Begins another delivery cycle for the candidates whose delivery failed, and returns their ids. Other candidates stay unchanged, so
+ * concurrent and repeated calls queue an event only once. Call `notifyForwarders` afterwards.
  * @param candidates at most 500
  * @throws errors of Postgres; then nothing was written
  */
@@ -190,7 +191,7 @@ export async function requeueFailed(
 ): Promise<EventId[]> {
   const unique = new Map(candidates.map((one) => [one.eventId, one]))
   const tomorrow = dayAfter(nowMs, 0)
-  // An event whose day has passed may be dropped at any time, so it gets neither payload nor cycle.
+  // An event whose expiry day has been reached can be deleted at any time, so it gets neither a payload nor a delivery cycle.
   const kept = unique.values().filter(({ eventId }) => expiryDayOf(eventId) >= tomorrow)
   const byDay = Map.groupBy(kept, ({ eventId }) => expiryDayOf(eventId))
   const days = [...byDay.keys()].sort()

@@ -44,8 +44,8 @@ export interface ReceivedEvent {
   readonly retriesOnRedelivery?: true
 }
 
-// One statement and commit for dedupe key, event, payload and first delivery. The unique key decides between concurrent callers. The
-// statement waits for a row that another transaction is inserting, so a conflict means that the original is committed. Rows and tenant
+// One statement and commit for dedupe key, event, payload and first delivery. The unique dedupe key decides between concurrent callers: the
+// statement waits while another transaction inserts the same key, so a conflict means that the original event is committed. Rows and tenant
 // queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
 const insertText = `
 WITH input AS MATERIALIZED (
@@ -80,7 +80,7 @@ WITH input AS MATERIALIZED (
 SELECT event_id FROM fresh`
 
 /**
- * Stores events with their first deliveries in one commit. Returns the ids of new events; all other keys existed before.
+ * Stores events with their first deliveries in one commit. Returns the ids of new events; all other events are duplicates.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
@@ -115,7 +115,7 @@ export async function insertEvents(
   return new Set(rows.map(([id]) => id))
 }
 
-/** Returns the ids of tenants that have accepted events, sorted. */
+/** Returns the ids of tenants that have events to deliver, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
   for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)
@@ -149,8 +149,8 @@ export async function findEventsByKey(
 }
 
 /**
- * Result of accepting an event. `stored`: the event is committed. `duplicate`: the original is committed. `queued`: the event is in the
- * spool. `unavailable`: the event was not kept, and the provider must send it again. `refused`: Postgres rejects the event.
+ * Result of accepting an event. `stored`: the event is committed. `duplicate`: the original event is committed. `queued`: the event is in
+ * the spool. `unavailable`: the event was not kept, and the provider must send it again. `refused`: Postgres rejects the event.
  */
 export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
 
@@ -171,9 +171,7 @@ export interface StoreBatchOptions {
   onStored?(events: readonly ReceivedEvent[]): void
   /** Called once for each rejected event and each failure of Postgres. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
-  /**
-   * False to ignore `retriesOnRedelivery`, so that duplicates begin no new delivery cycle; the drain of the spool sets it. Default: true.
-   */
+  /** False to ignore `retriesOnRedelivery`, as the drain of the spool does; duplicates then begin no new delivery cycle. Default: true. */
   readonly requeues?: boolean
 }
 
@@ -215,7 +213,8 @@ async function storePart(
 }
 
 /**
- * Completes new events immediately. Then looks up the originals of duplicates and begins a new delivery cycle where the tenant requires it.
+ * Reports the results of new events immediately. Then finds the originals of duplicates and begins a new delivery cycle where the tenant's
+ * settings require it.
  */
 async function completeBatch(
   options: StoreBatchOptions,
@@ -231,8 +230,8 @@ async function completeBatch(
 }
 
 /**
- * Finds the originals of duplicates and requeues failed events if their tenant opted in. Omits keys that retention deleted in the meantime;
- * the callers of these events receive `unavailable`. Returns an empty map if Postgres fails.
+ * Returns the results of duplicates by event id, and requeues failed originals if their tenant opted in. A duplicate whose original was
+ * deleted by retention in the meantime is `unavailable`. Returns an empty map if Postgres fails.
  */
 async function revive(
   options: StoreBatchOptions,
@@ -241,7 +240,7 @@ async function revive(
   try {
     const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
     const originals = await findEventsByKey(options.pool, keys)
-    // An earlier attempt to store this event can have been committed although the reply of Postgres was lost.
+    // An event can be its own original: an earlier statement was committed, but the reply of Postgres was lost.
     const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
     const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)

@@ -3,8 +3,9 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './claim.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
-// Finds rows of this process by their keys, lease and claims. SKIP LOCKED skips rows that another statement is completing or claiming in a
-// different lock order; the next renewal finds these rows. Tenant queues are not changed: at worst they are checked too early.
+// Finds rows of this process by event id, lease and number of claims. SKIP LOCKED skips rows that another statement is completing or
+// claiming in a different lock order; the next renewal finds these rows. Does not change tenant queues: at worst they are checked too
+// early.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -15,8 +16,8 @@ UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
 WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id`
 
 /**
- * Renews the leases of deliveries. Returns the ids of those that this process still owns, except rows that are locked at this moment. Safe
- * to repeat.
+ * Renews the leases of deliveries. Returns the ids of the deliveries that this process still owns, without those whose rows are locked at
+ * this moment. Safe to repeat.
  */
 export async function renewLeases(
   pool: Pool,

@@ -44,9 +44,9 @@ export interface EventRange {
 }
 
 const dayMs = 86_400_000
-/** Maximum retention: an event id stores its days in one byte. */
+/** Maximum retention of an event in days, which an event id stores in one byte. */
 const eventDaysMax = 255
-/** Maximum time: an event id stores milliseconds in 48 bits. */
+/** Maximum time of receipt in milliseconds, which an event id stores in 48 bits. */
 const timeMsMax = 2 ** 48 - 1
 
 /**
@@ -70,7 +70,7 @@ export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: nu
 /** Returns the part of a range after this id, in the given order. Pure. */
 export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'oldest'): EventRange {
   if (order === 'newest') return id < range.highId ? { ...range, highId: id } : range
-  // Sorts directly after this id.
+  // This text sorts directly after the id, so the range excludes the id.
   const next = `${id}!`
   return next > range.lowId ? { ...range, lowId: next } : range
 }
@@ -95,15 +95,15 @@ export interface SourceRequest {
   readonly examinedMax: number
 }
 
-/** SQL for a bounded, ordered set of candidates, and the conditions on their events. */
+/** SQL for a limited, ordered number of candidates (rows that may belong to matching events), and the conditions on their events. */
 export interface EventSource {
   /** SQL that selects the candidates. */
   readonly candidates: string
   /** Terms of ORDER BY, with the candidates' column names. */
   readonly sorted: readonly string[]
   /**
-   * Kind of the candidates. `events`: rows of `events`, which are only added. `entries`: whole list entries, which are added and removed.
-   * `ids`: `id` and `expires_on` of events, which are added and removed too.
+   * Kind of the candidates. `events`: rows of `events`, which can be added during a scan. `entries`: rows of `failed_events`, which can be
+   * added and removed during a scan. `ids`: only `id` and `expires_on` of events, from rows that can be added and removed, too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
   /** SQL conditions on the event `e` and the candidate `c`. */
@@ -117,7 +117,10 @@ export interface EventSource {
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at`
 
-/** Maximum length of a tenant queue that is read whole. In a longer queue, most of the tenant's latest events are probably still queued. */
+/**
+ * Maximum length of a tenant queue that is read whole. For a longer queue, the tenant's events are scanned instead: most of its latest
+ * events are probably still queued, so the scan finds matches quickly.
+ */
 const shortQueueMax = 2_000
 /** The only provider whose events can be stored without being delivered. */
 const triedOutProvider = 'wallet'
@@ -133,7 +136,7 @@ class Parameters {
     return `$${this.values.length}`
   }
 
-  /** Completes the candidates' part of the statement and adds the conditions on their events. */
+  /** Creates the source from the SQL of its candidates, and adds conditions on their events. */
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
@@ -182,7 +185,7 @@ function failedSource(request: SourceRequest): EventSource {
   return parameters.source('entries', walk, { type, provider })
 }
 
-// Reads the queue by its key, the event id: every accepted event has a row there.
+// Reads the delivery queue by its key, the event id: every accepted event has a row in the queue.
 function queueSource({ filter, range, order, examinedMax }: SourceRequest): EventSource {
   const parameters = new Parameters()
   const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
@@ -192,7 +195,7 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Reads a tenant queue, which has a different order, and sorts its events.
+// Reads a tenant queue, which is not ordered by event id, and sorts its events by id.
 function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)
@@ -218,14 +221,14 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
 
 interface Walk {
   readonly table: 'events' | 'failed_events'
-  /** Columns and values at the start of the index; the id follows them. */
+  /** Names and values of the columns that precede the id in the index. */
   readonly keys: readonly (readonly [name: string, value: string])[]
   readonly columns: string
 }
 
-// Compares the keys together with the id, also in ORDER BY, so that Postgres does not choose a shorter index and scan all of it. Days are
-// parameters, since planning for ninety partitions takes longer than reading them: Postgres keeps the plan and prunes partitions at
-// execution.
+// Compares the index columns together with the id, also in ORDER BY, so that Postgres does not choose a shorter index and scan all of it.
+// Days are parameters, since planning a statement for ninety partitions takes longer than reading the rows: Postgres keeps the plan and
+// prunes partitions at execution.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
   { table, keys, columns }: Walk,
@@ -253,7 +256,7 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   return (rows[0]?.[0] ?? 0) <= shortQueueMax
 }
 
-/** Returns the conditions that neither the queue nor an id covers. */
+/** Returns the conditions on an event that is found through the queue or by its id. */
 function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string | undefined>> {
   return { tenant_id: tenantId, provider, type }
 }

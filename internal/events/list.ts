@@ -40,7 +40,7 @@ export interface EventPage {
   readonly next: EventId | undefined
 }
 
-/** Maximum events that a page examines if no index covers its filter; this takes some milliseconds. */
+/** Maximum events that a page examines if no index covers its filter. Examining them takes some milliseconds. */
 const pageExaminedMax = 1_000
 
 /**
@@ -70,7 +70,8 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
   return { events: page.events, next: page.searchedTo }
 }
 
-// Uses the dedupe key that intake computes from tenant, provider and the provider's id, once per provider. Takes no locks.
+// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every provider.
+// Takes no locks.
 const sourceText = `
 SELECT k.event_id FROM unnest($3::text[]) AS p(name)
 JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
@@ -144,14 +145,15 @@ export const selectedColumns = `e.id, e.tenant_id AS "tenantId", e.provider, e.s
 export type EventRow = Omit<EventSummary, 'receivedAtMs'>
 
 /**
- * Reads events in the order of receipt with bounded work: checks conditions that the index does not cover on at most `examinedMax` events,
- * so it can return fewer events than exist. Requires a connection with `eventReadSettings`. Takes no locks.
+ * Reads events in the order of receipt with limited work: checks conditions that the index does not cover on at most `examinedMax` events,
+ * so it can return fewer events than match. Requires a connection with `eventReadSettings`. Takes no locks.
  * @throws errors of Postgres
  */
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
   const { kind, conditions } = source
-  // Without conditions, the last event of the page is the end of the search, even if events are added or removed during the scan.
+  // Without conditions one statement is enough: the last event of the page is also the last examined event. Entries that are added or
+  // removed during the scan then do no harm.
   const isOneStatement = conditions.length === 0 && scan.rowsMax < scan.examinedMax
   return kind === 'events' || (kind === 'entries' && isOneStatement)
     ? await walkEvents(connection, source, scan)
@@ -163,8 +165,9 @@ export function scanBeyond(scan: EventScan, id: string): EventScan {
   return { ...scan, range: rangeBeyond(scan.range, id, scan.order) }
 }
 
-// Reads rows in the order of the index, and no more than needed. If they are too few, a second statement finds the last candidate. An event
-// that was stored between both statements only shortens that search, so no event is skipped. Takes no locks.
+// Reads matching rows in the order of the index, and no more than needed. If too few rows match, a second statement finds the last examined
+// candidate. An event that is stored between both statements can only move this candidate towards the start of the scan, so no event is
+// skipped. Takes no locks.
 async function walkEvents(
   connection: Queryable,
   { candidates, sorted, conditions, values, candidateValuesCount }: EventSource,
@@ -188,8 +191,8 @@ async function walkEvents(
   return { events, searchedTo: last?.id }
 }
 
-// Reads candidates and their first matches in one statement, since rows of the queue and entries of failed events can be removed at any
-// time. Reads each event by its key in the partition of its day. Takes no locks.
+// Reads the candidates and the first matching events in one statement, since candidates (rows of the queue or of `failed_events`) can be
+// removed between two statements. Reads each event by its key in the partition of its day. Takes no locks.
 async function walkFound(
   connection: Queryable,
   { kind, candidates, sorted, conditions, values }: EventSource,

@@ -1,6 +1,6 @@
 import type { RedisConnection } from '#internal/storage/index.ts'
 
-/** Redis channel that names tenants with new work, after the commit. A lost message delays this work until the next poll. */
+/** Redis channel for the ids of tenants with new work, published after the commit. A lost message delays this work until the next poll. */
 export const dueChannel = 'latchkey:due'
 
 /** Message about new work: the ids of tenants that have new work, or `all` if any tenant can have some. */
@@ -18,12 +18,12 @@ export async function notifyForwarders(redis: RedisConnection, tenantIds: readon
   if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
 }
 
-/** Encodes the message for these tenants. More than 50 tenants become `all`. */
+/** Encodes the ids of tenants with new work as a message. More than 50 ids become `all`. */
 export function encodeDue(tenantIds: readonly string[]): string {
   return tenantIds.length > tenantIdsMax ? everyone : JSON.stringify(tenantIds)
 }
 
-/** Decodes a message. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
+/** Decodes a message about new work. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
 export function decodeDue(message: string): DueNews {
   if (message === everyone || message.length > messageCharsMax) return 'all'
   try {

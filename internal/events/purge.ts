@@ -1,7 +1,7 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
 
-/** Removes a deleted tenant's rows of this room. Deliveries are first, since an event without a delivery gets no further attempts. */
+/** Steps that remove a deleted tenant's events with all their data. Deliveries are removed first, so that no further attempts are made. */
 export const purgeEventSteps: readonly PurgeStep[] = [
   purgeDeliveries,
   purgeByKey('failed_events', ['id']),
@@ -26,11 +26,11 @@ interface EventRow {
   readonly dedupeKey: string
 }
 
-/** Limits the duration of a statement: TOAST stores large payloads as many rows. */
+/** Maximum payload bytes to delete at a time. It limits the duration of a statement, since TOAST stores a large payload as many rows. */
 const payloadBytesMax = 64 * 1024 * 1024
 
-// Deletes by key and not by ctid: a claim in progress moves the row, and the statement waits for the claim. Deletes the tenant queue once
-// it is empty.
+// Deletes rows by key and not by ctid, since a concurrent claim changes the ctid of a row. The statement waits for such a claim. Deletes
+// the tenant queue when no delivery is left.
 async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM deliveries_due WHERE event_id IN
@@ -41,7 +41,7 @@ async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promi
   return rowCount ?? 0
 }
 
-/** Deletes events last, since their payloads, attempts and dedupe keys can only be found through them. */
+/** Deletes payloads, attempts and dedupe keys before the events, since they can only be found through the events. */
 async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const events = withinBytes(await listEvents(pool, id, rowsMax))
   if (events.length === 0) return 0
@@ -54,7 +54,8 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
   for (const [day, ofDay] of byDay) {
     const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
-    // A concurrent purge can have removed the remaining attempts, so check whether any are left.
+    // A concurrent purge can have removed some of the selected attempts, so a small number of removed rows does not prove that none are
+    // left.
     if (removed === rowsMax || (await hasAttempts(pool, day, idsOf(ofDay)))) return rowsMax
   }
   await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
@@ -69,7 +70,7 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   return events.length
 }
 
-// Uses the index over tenant and id. Intake computes the same dedupe key from these columns.
+// Lists the first events of a tenant, with the dedupe key that intake computed from the same columns. Uses the index over tenant and id.
 async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<EventRow[]> {
   const { rows } = await pool.query<EventRow>(
     `SELECT id, expires_on::text AS "expiresOn", payload_expires_on::text AS "payloadExpiresOn",
@@ -81,7 +82,7 @@ async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<Ev
   return rows
 }
 
-// The day selects the partition; a ctid is unique only within one partition.
+// Deletes attempts of one expiry day only, since a ctid is unique only within one partition.
 async function removeAttempts(pool: Pool, day: Day, eventIds: Buffer, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM attempts WHERE expires_on = $1::date AND ctid = ANY(ARRAY(

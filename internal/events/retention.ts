@@ -4,15 +4,18 @@ import { lowestIdOf } from './list-source.ts'
 
 /** Scan that removes expired deliveries from the queue. */
 export interface QueueExpiry {
-  /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore` is true until it has examined all. */
+  /**
+   * Examines the next 5 000 deliveries of events that are older than a day, and removes expired ones. `hasMore` is true until the scan has
+   * examined all of these deliveries.
+   */
   removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
 }
 
 const examinedMax = 5_000
 const dayMs = 86_400_000
 
-// Scans the old part of the queue by its key, since ids sort by receipt and not by expiry. Skips deliveries in progress and locked rows;
-// the next scan finds them. Safe to repeat.
+// Scans the part of the queue whose events are older than a day by event id, since ids sort by time of receipt and not of expiry. Skips
+// deliveries in progress and locked rows; the next scan finds them. Safe to repeat.
 const expireText = `
 WITH seen AS MATERIALIZED (
   SELECT event_id, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
@@ -26,8 +29,8 @@ WITH seen AS MATERIALIZED (
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
 /**
- * Creates a scan of the queue that starts again after it reaches the end. Deliveries of suspended callbacks and tenants stay queued until
- * their events expire.
+ * Creates a scan that removes expired deliveries and starts again after it reaches the end of the queue. Deliveries of suspended callbacks
+ * and tenants stay queued until their events expire.
  */
 export function createQueueExpiry(): QueueExpiry {
   let after = ''
@@ -37,7 +40,7 @@ export function createQueueExpiry(): QueueExpiry {
         name: 'expire_queued',
         text: expireText,
         rowMode: 'array',
-        // Events that expire today were received before today.
+        // Skips events of the last day, since no event expires within a day of its receipt.
         values: [after, lowestIdOf(nowMs - dayMs), lastExpiredDay(nowMs)],
       })
       const [removed = 0, seen = 0, last = null] = rows[0] ?? []
@@ -57,7 +60,7 @@ export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRo
 }
 
 /**
- * Removes at most 5 000 expired dedupe keys. An event that is received again afterwards counts as new. Safe to repeat and to run
+ * Removes at most 5 000 expired dedupe keys. An event that is received again afterwards is treated as new. Safe to repeat and to run
  * concurrently.
  * @throws errors of Postgres
  */

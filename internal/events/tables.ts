@@ -12,7 +12,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 
-// Migration 0002_events.sql explains the columns. Its ids are compared as bytes (COLLATE "C").
+// Migration 0002_events.sql explains the columns of all tables in this file. Their ids are compared as bytes (COLLATE "C").
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
 
@@ -58,7 +58,7 @@ export const eventPayloads = pgTable(
   (table) => [primaryKey({ columns: [table.eventId, table.expiresOn] })],
 )
 
-/** Events whose last delivery cycle failed, as entries for lists. */
+/** Events whose last delivery cycle failed, with the columns that lists of events return. */
 export const failedEvents = pgTable(
   'failed_events',
   {

@@ -17,7 +17,7 @@ const probeAgainMs = 1_000
 const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
 const closed = sql`'-infinity'`
 
-// Each statement below changes one row by its key. A claim locks this row only for moments.
+// The following functions each change one row of tenant_queues by its key. Claims lock such a row only briefly.
 
 /**
  * Suspends the deliveries of a tenant. Its events are still accepted and stay queued. Safe to repeat: the first cause is kept.
@@ -82,7 +82,8 @@ export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise
   return rows.map(({ id }) => id)
 }
 
-// Locks the row before the comparison, so that only one of several concurrent calls sees the closed breaker. The later end time is kept.
+// Opens a circuit breaker. Locks the row before the comparison, so that only one of several concurrent calls finds the breaker closed. Of
+// two end times the later one is kept.
 const openText = `
 UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')
 FROM (SELECT tenant_id, breaker_until FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE) was
@@ -99,8 +100,8 @@ export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number
 }
 
 /**
- * Allows another probe of a half-open breaker after one second, when a claimed probe was not sent. On an open breaker it shortens the open
- * time; the next probe then checks the callback. Safe to repeat.
+ * Allows another probe of a half-open circuit breaker after one second. Call it when a claimed probe was not sent. If the breaker is open,
+ * this shortens the open time, and the next probe checks the callback. Safe to repeat.
  */
 export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
   const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
@@ -119,8 +120,9 @@ export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void
 }
 
 /**
- * Returns SQL that wakes tenant queues, for use in a WITH after the due rows. Locks rows in the order of their ids to prevent deadlocks.
- * Neither locks nor writes a tenant queue that is already due and was not empty at its last check, so that busy tenants have no hot row.
+ * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Locks rows in the order of their ids to
+ * prevent deadlocks. Neither locks nor writes a tenant queue that is already due and was not empty at its last check, so that busy tenants
+ * have no hot row.
  * @param condition SQL after `tenant_id`, such as `= ANY($1::text[])`; never input from outside
  */
 export function wakeTenantQueuesText(condition: string): string {
@@ -130,14 +132,14 @@ export function wakeTenantQueuesText(condition: string): string {
 }
 
 /**
- * Minimum overdue time of a stalled row. A check that can miss rows is followed by another check within 5 s, so a row that is overdue for
- * longer was missed by all checks.
+ * Time after which a due row that was not claimed is stalled. A check of a tenant queue that can miss rows is followed by another check
+ * within 5 s, so a row that is overdue for longer was missed by both checks.
  */
 const graceMs = 8_000
 const sweptMax = 100_000
 
 // Steps from tenant to tenant through the index instead of reading all rows: three index probes per tenant, and one for each row whose
-// lease expired recently. Queues of suspended tenants and callbacks are checked rarely on purpose.
+// lease expired recently. Skips suspended tenants and callbacks, whose queues are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
@@ -200,8 +202,8 @@ export interface QueueDepth {
 const countedMax = 10_000
 const openQueuesMax = 1_000
 
-// Takes no locks. The cost is bounded for any queue: 1 000 tenant queues, two index probes each for the oldest row, 10 001 counted rows,
-// and one step for each row under a lease. Above that it uses the estimate that autovacuum maintains for the table.
+// Takes no locks. The cost is limited for any queue: 1 000 tenant queues, two index probes for the oldest row of each, 10 001 counted rows,
+// and one step for each row under a lease. Above 10 000 due rows it returns the estimate that autovacuum maintains for the table.
 const depthText = `
 WITH open_queues AS MATERIALIZED (
   SELECT tenant_id FROM tenant_queues
@@ -231,7 +233,7 @@ SELECT
 FROM counted, oldest`
 
 /**
- * Reads the depth of the queue at a bounded cost.
+ * Reads the depth of the queue at a limited cost.
  * @throws errors of Postgres
  */
 export async function readQueueDepth(

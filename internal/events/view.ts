@@ -12,10 +12,10 @@ export interface AttemptView extends AttemptRecord {
 
 /** Queue entry of an event whose delivery cycle is in progress. */
 export interface QueuedView {
-  /** Due time; during a claim, the end of the lease. */
+  /** Due time; while the delivery is claimed, the end of its lease. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
-  /** Completed attempts of this delivery cycle. */
+  /** Number of completed attempts of this delivery cycle. */
   readonly attempts: number
 }
 

@@ -25,7 +25,7 @@ export type UnknownCall =
   | { readonly kind: 'unread' }
   /** The certificate of the call is unavailable. */
   | { readonly kind: 'uncertified' }
-  /** No usable secret verifies the call, and the key ring cannot decrypt all secrets of the tenant. */
+  /** None of the decrypted secrets verifies the call, and the key ring cannot decrypt some of the tenant's secrets. */
   | { readonly kind: 'unverifiable' }
 
 /** The call was verified, but its tenant is over a limit. */
@@ -41,7 +41,7 @@ export interface AcceptContext {
   readonly signatureAgeMsMax: number
   /** Checks the tenant's event limits in memory. */
   checkLimits(tenant: DirectoryTenant): EventVerdict
-  /** Returns the retention for tenants that do not set it. Called for each call. */
+  /** Returns the retention for tenants that do not set it. Called once per webhook call. */
   retentionDefaults(): RetentionDays
 }
 
@@ -67,7 +67,7 @@ export async function acceptWebhook(
   })
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // Checked after the signature, since any caller can set `Latchkey-Hops`.
+  // The number of forwards is checked after the signature, since any caller can set `Latchkey-Hops`.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const limits = context.checkLimits(tenant)
   if (limits.kind === 'limited') return limits

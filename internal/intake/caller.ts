@@ -15,7 +15,7 @@ import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } fro
 import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
-/** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, without the body. */
+/** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, and independent of single calls. */
 export interface Caller {
   readonly kind: 'caller'
   readonly tenant: DirectoryTenant
@@ -32,17 +32,18 @@ export type Keying =
       readonly provider: Provider
       /** Return value of the provider's `prepare`. */
       readonly keys: unknown
-      /** Decrypts the secrets behind `keys` again, for a worker. A worker cannot receive `keys`. */
+      /** Decrypts the secrets of `keys` again, for a worker, which cannot receive `keys`. */
       secrets(): readonly string[]
       /**
-       * Number of live secrets that are missing in `keys`, because the key ring cannot decrypt them. A call may be signed with one of them.
+       * Number of active secrets that are missing in `keys`, because the key ring cannot decrypt them. A call may be signed with one of
+       * them.
        */
       readonly unreadableCount: number
     }
   | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
-/** Caller whose calls are refused for any body, since the tenant or provider is not allowed. */
+/** Caller whose calls are refused, whatever their bodies contain, with the cause. */
 export interface RefusedCaller {
   readonly kind: 'refused'
   readonly tenant: DirectoryTenant
@@ -50,7 +51,7 @@ export interface RefusedCaller {
   readonly cause: RefusedCause
 }
 
-/** Result of finding a caller. `stranger`: no tenant has this slug. */
+/** Result of finding a caller. `stranger`: no tenant has this slug, or the tenant of the API key is suspended. */
 export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' } | ApiError
 
 /** Dependencies of `Callers`. */
@@ -59,14 +60,14 @@ export interface CallersOptions {
   readonly secrets: Pick<SecretOpener, 'open'>
   /** Enables the reserved provider `gateway` for trials. Default: false, and its calls are refused even if a tenant's spec contains it. */
   readonly gatewaySandbox?: boolean
-  /** Returns whether a provider's calls for a tenant are paused. Called for each call. Default: never paused. */
+  /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
 }
 
 /** Finds the caller of a call in memory, by API key or by the slug in its path. */
 export class Callers {
   readonly #options: CallersOptions
-  /** A changed tenant is a new object, so the entries of its old version are garbage-collected. */
+  /** Cache of callers. A changed tenant is a new object, so the entries of its old version are garbage-collected. */
   readonly #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {

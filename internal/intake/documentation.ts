@@ -45,7 +45,7 @@ function parametersOf(provider: string, { names, description, schema }: Provider
   })
 }
 
-/** Returns an example for each call that contains this value, under the name of the call. */
+/** Returns the values that `valueOf` finds in the example calls, as examples under the names of the calls. */
 function examplesOf(valueOf: (call: ExampleCall) => unknown, withSummary = false): Examples {
   return Object.fromEntries(
     Object.entries(exampleCalls).flatMap(([name, call]): [string, Example][] => {
@@ -127,7 +127,7 @@ const requestBody: Operation['requestBody'] = {
   },
 }
 
-/** Error texts of 400 by cause. All other causes have the text `invalid signature`. */
+/** Error texts of responses with status 400, by cause. All other causes have the text `invalid signature`. */
 export const invalidTexts: Partial<Record<RefusalCause, string>> = {
   headers_conflict: 'conflicting headers',
   event_id_missing: 'missing event id',

@@ -43,7 +43,8 @@ export class Drain {
   }
 
   /**
-   * Drains until the spool is empty, the signal is aborted or another process has the lease. An idle run takes one Redis call.
+   * Moves spooled events to Postgres until the spool is empty, the signal is aborted or another process has the lease. An idle run takes
+   * one Redis call.
    * @throws RedisUnavailable, and an Error if Postgres stored nothing; entries that were not stored stay in the spool
    */
   async runOnce(signal: AbortSignal): Promise<void> {
@@ -106,8 +107,8 @@ export class Drain {
   }
 
   /**
-   * Halves the next batch, and skips an entry that failed alone: a poison message that makes Postgres fail without rejecting the event must
-   * not block other entries.
+   * Halves the next batch after a failed batch, and skips an entry that failed in a batch of its own: a poison message that makes Postgres
+   * fail without rejecting the event must not block other entries.
    */
   #yieldTo(entries: readonly SpoolEntry[]): void {
     const [first] = entries
@@ -116,7 +117,7 @@ export class Drain {
   }
 }
 
-/** Entry to remove. With a reason it moves to the dead stream. */
+/** Entry to remove from the spool. With a reason it is moved to the dead stream. */
 interface Fate {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''
@@ -144,7 +145,8 @@ function decideFates(
     if (!entry.event) return [{ entry, reason: 'unreadable' }]
     const acceptance = byKey.get(entry.event.dedupeKey)
     if (acceptance?.is === 'stored' || acceptance?.is === 'duplicate') return [{ entry, reason: '' }]
-    // Another entry with the same key can still be accepted, so it stays for the next batch.
+    // Moves only the rejected event to the dead stream. Another entry with the same dedupe key can still be accepted, so it stays for the
+    // next batch.
     const isRefused = acceptance?.is === 'refused' && acceptance.event === entry.event
     return isRefused ? [{ entry, reason: 'refused' }] : []
   })

@@ -19,7 +19,7 @@ export interface EventQueueOptions {
   readonly patienceMs?: number
   /** Interval in milliseconds between probes while the circuit breaker is open; default 1 000. */
   readonly probeEveryMs?: number
-  /** Waits between probes. Default: waits in real time. */
+  /** Function that waits between probes. Default: waits in real time. */
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
@@ -36,19 +36,22 @@ export const eventBatch = {
   bytesOf: ({ event }: { readonly event: ReceivedEvent }): number =>
     event.payloadBytes + event.headers.length,
 }
-/** Number of waiting events that starts a second batch. With fewer callers, all share one commit instead of alternating between two. */
+/**
+ * Number of waiting events at which a second batch is sent in parallel. With fewer events, all callers share one commit instead of
+ * alternating between two.
+ */
 const parallelItems = 32
 /**
- * Minimum and maximum of the gather time, which is twice the duration of the last batch. Gathering makes events share the fixed cost of a
- * statement, which equals the cost of dozens of rows. An idle queue sends an event immediately.
+ * Minimum and maximum of the time for gathering a batch, which is twice the duration of the last batch. Gathering makes events share the
+ * fixed cost of a statement, which equals the cost of dozens of rows. An idle queue sends an event immediately.
  */
 const defaultGatherMs = [5, 25] as const
 const gatherShare = 2
 const defaultPatienceMs = 2_000
 const defaultProbeEveryMs = 1_000
 /**
- * Delay of the first probe after an error, in milliseconds. Most errors are one dropped connection, and the next connection of the pool
- * works.
+ * Delay of the first probe after an error of Postgres, in milliseconds. Most errors are one dropped connection, and the next connection of
+ * the pool works.
  */
 const firstProbeAfterErrorMs = 100
 
@@ -114,7 +117,7 @@ export class EventQueue implements Accepting {
     this.#byKey.set(event.dedupeKey, waiting)
     if (this.#breaker === undefined) this.#writer.add(waiting)
     else {
-      // The latest event, so that an event that Postgres cannot store in time does not keep the breaker open.
+      // The next probe stores the latest event, so that an earlier event that Postgres cannot store in time does not keep the breaker open.
       this.#probed = event
       void this.#spool(waiting)
     }
@@ -146,7 +149,8 @@ export class EventQueue implements Accepting {
     for (const waiting of [...batch, ...this.#writer.takeWaiting()]) void this.#spool(waiting)
     if (outcome !== 'late') return
     markLate()
-    // The statement keeps its slot until it ends. Events that it stores late are duplicates when the spool is drained.
+    // The events of the late statement were spooled. The statement still occupies one of the slots for batches in flight until it ends. If
+    // it stores the events after all, the drain of the spool finds them to be duplicates.
     await storing
   }
 
@@ -167,7 +171,7 @@ export class EventQueue implements Accepting {
       await wait(waitMs, signal)
       if (signal.aborted) return
       const startedAtMs = performance.now()
-      // Uses the slot of a batch, so that no probe runs while late statements occupy all slots.
+      // A probe occupies one of the slots for batches in flight, so that no probe runs while late statements occupy all slots.
       if (await this.#writer.tryInSlot(() => this.#probe())) {
         this.#breaker = undefined
         this.#probed = undefined
@@ -181,7 +185,7 @@ export class EventQueue implements Accepting {
   /** Stores one spooled event. Returns true if Postgres stored it in time. */
   async #probe(): Promise<boolean> {
     if (this.#probed === undefined) return false
-    // Starts no new delivery cycle: as in the drain, only a call that Postgres has answered starts a cycle.
+    // A spooled duplicate starts no new delivery cycle, neither in a probe nor in the drain, so the flag is removed.
     const { retriesOnRedelivery: _retries, ...event } = this.#probed
     const startedAtMs = performance.now()
     const outcome = await this.#options.storeBatch([event], () => undefined)
@@ -213,7 +217,9 @@ export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBa
 
 /** Maximum size of a small event. Larger events take Postgres tens of milliseconds or more. */
 const smallBytesMax = 256 * 1024
-/** The only vendor with such large bodies waits 10 s for a response. */
+/**
+ * Time for which a large event waits for Postgres before it is spooled. The only vendor with such large bodies waits 10 s for a response.
+ */
 const largePatienceMs = 6_000
 
 /** Two event queues, so that large events neither delay small events nor make them fail. Large events are stored one batch at a time. */

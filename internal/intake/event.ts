@@ -20,9 +20,9 @@ export interface Receipt {
   readonly retention: RetentionDays
 }
 
-/** Minimum lifetime of a dedupe key, regardless of the tenant's retention: vendors retry for up to three days. */
+/** Minimum retention of a dedupe key in days, regardless of the tenant's retention: vendors retry for up to three days. */
 const dedupeDaysMin = 7
-/** Range of times that Postgres stores. A provider can state any time. */
+/** Minimum and maximum time of an event, in milliseconds, as stored in Postgres. A provider can state any time. */
 const timeMsMin = Date.UTC(1970, 0, 1)
 const timeMsMax = Date.UTC(9999, 11, 31)
 
@@ -34,7 +34,7 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   // Tenant ids and provider names contain no line feed, so different combinations produce different texts.
   const dedupeText = `${tenant.id}\n${provider}\n${sourceEventId}`
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
-  // Tenant rows of older versions lack this field.
+  // Tenant rows that an older version wrote lack `retryOnRedelivery`.
   const retriesOnRedelivery = !isSimulated && tenant.callback.rules.retryOnRedelivery
   return {
     id: createEventId(receivedAtMs, eventDays),
@@ -65,7 +65,7 @@ export const simulationHeader = 'latchkey-simulation'
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 
-/** Returns the number of times that the event was forwarded. A header that is not a number counts as `hopsMax`. */
+/** Returns the number of times that the event was forwarded. A header that is not a number is read as `hopsMax`. */
 export function hopsOf(headers: Headers): number {
   const text = headers.get(hopsHeader)
   if (text === null) return 0

@@ -77,7 +77,7 @@ export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[]
         const { tenantSlug = '', provider = '' } = head.params
         return admit(intake, head, intake.callers.bySlug(tenantSlug, provider))
       },
-      // Slugs are public, so bodies are grouped by the client's network.
+      // Slugs are public, so bodies that must be evicted are selected by the client's network and not by tenant.
       sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
     }),
     // Malformed slugs get the same response as unknown slugs.
@@ -164,20 +164,26 @@ const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
   eventsPerMonth: 'events_per_month',
 }
 
-/** Vendors wait longer on their own. Other callers use `Retry-After`. */
+/** Response while a provider is paused. Vendors retry later by their own schedule; other callers use `Retry-After`. */
 const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
-/** The caller is not at fault. The vendor retries for three days. */
+/** Response if the certificate of a call is unavailable. The caller is not at fault; the vendor retries for three days. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
-/** Any caller can cause this error, since no signature is verified yet. It does not indicate a fault of Postgres or the spool. */
+/**
+ * Response if a large body was not verified in time. Any caller can cause this error, since no signature is verified yet. It does not
+ * indicate a fault of Postgres or the spool.
+ */
 const unread = apiError(
   'body_dropped',
   'The body could not be verified in time: nothing was accepted, send it again',
   { 'Retry-After': '5' },
 )
 
-/** The platform is at fault: the provider may have signed with a secret that the key ring cannot decrypt. */
+/**
+ * Response if the key ring cannot decrypt a tenant's secrets. The platform is at fault: the provider may have signed with one of these
+ * secrets.
+ */
 const secretsUnreadable = apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
@@ -231,7 +237,10 @@ function noteRefusal(
   intake.refusedCalls.note(refused)
 }
 
-/** A verified body is the tenant's data and must not be stored outside its retention. */
+/**
+ * Returns whether the body of a call that was refused for this cause is unverified. Only then a sample of the body is stored: a verified
+ * body is the tenant's data and is stored only as an event.
+ */
 function isUnsigned(cause: RefusedCause): boolean {
   return (
     /^(signature|certificate)_/.test(cause) ||

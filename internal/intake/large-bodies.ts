@@ -1,6 +1,6 @@
 import type { Normalization, ProviderCall } from './provider.ts'
 
-/** Message to the worker with a call to read. */
+/** Message to the worker: a call to verify and normalize. */
 export interface ReadRequest extends Omit<ProviderCall, 'headers'> {
   readonly number: number
   readonly providerName: string
@@ -56,7 +56,7 @@ export class LargeBodies {
       resolve(reading)
     })
     const request: ReadRequest = { ...call, number, providerName, secrets, headers: [...call.headers] }
-    // Copied and not transferred, since the caller still needs the body.
+    // The body is copied to the worker and not transferred, since the caller still needs the body.
     this.#open().postMessage(request, [])
     return promise
   }
@@ -74,7 +74,7 @@ export class LargeBodies {
       this.#pending.get(data.number)?.(data.reading)
     })
     worker.addEventListener('error', () => this.#end())
-    // Calls in flight keep the process alive through their own connections.
+    // The worker does not keep the process alive. Calls in flight do, through their own connections.
     worker.unref()
     this.#worker = worker
     return worker

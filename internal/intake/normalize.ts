@@ -22,7 +22,7 @@ export type HeaderReading =
 
 /**
  * Reads a header by its neutral name and its vendor's name. Different values are a conflict, so that no value is verified while another one
- * is used. An empty header counts as absent.
+ * is used. An empty header is treated as absent.
  */
 export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
   let found: string | undefined
@@ -53,7 +53,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /**
  * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259 section
  * 8.1 allows, because it breaks the text when it is inserted into other JSON. Refuses a member that is repeated at the top level, because
- * parsers disagree on which value counts.
+ * parsers disagree on which value is valid.
  */
 export function readEventBody(body: Uint8Array): EventBody {
   const text = decodeUtf8(body)
@@ -90,7 +90,7 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Returns the own member at a path of names; undefined if it does not exist. */
+/** Returns the member at a path of names, ignoring inherited members; undefined if the member does not exist. */
 export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
   let value: unknown = body
   for (const name of path) {
@@ -100,7 +100,7 @@ export function memberAt(body: JsonObject, ...path: readonly string[]): unknown 
   return value
 }
 
-/** Returns the own text member at a path of names; undefined for any other value. */
+/** Returns the text at a path of names, ignoring inherited members; undefined if the value is not text. */
 export function textAt(body: JsonObject, ...path: readonly string[]): string | undefined {
   const value = memberAt(body, ...path)
   return typeof value === 'string' ? value : undefined
@@ -119,8 +119,8 @@ const isLabel = (text: string) =>
   text.isWellFormed()
 
 /**
- * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' are missing; any other value is
- * malformed.
+ * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' count as missing; any other invalid
+ * value is malformed.
  */
 export function readEventId(value: unknown): EventId {
   if (value === undefined || value === null || value === '') return refused('event_id_missing')
@@ -129,7 +129,10 @@ export function readEventId(value: unknown): EventId {
     : refused('event_id_malformed')
 }
 
-/** Reads an event id from a header. Refuses commas and spaces: a header that is sent twice is read as `a, b`, which would be a third id. */
+/**
+ * Reads an event id from a header. Refuses commas and spaces: a header that is sent twice, with ids `a` and `b`, is read as `a, b`, which
+ * is the id of no event.
+ */
 export function readHeaderEventId(value: string): EventId {
   return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
 }
@@ -154,8 +157,8 @@ function inRange(ms: number): number | undefined {
 }
 
 /**
- * Normalized type for a raw type, or a function that derives it from the body. If the function returns undefined, the raw type counts as
- * unlisted.
+ * Normalized type for a raw type, or a function that derives it from the body. If the function returns undefined, the raw type is treated
+ * as unlisted.
  */
 export type TypeRule = string | ((body: JsonObject) => string | undefined)
 
@@ -167,7 +170,7 @@ export function typeTable(rows: Readonly<Record<string, TypeRule>>): TypeTable {
   return new Map(Object.entries(rows))
 }
 
-/** Returns a value's own entry in a table; undefined if it does not exist. */
+/** Returns a value's entry in a table, ignoring inherited members; undefined if the entry does not exist. */
 export function listed(
   table: Readonly<Record<string, string>>,
   name: string | undefined,
@@ -226,7 +229,7 @@ export function makeEvent({ id, rawType, typeOf, occurredAtMs, payload }: EventP
   return { kind: 'event', sourceEventId: id.id, rawType: raw, type: typeOf(raw), occurredAtMs, payload }
 }
 
-/** Verifies and normalizes a call. Pure; large bodies need much CPU time here. Never throws. */
+/** Verifies and normalizes a call. Pure, but needs much CPU time for large bodies. Never throws. */
 export function readCall<Keys>(provider: Adapter<Keys>, call: ProviderCall, keys: Keys): Normalization {
   const verification = provider.verify(call, keys)
   return verification.kind === 'refused' ? verification : provider.normalize(call)

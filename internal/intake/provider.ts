@@ -93,11 +93,11 @@ export interface Adapter<Keys> {
 }
 
 /**
- * A provider that signs with secrets: a folder of pure functions without access to tenants, stores or the server. `prepare` creates `Keys`
+ * A provider that signs with secrets. Its functions are pure, without access to tenants, stores or the server. `prepare` creates `Keys`
  * once per change of the secrets, so that requests do not repeat this work.
  */
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
-  /** @param secrets 1 to 5 live signing secrets without a trailing newline. A signature by any of them is valid */
+  /** @param secrets 1 to 5 active signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
 }
 

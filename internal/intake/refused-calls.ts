@@ -118,7 +118,7 @@ export class RefusedCalls {
     return true
   }
 
-  /** Adds a call that `hasRoom` admitted. */
+  /** Adds a call for which `hasRoom` returned true. */
   note(call: RefusedCall): void {
     const id = `ref_${encodeBase32(idBytes(this.#clock.now()))}`
     this.#waiting.push({ ...call, id, atMs: this.#clock.now() })
@@ -129,7 +129,7 @@ export class RefusedCalls {
    * @throws errors of Postgres while it is unavailable; the next flush then writes the calls
    */
   async flush(): Promise<void> {
-    // Two batches: one that failed before, and the calls since then.
+    // At most two batches: one that failed before, and the calls since then.
     await this.#writer.flush(2)
   }
 

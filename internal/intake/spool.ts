@@ -20,7 +20,7 @@ export const spoolKeys = {
   lease: '{latchkey:spool}:lease',
 } as const
 
-/** Redis keys of the scripts that count bytes. */
+/** Redis keys for the scripts that read or change the byte counts of the spool. */
 export const countedKeys: readonly string[] = [
   spoolKeys.events,
   spoolKeys.dead,
@@ -104,7 +104,7 @@ const isDay = (value: unknown) =>
   isLike(/^\d{4}-\d\d-\d\d$/)(value) && !Number.isNaN(Date.parse(String(value)))
 const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 
-/** One check per fact. The type ensures that a new fact cannot be forgotten. */
+/** Validates each field of `SpooledFacts`. The type ensures that no field is missing here. */
 const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: (value) => typeof value === 'string' && isTenantId(value),
@@ -158,11 +158,14 @@ export interface SpoolStats {
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
-/** Maximum share of one tenant. It has room for two events of maximum size. */
+/** Maximum share of one tenant in the bytes of the spool. It has room for two events of maximum size. */
 const tenantShare = 0.25
 const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
-/** Time for which events are refused immediately after a slow replica, since each refused event would stay as a duplicate. */
+/**
+ * Time for which events are refused without being written, after no replica has confirmed in time. A written event stays in the spool
+ * although its call is refused, and becomes a duplicate when the provider repeats the call.
+ */
 const replicaRestMs = 500
 
 interface Waiting {
@@ -196,15 +199,15 @@ export class Spool {
   }
 
   /**
-   * Appends an event. Concurrent events share a round trip. Ends within three deadlines of the connection; never rejects. The callers limit
-   * the queue: each waits while the memory of its body is reserved.
+   * Appends an event. Concurrent events share a round trip. Resolves within three times the deadline of the connection; never rejects. The
+   * callers limit the queue: each waits while the memory of its body is reserved.
    */
   append(event: ReceivedEvent): Promise<'queued' | 'unavailable'> {
     return new Promise((resolve) => this.#writer.add({ event, resolve }))
   }
 
   /**
-   * Reads the contents with one cheap call.
+   * Reads the number, size and age of the spool's entries with one cheap call.
    * @throws RedisUnavailable
    */
   async stats(): Promise<SpoolStats> {
@@ -215,7 +218,7 @@ export class Spool {
 
   async #write(batch: readonly Waiting[]): Promise<void> {
     const added = await this.#append(batch)
-    // Later events would fail as well, and their callers have little time left.
+    // Also refuses the events that wait for the next batch: they would fail as well, and their callers have little time left.
     if ('reason' in added) return this.#refuse(added, [...batch, ...this.#writer.takeWaiting()])
     batch.forEach((waiting, index) => {
       if (added[index] === 1) waiting.resolve('queued')
@@ -234,8 +237,8 @@ export class Spool {
       const args = [...bounds, ...batch.flatMap(({ event }) => encodeEvent(event))]
       const waitMs = before.replicas === 0 ? 0 : replicaMsMax
       const kept = await redis.evaluateKept(spoolScripts.append, countedKeys, args, waitMs)
-      // Durability of the server that stored the events. After a failover it can be a different server than the one that was checked
-      // before.
+      // Caches the durability of the server that stored the events. After a failover this can be a different server than the one that was
+      // checked before.
       this.#believe(kept.durability)
       if (!this.#isDurable(kept.durability)) return { reason: 'volatile' }
       if (kept.durability.replicas !== 0 && kept.replicasReached === 0) {
@@ -266,7 +269,7 @@ export class Spool {
     return durability
   }
 
-  /** A server that hides its replicas could lose all events in the next failover. */
+  /** Returns whether Redis keeps events durably. A server that does not report its replicas could lose all events in the next failover. */
   #isDurable({ syncsFirst, replicas }: RedisDurability): boolean {
     return (syncsFirst || this.#options.vouched) && replicas !== undefined
   }

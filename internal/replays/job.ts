@@ -8,7 +8,7 @@ import { replays } from './tables.ts'
 export interface ReplayFilter extends Omit<EventFilter, 'state'> {
   readonly state?: Exclude<EventState, 'accepted'>
   readonly fromMs: number
-  /** Default and maximum: the start of the replay. */
+  /** Exclusive end of the time of receipt, in milliseconds since the epoch. Default and maximum: the start of the replay. */
   readonly toMs?: number
 }
 
@@ -17,7 +17,7 @@ export const replayStates = ['queued', 'running', 'completed', 'cancelled', 'fai
 /** State of a replay; one of `replayStates`. */
 export type ReplayState = (typeof replayStates)[number]
 
-/** Number of events. It is a lower bound if it is not exact. */
+/** Number of events. If `isExact` is false, `count` is a lower bound. */
 export interface ReplayCount {
   readonly count: number
   readonly isExact: boolean

@@ -32,7 +32,10 @@ export interface StartReplayRequest {
   readonly by: string
   /** A repeat with this key returns the same replay. 1 to 200 characters, unique within the tenant. */
   readonly idempotencyKey: string
-  /** True if a tenant replays its own events; it cannot use the places reserved for the platform. Default: false. */
+  /**
+   * True if a tenant replays its own events. Such a replay is refused if it would exceed the maximum of unfinished replays without those
+   * reserved for the platform. Default: false.
+   */
   readonly isByTenant?: boolean
 }
 
@@ -46,14 +49,14 @@ export type StartReplayResult =
   | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
   | { readonly kind: 'invalid'; readonly problem: string }
 
-/** Result of cancelling a replay. `ended`: the replay ended before the call. */
+/** Result of cancelling a replay. `ended`: the replay had already ended. */
 export type CancelReplayResult =
   | { readonly kind: 'cancelled' | 'ended'; readonly job: ReplayJob }
   | { readonly kind: 'not_found' }
 
-/** Maximum unfinished replays of one tenant, and of replays that cover all tenants. */
+/** Maximum unfinished replays per tenant. The same maximum applies to replays that cover all tenants. */
 export const unfinishedPerTenantMax = 2
-/** Maximum unfinished replays in total. Replays that wait for their tenant are not counted. */
+/** Maximum unfinished replays in total. Replays that wait for the delivery of their tenant's retries are not counted. */
 export const unfinishedMax = 20
 /** Number of unfinished replays reserved for the platform; tenants cannot use them for their own replays. */
 const keptForPlatform = 5
@@ -62,13 +65,14 @@ export const replayRateMax = 1_000
 
 const idsMax = 1_000
 const textCharsMax = 200
-/** Key of the advisory lock, unique within this database. */
+/** Key of the advisory lock for starting replays, unique within this database. */
 const advisoryLock = 7_205_759_403_792_797
 
 /**
- * Starts the replay of all events that match a filter and were received until now. Forwarders process it. A repeat with the same key and
- * contents returns the same replay. Writes an audit row in the same transaction. Requires a pool with `eventReadSettings`.
- * @throws errors of Postgres; then the replay was not started, or a repeat finds it
+ * Starts the replay of all events that match a filter and were received until now. Forwarders process it. A repeat with the same
+ * idempotency key, filter and rate returns the same replay. Writes an audit row in the same transaction. Requires a pool with
+ * `eventReadSettings`.
+ * @throws errors of Postgres; the replay may or may not have been started, and a repeat with the same key is safe
  */
 export async function startReplay(
   pool: Pool,
@@ -81,7 +85,7 @@ export async function startReplay(
   if (known) return sameOr(known, request)
   const { count } = await previewReplay(pool, request.filter, nowMs)
   return await withTx(pool, async (client) => {
-    // Serializes starts, so that each start counts all earlier ones.
+    // Serializes the starts of replays, so that each start counts all replays that were started earlier.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
     if (meanwhile) return sameOr(meanwhile, request)
@@ -132,14 +136,14 @@ export interface ReplayPreview {
 const countMax = 10_000
 const stepRows = 1_000
 const stepExamined = 10_000
-/** Maximum steps of a preview if no index covers the filter. The count is then a lower bound. */
+/** Maximum scans per preview. A preview that needs more scans, since no index covers its filter, returns a lower bound as count. */
 const stepsMax = 12
 const examplesMax = 20
-/** Maximum events examined to find the latest one. The search skips events whose delivery cycle is in progress. */
+/** Maximum matching events that are read to find the latest event whose delivery cycle is not in progress. */
 const newestRows = 100
 
 /**
- * Counts the events that a replay would examine: exactly up to 10 000, with bounded work. Also returns the first events. The replay can
+ * Counts the events that a replay would examine: exactly up to 10 000, with limited work. Also returns the first events. The replay can
  * still skip some of them. Requires a pool with `eventReadSettings`. Takes no locks.
  */
 export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
@@ -196,7 +200,8 @@ function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): 
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
 }
 
-// Reads few rows, with the index over unfinished replays. The caller holds the advisory lock.
+// Returns the reason against starting a replay: an unknown tenant or a reached maximum. Reads few rows, with the index over unfinished
+// replays. The caller holds the advisory lock.
 async function checkBounds(
   client: PoolClient,
   { filter, isByTenant = false }: StartReplayRequest,

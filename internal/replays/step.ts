@@ -28,7 +28,7 @@ export type ReplayStep =
 
 /** Interval between two steps of a replay whose rate allows several events per interval. */
 const stepMs = 500
-/** Maximum delay that a late step makes up for, so that it causes no burst. */
+/** Maximum delay that later steps make up for. It prevents a burst of events after a long delay. */
 const lateMsMax = 1_000
 /** Minimum time between two steps, so that a filter with few matches does not keep Postgres busy. */
 const pauseMsMin = 100
@@ -37,7 +37,7 @@ const examinedMax = 5_000
 /** Number of a tenant's due retries and replays at which its replay waits. */
 const waitingRowsMax = 1_000
 const waitMs = 1_000
-/** Maximum failed steps in a row. The wait grows after each failure. */
+/** Number of failed steps in a row at which a replay fails. The wait for the next step grows after each failure. */
 const failuresMax = 10
 /** Maximum age of an unfinished replay in days; an older replay fails. */
 const ageDaysMax = 7
@@ -52,16 +52,16 @@ interface Picked {
   readonly isOld: boolean
 }
 
-// The lock of the row is the lease: other processes skip the row. When the transaction ends, also by a crash of the process, the lock is
-// released and an uncommitted step is rolled back.
+// Selects and locks the next replay. The row lock is the lease: other processes skip a locked row. When the transaction ends, also by a
+// crash of the process, the lock is released and an uncommitted step is rolled back.
 const pickText = `
 SELECT id, tenant_id AS "tenantId", filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
   created_at < now() - interval '${ageDaysMax} days' AS "isOld"
 FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDER BY next_step_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /**
- * Performs one step of the next replay in one transaction: begins another delivery cycle for the events of half a second, at most 500. Any
- * number of processes can call it; an interrupted step has no effect. Requires a pool with `eventReadSettings`.
+ * Performs one step of the next replay in one transaction: begins another delivery cycle for as many events as the rate allows in half a
+ * second, at most 500. Any number of processes can call it; an interrupted step has no effect. Requires a pool with `eventReadSettings`.
  * @throws errors of Postgres before a replay was picked; later errors are in the result
  */
 export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep> {
@@ -127,7 +127,7 @@ interface Advance {
   readonly searchedTo: string | undefined
 }
 
-// Updates the locked row by key. The time of the next step follows from the number of queued events and the rate.
+// Records the progress of a replay in its locked row. The time of the next step follows from the number of queued events and the rate.
 async function advance(client: Queryable, { id, rate }: Picked, done: Advance): Promise<void> {
   const { queuedCount, skipped, searchedTo } = done
   await client.query({
@@ -156,7 +156,7 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
   return { kind: 'failed', id, cause: new Error(`replay failed: ${cause}`) }
 }
 
-// Updates the row by key after the step was rolled back, so that a failing replay does not block others.
+// Delays the next step of a replay whose step was rolled back, so that a failing replay does not block others.
 async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
@@ -175,7 +175,7 @@ function causeOf(error: unknown): string {
   return kind === 'unavailable' ? 'unavailable' : 'internal'
 }
 
-/** Maximum steps per run, so that a run is short and stopping waits for at most one step. */
+/** Maximum steps per call of `stepReplays`, so that a call is short. */
 const stepsPerTurnMax = 40
 
 /**
@@ -196,7 +196,9 @@ export async function stepReplays(
 }
 
 const forgottenMax = 1_000
-/** Maximum retention of events, in milliseconds: afterwards none of the replayed events is left. */
+/**
+ * Retention of an ended replay, in milliseconds. It equals the maximum retention of events: none of the replayed events is left afterwards.
+ */
 const keptMs = 90 * 86_400_000
 
 /**

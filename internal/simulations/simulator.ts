@@ -30,18 +30,18 @@ export interface SimulatorOptions {
   readonly clock: Clock
   /** Lease of a step in milliseconds; default 30 000. It must exceed the time that intake needs to accept a call. */
   readonly leaseMs?: number
-  /** Called once per step, completed or not. Must not throw. */
+  /** Called once per step, whether or not its event was accepted. Must not throw. */
   onStep(report: StepReport): void
 }
 
-/** Report of a step with its outcome. */
+/** Report of one step of a simulation, which sends one event, with its outcome. */
 export interface StepReport {
   readonly step: ClaimedStep
   readonly outcome: StepOutcome['kind']
   readonly verdict: StepVerdict
-  /** State after the step. Undefined if another process has taken over, or if the write failed. */
+  /** State of the simulation after the step. Undefined if another process has taken over the step, or if writing its result failed. */
   readonly state: SimulationState | undefined
-  /** Unexpected error, or error of the write. After an error of the write the step is repeated when its lease expires. */
+  /** Unexpected error of the step, or error of writing its result. In the second case the step is repeated when its lease expires. */
   readonly cause?: unknown
 }
 
@@ -62,7 +62,7 @@ export class Simulator {
   }
 
   /**
-   * Sends steps until no step is due, the signal is aborted or 50 claims were made.
+   * Sends due events until no event is due, the signal is aborted or 50 claims were made.
    * @throws errors of Postgres in a claim
    */
   async runOnce(signal?: AbortSignal): Promise<void> {

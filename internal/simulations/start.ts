@@ -54,7 +54,7 @@ const problems = {
     `This tenant takes no calls of "${provider}": set the provider up in its Tenant, or name another one`,
 }
 
-/** Maximum open simulations of a tenant. */
+/** Maximum simulations of a tenant that have not ended. */
 export const openPerTenantMax = 100
 
 /** Request to start a simulation. */
@@ -63,7 +63,7 @@ export interface StartSimulationRequest {
   readonly chargeback: Chargeback
   /** Actor, for the audit log. */
   readonly by: string
-  /** Scoped to the tenant. While the simulation exists, a repeat with this key returns it. */
+  /** Unique within the tenant. While the simulation exists, a repeat with this key returns the same simulation. */
   readonly idempotencyKey?: string | undefined
   /** False to return only a simulation that was started before with the same key, and to start no new one. Default: true. */
   readonly isReady?: boolean
@@ -72,16 +72,16 @@ export interface StartSimulationRequest {
 }
 
 /**
- * Result of starting a simulation. `conflict`: the key was used with a different request. `too_many`: `openPerTenantMax` simulations are
- * open.
+ * Result of starting a simulation. `conflict`: the key was used with a different request. `too_many`: the tenant has `openPerTenantMax`
+ * simulations that have not ended.
  */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }
   | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' | 'not_ready' }
 
 /**
- * Stores a simulation whose first event is due immediately, and an audit entry. Idempotent with a key.
- * @throws errors of Postgres; then the simulation was not started, or a repeat with its key finds it
+ * Stores a simulation, whose first event is due immediately, and an audit entry. Idempotent if an idempotency key is given.
+ * @throws errors of Postgres; the simulation may or may not have been stored, and a repeat with the same key is safe
  */
 export async function startSimulation(
   pool: Pool,
@@ -91,7 +91,8 @@ export async function startSimulation(
   const { tenantId, chargeback, by, idempotencyKey, isReady = true, days } = request
   return await withTx(pool, async (client) => {
     const db = orm(client)
-    // Serializes starts and deletion of a tenant, so that the count is exact and no simulation outlives its tenant.
+    // Locks the tenant against concurrent starts of simulations and against its deletion, so that the count is exact and no simulation
+    // outlives its tenant.
     const [tenant] = await db
       .select({ id: tenants.id })
       .from(tenants)
@@ -108,7 +109,7 @@ export async function startSimulation(
     if (!isReady) return { kind: 'not_ready' }
     const open = await db.$count(simulations, and(ofTenant, isNull(simulations.endedAt)))
     if (open >= openPerTenantMax) return { kind: 'too_many' }
-    // Uses the clock of Postgres, as claims do.
+    // Due times use the clock of Postgres, as claims do.
     const dueAt = sql`ARRAY(SELECT now() + step * ${chargeback.stepSeconds}::integer * interval '1 s'
       FROM generate_series(0, ${stepsCount - 1}::integer) step ORDER BY step)`
     const [row] = await db

@@ -100,7 +100,7 @@ export type StepVerdict =
     }
   | { readonly kind: 'failed'; readonly cause: SimulationCause }
 
-/** Causes that can end without a new simulation: by themselves, or after a change of the tenant or the platform. */
+/** Causes that can disappear while the simulation waits: by themselves, or after a change of the tenant or the platform. */
 const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_unknown',
   'tenant_suspended',
@@ -108,10 +108,10 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'secrets_unreadable',
 ])
 const passingWait = { firstMs: 10_000, maxMs: 600_000 }
-/** Maximum wait in milliseconds after a monthly limit. The limit may be raised before the month ends. */
+/** Maximum wait in milliseconds after the tenant has reached an event limit. A monthly limit may be raised before the month ends. */
 const limitedWaitMsMax = 600_000
 const storeWait = { firstMs: 1_000, maxMs: 60_000 }
-/** Maximum of the counter, which is stored as a smallint. */
+/** Maximum of the failure counter, which is stored as a smallint. */
 const failuresMax = 1_000
 
 /** Decides the consequence of a step. A call that a provider would retry is retried. Pure. */
@@ -153,8 +153,8 @@ export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep,
   }
 }
 
-// Writes only if this process still owns the lease. A simulation that was cancelled during the step stays cancelled and still records the
-// accepted event.
+// Writes the result of a step only if this process still owns the lease. A simulation that was cancelled during the step stays cancelled
+// and still records the accepted event.
 const completeText = `
 UPDATE simulations SET lease = NULL, failures = $4::smallint,
   sent_at = CASE WHEN $3 = 'sent' THEN sent_at || now() ELSE sent_at END,
@@ -171,7 +171,7 @@ RETURNING state`
 /**
  * Writes the consequence of a step and returns the simulation's state. Returns undefined if another process has taken over the lease.
  * Idempotent.
- * @throws errors of Postgres; then the event is sent again as a duplicate
+ * @throws errors of Postgres; then the event may be sent again, as a duplicate
  */
 export async function completeStep(
   pool: Pool,

@@ -119,7 +119,10 @@ export interface SimulationChange extends SimulationPlace {
   readonly sentCount?: number
 }
 
-/** Result of a change. `ended`: the simulation had ended before. `ended` and `changed` mean that nothing was changed. */
+/**
+ * Result of changing a simulation. Two results leave the simulation as it was. `ended`: it had already ended. `changed`: the number of its
+ * sent events is not the required number.
+ */
 export type SimulationChangeResult<Done extends string> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
@@ -138,15 +141,15 @@ export function advanceSimulation(
   const sent = sql`cardinality(${sentAt})`
   const set = {
     dueAt: sql`${dueAt}[:${sent}] || least(${dueAt}[${sent} + 1], now()) || ${dueAt}[${sent} + 2:]`,
-    // While a process sends the event under a lease, another process must not claim it.
+    // While a process sends the event under a lease, the time of the next claim stays, so that no other process claims the event.
     nextAt: sql`CASE WHEN ${lease} IS NULL OR ${nextAt} <= now() THEN now() ELSE ${nextAt} END`,
   }
   return changeSimulation(pool, { ...change, set, kind: 'advanced' }, nowMs)
 }
 
 /**
- * Ends a simulation. No further event is sent, except an event that is being sent at this moment. Accepted events are kept. Writes an audit
- * entry. A repeat returns `ended`.
+ * Cancels a simulation. No further event is sent, except an event that is being sent at this moment. Accepted events are kept. Writes an
+ * audit entry. A repeat returns `ended`.
  * @throws errors of Postgres
  */
 export function cancelSimulation(

@@ -107,12 +107,17 @@ function chainTo(
   return undefined
 }
 
-/** Refuses name constraints, since this code does not evaluate them. The vendor's authorities have none. */
+/**
+ * Returns whether an authority can issue certificates below it. Refuses an authority with name constraints, since this code does not
+ * evaluate them; the vendor's authorities have none.
+ */
 function mayIssue(extensions: CertificateExtensions, chain: readonly X509Certificate[]): boolean {
   return !extensions.hasNameConstraints && isWithinPathLength(extensions, chain)
 }
 
-/** Counts the authorities below this one, except self-issued certificates (RFC 5280, 6.1.4, l and m). */
+/**
+ * Returns whether the number of authorities below this one is allowed. Does not count self-issued certificates (RFC 5280, 6.1.4, l and m).
+ */
 function isWithinPathLength(
   { pathLengthMax }: CertificateExtensions,
   [, ...below]: readonly X509Certificate[],
@@ -121,7 +126,10 @@ function isWithinPathLength(
   return pathLengthMax === undefined || count <= pathLengthMax
 }
 
-/** Applies an authority's extended key usage to all certificates below it, as browsers and Go's crypto/x509 do. */
+/**
+ * Returns the purposes that remain after an authority's extended key usage, which applies to all certificates below it, as browsers and
+ * Go's crypto/x509 do.
+ */
 function purposesLeft(left: readonly string[], { purposes }: CertificateExtensions): readonly string[] {
   return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
 }
@@ -137,7 +145,7 @@ function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolea
   return publicKey.asymmetricKeyType !== 'rsa' || (bits !== undefined && bits >= rsaBitsMin)
 }
 
-/** Returns '' if there are no or several common names, since parsers disagree on which of several names counts. */
+/** Returns '' if there are no or several common names, since parsers disagree on which of several names is valid. */
 function commonNameOf({ subject }: X509Certificate): string {
   // Control characters within values are escaped, so each line is one value.
   const [name, ...more] = subject.split('\n').filter((line) => line.startsWith('CN='))
@@ -205,7 +213,7 @@ function pathLengthOf(extension: Uint8Array | undefined): number | undefined {
   const length = first?.tag === tags.boolean ? second : first
   if (length === undefined) return undefined
   const { tag, content } = length
-  // A path length of more than one byte exceeds every allowed chain, so it counts as no limit.
+  // A path length of more than one byte exceeds every allowed chain, so it is treated as no limit.
   if (tag !== tags.integer || content.length === 0 || (content[0] ?? 0) > 0x7f)
     throw new RangeError('certificate: malformed path length')
   return content.length === 1 ? content[0] : undefined
@@ -223,7 +231,7 @@ function hexOf({ content }: Value): string {
   return Buffer.from(content).toString('hex')
 }
 
-/** Returns the content of bytes that contain exactly one value. */
+/** Returns the content of bytes that contain exactly one DER value. */
 function only(bytes: Uint8Array, tag: number): Uint8Array {
   const [value, ...more] = childrenOf(bytes)
   if (value?.tag !== tag || more.length > 0)
@@ -231,7 +239,7 @@ function only(bytes: Uint8Array, tag: number): Uint8Array {
   return value.content
 }
 
-/** Splits bytes into values. Terminates, since each value takes at least two bytes. */
+/** Splits bytes into DER values. Terminates, since each value takes at least two bytes. */
 function childrenOf(bytes: Uint8Array): Value[] {
   const values: Value[] = []
   for (let at = 0; at < bytes.length; ) {

@@ -3,7 +3,7 @@ import type { Outbound } from '#internal/egress/index.ts'
 import type { RefusalCause, VendorEnvironment } from '../provider.ts'
 import type { SignerVerdict, TrustedSigner } from './chain.ts'
 
-/** Addresses that can contain one vendor's certificates. */
+/** Allowed addresses of one vendor's certificates. */
 export interface CertificateSource {
   /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
   readonly origins: readonly string[]
@@ -11,7 +11,7 @@ export interface CertificateSource {
   readonly path: string
 }
 
-/** Certificate sources by environment. A sandbox's certificate never signs for a live account. */
+/** Certificate sources by environment. A certificate of the sandbox is never accepted for the live environment. */
 export type CertificateSources = Readonly<Record<VendorEnvironment, CertificateSource>>
 
 const urlCharsMax = 512
@@ -60,7 +60,7 @@ export function createCertificateFetch(
       answerBytesMax: certificateBytesMax,
     })
     if (result.kind === 'failed') return { kind: 'failed', detail: result.cause }
-    // Only these statuses are final. A 400, 403 or 429 can be an outage of the vendor or come from a proxy.
+    // Only 404 and 410 are final. A 400, 403 or 429 can be an outage of the vendor or come from a proxy.
     if (result.status === 404 || result.status === 410) return { kind: 'absent' }
     if (result.status !== 200) return { kind: 'failed', detail: `status ${result.status}` }
     if (result.answerCut) return { kind: 'failed', detail: `over ${certificateBytesMax} bytes` }
@@ -106,16 +106,18 @@ export interface CertificateStoreOptions {
 /** Maximum cached certificates. A vendor has a handful, each under two hosts. */
 const trustedMax = 256
 const troubledMax = 1000
-/** Age from which a used certificate is fetched again in the background. */
+/** Age from which a cached certificate is fetched again in the background when a call uses it. */
 const refreshAfterMs = 18 * 3_600_000
-/** Age from which a call waits for the new fetch. */
+/** Age from which a call that uses a cached certificate waits until it is fetched again. */
 const freshMs = 24 * 3_600_000
-/** Maximum age of a certificate that is used while fetching fails. The limit makes a withdrawn certificate expire. */
+/**
+ * Maximum age of a cached certificate that is used while fetching fails. It ends the use of a certificate that the vendor has withdrawn.
+ */
 const staleMs = 7 * 24 * 3_600_000
 const refreshAgainMs = 60_000
 /** Time for which a negative result is cached, in milliseconds. */
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
-/** Certificates that were not used for longer are not reported as expiring. */
+/** Time since its last use after which a certificate is no longer reported as expiring. */
 const inUseMs = 24 * 3_600_000
 
 interface Kept {
@@ -135,8 +137,9 @@ const unavailable: Trouble['found'] = { kind: 'unavailable' }
 const refused = (cause: RefusalCause): Trouble['found'] => ({ kind: 'refused', cause })
 
 /**
- * Caches certificates by address: at most 256 trusted certificates, for 24 h, or up to a week while refreshing fails, and never after their
- * last day. Concurrent calls share one fetch and wait at most 5 s for it. During this wait, the memory of the call's body stays reserved.
+ * Caches certificates by address: at most 256 trusted certificates, for 24 h, or up to a week while refreshing fails, and never after the
+ * end of their validity. Concurrent calls share one fetch and wait at most 5 s for it. During this wait, the memory of the call's body
+ * stays reserved.
  */
 export class CertificateStore {
   readonly #options: CertificateStoreOptions
@@ -189,7 +192,7 @@ export class CertificateStore {
   }
 
   /**
-   * Joins a fetch in flight or starts one.
+   * Joins the fetch of this address if it is in flight, or starts it.
    * @param tenantId undefined for the refresh of a certificate that was trusted before
    */
   #fetch(url: string, tenantId?: TenantId): Promise<FoundSigner> | FoundSigner {

@@ -59,7 +59,7 @@ function normalize(call: ProviderCall): Normalization {
 /** Input for signing a simulated call. */
 export interface CardTransmission {
   readonly body: Uint8Array
-  /** A live secret of the tenant. */
+  /** One of the tenant's active signing secrets. */
   readonly secret: string
   /** Time to sign, in milliseconds since the epoch. */
   readonly atMs: number

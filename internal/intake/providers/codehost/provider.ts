@@ -75,7 +75,7 @@ function normalize(call: ProviderCall): Normalization {
     id,
     rawType: name === '' || action === '' ? name : `${name}.${action}`,
     typeOf: (raw) => normalizeType('codehost', codehostTypes, raw, body.value),
-    // No member contains the time in all events of this vendor.
+    // This vendor's events have no common member that contains the time.
     occurredAtMs: undefined,
     payload: body.text,
   })

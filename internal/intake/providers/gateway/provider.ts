@@ -40,14 +40,16 @@ function verify(call: ProviderCall, keys: GatewayKeys): Verification {
   if (form.kind === 'refused') return form
   const { signature, payload } = form
   if (signature === '' || payload === '') return verdicts.missing
-  // The vendor's libraries also refuse other characters.
+  // Refuses characters other than base64 and line feeds, as the vendor's libraries do.
   if (!/^[A-Za-z0-9+/=\n]+$/.test(payload)) return verdicts.malformed
   const signatures = signaturesOf(signature, call.settings.gateway?.publicKey)
   if (signatures === undefined) return verdicts.malformed
   return isSigned(keys, payload, signatures) ? verdicts.verified : verdicts.mismatch
 }
 
-/** Returns the signatures by the tenant's public key from `<public key>|<hex>[&…]`; undefined if the text contains no such pair. */
+/**
+ * Returns the signatures that belong to the tenant's public key from `<public key>|<hex>[&…]`; undefined if the text contains no such pair.
+ */
 function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[] | undefined {
   const pairs = text.length > signatureCharsMax ? [] : text.split('&').map((pair) => pair.split('|'))
   const wellFormed = pairs.filter(([, hex, more]) => more === undefined && /^[0-9a-f]{40}$/i.test(hex ?? ''))
@@ -56,7 +58,8 @@ function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[]
 }
 
 /**
- * Accepts a signature over the payload with or without a final line feed, as the vendor signs either. Constant time: compares every pair.
+ * Accepts a signature over the payload with or without a final line feed, as the vendor signs either. Constant time: compares every pair of
+ * key and signature.
  */
 function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8Array[]): boolean {
   let matches = 0
@@ -75,8 +78,8 @@ function normalize(call: ProviderCall): Normalization {
   const notification = readNotification(form.payload)
   if (notification === undefined) return refused('body_not_json')
   return makeEvent({
-    // The vendor sends no event id, so the id is a hash of the payload. Line feeds are removed before, since the signature permits adding
-    // or removing one.
+    // The vendor sends no event id, so the id is a hash of the payload. Line feeds are removed before hashing, since the signature stays
+    // valid if a final line feed is added or removed.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
     typeOf: (raw) => normalizeType('gateway', gatewayTypes, raw, notification),

@@ -10,7 +10,7 @@ const keyPair = () => generateKeyPairSync('rsa', { modulusLength: 2048 })
 const pairs = new Map(names.map((name) => [name as string, keyPair()]))
 /** Key for signing calls that must not be verified. */
 const untrusted = keyPair()
-/** Trusted key if no secret matches, so that every listed key is a mismatch. */
+/** Key that signs no call. It is trusted in place of an unknown key, so that every signature is a mismatch. */
 const unrelated = keyPair()
 
 const header = (name: string) => [`wallet-${name}`, `paypal-${name}`]

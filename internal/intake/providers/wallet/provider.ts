@@ -63,7 +63,8 @@ const signatureCharsMax = 1368
 const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
 /**
  * Maximum age of a signed time. The vendor retries for three days and does not document whether it signs again; one more day allows for
- * delay. The maximum must be below the lifetime of dedupe keys (7 days, `event.ts`); otherwise a replay would be a new event.
+ * delay. The maximum must be below the minimum retention of dedupe keys (7 days, `event.ts`); otherwise a replayed call would create a new
+ * event.
  */
 const transmissionAgeMsMax = 4 * 86_400_000
 
