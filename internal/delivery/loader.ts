@@ -40,7 +40,7 @@ export class Loader {
     this.#waiting.push(delivery)
   }
 
-  /** Removes a delivery that waits for memory. Returns false if the delivery does not wait. */
+  /** Removes a delivery that waits for payload memory. Returns false if the delivery does not wait. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)
@@ -69,9 +69,9 @@ export class Loader {
   }
 
   /**
-   * Reserves memory for deliveries in the order of their claims. Head-of-line block: after a delivery that does not fit into the free
-   * memory, all later deliveries wait, so that small payloads cannot starve a large one. After a delivery whose tenant has used its share,
-   * later deliveries of that tenant wait.
+   * Reserves payload memory for deliveries in the order of their claims. Head-of-line block: after a delivery that does not fit into the
+   * free memory, all later deliveries wait, so that small payloads cannot starve a large one. After a delivery whose tenant has used its
+   * share, later deliveries of that tenant wait.
    */
   #takeLoadable(): Delivery[] {
     const { capacity, onLost } = this.#options

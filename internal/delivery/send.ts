@@ -20,7 +20,7 @@ export interface Sending {
 }
 
 /**
- * Calls the callback once within the tenant's timeout, with a signature by Standard Webhooks. Repeated calls for an event have the same
+ * Calls the callback once within the tenant's timeout, signed as Standard Webhooks specifies. Repeated calls for an event have the same
  * `webhook-id`.
  */
 export function sendDelivery(
@@ -112,8 +112,8 @@ export interface SignedMessage {
 }
 
 /**
- * Minimum and maximum key length in bytes by Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks, spec, read
- * 2026-11).
+ * Minimum and maximum key length in bytes, as Standard Webhooks specifies (https://github.com/standard-webhooks/standard-webhooks, spec,
+ * read 2026-11).
  */
 const keyBytesMin = 24
 const keyBytesMax = 64

@@ -88,7 +88,7 @@ const standStillMs = 10_000
 //   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
 //   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
 //   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
-//               process claimed a counted retry), else when its earliest row is due
+//               process claimed one of its due retries), else when its earliest row is due
 //   left_behind moves every checked queue to the end of the order, whatever the result, so that queues that cannot be served do not
 //               block others. Each queue is checked again after at most 5 s, and once more after a check that found nothing: this second
 //               check finds rows that were not committed before, since intake does not wake queues that are due with idle_checks = 0

@@ -58,7 +58,10 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 export interface CallersOptions {
   readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug'>
   readonly secrets: Pick<SecretOpener, 'open'>
-  /** Enables the reserved provider `gateway` for trials. Default: false, and its calls are refused even if a tenant's spec contains it. */
+  /**
+   * Enables the reserved provider `gateway` for trials. Default: false; calls of `gateway` are then refused even if a tenant's spec
+   * contains this provider.
+   */
   readonly gatewaySandbox?: boolean
   /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean

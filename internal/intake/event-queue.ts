@@ -64,8 +64,8 @@ interface Waiting {
 }
 
 /**
- * Writes events that arrive together in one commit. An event with the dedupe key of a queued event shares its result. The callers limit the
- * queue: each waits while the memory of its body is reserved.
+ * Writes events that arrive together in one commit. An event with the dedupe key of a queued event shares its result. The limited memory
+ * for bodies also limits the queue: each waiting call keeps the memory of its body reserved.
  * Circuit breaker: the first batch that fails or is late opens the breaker. While it is open, events are spooled without a statement. Each
  * second a probe stores one spooled event, so that it also detects locks, full disks and read-only servers. The first probe that succeeds
  * in time closes the breaker. Probe and drain can both store the same event: the second one is a duplicate by its dedupe key.

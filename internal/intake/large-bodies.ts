@@ -33,8 +33,8 @@ const workerUrl = import.meta.url.includes('/$bunfs/')
   : new URL('./large-bodies.worker.ts', import.meta.url)
 
 /**
- * Verifies and normalizes large bodies in a worker, one after another. The callers limit the queue, since each holds the memory of its
- * body.
+ * Verifies and normalizes large bodies in a worker, one after another. The limited memory for bodies also limits the queue: each waiting
+ * call keeps the memory of its body reserved.
  */
 export class LargeBodies {
   readonly #pending = new Map<number, (reading: Normalization | undefined) => void>()

@@ -1,6 +1,6 @@
 import type { JsonSchema } from '#internal/http/index.ts'
 
-/** A header of a provider's calls. One of its names is enough; several names must have equal values. */
+/** A header of a provider's calls. A call needs only one of its names; if it contains several of them, their values must be equal. */
 export interface ProviderHeader {
   /** Names of the header: the neutral name first, then the vendor's names. */
   readonly names: readonly string[]

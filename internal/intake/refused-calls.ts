@@ -135,7 +135,7 @@ export class RefusedCalls {
 
   async #write(calls: readonly NotedCall[]): Promise<void> {
     const rejected = await writeRowsOrThrow(calls, {
-      // Idempotent: a repeat conflicts with the ids that are already stored.
+      // Idempotent: a repeat conflicts with the ids that are already stored, and writes nothing.
       write: (part) => orm(this.#pool).insert(refusedCalls).values(part.map(rowOf)).onConflictDoNothing(),
       createPartitions: (part) => {
         const days = new Set(part.map(expiresOn))

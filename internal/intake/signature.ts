@@ -55,7 +55,8 @@ function decodeBase64(text: string): Uint8Array | undefined {
 }
 
 /**
- * Returns whether a signature is the HMAC-SHA256 of the concatenated parts under one of the keys. Constant time: compares all pairs.
+ * Returns whether a signature is the HMAC-SHA256 of the concatenated parts under one of the keys. Constant time: compares each signature
+ * with each key.
  * @param parts text is used as its UTF-8 bytes
  */
 export function isSigned(

@@ -200,7 +200,7 @@ export class Spool {
 
   /**
    * Appends an event. Concurrent events share a round trip. Resolves within three times the deadline of the connection; never rejects. The
-   * callers limit the queue: each waits while the memory of its body is reserved.
+   * limited memory for bodies also limits the number of waiting events: each waiting call keeps the memory of its body reserved.
    */
   append(event: ReceivedEvent): Promise<'queued' | 'unavailable'> {
     return new Promise((resolve) => this.#writer.add({ event, resolve }))

@@ -62,7 +62,7 @@ export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
   }
 }
 
-/** Creates the id of a replay that is started at a time. */
+/** Creates the id of a replay that is started at this time. */
 export function createReplayId(nowMs: number): ReplayId {
   return createEventId(nowMs, 0).replace('evt_', 'rpl_') as ReplayId
 }

@@ -12,7 +12,10 @@ import {
 import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import type { ReplayFilter, ReplayId } from './job.ts'
 
-/** Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step will be retried. */
+/**
+ * Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step failed and will be
+ * retried, or the replay has failed.
+ */
 export type ReplayStep =
   | { readonly kind: 'idle' }
   | { readonly kind: 'waiting' | 'failed'; readonly id: ReplayId; readonly cause?: unknown }

@@ -46,7 +46,7 @@ export interface StepReport {
 }
 
 const defaultLeaseMs = 30_000
-/** Maximum steps in flight. They share intake's batches and connections with real calls. */
+/** Maximum simulated events in flight. They share intake's batches and connections with real calls. */
 const rowsMax = 16
 /** Maximum claims per `runOnce`. */
 const claimsMax = 50

@@ -103,7 +103,7 @@ interface Transmission {
 function locate({ headers: given, settings }: ProviderCall): CertificateLocation {
   const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
-  // Without settings, the environment that is allowed to sign for the tenant is unknown.
+  // Refuses the call: without settings, the environment that is allowed to sign for the tenant is unknown.
   if (!settings.wallet) return refused('certificate_url_refused')
   return {
     kind: 'located',
