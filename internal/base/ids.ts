@@ -1,7 +1,7 @@
 /** String type that only its own constructor creates. `Name` distinguishes kinds of ids at compile time. */
 export type Branded<Name extends string> = string & { readonly __brand: Name }
 
-/** Tenant id: `ten_` and 26 characters. It does not depend on the name of the resource. */
+/** Tenant id: `ten_` and 26 characters. It does not depend on the name of the tenant's Kubernetes resource. */
 export type TenantId = Branded<'TenantId'>
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz' // Crockford's base 32: no letters that look like digits
@@ -135,7 +135,10 @@ export function expiryDayOf(id: EventId): Day {
   return dayAfter(bytes.readUIntBE(0, timeBytes), bytes.readUInt8(timeBytes))
 }
 
-/** Returns the UTC day that follows the day of a time by `days` + 1 days, so that all events received on one day expire together. */
+/**
+ * Returns the UTC date that is `days` + 1 days after the date of `timeMs`. All times of one date have the same result, so that all events
+ * received on one day expire together.
+ */
 export function dayAfter(timeMs: number, days: number): Day {
   const index = Math.floor(timeMs / dayMs) + days + 1
   let known = dayTexts.get(index)

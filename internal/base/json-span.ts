@@ -9,7 +9,7 @@ export const jsonDepthMax = 256
 
 /**
  * Returns whether a text, which may be JSON, nests arrays and objects deeper than `jsonDepthMax`. Runs before parsing, in linear time and
- * without recursion. Most texts have fewer brackets and cost only one search.
+ * without recursion. Costs only one search for brackets if the text has at most `jsonDepthMax` opening brackets, as most texts have.
  */
 export function isNestedTooDeep(text: string): boolean {
   if (text.length <= jsonDepthMax || countOpenings(text) <= jsonDepthMax) return false

@@ -1,13 +1,16 @@
 /** Maximum rows of a list page. */
 const pageMax = 100
 
-/** Checks that a page limit is from 1 to 100. @throws RangeError that contains `listed`, the name of the listed items */
+/** Checks that a page limit is from 1 to 100. @throws RangeError whose message contains `listed`, the name of the listed items */
 export function expectPageLimit(limit: number, listed: string): void {
   if (!Number.isInteger(limit) || limit < 1 || limit > pageMax)
     throw new RangeError(`a page can contain 1 to ${pageMax} ${listed}, not ${limit}`)
 }
 
-/** Splits off a page from the rows of a query for `limit` + 1 rows. `next` is the id of the last row on the page if further rows exist. */
+/**
+ * Returns the first `limit` rows as the page. The query must have requested `limit` + 1 rows: `next` is the id of the last row on the page
+ * if the query returned a further row.
+ */
 export function pageOf<Row extends { readonly id: string }>(
   rows: readonly Row[],
   limit: number,

@@ -1,4 +1,4 @@
-/** Divisor of the total for the maximum share of one owner. */
+/** The maximum share of one owner is the total divided by this number. */
 const ownersShare = 4
 
 /**
@@ -6,7 +6,7 @@ const ownersShare = 4
  */
 export class Shares {
   readonly #amountMax: number
-  /** Amount per owner. The objects are mutated in place, because every request uses them. */
+  /** Amount per owner. The objects are mutated in place, because replacing them would cost time in every request. */
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
@@ -21,8 +21,8 @@ export class Shares {
   }
 
   /**
-   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. An owner without
-   * a share can exceed the quarter with one take.
+   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. Exception: an
+   * owner that holds no amount can exceed the quarter with one take.
    */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
@@ -34,7 +34,7 @@ export class Shares {
     return true
   }
 
-  /** Returns the amount of one `take` to the total. Must be called once per take. */
+  /** Gives back the amount of one `take`. Must be called once per successful take. */
   give(amount: number, owner: string): void {
     const owned = this.#owners.get(owner)
     if (!owned) return
@@ -44,7 +44,7 @@ export class Shares {
   }
 }
 
-/** Interruptible sleep for one sleeper. A ring without a sleeper ends the next sleep immediately. */
+/** Interruptible sleep for one caller. If no call of `sleep` is waiting when `ring` is called, the next sleep ends immediately. */
 export class Bell {
   #rung = false
   #wake: (() => void) | undefined

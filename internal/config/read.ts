@@ -37,9 +37,9 @@ const serviceLinkHint = 'Kubernetes injected it for a Service: set enableService
 const problemsMax = 50
 
 /**
- * Reads the settings of one process. An empty value counts as unset. Reports all problems together: invalid values, missing values, and
- * every `LATCHKEY_*` name that no process knows. Does not validate settings of other processes, so that all processes can share one
- * ConfigMap.
+ * Reads the settings of one process. An empty value means that the setting is not set. Reports all problems together: invalid values,
+ * missing values, and every `LATCHKEY_*` name that no process knows. Does not validate settings of other processes, so that all processes
+ * can share one ConfigMap.
  */
 export function readConfig<Process extends ProcessName>(
   env: Environment,
@@ -116,7 +116,7 @@ export function printableConfig(config: Readonly<Record<string, unknown>>): Prin
 
 function print(setting: Setting, value: unknown): string | number | boolean {
   if (setting.secret) return '[redacted]'
-  // The value was returned by the parser of the same setting.
+  // The cast is safe, because the value was returned by the parser of the same setting.
   if (setting.type.print) return setting.type.print(value as never)
   return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
 }

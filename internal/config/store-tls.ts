@@ -3,7 +3,7 @@ import { isKeyOf } from './value-kinds.ts'
 
 type Store = 'database' | 'redis'
 
-/** Returns the reason why a connection to a URL would not use verified TLS, or undefined if it would. */
+/** Functions that return the reason why a connection to a store's URL would not use verified TLS, or undefined if it would. */
 const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>> = {
   database: plainPostgres,
   redis: (url) =>

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
-/** Result of parsing a value. `expected` never contains the value, which may be a secret. */
+/** Result of parsing a value. `expected` describes valid values. It never contains the parsed value, which may be a secret. */
 export type ParsedValue<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'invalid'; readonly expected: string }
@@ -179,7 +179,7 @@ export function invalid(expected: string): ParsedValue<never> {
   return { kind: 'invalid', expected }
 }
 
-// URLs with a second `@` are rejected, because it means an unencoded password, and a part of that would be printed as the path.
+// URLs with a second `@` are rejected: the password then contains an unencoded `@`, and `withoutPassword` would print the part after it.
 
 /** A URL that starts with `http://` or `https://`. */
 export const httpUrl: ValueKind<string> = {

@@ -102,7 +102,7 @@ export type AddressVerdict =
 /** Networks that can be called although they are not public. */
 export interface AddressLists {
   readonly allowedCIDRs: readonly string[]
-  /** Platform limit: an entry of the tenant's list counts only inside these networks. */
+  /** Platform limit: an entry of the tenant's list applies only inside these networks. */
   readonly cidrsMax: readonly string[]
 }
 
@@ -195,8 +195,9 @@ function refusedInner(address: Address, lists: AddressLists): AddressVerdict | u
 }
 
 /**
- * Checks every position that the embedded address can have. The operator chooses the length of a local NAT64 prefix (RFC 6052, 2.2; RFC
- * 8215), so the lists decide, but no interpretation may result in a metadata or link-local address.
+ * Checks every IPv4 address that an address with a local NAT64 prefix can embed: its position depends on the length of the prefix, which
+ * the operator chooses (RFC 6052, 2.2; RFC 8215). The lists decide about all of them except metadata and link-local addresses, which are
+ * refused.
  */
 function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): AddressVerdict | undefined {
   const readings = [

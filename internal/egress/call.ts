@@ -13,7 +13,7 @@ import {
 /** One call to a callback, or to another URL that a tenant or a provider chooses. */
 export interface OutboundCall extends CallContent {
   readonly url: string
-  /** Non-public networks that the tenant lists. They count only inside the networks of the platform. */
+  /** Non-public networks that the tenant lists. They apply only inside the networks that the platform allows. */
   readonly allowedCIDRs: readonly string[]
 }
 
@@ -37,8 +37,8 @@ export type CallResult = CallAnswered | CallFailed
 /** Client for calls to addresses that tenants and providers choose. */
 export interface Outbound {
   /**
-   * Sends one request. Never rejects; ends within `timeoutMs`. Not idempotent: a second call is a new request. A request is sent twice if a
-   * reused connection turns out to be closed. Receivers deduplicate by `webhook-id`.
+   * Sends one request. Never rejects; ends within `timeoutMs`. Not idempotent: a second call is a new request. If a reused connection turns
+   * out to be closed, the request is sent again on a new connection; receivers deduplicate by `webhook-id`.
    */
   send(call: OutboundCall): Promise<CallResult>
   /** Closes idle connections. Calls in flight continue. Idempotent. */
@@ -96,7 +96,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { send, close: () => connections.close() }
 }
 
-/** Maximum memoized results: more than the callbacks of one process. */
+/** Maximum memoized results. One process has fewer callbacks than this. */
 const memoizedMax = 10_000
 
 /** Memoizes a pure function. Arguments must not contain spaces; list arguments must not contain commas either. */

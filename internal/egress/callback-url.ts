@@ -73,7 +73,7 @@ export interface CallbackRules extends CallbackBounds {
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.length > urlLengthMax)
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
-  // A URL parser removes or converts these characters, so the call would go to another URL than the tenant reads.
+  // A URL parser removes or converts these characters, so the callback would be sent to a different URL than the tenant has written.
   if (/[\\\u0000-\u0020\u007f]/.test(text)) {
     return refused('malformed', 'must not contain spaces, control characters or backslashes')
   }
@@ -133,7 +133,10 @@ function portNotListed(port: number): RefusedCallback {
   )
 }
 
-/** Validates a host name before resolution. Plain HTTP requires listed networks. */
+/**
+ * Validates a URL with a host name before the name is resolved. Plain HTTP is allowed only if the tenant and the platform both list
+ * networks.
+ */
 function validateName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
   if (scheme === 'https') return undefined
   const { allowedCIDRs, cidrsMax } = rules

@@ -127,7 +127,9 @@ const idleMs = 4000
 const sweepMs = 1000
 /** Maximum idle connections per endpoint. Equals the maximum calls in flight of one tenant in a process. */
 const idlePerEndpointMax = 64
-/** Open connections above which a connection is closed after its response, so that callbacks do not use up the file descriptors. */
+/**
+ * Number of open connections above which a connection is closed after its response, so that callbacks do not use up the file descriptors.
+ */
 const openMax = 2048
 
 /** Connection pool. Keeps idle connections for 4 s, at most 64 per endpoint, and reuses them only for the same endpoint. */

@@ -11,8 +11,8 @@ import { AnswerReader, encodeRequest, type RequestContent } from './http1.ts'
 
 /**
  * Causes of a call without a complete response, each with an explanation for the tenant. After `connect_failed`, `connect_timeout` and
- * `tls_failed`, no byte of the request was sent. `timeout` means that the response was not complete and its first 16 KiB had not arrived
- * within the time limit.
+ * `tls_failed`, no byte of the request was sent. `timeout`: within the time limit, the response was not complete and fewer than 16 KiB of
+ * its body had arrived.
  */
 export const callFailures = {
   url_refused: 'The form of the callback’s URL is not accepted.',
@@ -52,9 +52,9 @@ export interface CallContent extends RequestContent {
 export interface ValidatedCall {
   readonly call: CallContent
   readonly url: CallbackUrl
-  /** Validated addresses. Each of them can be called. */
+  /** Validated addresses. The call can use any of them. */
   readonly addresses: readonly string[]
-  /** Start of `timeoutMs`, from `performance.now()`. */
+  /** Time at which `timeoutMs` begins, from `performance.now()`. */
   readonly startedAtMs: number
   /** Time limit for resolving, connecting and TLS together, over all addresses. It is part of `timeoutMs`. */
   readonly connectMs: number
@@ -101,7 +101,7 @@ const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'con
 export async function exchange(connections: Connections, validated: ValidatedCall): Promise<Exchanged> {
   const { call, url, startedAtMs } = validated
   const bytes = encodeRequest(call, url)
-  // An invalid header is a programming error in the calling code of Latchkey.
+  // The request has an invalid header, which is a programming error in the calling code of Latchkey.
   if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
@@ -123,7 +123,7 @@ export async function exchange(connections: Connections, validated: ValidatedCal
       })
     }
     result = await attempt(false)
-    // The request is repeated once on a new connection. Receivers deduplicate by `webhook-id`.
+    // A request on a stale connection is repeated once on a new connection. Receivers deduplicate by `webhook-id`.
     if (result.kind === 'failed' && result.stale) result = await attempt(true)
     if (result.kind === 'answered' || !unreached.has(result.cause)) break
   }

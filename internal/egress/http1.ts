@@ -112,14 +112,16 @@ type Phase =
 export class AnswerReader {
   readonly #bodyBytesMax: number
   #phase: Phase = 'head'
-  /** Bytes that are not parsed yet. Their number is limited, because every phase either consumes its bytes or rejects them. */
+  /**
+   * Bytes that are not parsed yet. Their number is limited, because every phase of the parser either consumes its bytes or rejects them.
+   */
   #pending: Buffer = nothing
   #head: AnswerHead | undefined
   #isKept = false
   readonly #body: Buffer[] = []
   #bodyBytes = 0
   #isCut = false
-  /** Remaining bytes of the body or of the chunk. */
+  /** Remaining bytes of the body or of the current chunk. */
   #left = 0
   #headBytes = 0
   #hasBegun = false

@@ -12,21 +12,24 @@ import {
 export const smallBytes: number = 64 * 1024
 const longBytes = 1024 * 1024
 /**
- * Divisor of the budget for the maximum share of one owner. It applies separately to small and to larger bodies. One larger body can exceed
- * it.
+ * The small bodies of one owner can take at most the budget divided by this number, and so can its large bodies. One large body can exceed
+ * this limit.
  */
 const ownersShare = 4
-/** Divisor of the budget for the maximum of an owner's other large bodies while one body exceeds the owner's share. */
+/** While one large body exceeds its owner's limit, the owner's other large bodies can take at most the budget divided by this number. */
 const besideShare = 64
-/** Divisor of the budget for the reserve that only small bodies can use. */
+/** The budget divided by this number is reserved for small bodies. */
 const reserveShare = 6
-/** Divisor of the budget for the maximum of all bodies over `longBytes` together. A single one can exceed it. */
+/** All bodies over `longBytes` together can take at most the budget divided by this number. A single body can exceed this limit. */
 const longShare = 2
-/** Divisor of a limit. A source whose bodies, except its largest one, exceed this share is evicted first. */
+/**
+ * Bodies of a source are evicted first if they take more than the exceeded limit divided by this number, not counting the source's largest
+ * body.
+ */
 const sourcesShare = 16
-/** Divisor of a limit for the minimum that one eviction frees if possible, so that the bodies are ranked only rarely. */
+/** One eviction frees at least the exceeded limit divided by this number, if possible, so that the bodies are ranked only rarely. */
 const evictShare = 64
-/** Default maximum of unfinished bodies. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
+/** Default maximum of request bodies that are being received. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const sweepMs = 100
 
@@ -40,7 +43,7 @@ export interface Pace {
   readonly longMsMax: number
   /** Maximum time without a byte for a body that is not short. The minimum rate applies only after this time. */
   readonly pauseMsMax: number
-  /** Minimum rate of a body that is not short. The rate is counted from the start of the body plus `pauseMsMax`. */
+  /** Minimum rate of a body that is not short. It is measured from `pauseMsMax` after the start of the body. */
   readonly bytesPerSecondMin: number
   /** Grace period in milliseconds. A small body younger than this can evict any unfinished body. */
   readonly graceMs: number
@@ -65,7 +68,7 @@ export interface Arrival extends Progress {
   readonly startedAtMs: number
   bytesArrived: number
   lastByteAtMs: number
-  /** Score at the time `lastByteAtMs`. */
+  /** Score of the body's recent progress, as of `lastByteAtMs`. */
   score: number
   /** Ends the reading of the body with an error. Called at most once, after the memory of the body was released. */
   giveUp(why: GivenUp): void
@@ -113,10 +116,10 @@ interface Pool {
   readonly limit: number
   /** Owner to which the limit applies; undefined for all owners. */
   readonly owner?: string
-  /** Maximum of the other bodies while one body exceeds the limit. If absent, no body can exceed the limit. */
+  /** Maximum bytes of all other bodies while one body exceeds the limit. If absent, no body can exceed the limit. */
   readonly besideMax?: number
   taken: number
-  /** Body that exceeds the limit. Undefined for pools that exempt the requesting body. */
+  /** The only body that can exceed the limit. While undefined, the body that requests memory can exceed the limit. */
   wide?: Holding | undefined
 }
 
@@ -141,13 +144,14 @@ export interface BudgetBounds {
 }
 
 /**
- * Memory budget for the request bodies of one process. Bytes are charged when they arrive, until the response is sent. When bytes or one
- * more unfinished body exceed a limit, the unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
+ * Memory budget for the request bodies of one process. Bytes are charged when they arrive, until the response is sent. When further bytes
+ * or a further unfinished body would exceed a limit, the unfinished bodies with the least recent progress are evicted. A complete body is
+ * never evicted.
  */
 export class BodyBudget {
   readonly pace: Pace
   readonly gathersSmall: boolean
-  /** Shared by all requests that read a body. */
+  /** Waits for the next iteration of the event loop. Shared by all requests that read a body. */
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
   readonly #bodiesMax: number
@@ -177,7 +181,7 @@ export class BodyBudget {
     return this.#all.taken
   }
 
-  /** Number of bodies that are unfinished now. */
+  /** Number of request bodies that are still being received. */
   get arriving(): number {
     return this.#arriving.size
   }
@@ -269,7 +273,10 @@ export class BodyBudget {
     arrival?.giveUp(why)
   }
 
-  /** Returns undefined for a body that can evict others regardless of their progress. */
+  /**
+   * Returns the body's source and progress, which limit the bodies that it can evict. Returns undefined for a body that can evict any other
+   * body.
+   */
   #requesterOf(body: Holding, bytes: number, nowMs: number): Requester | undefined {
     const { arrival, bytesDeclared } = body
     if (!arrival || arrival.bytesArrived === bytesDeclared) return undefined
@@ -323,7 +330,7 @@ function findLack(pools: readonly Pool[], body: Holding, bytes: number): Lack | 
   return undefined
 }
 
-/** Returns the bytes of a body that count in a pool. */
+/** Returns how many bytes of a body count towards the limit of a pool. */
 function weigh({ counts }: Pool, body: Holding, bytes: number): number {
   switch (counts) {
     case 'all':

@@ -31,7 +31,7 @@ export interface Candidate extends Progress {
   /** Client network or tenant that sends the body. The share of each source is limited. */
   readonly source: string
   readonly startedAtMs: number
-  /** Gain of evicting the body: its bytes, or 1 if the limit counts bodies. */
+  /** Amount that evicting the body frees: its size in bytes, or 1 if the limit is a number of bodies. */
   readonly weight: number
 }
 
@@ -47,14 +47,17 @@ export interface Need {
   readonly needed: number
   /** Weight to evict if there are enough candidates; at least `needed`. */
   readonly wanted: number
-  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above it are evicted first. */
+  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above this maximum are evicted first. */
   readonly sourceShare: number
   readonly nowMs: number
-  /** Body that requests memory; undefined if its progress does not limit the choice. */
+  /** Body that requests memory. If undefined, any body can be evicted, whatever its progress. */
   readonly requester: Requester | undefined
 }
 
-/** Divisor: a requester evicts only bodies with at most half of its score, so that two equally fast bodies do not evict each other. */
+/**
+ * A requester evicts only bodies whose score is at most its own score divided by this number, so that two equally fast bodies do not evict
+ * each other.
+ */
 const requesterShare = 2
 
 /**

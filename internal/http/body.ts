@@ -70,7 +70,7 @@ function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Body {
     : overloaded()
 }
 
-/** Waits for a small body, which may be evicted. Until the body is complete, it counts no progress and its bytes are not charged. */
+/** Waits for a small body, which may be evicted. Its bytes are charged only when it is complete; until then it shows no progress. */
 function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudget): Promise<Body> {
   return new Promise((resolve) => {
     budget.begin(room, performance.now(), (why) => resolve(givenUpError(why)))

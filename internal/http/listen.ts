@@ -56,8 +56,8 @@ export interface OpsOptions {
 export function createOpsServer(options: OpsOptions) {
   return (
     new Elysia({ serve: { idleTimeout: 30, reusePort: false } })
-      // Registered before the routes, because it applies only to later routes. The default handler of Elysia would send the message of the
-      // error.
+      // The error handler is registered before the routes, because it applies only to routes registered later. Elysia's default handler
+      // would send the message of the error to the caller.
       .onError(({ code }) =>
         code === 'NOT_FOUND'
           ? new Response('Not found: /livez, /readyz, /metrics\n', { status: 404 })

@@ -3,7 +3,10 @@ import { createLineLimit, type Logger, type Metrics, type Sampler } from '#inter
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
-/** Histogram buckets in seconds: fine around the latency of a healthy store, coarse up to the longest wait of a check request. */
+/**
+ * Histogram buckets in seconds: fine around the latency of a healthy store, coarse up to the longest time that a request can wait for a
+ * lock.
+ */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** Maximum log lines per outcome and second for responses that any caller can cause without credentials. */

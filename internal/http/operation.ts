@@ -12,7 +12,10 @@ export interface Example {
   readonly value: unknown
 }
 
-/** Examples by name. The examples of a request and of its response have the same name, so that a test can send one and expect the other. */
+/**
+ * Examples by name. The examples of a request and of its response have the same name, so that a test can send the request and expect the
+ * response.
+ */
 export type Examples = Readonly<Record<string, Example>>
 
 /** Parameter of an operation. */

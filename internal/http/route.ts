@@ -68,7 +68,7 @@ export interface Admission<Handed> {
   readonly admitted: Handed
   /** Tenant for the log line; absent if the caller is no tenant. */
   readonly tenant?: string
-  /** Owner of the charge on the body budget. Default: the tenant. */
+  /** Owner to which the body's bytes are charged in the body budget. Default: the tenant. */
   readonly owner?: string
   /** Maximum body length, counted as bytes arrive. A longer body causes 413 `body_too_large`. */
   readonly bodyBytesMax: number

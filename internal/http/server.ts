@@ -58,7 +58,7 @@ interface Runtime {
   explain(error: unknown): ApiError | undefined
   /** Called for each response. `cause` is the exception that caused an error; it is never sent to the caller. */
   onAnswered(event: RequestEvent, cause: unknown): void
-  /** Renders an error for a browser, and adds to its headers. If absent, or if it returns undefined, the JSON envelope is sent. */
+  /** Renders an error as a page for a browser, and can add headers. If absent, or if it returns undefined, the JSON envelope is sent. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
   /** Handles a `GET` of an unknown path, for browsers. If absent, the response is 404, as for any other method. */
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
@@ -89,8 +89,8 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
     // Two processes must not share a port unnoticed, so reusePort is off.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
-  // Registered before the routes, because it applies only to later routes. The default handler of Elysia would send the message of the
-  // error.
+  // The error handler is registered before the routes, because it applies only to routes registered later. Elysia's default handler would
+  // send the message of the error to the caller.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
@@ -204,7 +204,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
 
 const wellFormedParam = /^[^\p{Cc}\ufffd]{1,128}$/u
 
-/** Bun decodes percent-encoding that is not UTF-8 as U+FFFD. */
+/** Returns whether each path parameter has 1–128 characters without control characters and U+FFFD. Bun decodes invalid UTF-8 as U+FFFD. */
 function areWellFormed(params: Call['params']): boolean {
   for (const name in params) {
     const value = params[name]

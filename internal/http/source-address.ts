@@ -32,8 +32,8 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
 }
 
 /**
- * Returns the network under which an address is counted: an IPv4 address itself, or the /64 of an IPv6 address, because one host can own a
- * whole /64.
+ * Returns the network that counts as one client: an IPv4 address itself, or the /64 of an IPv6 address, because one host can own a whole
+ * /64.
  */
 export function networkOf(address: string | null): string | null {
   const bare = address?.replace(mapped, '') ?? null

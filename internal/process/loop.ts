@@ -6,7 +6,10 @@ export interface LoopOptions {
   readonly name: string
   /** Pause between the end of one run and the start of the next. */
   readonly intervalMs: number
-  /** Time limit of a run. After it, the signal of the run aborts, but the loop still waits for the run, so that runs never overlap. */
+  /**
+   * Time limit of a run. When it is exceeded, the signal of the run aborts, but the loop still waits for the run, so that runs never
+   * overlap.
+   */
   readonly turnMsMax: number
   /** Does the work of one run, which must be limited. Errors are passed to `onError`. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>

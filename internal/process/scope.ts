@@ -3,7 +3,7 @@ import type { Logger } from '#internal/telemetry/index.ts'
 
 /** Resource that a process opens at start-up. */
 export interface Step<T> {
-  /** Name of the step in the log. */
+  /** Name of the resource in the log. */
   readonly name: string
   readonly open: () => T | Promise<T>
   /** Closes the resource within `closeMsMax` and within `leftMs`, the remaining shutdown time. Errors are logged. */
@@ -30,7 +30,7 @@ const lastChanceMs = 200
 
 /** Scope with a `close` method for its owner. */
 export class OwnedScope implements Scope {
-  /** Stops the process like a signal. A failed component passes its error. Idempotent. */
+  /** Stops the process, as SIGTERM does. A component that has failed passes its error. Idempotent. */
   readonly stop: (error?: unknown) => void
   readonly #log: Logger
   readonly #opened: Opened[] = []
@@ -67,7 +67,7 @@ export class OwnedScope implements Scope {
   async close(graceMs: number): Promise<void> {
     this.#ending.abort()
     const deadlineMs = performance.now() + graceMs
-    // A step that is still opening may yet succeed. Its resource is then closed with the others.
+    // Waits for resources that are still being opened, so that they are closed with the others.
     await within(closeMsMaxDefault, Promise.allSettled(this.#opening), () => undefined)
     for (let part = this.#opened.pop(); part; part = this.#opened.pop()) {
       const leftMs = Math.max(deadlineMs - performance.now(), lastChanceMs)

@@ -21,14 +21,16 @@ interface Frame {
   name: string | undefined
   values: number
   /**
-   * True if the value of a `name` member, or the first of two elements, is a secret's name. The value that belongs to it is then redacted.
+   * True if the object's `name` member, or the first element of the array, is the name of a secret. The object's `value` member, or the
+   * second of two elements, is then redacted.
    */
   namesSecret: boolean
   beside: Span | undefined
 }
 
 const hiddenString = `"${hiddenMark}"`
-// Excludes exactly the characters that the walk handles itself, so that every token moves it forward.
+// Matches numbers, `true`, `false` and `null`. Excludes exactly the characters that `JsonWalk` handles itself, so that every match advances
+// it.
 const scalar = /[^ \t\r\n,:"[\]{}]+/y
 const controls = /[\x00-\x1f]/g
 const pairName = /^(?:name|key|field|header|variable|attribute)$/i
@@ -43,7 +45,7 @@ export function redactJson(text: string, rules: JsonRules, isCut: boolean): stri
   const walk = new JsonWalk(text, rules)
   const { shown, closing } = walk.run(isCut)
   if (shown === '') return isCut ? '' : undefined
-  // The parser assumes valid JSON. Replacements keep valid JSON valid, so a check of the result is enough.
+  // `JsonWalk` assumes valid JSON. Its replacements keep valid JSON valid, so a check of the redacted text is enough.
   const whole = isCut ? shown + closing : shown
   return isJson(whole) || isJson(whole.replace(controls, ' ')) ? shown : undefined
 }
@@ -80,7 +82,7 @@ class JsonWalk {
       if (this.#at > this.#text.length) break
       if (!isName) wholeTo = this.#at
     }
-    // A cut must not separate the name of a secret from its value.
+    // The cut can leave objects and arrays open. Redacts the value of a name-value pair in them if its name is already known to be secret.
     for (const frame of this.#frames) this.#hidePair(frame)
     const hiddenFrom = this.#frames.findIndex(({ isHidden }) => isHidden)
     const hidden = this.#frames[hiddenFrom]
@@ -115,7 +117,10 @@ class JsonWalk {
     return pieces.join('')
   }
 
-  /** Reads a bracket, name or value, and returns whether it is a name. Moves beyond the text if the token may be incomplete. */
+  /**
+   * Reads a bracket, name or value, and returns whether it is a name. Moves `#at` beyond the end of the text if the token may be
+   * incomplete.
+   */
   #readToken(): boolean {
     const start = this.#at
     const first = this.#text[start]

@@ -40,7 +40,7 @@ const endingCharsMax = Math.max(...endings.map(({ length }) => length))
 const endingCharsMin = Math.min(...endings.map(({ length }) => length))
 const lastWords = new Set(words)
 const whole = new Set(wholes)
-/** Redaction mark that is used as a name. */
+/** Matches a redaction mark. It is not a secret's name, although a mark such as `[redacted: token]` ends like one. */
 const marker = /^\[redacted(?:: [a-z -]{1,32})?\]$/
 const lastWord = /([A-Z]?[a-z]+|[A-Z]+)[^A-Za-z]*$/
 

@@ -27,7 +27,7 @@ export function hideSpans(
     if (span === undefined || span.start < copiedTo) continue
     shown += `${text.slice(copiedTo, span.start)}${hiddenMark}`
     copiedTo = span.end
-    // A value can be empty, so the search must not go back.
+    // An empty value can end before the end of the match, but the search must not go back.
     pattern.lastIndex = Math.max(pattern.lastIndex, copiedTo)
   }
   return shown + text.slice(copiedTo)
@@ -42,8 +42,9 @@ export function endOf(pattern: RegExp, text: string, at: number): number {
 const privateKey =
   /-----BEGIN ([A-Z0-9 ]{0,32})PRIVATE KEY( BLOCK)?-----[^]*?(?:-----END \1PRIVATE KEY\2-----|$)/g
 const puttyKey = /PuTTY-User-Key-File-[^]*/g
-/** Possible start of a JSON Web Token. The first part of a token is base64url of JSON that starts with `{"`. */
+/** Runs of characters that a JSON Web Token can consist of. */
 const dotted = /[\w.-]+/g
+/** Possible start of a JSON Web Token: `eyJ` is base64url of `{"`, with which the header of a token begins. */
 const webToken = /(?<![A-Za-z])eyJ[\w-]{8}/
 
 /** Secret formats with vendor prefixes (documentation of the vendors, 2026-11). */
@@ -71,7 +72,9 @@ export function hideTokens(text: string): string {
   return shown.includes('/') ? shown.replace(hookUrl, `$1${hiddenMark}`) : shown
 }
 
-/** Redacts from the first possible start of a token. A text without two dots after that start contains no token. */
+/**
+ * Redacts a run of characters from the first possible start of a JSON Web Token. A run without two dots after that start contains no token.
+ */
 function hideWebToken(run: string): string {
   const at = webToken.exec(run)?.index
   if (at === undefined) return run
@@ -79,7 +82,7 @@ function hideWebToken(run: string): string {
   return dot < 0 || !run.includes('.', dot + 1) ? run : `${run.slice(0, at)}${tokenMark}`
 }
 
-/** HTTP authentication scheme (IANA registry, 2026-11, and others in use) before its credential. */
+/** HTTP authentication scheme (IANA registry, 2026-11, and others in use) that precedes a credential. */
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
@@ -203,7 +206,10 @@ function hideGroups(match: string): string {
   return shown
 }
 
-/** Returns the last group of the longest card number that starts at `first`. A single dot means a decimal number. */
+/**
+ * Returns the last group of the longest card number that starts at `first`. Two groups with a dot between them are a decimal number, not a
+ * card number.
+ */
 function lastGroupOfCard(
   groups: readonly string[],
   between: readonly string[],

@@ -17,7 +17,7 @@ const openingQuote = /\\{0,64}["']/y
 const unquoted = /[^\s&;"'<>]+/y
 const lineEnd = /[^\r\n]*/y
 const credentialScheme = /(?:bearer|basic|token|apikey|negotiate|ntlm|dpop)(?:[ \t+]|%20)+[^\s&;"'<>]*/iy
-/** Values that are not a secret. */
+/** Values that are never a secret: an empty text, and words such as `null` and `true`. */
 const saysNothing = /^(?:null|true|false|none|undefined)?$/i
 /** Character codes that usually follow a value: `,` `.` `)` `]` `}`. */
 const punctuation = new Set([44, 46, 41, 93, 125])

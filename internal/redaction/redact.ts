@@ -23,7 +23,7 @@ export interface Redactor {
   text(text: string): string
   /** Redacts header values by their content and by header names. */
   headers(headers: Readonly<Record<string, string>>): Record<string, string>
-  /** Returns whether any value under a name is redacted. */
+  /** Returns whether values under a name are redacted because of the name. */
   hides(name: string): boolean
 }
 
@@ -34,7 +34,7 @@ const depthMax = 6
 /** Work limit: processed characters per character of input, including decoded content. */
 const readsPerChar = 24
 const readsMin = 65_536
-/** Maximum characters that are removed before a cut, so that no secret is cut in half. */
+/** Maximum characters that are removed from the end of a truncated text, because they may be the first part of a secret. */
 const cutBackMax = 4_096
 
 /**
@@ -73,7 +73,7 @@ export function createRedactor(fields: readonly string[] = []): Redactor {
 /** Context for redacting a text or its decoded content. */
 interface Reading {
   readonly hides: HidesValue
-  /** Remaining work, shared by all nested content of one text. */
+  /** Remaining characters that can be processed, shared by all nested content of one text. */
   readonly reads: { left: number }
   readonly depth: number
   readonly isCut: boolean
@@ -119,7 +119,10 @@ function showInner(text: string, reading: Reading): string | undefined {
   return showAny(text, { ...reading, depth: reading.depth + 1, isCut: false })
 }
 
-/** Removes a possible beginning of a secret before a cut: the last word and the digits before it. */
+/**
+ * Removes the last word of a truncated text, and digits directly before it. They may be the first part of a secret, which redaction would
+ * not recognize.
+ */
 function cutBack(text: string): string {
   const tail = text.slice(-cutBackMax)
   const rest = tail.replace(/[^\s&;,<>"']*$/, '').replace(/[\d\s+.-]{0,64}$/, '')

@@ -141,8 +141,9 @@ export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: 
 /** Configuration of a `BatchWriter`. */
 export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
   /**
-   * Writes one batch and reports each result to the owner of the item. Occupies a slot until the promise resolves. Must not reject.
-   * @param markLate called when the owners of the items no longer wait; after that, later items do not wait for this batch
+   * Writes one batch and reports each result to the owner of the item. Occupies one of the `batchesMax` slots until the promise resolves.
+   * Must not reject.
+   * @param markLate must be called when the owners of the items stop waiting for this batch; later items then do not wait for it either
    */
   write(batch: Item[], markLate: () => void): Promise<void>
   /** Maximum waiting items. Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
@@ -162,7 +163,7 @@ export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
   readonly now?: () => number
 }
 
-/** Collects items into batches with limits on their count, bytes and frequency, and with a maximum of concurrent batches. */
+/** Collects items into batches with limits on the number of items, the bytes, the frequency and the concurrency of batches. */
 export class BatchWriter<Item> {
   readonly #options: BatchWriterOptions<Item>
   readonly #now: () => number
@@ -209,7 +210,9 @@ export class BatchWriter<Item> {
     return this.#waiting.splice(0)
   }
 
-  /** Runs other work in a free batch slot. Returns undefined when no slot is free. */
+  /**
+   * Runs other work in place of a batch, so that it counts towards `batchesMax`. Returns undefined if `batchesMax` batches are in flight.
+   */
   tryInSlot<T>(work: () => Promise<T>): Promise<T> | undefined {
     if (this.#batches >= (this.#options.batchesMax ?? 1)) return undefined
     this.#batches += 1

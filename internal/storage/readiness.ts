@@ -31,14 +31,15 @@ export function schemaCheck(pool: Pool): Check {
 }
 
 /**
- * Maximum wait for Redis. It is shorter than the time limit of a health check, so that a hung Redis returns the last result instead of a
- * time-out.
+ * Maximum wait for Redis. It is shorter than the time limit of a health check, so that while Redis hangs, the check returns its last result
+ * instead of timing out.
  */
 const lookMsMax = 400
 
 /**
- * Readiness check that passes while Redis, at its last reply, had a supported version and the policy noeviction. If Redis stops replying
- * later, the process stays ready, so that callers get a specific 503; a Service without ready pods could not send one.
+ * Readiness check that passes if the last reply of Redis showed a supported version and the eviction policy `noeviction`. If Redis stops
+ * replying later, the process stays ready, so that callers get a 503 with a specific error; a Service without ready pods could not send
+ * this response.
  */
 export function redisCheck(redis: RedisConnection): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not replied yet' }
@@ -48,7 +49,7 @@ export function redisCheck(redis: RedisConnection): Check {
     } catch (error) {
       const tls = redis.tlsFailure()
       if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
-      // An unavailable Redis is not reported here, because each failed call is already counted and logged.
+      // Failures other than TLS failures and `refused` leave the last result unchanged; each failed call is already counted and logged.
       if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
         last = {
           ok: false,

@@ -26,8 +26,9 @@ export interface TlsMaterial {
 }
 
 /**
- * Creates a reader of TLS files. It must be called for each new connection, so that replaced files take effect with the next connection.
- * Keeps the last content of a file that can no longer be read. @throws if a file cannot be read the first time
+ * Creates a reader of TLS files. The reader must be called for each new connection, so that replaced files take effect with the next
+ * connection. Keeps the last content of a file that can no longer be read.
+ * @throws if a file cannot be read the first time
  */
 export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
   const read = { ca: fileReader(tls.caFile), cert: fileReader(tls.certFile), key: fileReader(tls.keyFile) }
@@ -51,7 +52,8 @@ function fileReader(path: string | undefined): () => string | undefined {
     try {
       last = readFileSync(path, 'utf8')
     } catch {
-      // The error is ignored. Kubernetes replaces a mounted Secret by a rename, so the next connection can read the file again.
+      // Ignores the error and keeps the last content. Kubernetes replaces a mounted Secret by a rename, so the next connection can read the
+      // file again.
     }
     return last
   }

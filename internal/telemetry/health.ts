@@ -87,7 +87,7 @@ export function createHealth(options: HealthOptions = {}) {
           beat.lastMs = clock.now()
         },
         stop: () => {
-          // A newer heartbeat may have the same name.
+          // A newer loop may have been added under the same name.
           if (beats.get(name) === beat) beats.delete(name)
         },
       }

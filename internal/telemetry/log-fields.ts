@@ -1,6 +1,6 @@
 import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
-/** Treatment of a field, decided by its name. */
+/** Decision about a log field, made by its name. */
 type Verdict = 'keep' | 'redact' | 'rename'
 type JudgeName = (name: string) => Verdict
 
@@ -70,8 +70,8 @@ export function createFieldCleaner(judge: JudgeName) {
   }
 
   /**
-   * Keeps only these members of an error. An error of the database driver may contain the failed row, and the message of a Drizzle error
-   * contains parameters.
+   * Keeps only the name, message, code, stack and cause of an error, because an error of the database driver may contain the failed row.
+   * Also omits the message and stack of a Drizzle error, which contain parameters.
    */
   const cleanError = (error: Error, depth: number): unknown => {
     const isQueryError = 'query' in error && 'params' in error

@@ -42,7 +42,10 @@ export class LogSink {
     this.#destination = destination
   }
 
-  /** Returns the number of dropped lines and resets it. Returns 0 while the buffer has no space for a line that reports the number. */
+  /**
+   * Returns the number of dropped lines and resets the number to 0. Returns 0, without a reset, while the buffer has no space for a line
+   * that reports the number.
+   */
   takeDropped(): number {
     if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
     const dropped = this.#dropped

@@ -115,7 +115,7 @@ function createTimePrinter(clock: Clock): () => string {
   }
 }
 
-/** Counts a line of a cause, and returns whether to write it. */
+/** Counts a log line under its cause, and returns whether to write the line. */
 export type LineLimit = (cause: string) => boolean
 
 /** Options of `createLineLimit`. */

@@ -30,8 +30,8 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 
   /**
-   * Returns the series for these label values. A caller with constant values should keep it. Above 2 000 series, new label values share one
-   * series whose labels are all `other`.
+   * Returns the series for these label values. A caller with constant values should keep the returned series. Above 2 000 series, new label
+   * values share one series whose labels are all `other`.
    */
   with(...values: LabelValues<Labels>): Kind {
     const id = values.length === 1 ? String(values[0]) : values.join('\0')
@@ -140,7 +140,7 @@ export class HistogramSeries implements Series {
   }
 }
 
-/** Pattern of Latchkey's own metric names. The second word is the room that owns the metric. */
+/** Pattern of Latchkey's own metric names. The second word is the folder of `internal` that owns the metric. */
 const ownNames =
   /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
 const units = {

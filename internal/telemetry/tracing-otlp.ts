@@ -148,7 +148,7 @@ function handleOf(span: Span): TraceSpan {
 }
 
 async function closeWithin(provider: TracerProvider, timeoutMs: number): Promise<void> {
-  // `onLost` has already reported an unavailable receiver, so shutdown continues.
+  // Ignores a failed shutdown, because `onLost` has already reported that the receiver is unavailable.
   await within(
     timeoutMs,
     provider.shutdown().catch(() => undefined),

@@ -29,9 +29,9 @@ const wantedMax = 1_000
 const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50 }
 
 /**
- * Creates missing partitions and returns how many were created. Creates each table separately and then attaches it, which blocks neither
- * readers nor writers. Uses one transaction per partition under an advisory lock, so concurrent calls of any number of processes are safe.
- * Stops between two partitions when `signal` aborts. Idempotent. Costs one query if all partitions exist.
+ * Creates missing partitions and returns how many were created. Creates each partition as a separate table and then attaches it, which
+ * blocks neither readers nor writers. Uses one transaction per partition under an advisory lock, so concurrent calls of any number of
+ * processes are safe. Stops between two partitions when `signal` aborts. Idempotent. Costs one query if all partitions exist.
  */
 export async function ensurePartitions(
   pool: Pool,
@@ -91,10 +91,16 @@ interface RetentionPair {
   readonly eventDays: number
 }
 
-/** Days of receipt with partitions: today and the next two days, so that intake survives a day on which no process creates partitions. */
+/**
+ * Number of days for whose events partitions are created: today and the next two days, so that intake works even after a day on which no
+ * process has created partitions.
+ */
 const receiptDays = 3
 const dayMs = 86_400_000
-/** Maximum retention in days, as in the schema of the resource. With three days of receipt, 90 × 90 pairs need at most 460 partitions. */
+/**
+ * Maximum retention in days, as in the Tenant CRD. The events of three days then expire on at most 92 different days, so the five tables
+ * need at most 460 partitions.
+ */
 const daysMax = 90
 
 /**
@@ -128,8 +134,8 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
   return [...wanted.values()]
 }
 
-// Reads the retention periods of all live tenants without locks. Uses the runtime settings where a tenant sets no retention, as intake
-// does. Ignores rows with values that the schema does not allow.
+// Reads the retention periods of all tenants that are not deleted. Takes no row locks. Uses the platform's settings where a tenant sets no
+// retention, as intake does. Ignores rows with values that the schema does not allow.
 async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   const { rows } = await pool.query<RetentionPair>(
     `WITH defaults AS (
@@ -175,9 +181,15 @@ export interface DropOptions {
   readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
 }
 
-/** Margin after midnight for clock skew, and for calls and leases that last minutes. */
+/**
+ * Time from midnight (UTC) until the day's partitions count as expired: a margin for clock skew, and for calls and leases that last
+ * minutes.
+ */
 const marginMs = 3_600_000
-/** Longer than the time after which autovacuum yields (deadlock_timeout, 1 s), shorter than the wait of intake for a new partition. */
+/**
+ * Maximum wait for the lock on a partition. Longer than the time after which autovacuum yields (deadlock_timeout, 1 s), shorter than the
+ * time for which intake waits for a new partition.
+ */
 const lockWaitMs = 1_500
 /** Order of the drops within a day. Events come last, because the rows of the other tables are found through them. */
 const dropOrder: readonly PartitionedTable[] = [
@@ -197,8 +209,8 @@ export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: num
 }
 
 /**
- * Lists expired partitions: interrupted ones first, then the oldest, and events last within a day. A table that has the name of a partition
- * but no parent counts as detached, so a table to keep must be renamed. Takes no locks.
+ * Lists expired partitions: interrupted ones first, then the oldest, and events last within a day. A table with the name of a partition but
+ * without a parent is treated as a detached partition and is dropped later; rename a table to keep it. Takes no locks.
  */
 export async function listExpiredPartitions(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -222,8 +234,8 @@ export async function listExpiredPartitions(
 
 /**
  * Drops expired partitions one by one: detaches each one concurrently, then drops it, without blocking readers and writers of the table.
- * Waits 1.5 s for a partition in use. If the wait fails, the remaining partitions of that table, and of events, are left to the next run.
- * Continues an interrupted detach or drop. Idempotent.
+ * Waits 1.5 s for a partition in use. If the partition is still in use, leaves the remaining partitions of its table and of `events` to the
+ * next run. Continues an interrupted detach or drop. Idempotent.
  * @throws any other error of Postgres; partitions dropped before the error stay dropped
  */
 export async function dropExpiredPartitions(options: DropOptions): Promise<DroppedPartitions> {
@@ -264,7 +276,10 @@ async function dropPartition(session: PoolClient, partition: ExpiredPartition): 
   }
 }
 
-/** SQLSTATE codes after a wait without success: lock_not_available, query_canceled (statement time-out) and deadlock_detected. */
+/**
+ * SQLSTATE codes of a statement that waited for a lock without success: lock_not_available, query_canceled (statement time-out) and
+ * deadlock_detected.
+ */
 const waitedInVain: ReadonlySet<string | undefined> = new Set(['55P03', '57014', '40P01'])
 
 function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefined {

@@ -57,7 +57,7 @@ export function createPool(options: PoolOptions): pg.Pool {
 
 /**
  * Creates the class of a pool's connections. It reads the TLS files for each connection and converts TLS failures. `pg` sends the host of
- * the URL as server name (SNI). The certificate is verified against `tls.serverName`, or against the host if that is unset.
+ * the URL as server name (SNI). The certificate is verified against `tls.serverName`, or against the host if `tls.serverName` is unset.
  */
 function clientClass(tls: StoreTls | undefined): typeof pg.Client {
   const read = tls && tlsReader(tls)
@@ -130,8 +130,8 @@ function safeInteger(text: string): number {
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // The pool has no error listener on a connection in use. Without this one, an error event would be an uncaught exception; the query
-  // rejects anyway.
+  // The pool has no error listener on a connection in use. Without a listener, an error event would become an uncaught exception. This
+  // listener only stores the error, because the query rejects anyway.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error

@@ -1,9 +1,7 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import type { Pool } from './pool.ts'
 
-/**
- * Deletes at most `rowsMax` rows of a deleted tenant per statement. Returns their approximate number, or 0 when no row is left. Idempotent.
- */
+/** Deletes at most `rowsMax` rows of a deleted tenant. Returns their approximate number, or 0 when no row is left. Idempotent. */
 export type PurgeStep = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
 
 /**

@@ -48,7 +48,7 @@ export interface RetentionTurn {
   readonly pause?: Sleep
 }
 
-/** `elsewhere`: another process runs retention. `more`: the signal or the maximum of a step ended the run early. */
+/** `elsewhere`: another process runs retention. `more`: the signal, or the maximum number of batches of a step, ended the run early. */
 export type RetentionResult = 'done' | 'more' | 'elsewhere'
 
 /** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may have the same key. */
@@ -118,7 +118,8 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
  */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
   const session = await pool.connect()
-  // The pool has no error listener on a connection in use. The query rejects anyway, so this listener ignores the event.
+  // The pool has no error listener on a connection in use. Without a listener, an error event would become an uncaught exception. This
+  // listener ignores the event, because the query rejects anyway.
   const ignore = () => undefined
   session.on('error', ignore)
   try {

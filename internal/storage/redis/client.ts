@@ -24,7 +24,7 @@ import { parseRedisUrl } from './url.ts'
 export interface RedisOptions extends StoreAddress {
   /** Redis URL in a form that `parseRedisUrl` accepts. With `tls`, its scheme must start with `rediss`. */
   readonly url: string
-  /** Time limit of a command; after it, Redis counts as unavailable. Default 800 ms. */
+  /** Time limit of a command. A command that exceeds it throws RedisUnavailable. Default 800 ms. */
   readonly deadlineMs?: number
   /** Called for every failed attempt to connect and every lost connection, about once per second and server. */
   readonly onError: (error: unknown) => void
@@ -124,8 +124,8 @@ class Connection {
   }
 
   /**
-   * Subscribes to a sharded channel until `unsubscribe`, across reconnects and failovers. A second listener replaces the first. Resolves
-   * once the server has confirmed the subscription.
+   * Subscribes to a sharded channel until `unsubscribe`, across reconnects and failovers. A second listener of the same channel replaces
+   * the first. Resolves once the server has confirmed the subscription.
    * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {

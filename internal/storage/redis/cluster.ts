@@ -15,17 +15,20 @@ import {
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/** Intervals between reads of the slot map: while every master replies, while one does not, and the minimum. */
+/**
+ * Intervals between reads of the slot map: `calmMs` while every master replies, `urgentMs` while a master does not reply, and at least
+ * `leastMs`.
+ */
 const calmMs = 5000
 const urgentMs = 500
 const leastMs = 100
-/** Maximum wait for the slot map of one node. After it, the next node is asked. */
+/** Maximum wait for the slot map of one node, before the next node is asked. */
 const askMsMax = 700
 /** Maximum redirections per command. */
 const redirectionsMax = 3
 /** Maximum wait of a command for the connection to a node that a redirection names for the first time. */
 const redirectionMsMax = 500
-/** Time for commands in flight on a node that was removed from the slot map. */
+/** Time after which the connection to a node that left the slot map is closed, so that commands in flight can complete. */
 const retireMs = 1000
 
 /** Sends each command to the master of its key's slot, by the slot map that the nodes publish. */

@@ -20,15 +20,18 @@ export interface KeptReply {
   readonly durability: RedisDurability
 }
 
-// INFO comes first, because managed servers often forbid CONFIG, and only an error reply to the first command is thrown.
-/** Commands whose replies `parseDurability` reads, in this order. */
+/**
+ * Commands whose replies `parseDurability` reads, in this order. CONFIG must not be first: managed servers often forbid it, and an error
+ * reply to the first command is thrown.
+ */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
   ['CONFIG', 'GET', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'],
 ]
 
 /**
- * Returns the commands to send after a write.
+ * Returns the commands that follow a write: a wait for one replica unless `waitMs` is 0, then the commands that read the durability of the
+ * server.
  * @param waitMs maximum wait until one replica has the write; 0 for no wait
  */
 export function keepingCommands(waitMs: number): readonly (readonly string[])[] {

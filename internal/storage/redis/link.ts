@@ -14,7 +14,7 @@ export interface LinkEvents {
 }
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** Minimum lifetime of a connection after which the reconnect backoff starts from its first wait. */
+/** If a connection lasted at least this long, the backoff for reconnecting starts from its first wait again. */
 const steadyMs = 5000
 
 /** Maintains one connection to one server: connects immediately, and reconnects until `close`. */
@@ -129,14 +129,14 @@ export class RedisPeer {
 
   /**
    * Returns the connection for pub/sub messages. It is separate from the connection for commands, because a server announces a moved
-   * channel without a request, and node-redis would take that for the reply to the first waiting command.
+   * channel without a request, and node-redis would treat that announcement as the reply to the first waiting command.
    */
   messages(): RedisLink {
     const link = (this.#messages ??= new RedisLink(this.#target, {
       onError: this.#events.onError,
       onChange: this.#events.onMessages,
       onChannelMoved: () => {
-        // A new connection subscribes to all channels again, here or at the new servers of their slots.
+        // After a reconnect, all channels are subscribed again: on this server, or on the new server of the channel's slot.
         link.renew(new RedisUnavailable('refused'))
         this.onChange()
       },
@@ -185,7 +185,7 @@ export class Pulse {
     return this.#stopped
   }
 
-  /** Ends the current wait, or the next one, once `leastMs` has passed. */
+  /** Ends the current wait, or the next wait, once its `leastMs` has passed. */
   readonly ring = this.#news.ring
 
   /** Ends the current wait and makes all later waits return immediately. */

@@ -6,7 +6,9 @@ import type { RedisServers, RedisTarget } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/** Poll intervals of the Sentinels: while the master replies, while it does not reply, and the minimum. */
+/**
+ * Intervals between polls of the Sentinels: `calmMs` while the master replies, `urgentMs` while it does not reply, and at least `leastMs`.
+ */
 const calmMs = 1000
 const urgentMs = 200
 const leastMs = 20
@@ -103,9 +105,9 @@ export class SentinelDriver implements RedisDriver {
 
 /**
  * Returns the master to switch to, or undefined to keep the current master. While the current master replies, another server needs more
- * votes than the current one, so that a Sentinel in a network partition cannot cause a switch. While it does not reply, one vote for
- * another server is enough: the leader of a failover knows the new master a second before the other Sentinels, and a server that is no
- * master is not used.
+ * votes than the current one, so that a Sentinel in a network partition cannot cause a switch. While the current master does not reply, one
+ * vote for another server is enough: the leader of a failover knows the new master a second before the other Sentinels, and a server that
+ * is no master is not used.
  */
 export function decideMaster(
   votes: readonly RedisNode[],

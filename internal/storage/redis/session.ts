@@ -11,7 +11,7 @@ export interface RedisTarget {
   readonly username?: string
   readonly password?: string
   readonly database: number
-  /** Rejects replicas. False in a Cluster, where a replica redirects to its master. */
+  /** True if connecting to a replica must fail. False in a Cluster, where a replica redirects to its master. */
   readonly masterOnly: boolean
 }
 
@@ -24,11 +24,11 @@ const connectMsMax = 1000
 /** Time limit for connecting and signing in together. */
 const openMsMax = 1500
 const heartbeatMs = 300
-/** Number of heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
+/** Number of heartbeats without a reply after which new commands are rejected. This takes 0.9 to 1.2 s. */
 const stalledBeats = 4
-/** Number of heartbeats without a reply after which the connection is closed: 1.8 to 2.1 s. */
+/** Number of heartbeats without a reply after which the connection is closed. This takes 1.8 to 2.1 s. */
 const silentBeatsMax = 7
-/** Maximum commands in flight per connection. Above it, node-redis rejects commands. */
+/** Maximum commands in flight per connection. node-redis rejects further commands. */
 const commandsQueuedMax = 20_000
 
 /**
@@ -124,7 +124,10 @@ export class RedisSession {
     this.#settleEnded(cause)
   }
 
-  /** node-redis does not report whether TCP had connected, so a missing handshake does not prove a TLS failure. */
+  /**
+   * Converts a TLS error to a TlsFailure. A connection time-out is not converted: node-redis does not report whether TCP had connected, so
+   * TLS may not be the cause.
+   */
   #named(error: unknown): unknown {
     if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
       return asTlsFailure(error)
@@ -160,7 +163,7 @@ export class RedisSession {
     }
   }
 
-  /** Not async, because every request calls this function and a further promise has a measurable cost. */
+  /** Not async, because every request calls this function and one more promise has a measurable cost. */
   #count<T>(reply: Promise<T>): Promise<T> {
     this.#pending += 1
     reply.then(this.#answered, this.#refused)
@@ -172,7 +175,7 @@ export class RedisSession {
     this.#silentBeats = 0
   }
 
-  /** Closes the connection when its master became a replica, because the host name may now resolve to the new master. */
+  /** Closes the connection after a READONLY error: its server became a replica, and the host name may now resolve to the new master. */
   readonly #refused = (error: unknown): void => {
     this.#answered()
     if (this.#target.masterOnly && error instanceof ErrorReply && error.message.startsWith('READONLY'))
@@ -186,7 +189,7 @@ export class RedisSession {
   #beat(): void {
     if (this.#pending > 0) this.#silentBeats += 1
     if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
-    // An error reply, such as BUSY, also proves that the server is alive.
+    // The result of PING is ignored, because even an error reply, such as BUSY, proves that the server is alive.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
   }
 }

@@ -14,7 +14,7 @@ interface Channel {
 /** Maximum wait of a channel's first subscription for a connection. */
 const connectMsMax = 500
 
-/** Sharded channels of a driver. Each channel is subscribed at the server that currently serves it. */
+/** Sharded pub/sub channels of a driver. Each channel is subscribed at the server that currently serves it. */
 export class Subscriptions {
   readonly #route: (channel: string) => RedisPeer | undefined
   readonly #onError: (error: unknown) => void
@@ -37,7 +37,10 @@ export class Subscriptions {
     await this.#converge(channel, entry)
   }
 
-  /** Stops delivery to the listener immediately. Resolves once the server has confirmed. @throws RedisUnavailable | ErrorReply */
+  /**
+   * Stops delivery to the listener immediately. Resolves once the server has confirmed the end of the subscription.
+   * @throws RedisUnavailable | ErrorReply
+   */
   async unsubscribe(channel: string): Promise<void> {
     const entry = this.#channels.get(channel)
     if (!entry) return
@@ -68,7 +71,7 @@ export class Subscriptions {
       if (entry.on && entry.on !== target) {
         const ending = entry.on.isReady ? entry.on.unsubscribe(channel) : undefined
         entry.on = undefined
-        // A channel that moves does not wait for its old server, which may hang.
+        // When a channel moves, the new subscription does not wait for the old server to confirm, because that server may hang.
         if (isWanted) ending?.catch(() => undefined)
         else await ending
       } else if (!isWanted) {
