@@ -74,9 +74,9 @@ const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** Maximum pending access reviews per user. A page needs fewer. */
+/** Maximum pending access reviews per user. A dashboard page needs fewer. */
 const pendingPerUserMax = 20
-/** Maximum pending reviews of tokens that no review has accepted. The limit is low because any caller can invent tokens. */
+/** Maximum pending reviews of tokens that no earlier review has accepted. The limit is low because any caller can invent tokens. */
 const pendingUnprovenMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
@@ -107,8 +107,9 @@ export function createAccess(options: AccessOptions) {
       return authenticateToken(options, { tokens, proven }, token)
     },
     /**
-     * Authorizes an action on a tenant, or on all tenants and data without a tenant (`'all'`). `named` is the identifier by which the
-     * caller found the tenant: the result is then cached for that identifier alone, so that response times do not reveal an object's owner.
+     * Authorizes an action on a tenant, or on all tenants and data without a tenant (`'all'`). `named` is the id that the caller asked for,
+     * of a tenant or of an object: the result is cached for that id alone. Otherwise a fast response from the cache would reveal that two
+     * objects have the same owner.
      */
     may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission> {
       if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
@@ -116,7 +117,10 @@ export function createAccess(options: AccessOptions) {
       if (tenant === 'all') return ask(actor, action, {})
       return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
     },
-    /** Authorizes lists: sends one review for the whole cluster, then one for each requested namespace (at most 50). */
+    /**
+     * Returns the tenants that an actor can see in lists. Sends one access review for the whole cluster and, if it is refused, one for each
+     * requested namespace (at most 50).
+     */
     async visibleTenants(actor: Actor, namespaces: readonly string[] = []): Promise<Visibility> {
       const named = [...new Set(namespaces)]
       if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
@@ -127,7 +131,10 @@ export function createAccess(options: AccessOptions) {
       if (everywhere.kind === 'unavailable') return everywhere
       return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
-    /** Returns whether the credential of a session is still valid; an API key can expire or lose its scope. Reads memory only. */
+    /**
+     * Returns whether the credential of a session is still valid, since an API key can expire or lose its scope; `unknown` until the
+     * directory has been read. Reads memory only.
+     */
     stillCounts(actor: Actor): 'yes' | 'no' | 'unknown' {
       if (actor.kind === 'user') return 'yes'
       if (actor.kind === 'devAdmin') return options.devToken === undefined ? 'no' : 'yes'
@@ -140,7 +147,7 @@ export function createAccess(options: AccessOptions) {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Reviews `namespacesAtOnce` namespaces at a time, and stops at the first review that is unavailable. */
+/** Sends access reviews for at most `namespacesAtOnce` namespaces concurrently, until a review is unavailable. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,

@@ -31,29 +31,31 @@ export interface AuditFilter {
   readonly fromMs?: number | undefined
   /** End of the time range (exclusive), in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** Start of the page: `next` of the previous page. The page contains older entries only. */
+  /** Value of `next` of the previous page; omit it for the first page. The page contains only entries with a lower id. */
   readonly beforeId?: number | undefined
   /** Maximum entries per page: 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Maximum entries that the query examines: more than `limit`; default and maximum 50 000. */
+  /** Maximum entries that the query examines; at least `limit` + 1, default and maximum 50 000. */
   readonly examinedMax?: number | undefined
 }
 
 /** A page of the audit log. */
 export interface AuditPage {
   readonly entries: readonly AuditRecord[]
-  /** Start of the next page; undefined if the list is complete. A page with fewer entries than `limit` can have a next page. */
+  /**
+   * Value of `beforeId` for the next page; undefined if this is the last page. A page with fewer entries than `limit` can have a next page.
+   */
   readonly next: number | undefined
 }
 
 const removedMax = 5_000
-/** Retention of audit entries. Longer than all other retention times, so that the entries cover a whole year. */
+/** Retention of audit entries: more than a year, and longer than all other retention times. */
 const keptMs = 400 * 86_400_000
 const limitMax = 200
 const limitDefault = 50
 /** Maximum entries that a query examines per page. */
 export const auditExaminedMax = 50_000
-/** Maximum time by which entries can be out of order by id, because of long transactions and clock skew. */
+/** Maximum time by which an entry can be newer than an entry with a higher id, because of long transactions and clock skew. */
 const outOfStepMs = 600_000
 
 /**
@@ -72,8 +74,8 @@ export async function writeAudit(
 }
 
 /**
- * Returns a page of the audit log. Examines at most `examinedMax` entries, by the primary key or by the index on tenant and id, so later
- * pages can contain further matches. Takes no locks. @throws errors of Postgres
+ * Returns a page of the audit log, newest entries first. Examines at most `examinedMax` entries by an index, so that a page can contain
+ * fewer matches than `limit` although later pages contain more. Takes no locks. @throws errors of Postgres
  */
 export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
   const limit = limitOf(filter)
@@ -101,7 +103,7 @@ function limitOf({ limit = limitDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** Returns the number of entries to examine: at least one more than a page, to detect a next page. */
+/** Returns the number of entries to examine: at least one more than a page contains, to detect whether a next page exists. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))

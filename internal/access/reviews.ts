@@ -23,7 +23,7 @@ const extrasMax = 100
  */
 export async function reviewToken(transport: Transport, token: string): Promise<TokenVerdict> {
   const claims = claimsOf(token)
-  // The token is refused before the review, so that a token for another service is not forwarded.
+  // Refuses the token without a review, so that a token for another service is not sent to the API server.
   if (claims !== undefined && claims.audiences.some((audience) => audience !== tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const answer = await transport.request({

@@ -34,7 +34,7 @@ export type SessionFound =
 /** Result of signing in. `token` is the value of the cookie and must not appear anywhere else. */
 export type SessionStarted =
   | { readonly kind: 'started'; readonly token: string; readonly session: Session }
-  /** The maximum number of sessions exists. */
+  /** The maximum number of sessions is reached. */
   | { readonly kind: 'full' }
 
 /** Dependencies of `createSessions`. */
@@ -49,7 +49,7 @@ const hourMs = 3_600_000
 export const sessionMsMax = 8 * hourMs
 /** Idle timeout of a session. */
 export const sessionIdleMsMax = hourMs
-/** Minimum interval between writes of the last use, so that most requests write nothing. */
+/** Minimum interval between two writes of a session's last use, so that most requests write nothing. */
 const touchEveryMs = 60_000
 const sessionsPerActorMax = 10
 const sessionsMax = 10_000
@@ -82,7 +82,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
       const row = { idSha256: idOf(token), actor, name: actorName(actor), tenantId, endsAt }
       const isStarted = await withTx(pool, async (client) => {
         const db = orm(client)
-        // The lock lasts until the commit, so that the next sign-in counts this session.
+        // Holds the lock until the commit, so that a concurrent sign-in waits and then counts this session.
         await db.execute(sql`SELECT pg_advisory_xact_lock(${startLock})`)
         await deleteEnded(client, nowMs)
         const [all] = await db.select({ count: count() }).from(table)
@@ -102,8 +102,8 @@ export function createSessions({ pool, clock, access }: SessionsOptions) {
       return { kind: 'started', token, session: sessionOf(token, { ...row, startedAt: now }) }
     },
     /**
-     * Finds a live session. A session ends at its `endsAtMs`, after an hour without use, by signing out, and when its API key becomes
-     * invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
+     * Finds a session that has not ended. A session ends at its `endsAtMs`, after an hour without use, by signing out, and when its API key
+     * becomes invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
      */
     async find(token: string, { isUse = true } = {}): Promise<SessionFound> {
       if (!tokenPattern.test(token)) return { kind: 'none' }

@@ -17,7 +17,7 @@ export interface Verdict<T> {
   readonly keepUntilMs: number
 }
 
-/** A group of callers with its own maximum of pending reviews, so that no group can exhaust the total. */
+/** A group of callers with its own maximum of pending reviews, so that no group can use up the maximum of all callers. */
 export interface VerdictShare {
   readonly name: string
   readonly pendingMax: number
@@ -28,7 +28,7 @@ export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** Number of pending reviews by share. */
+  /** Number of pending reviews by the name of their share. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -36,7 +36,8 @@ export class VerdictCache<T> {
   }
 
   /**
-   * Returns the cached result or the result of `ask`; undefined if the maximum of pending reviews, in total or of the share, is reached.
+   * Returns the cached result or the result of `ask`; undefined if the maximum of pending reviews is reached, either in total or for the
+   * share.
    * @throws errors of `ask`
    */
   async get(key: string, share: VerdictShare, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
@@ -64,7 +65,7 @@ export class VerdictCache<T> {
     try {
       const askedAtMs = clock.now()
       const verdict = await ask()
-      // The age counts from the request, since the result may not include a change made during the review.
+      // Measures the age from the start of the review, because its result may not reflect a permission that changed meanwhile.
       this.#keep(key, { ...verdict, keepUntilMs: Math.min(verdict.keepUntilMs, askedAtMs + msMax) })
       return verdict
     } finally {

@@ -12,10 +12,10 @@ export interface Selection {
   readonly fieldSelector?: string | undefined
 }
 
-/** A consistent snapshot of a selection. */
+/** All objects of a selection, as one consistent snapshot. */
 export interface ObjectList<T> {
   readonly items: readonly T[]
-  /** Version of the snapshot. A watch that starts here misses no change. */
+  /** resourceVersion of the snapshot. A watch that starts at this version misses no change. */
   readonly resourceVersion: string
 }
 
@@ -25,7 +25,7 @@ export interface ListBounds<T extends KubeObject = KubeObject> {
   readonly pageSize?: number
   /** Maximum objects; default 100 000. A longer list fails. */
   readonly objectsMax?: number
-  /** Trims each object before the next page is read; default: objects are kept whole. */
+  /** Removes unneeded fields from each object before the next page is read; by default, objects are kept whole. */
   readonly keep?: ((object: T) => T) | undefined
   readonly signal?: AbortSignal | undefined
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-// Deep imports, because the package's `KubeConfig` loads a class for each Kubernetes kind, which costs 40 MB of memory.
+// Imports single files, because the package's `KubeConfig` loads a class for each Kubernetes kind, which costs 40 MB of memory.
 import {
   type Cluster,
   newClusters,
@@ -93,7 +93,7 @@ export async function fromKubeconfig({ path, context }: KubeconfigOptions): Prom
   return { server: cluster.server.replace(/\/+$/, ''), namespace, credentials: () => credentialsOf(source) }
 }
 
-/** Refuses plain http, except to a loopback address. @throws for such an address */
+/** Refuses plain http, except to a loopback address. @throws for a refused address */
 export function checkServer(server: string): void {
   const { protocol, hostname } = new URL(server)
   if (protocol === 'https:') return
@@ -122,7 +122,7 @@ function readContext(file: Readonly<Record<string, unknown>>, wanted: string | u
   }
 }
 
-/** Finds a user's `tokenFile`, which kubectl and client-go support but the library drops. */
+/** Finds a user's `tokenFile`, which kubectl and client-go support but `newUsers` drops. */
 function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | undefined): string | undefined {
   const users: readonly unknown[] = Array.isArray(file['users']) ? file['users'] : []
   const entry = users.find((each) => isObject(each) && each['name'] === user?.name)
@@ -166,14 +166,14 @@ async function credentialsOf({ folder, cluster, user, tokenFile, plugins }: Sour
   }
 }
 
-/** Runs an exec plug-in. The library caches the plug-in's credentials until they expire. */
+/** Runs an exec plug-in. `ExecAuth` caches the plug-in's credentials until they expire. */
 async function runPlugin(
   plugins: ExecAuth,
   user: User,
 ): Promise<{ readonly cert?: string; readonly key?: string; readonly authorization?: string }> {
   if (!plugins.isAuthProvider(user)) return {}
   const filled: { cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {}
-  // The parameter has the type of node:https options; the plug-in sets three of them.
+  // `applyAuthentication` expects node:https options, but sets only the three fields of `filled`.
   await plugins.applyAuthentication(user, filled as Parameters<ExecAuth['applyAuthentication']>[1])
   const { cert, key, headers = {} } = filled
   const { Authorization: authorization } = headers

@@ -42,7 +42,7 @@ export interface EventRecorderOptions {
 const callsPerTurn = 20
 const turnMs = 1000
 const triesMax = 5
-/** Failures that a retry does not change, because the server has decided. */
+/** Failures that are not retried, because the API server would refuse the call again. */
 const final = new Set<KubeFailure['kind']>([
   'badRequest',
   'forbidden',
@@ -68,7 +68,7 @@ export function startEventRecorder(options: EventRecorderOptions) {
     intervalMs: turnMs,
     turnMsMax: 30_000,
     runOnce: () => write(false),
-    // Failed calls are returned as values. The recorder continues after an exception, which only a bug can cause.
+    // Ignores the exception, so that the recorder continues. Only a bug can cause one, because failed calls are returned as values.
     onError: () => undefined,
   })
   return {
@@ -107,7 +107,7 @@ async function writeSeries({ options, book, clock }: Recording, series: EventSer
     book.sent(series, count, clock.now())
     return
   }
-  // The API server deletes events after an hour by default; an event that is still active is created again.
+  // The API server has deleted the event (by default after an hour), so the next write creates it again.
   if (!isNew && written.kind === 'notFound') {
     book.lost(series)
     return
@@ -199,11 +199,11 @@ export interface EventSeries {
 
 /** Limits of the memory and writes for events. */
 export interface SeriesBounds {
-  /** Maximum series in memory, default 2 000. Beyond it, the least recently seen series is evicted. */
+  /** Maximum series in memory, default 2 000. At the maximum, a new series evicts the least recently seen one. */
   readonly seriesMax: number
-  /** Maximum series per object, default 20. Further ones are dropped. */
+  /** Maximum series per object, default 20. Occurrences that would start another series are dropped. */
   readonly perObjectMax: number
-  /** Time without an occurrence after which the next one starts a new event; default 10 min. */
+  /** Time without an occurrence after which a series ends and the next occurrence starts a new event; default 10 min. */
   readonly silentMsMax: number
   /** Minimum interval between two writes of a count; default 30 s. */
   readonly countEveryMs: number
@@ -236,7 +236,7 @@ export class EventBook {
     return this.#dropped
   }
 
-  /** Counts an occurrence: adds it to its series, or starts a new series. */
+  /** Adds an occurrence to its series, or starts a new series. */
   add(occurrence: Occurrence, nowMs: number): void {
     const clean = { ...occurrence, note: cleanNote(occurrence.note) }
     const key = keyOf(clean)
@@ -273,7 +273,10 @@ export class EventBook {
     })
   }
 
-  /** Returns at most `max` series to write, new events first. With `all`, it includes counts that are not due yet. */
+  /**
+   * Returns at most `max` series to write, those without an event first. A changed count is due `countEveryMs` after the last write, or
+   * immediately with `all`.
+   */
   due(nowMs: number, max: number, all = false): EventSeries[] {
     const fresh: EventSeries[] = []
     const counts: EventSeries[] = []
@@ -288,7 +291,7 @@ export class EventBook {
     return [...fresh, ...counts].slice(0, max)
   }
 
-  /** Records a successful write of `count`. */
+  /** Records that `count` was written to the event of a series. */
   sent(series: EventSeries, count: number, nowMs: number): void {
     series.sentCount = count
     series.sentAtMs = nowMs

@@ -106,7 +106,7 @@ export function errorCode(error: unknown): string | undefined {
     : undefined
 }
 
-/** Parses the `Status` in the ERROR line of a watch. Anything else becomes `unavailable`. */
+/** Converts the object of a watch's ERROR line to a failure. An object that is not a `Status` becomes `unavailable`. */
 export function readWatchError(object: unknown): KubeFailure {
   const code = isObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
   return readFailure({ status: code, body: JSON.stringify(object), retryAfter: null, secret: false })
@@ -133,7 +133,10 @@ const byStatus: Readonly<Record<number, KubeFailureKind>> = {
   429: 'tooManyRequests',
 }
 
-/** The reason takes precedence over the HTTP status: 409 has two meanings, and an admission webhook can refuse with any status. */
+/**
+ * Returns the kind of a failure. The reason takes precedence over the HTTP status: 409 has two meanings, and an admission webhook can
+ * refuse with any status.
+ */
 function kindOf(status: number, reason: string): KubeFailureKind {
   const known = byReason[reason] ?? byStatus[status]
   if (known !== undefined) return known

@@ -21,7 +21,7 @@ export interface Leadership {
   readonly fence: number
   /** Fires when the leadership ends. All work must then stop immediately. */
   readonly signal: AbortSignal
-  /** Returns whether the lease is still valid. This is reliable even after the process was blocked beyond the end of the lease. */
+  /** Returns whether the lease is still valid. The result is correct even if the process was blocked until after the lease expired. */
   isHeld(): boolean
 }
 
@@ -46,19 +46,19 @@ export interface ElectionOptions {
   /** Called for each event of the election. Must not throw. */
   readonly onEvent: (event: ElectionEvent) => void
   /**
-   * Returns a lower bound for the next fence, in case the Lease was deleted and its count was lost; default 0. It must settle within two
-   * seconds; an exception fails the attempt.
+   * Returns a fence that the next fence must exceed, in case the Lease was deleted and its last fence is unknown; default 0. It must settle
+   * within two seconds; an exception fails the attempt to acquire the lease.
    */
   readonly fenceFloor?: () => Promise<number>
   /** Time for which an unrenewed lease stays valid; default 15 s. */
   readonly leaseMs?: number
   /** Time without a renewal after which the leader steps down; default 10 s, less than `leaseMs`. */
   readonly renewMs?: number
-  /** Delay between attempts; default 2 s. */
+  /** Delay between two attempts to acquire or renew the lease; default 2 s. */
   readonly retryMs?: number
   /** Health of the process: liveness fails when the work of a deposed leader does not end. */
   readonly health?: Health
-  /** Replaced in tests only. `clock` provides the times in the Lease; decisions use `timing`. */
+  /** Clock for the times that are written to the Lease; decisions use `timing`. Both are replaced in tests only. */
   readonly clock?: Clock
   readonly timing?: Timing
 }
@@ -82,7 +82,7 @@ type Renewal = 'renewed' | 'failed' | 'taken'
  * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
  */
 export class Election {
-  /** Identity of this candidate: the Lease's `holderIdentity`. */
+  /** Identity of this candidate, written to the Lease as `holderIdentity`. */
   readonly identity: string
   readonly #options: ElectionOptions & typeof defaults
   readonly #heartbeat: Heartbeat | undefined
@@ -147,7 +147,7 @@ export class Election {
     }
     if (found.kind === 'ok') {
       this.#seen = observe(this.#seen, found.value, renewedMs)
-      // This candidate still holds the lease from its last term, whose work has ended.
+      // True if this candidate still holds the lease from its previous term, whose work has ended.
       const ours = found.value.spec?.holderIdentity === this.identity
       if (!ours && freeInMs(this.#seen, renewedMs, this.#options.leaseMs) > 0) return undefined
     }
@@ -182,7 +182,7 @@ export class Election {
     const why = await this.#keep(held, AbortSignal.any([over.signal, idle.signal]))
     over.abort()
     if (why) onEvent({ kind: 'lost', why, fence })
-    // Waits without a timeout: a new term while the old one's work is running would mean two leaders in one process.
+    // Waits without a timeout: if a new term began while the work of this term is running, one process would contain two leaders.
     await work
     this.#stopping.signal.removeEventListener('abort', stop)
     if (why) {
@@ -200,7 +200,7 @@ export class Election {
       await this.#options.timing.sleep(Math.min(this.#options.retryMs, this.#leftMs(held)), signal)
       if (signal.aborted) return undefined
       if (this.#leftMs(held) <= 0) return 'deadline'
-      // Uses at most half of renewMs, which leaves time for another attempt after a dead connection.
+      // Limits a renewal to half of renewMs, so that time is left for another attempt if the connection is dead.
       const msMax = Math.min(this.#leftMs(held), this.#options.renewMs / 2)
       const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut), 'failed')
       if (renewal === 'taken') return 'taken'
@@ -265,7 +265,10 @@ export class Election {
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('cannot release the lease', written) })
   }
 
-  /** Returns the delay until the next attempt, or until the lease expires if that is sooner. Jitter prevents candidates from colliding. */
+  /**
+   * Returns the delay until the next attempt to acquire the lease; it is shorter if the lease expires sooner. Jitter prevents candidates
+   * from colliding.
+   */
   #pauseMs(): number {
     const freeMs = this.#seen ? freeInMs(this.#seen, this.#options.timing.now(), this.#options.leaseMs) : 0
     const ms = freeMs > 0 ? Math.min(freeMs, this.#options.retryMs) : this.#options.retryMs

@@ -19,7 +19,7 @@ export const leases = resource<Lease>({
   share: 'lease',
 })
 
-/** A Lease as read last. */
+/** The last read state of a Lease. */
 export interface Observation {
   readonly lease: Lease
   /** Local monotonic time at which the Lease was first seen in this state; the clocks of other machines are not trusted. */
@@ -52,7 +52,7 @@ export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, default
   return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
-/** Input of an acquisition. */
+/** New holder and times of a Lease; see `acquired`. */
 export interface Holding {
   readonly holder: string
   readonly leaseMs: number
@@ -89,7 +89,7 @@ export function released(lease: Lease, wallMs: number): Lease {
   }
 }
 
-/** Returns the fencing token of a lease: its number of acquisitions. */
+/** Returns the fencing token of a lease: its `leaseTransitions`, which increase with each acquisition. */
 export function fenceOf(lease: Lease): number {
   return lease.spec?.leaseTransitions ?? 0
 }

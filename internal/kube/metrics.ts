@@ -137,7 +137,7 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
 
 const shares: readonly CallShare[] = ['lease', 'list', 'call']
 
-/** The gauges are 0 until the API server is reached. */
+/** Declares the gauges of calls, watches and connections, each summed over all transports. */
 function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transport, 'stats'>>): void {
   const sum = (read: (stats: ReturnType<Transport['stats']>) => number) =>
     [...transports].reduce((total, transport) => total + read(transport.stats()), 0)

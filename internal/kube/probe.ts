@@ -21,16 +21,15 @@ export interface ProbeTerms {
 /** Result of a probe. */
 export type ProbeResult =
   | { readonly kind: 'ok'; readonly facts: ServerFacts }
-  /** Nothing may be sent, because this runtime does not verify the server or does not send the credentials. */
+  /** Callers must not use the server, because this runtime does not verify the server or does not send the credentials. */
   | { readonly kind: 'unsafe'; readonly reason: string }
   /** The server did not respond or denied access; a retry may succeed. */
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
 /**
- * Verifies TLS and authentication before any other request. Calls and watches must refuse the server under a CA that did not sign its
- * certificate (this check sends no credentials), and the server must authenticate this process. The check is necessary because Bun's
- * replacement of undici silently drops the CA and the client certificate (oven-sh/bun#38840). Watches must reach the server over HTTP/2.
- * Idempotent.
+ * Verifies TLS and authentication before any other request: calls and watches that trust only a foreign CA must refuse the server (they
+ * send no credentials), and the server must authenticate this process. The check is necessary because Bun's replacement of undici silently
+ * drops the CA and the client certificate (oven-sh/bun#38840). Watches must reach the server over HTTP/2. Idempotent.
  */
 export async function probeServer(
   options: TransportOptions,
@@ -64,8 +63,8 @@ export async function probeServer(
 const probeMsMax = 10_000
 
 /**
- * Opens and closes one stream of the watch pool, because every watch fails without HTTP/2 (an old server or a proxy). Any response is a
- * success, even a refusal. Does nothing for plain http, which has no pool.
+ * Opens and closes one stream of the watch pool, to check for HTTP/2: without it (an old server or a proxy) every watch fails. Any response
+ * is a success, even a refusal. Does nothing for plain http, which has no pool.
  */
 async function watchFailure(
   options: TransportOptions,
@@ -99,7 +98,7 @@ async function isForeignCaRefused(
         'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
       return { kind: 'unsafe', reason }
     }
-    // Any other failure shows nothing about TLS. A server without HTTP/2 receives no watch, so that failure is acceptable.
+    // Other failures prove nothing about TLS. ERR_HTTP2_ERROR is accepted, because a server without HTTP/2 cannot receive a watch.
     if (!certificateRefusals.has(result.code ?? '') && result.code !== 'ERR_HTTP2_ERROR')
       return { kind: 'unavailable', failure: result }
   }

@@ -11,7 +11,7 @@ import { type WatchEnd, type WatchEvent, watchOnce } from './watch.ts'
 /** A problem of a reflector. The reflector continues after every problem. */
 export type ReflectorTrouble =
   | { readonly kind: 'handler'; readonly key: string; readonly error: unknown }
-  /** A list or watch failed; `failures` counts consecutive failures. The cache keeps its contents. */
+  /** A list or watch failed; `failures` counts consecutive failures. The cache keeps its objects. */
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
   | { readonly kind: 'stalled' }
 
@@ -49,11 +49,11 @@ const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
 const shortWatchMs = 10_000
 /** Tolerance for the server's rounding of a watch's duration. */
 const cutShortMs = 1_000
-/** Maximum jitter that is added to Retry-After, as a fraction of it. */
+/** Maximum jitter that is added to Retry-After, as a fraction of its delay. */
 const retryAfterJitter = 0.5
 /** Number of consecutive failed watches after which the reflector lists again. */
 const failuresBeforeRelist = 5
-/** Time added to the longest watch for the heartbeat's timeout, to allow for lists and delays. */
+/** Added to the maximum duration of a watch to get the timeout of the heartbeat; allows for lists and retry delays. */
 const silenceMarginMs = 600_000
 
 /** Keeps a cache in sync with the API server's objects by list and watch. Starts in the constructor. */
@@ -69,7 +69,7 @@ export class Reflector<T extends KubeObject> {
   #synced = false
   #failure: KubeFailure | undefined
   #failures = 0
-  /** Start of the next watch; undefined if the reflector has to list first. */
+  /** resourceVersion at which the next watch starts; undefined if the reflector has to list first. */
   #position: string | undefined
 
   constructor(options: ReflectorOptions<T>) {
@@ -87,7 +87,7 @@ export class Reflector<T extends KubeObject> {
     return this.#synced
   }
 
-  /** Resolves with true when the cache is complete, or with false if the reflector is stopped first. */
+  /** Resolves with true after the first complete list, or with false if the reflector is stopped first. */
   whenSynced(): Promise<boolean> {
     return this.#first.promise
   }
@@ -101,7 +101,7 @@ export class Reflector<T extends KubeObject> {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
-    // The heartbeat stops first, so that its name can be reused before the watch has ended.
+    // Stops the heartbeat before the watch has ended, so that its name can be reused immediately.
     this.#heartbeat?.stop()
     await this.#ended
   }
@@ -180,12 +180,13 @@ export class Reflector<T extends KubeObject> {
         this.#options.onTrouble({ kind: 'stalled' })
         return
       case 'failed':
-        // Without a decision of the server, the position is still valid.
+        // Lists again if the server refused the watch. After no response or a 429, the resourceVersion is still valid.
         if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#position = undefined
-        // `exhausted` is a limit of this process. The position is kept, because listing after each refusal would be polling.
+        // Lists again after several consecutive failures. `exhausted` is a limit of this process and says nothing about the
+        // resourceVersion.
         if (this.#failures + 1 >= failuresBeforeRelist && end.failure.kind !== 'exhausted')
           this.#position = undefined
-        // A position normally expires after a long time without changes, so the first expiry causes a list without a delay.
+        // A resourceVersion normally expires after a long time without changes, so the first `gone` causes a list without a delay.
         if (end.failure.kind === 'gone' && this.#failures === 0) this.#failures = 1
         else await this.#rest(end.failure)
         return
@@ -272,8 +273,8 @@ export class ObjectCache<T extends KubeObject> {
   }
 
   /**
-   * Replaces all objects with the objects of a list. Compares contents even if versions are equal, because a changed definition can add
-   * fields or defaults without a new version.
+   * Replaces all objects with the objects of a list. Compares whole objects even if their resourceVersions are equal, because a changed CRD
+   * can add fields or defaults without a new version.
    */
   replaceAll(objects: readonly T[]): ObjectChange<T>[] {
     const old = this.#objects
@@ -293,7 +294,7 @@ export class ObjectCache<T extends KubeObject> {
   }
 }
 
-/** Returns the changes between two states of a name. A different uid means a different object with the same name. */
+/** Returns the changes between two objects of the same name. A different uid means that the first was deleted and the second created. */
 function changesBetween<T extends KubeObject>(
   key: string,
   before: T | undefined,

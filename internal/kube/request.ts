@@ -12,7 +12,10 @@ export interface KubeRequest {
   readonly contentType?: string
   /** Leaves the server's message out of failures, because it may quote a Secret. */
   readonly secret?: boolean
-  /** Timeout of the call, including its wait for a slot of its pool; default 30 s. A list can wait another 60 s for its slot. */
+  /**
+   * Timeout of the call, including its wait for a slot in its pool of concurrent calls; default 30 s. A list can wait another 60 s for its
+   * slot.
+   */
   readonly msMax?: number
   /** Maximum size of the decompressed response; default 64 MiB. */
   readonly bytesMax?: number

@@ -27,8 +27,8 @@ export interface Transport {
   /** Sends a request once and returns the JSON of the response. Does not retry, because only the caller knows whether that is safe. */
   request(request: KubeRequest): Promise<KubeResult<unknown>>
   /**
-   * Opens a stream: an endless response to a GET. `msMax` limits the wait for the response's head; the reader limits the rest. Returns
-   * `exhausted` at this process's maximum of open watches.
+   * Opens a stream: an endless response to a GET. `msMax` limits only the wait for the response's head; afterwards the reader must use its
+   * own timeouts. Returns `exhausted` at this process's maximum of open watches.
    */
   open(request: WatchRequest): Promise<KubeResult<KubeStream>>
   stats(): TransportStats
@@ -48,16 +48,16 @@ export interface TransportOptions {
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
-/** Maximum wait of a list for a slot. Each watch lists once when the process starts, so lists can queue for a long time. */
+/** Maximum wait of a list for a call slot. Each watch lists once when the process starts, so lists can queue for a long time. */
 const listWaitMsMax = 60_000
-/** Maximum calls that wait for a slot: two per watch. */
+/** Maximum calls per pool that wait for a slot: more than two for each of at most 3 000 watches. */
 const waitersMax = 8_192
-/** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each occupies a fetch slot. */
+/** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each counts towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. */
 const plainStreamsMax = 32
 
 /**
- * Creates a transport. Calls use fetch, each with a slot of its pool. Streams use HTTP/2 connections, which do not count towards
- * `BUN_CONFIG_MAX_HTTP_REQUESTS`. Without a stream the transport holds no connection, so callers do not have to close it.
+ * Creates a transport. Calls use fetch, with a maximum of concurrent calls per pool. Streams use HTTP/2 connections, which do not count
+ * towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. Without a stream the transport holds no connection, so callers do not have to close it.
  */
 export function createTransport(options: TransportOptions): Transport {
   const slots: Readonly<Record<CallShare, Slots>> = {
@@ -123,7 +123,7 @@ function statsOf({ taken, waiting }: Slots): CallStats[CallShare] {
   return { underWay: taken, waiting }
 }
 
-/** Wraps a stream so that closing it calls `finish` once. */
+/** Wraps a stream so that its first `close` calls `finish`. */
 function finishing(stream: KubeStream, finish: () => void): KubeStream {
   let isClosed = false
   return {
@@ -164,7 +164,7 @@ async function exchange<T>(
     return readFailure({ status, body, retryAfter, secret: request.secret === true })
   } catch (error) {
     if (signal.aborted) return unavailable(whyAborted(signal))
-    // Only the code is used, because an error's message can quote the request.
+    // Uses only the error's code, because its message can quote the request.
     const failed = errorCode(error)
     return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
   } finally {

@@ -22,7 +22,10 @@ export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promi
   })
 }
 
-/** Creates a signal that fires when another signal fires or after a timeout. `stop` fires it; `done` removes the timer and the listener. */
+/**
+ * Creates a signal that fires when another signal fires or after a timeout. `stop` fires the new signal; `done` removes its timer and
+ * listener.
+ */
 export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   const ended = new AbortController()
   const stop = () => ended.abort('aborted by the caller')
@@ -36,7 +39,7 @@ export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   return { signal: ended.signal, stop, done }
 }
 
-/** Returns the reason that a call was aborted, for its failure: the timeout, or the caller. */
+/** Returns why a call was aborted, for the message of its failure: by a timeout or by the caller. */
 export function whyAborted({ reason }: AbortSignal): string {
   return typeof reason === 'string' ? reason : 'aborted by the caller'
 }
@@ -77,7 +80,7 @@ export class Slots {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     const passOn = () => resolve(true)
     const giveUp = () => {
-      // A waiter that is no longer in the queue already owns the slot.
+      // If the waiter is no longer in the queue, it has already received a slot.
       if (this.#waiters.delete(passOn)) resolve(false)
     }
     this.#waiters.add(passOn)

@@ -24,8 +24,8 @@ export interface WatchBounds {
 }
 
 /**
- * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96 are used:
- * 3 000 watches use 32 connections, and eight more are reserved for draining ones.
+ * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96 are used.
+ * 32 connections are enough for 3 000 watches; eight more can replace draining connections.
  */
 export const watchBounds: WatchBounds = {
   watchesMax: 3_000,
@@ -51,7 +51,7 @@ const errorBytesMax = 64 * 1024
 
 /**
  * Multiplexes watches over few HTTP/2 connections. Opens another connection, one at a time, when all others are full. Closes a connection
- * with its last watch, so that an unused pool holds no connection.
+ * when its last watch ends, so that an unused pool holds no connection.
  */
 export class WatchPool {
   readonly #options: WatchPoolOptions
@@ -187,7 +187,7 @@ async function answerOf(
 
 function failureOf(error: unknown, signal: AbortSignal): KubeFailure {
   if (signal.aborted) return unavailable(whyAborted(signal))
-  // Only the code is used, because an error's message can quote the request.
+  // Uses only the error's code, because its message can quote the request.
   const code = errorCode(error)
   return unavailable(code ?? 'the connection broke before a response', code)
 }

@@ -26,7 +26,9 @@ export interface WatchSessionOptions {
 export type Connected = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
 
 const connectMsMax = 10_000
-/** Number of streams left unused below the server's limit, because a reset stream counts on the server until the frame arrives there. */
+/**
+ * Streams left unused below the server's limit: the server still counts a stream that this process has reset until it receives the reset.
+ */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
@@ -143,7 +145,7 @@ export class WatchSession {
       this.#streams.add(stream)
       return stream
     } catch (error) {
-      // The server sent a GOAWAY, but its event has not been emitted yet.
+      // Not an error if the session is ending: the server has sent a GOAWAY, but the event `goaway` has not been emitted yet.
       if (!this.isDraining() && !closedCodes.has(errorCode(error) ?? '')) throw error
       this.#isDraining = true
       if (this.#streams.size === 0) this.destroy()
@@ -158,7 +160,7 @@ export class WatchSession {
 
   /** Sends a PING. Destroys the session after two PINGs without a response. */
   #ping(): void {
-    // The session is idle because its only watch was aborted before it began.
+    // No stream is open, because the only watch of the session was aborted before its stream was opened.
     if (this.#streams.size === 0) return this.destroy()
     if (this.#pingsUnanswered >= pingsUnansweredMax) return this.destroy()
     this.#pingsUnanswered += 1
@@ -182,7 +184,7 @@ export interface WatchHead {
   readonly retryAfter: string | null
 }
 
-/** Maximum unread bytes; beyond it the stream is paused (back-pressure). */
+/** Maximum unread bytes of a stream; above it, the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 
@@ -259,7 +261,9 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /** Ends the stream. It is complete only if the server ended it without RST_STREAM, since a killed server also causes `end`. */
+  /**
+   * Ends the stream. A stream counts as complete only if the server ended it without RST_STREAM, since a killed server also causes `end`.
+   */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)

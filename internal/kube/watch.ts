@@ -26,15 +26,16 @@ export interface WatchOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** Version of the collection at which the watch starts. */
+  /** resourceVersion at which the watch starts. */
   readonly resourceVersion: string
   /**
-   * Time after which the server ends the watch. A value from 300 to 600 limits both the effect of a lost connection and the server's load.
+   * Time after which the server ends the watch. A value from 300 to 600 limits both the delay that an unnoticed lost connection causes and
+   * the load of restarted watches.
    */
   readonly timeoutSeconds: number
   /** Called for each change, in order. */
   readonly onEvent: (event: WatchEvent<T>) => void
-  /** Called with each version that the watch has reached. A watch that starts there misses no change. */
+  /** Called with each resourceVersion that the watch has reached. A new watch that starts at this version misses no change. */
   readonly onPosition: (resourceVersion: string) => void
   /** Called whenever the server sends data. */
   readonly onActivity: () => void
@@ -47,7 +48,9 @@ const graceMs = 30_000
 /** Maximum silence of a watch with bookmarks: the server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/** Maximum length of a line. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that. */
+/**
+ * Maximum length of one line of the response. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size.
+ */
 const lineBytesMax = 16 * 1024 * 1024
 
 /**
@@ -127,7 +130,7 @@ class Watch<T extends KubeObject> {
     return first
   }
 
-  /** Handles one line. Returns the end of the watch if the line ends it. */
+  /** Handles one line of the response. Returns a result if the line ends the watch. */
   #take(line: unknown): WatchEnd | undefined {
     const { of, onEvent, onPosition } = this.#options
     const type = isObject(line) ? line['type'] : undefined
@@ -155,7 +158,7 @@ function failed(failure: KubeFailure): WatchEnd {
   return { kind: 'failed', failure }
 }
 
-/** One line of a JSON stream. Callers must not read on after `broken`. */
+/** One line of a JSON stream. After `broken`, callers must not read further lines. */
 export type JsonLine =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'broken'; readonly why: 'a line that is not JSON' | 'too long a line' }

@@ -63,7 +63,7 @@ export class WorkQueue {
   /** Keys that were added during their run. */
   readonly #dirty = new Set<string>()
   readonly #failures = new Map<string, number>()
-  /** Delayed keys: retries, and repetitions that a run scheduled. Each run replaces the delay of its key. */
+  /** Keys that wait for a delay: failed keys, and keys that their last run scheduled again. A run removes the delay of its key. */
   readonly #delayed = new DueTimes()
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
@@ -181,7 +181,7 @@ export class WorkQueue {
   }
 
   #retry(key: string, error: unknown): void {
-    // An exception after `stop` aborted the run is not a failure.
+    // After `stop` has aborted the run, an exception does not count as a failure.
     if (this.#stopping.signal.aborted) return
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)

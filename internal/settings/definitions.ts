@@ -130,7 +130,7 @@ function days(standard: number, doc: string): SettingDefinition {
   }
 }
 
-/** The settings in force in this process. Immutable: a change creates a new object. */
+/** The settings that this process currently applies. Immutable: a change creates a new object. */
 export interface RuntimeSettings {
   /** Increases with every write of any setting; 0 before the first read. */
   readonly version: number
@@ -150,7 +150,7 @@ export interface RuntimeSettings {
   readonly retention: RetentionDays
 }
 
-/** Computes the settings in force. Without an argument, all settings have their defaults. */
+/** Computes the runtime settings from the stored settings. Without an argument, all settings have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: SettingName) => values.get(keyOf(name, null)) ?? settingDefinitions[name].default
@@ -216,7 +216,10 @@ interface SettingInput {
 
 type Refused = { readonly kind: 'refused'; readonly problem: string }
 
-/** Checks the name of a setting, and whether the setting can apply to one tenant. `problem` tells the caller how to correct it. */
+/**
+ * Checks the name of a setting, and whether the setting can apply to one tenant. `problem` in the result tells the caller how to correct
+ * the name.
+ */
 export function checkSettingName({
   name,
   ofTenant,

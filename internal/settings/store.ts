@@ -34,7 +34,10 @@ export interface SettingsRead {
   readonly settings: readonly StoredSetting[]
 }
 
-/** Maximum tenants per setting, so that all of them fit in the memory of every process and in the query of every claim. */
+/**
+ * Maximum tenants with their own value per setting, because every process keeps these values in memory and every claim of deliveries
+ * excludes the paused tenants in its query.
+ */
 export const tenantsPerSettingMax = 200
 
 const versionOnly = { version: settingsVersion.version }
@@ -78,7 +81,7 @@ export interface ListedSetting {
   readonly definition: SettingDefinition
   /** Stored value; undefined if the default applies. */
   readonly stored: StoredSetting | undefined
-  /** Value in force: the stored value, otherwise the default. Null if the setting has neither. */
+  /** Value that applies: the stored value, otherwise the default. Null if the setting has neither. */
   readonly value: SettingValue | null
 }
 
@@ -101,7 +104,9 @@ export interface SettingClearing {
   readonly tenantId: TenantId | null
   /** Name of the actor in the audit log: 1 to 200 printable characters. */
   readonly by: string
-  /** Expected version of the setting (compare-and-set), 0 if no value is expected. If the version differs, nothing is written. */
+  /**
+   * Expected version of the stored setting (compare-and-set); 0 if no value should be stored. If the version differs, nothing is written.
+   */
   readonly expectedVersion?: number | undefined
 }
 
@@ -111,8 +116,8 @@ export interface SettingWriting extends SettingClearing {
 }
 
 /**
- * Result of a write. `version` is 0 for a cleared setting. `present` is the stored setting after a version conflict; undefined if no value
- * is stored.
+ * Result of a write. `version` is 0 for a cleared setting. `conflict`: the setting does not have the expected version, and `present` is the
+ * stored setting, or undefined if no value is stored.
  */
 export type SettingWritten =
   | {
@@ -132,8 +137,8 @@ export interface WritingParts {
 
 /**
  * Writes a setting and its audit entry in one transaction. Refuses unknown names, invalid values, unknown tenants and contradictions with
- * other settings. Call `tellSettings` afterwards. Repeating it writes again, with a new version.
- * @throws errors of Postgres; if the commit failed, the setting may or may not be written
+ * other settings. Callers must then call `tellSettings`. Repeating the call writes again, with a new version. @throws errors of Postgres;
+ * if the commit failed, the setting may or may not be written
  */
 export async function writeSetting(parts: WritingParts, writing: SettingWriting): Promise<SettingWritten> {
   const { name, value, tenantId } = writing
@@ -163,7 +168,7 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
   return withTx(pool, async (client) => {
     const db = orm(client)
     const { name, tenantId, value = null, expectedVersion, by } = wanted
-    // Locks the version, which serializes writers, so that the counts and comparisons below are exact.
+    // Locks the version row, so that writes run one after another and no other write can change what the checks below read.
     const version = 1 + versionIn(await db.select().from(settingsVersion).for('update'))
     const isThis = and(eq(settings.tenantId, tenantId ?? ''), eq(settings.name, name))
     const [present] = (await db.select().from(settings).where(isThis)).flatMap(toStored)

@@ -26,12 +26,12 @@ export class SettingsWatch {
     this.#options = options
   }
 
-  /** Settings in force. Read this property for each use, since a change replaces the object. */
+  /** The current settings. Read this property for each use, since a change replaces the object. */
   get current(): RuntimeSettings {
     return this.#current
   }
 
-  /** False until the first successful read; the defaults are in force until then. */
+  /** False until the first successful read; the defaults apply until then. */
   get isRead(): boolean {
     return this.#isRead
   }
@@ -46,7 +46,7 @@ export class SettingsWatch {
     this.#listeners.push(listener)
   }
 
-  /** Reads the version, and all settings if the version changed. @throws errors of Postgres; the settings in force stay unchanged */
+  /** Reads the version, and all settings if the version changed. @throws errors of Postgres; the current settings stay unchanged */
   async look(): Promise<void> {
     const { pool, clock, log } = this.#options
     const before = this.#current.version
@@ -62,7 +62,7 @@ export class SettingsWatch {
   }
 }
 
-/** Redis channel that notifies all processes of a write of settings. The message is empty. */
+/** Redis channel that notifies all processes that a setting was written. The message is empty. */
 export const settingsChannel = 'latchkey:settings'
 
 /**

@@ -107,7 +107,7 @@ export class DirectoryIndex {
     return this.#byKey.size
   }
 
-  /** True after a tenant was skipped. It stays true, because skipped tenants are not recorded. */
+  /** True after a tenant was skipped. The value never becomes false again, because the index does not record skipped tenants. */
   get overfull(): boolean {
     return this.#overfull
   }
@@ -129,7 +129,7 @@ export class DirectoryIndex {
     return this.#shareAs(`scopes ${sorted.join()}`, () => new Set(sorted))
   }
 
-  /** Shares equal rule objects between tenants, since most tenants have one of a few tiers. Saves memory. */
+  /** Returns one shared object for equal rules of several tenants. Saves memory, because most tenants have one of a few sets of rules. */
   #share<T extends object>(value: T): T {
     return this.#shareAs(JSON.stringify(value), () => Object.freeze(value))
   }

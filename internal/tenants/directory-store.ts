@@ -40,7 +40,9 @@ export interface DirectorySecretRow {
   readonly sealedBase64: string
 }
 
-/** Position in the order of changes. An empty `id` precedes all changes of its version. */
+/**
+ * Position in the list of changes, which is ordered by version and tenant id. With an empty `id`, it precedes all changes of its version.
+ */
 export interface ChangeCursor {
   readonly version: number
   readonly id: string
@@ -84,8 +86,8 @@ export async function readDirectoryVersion(pool: Pool): Promise<number> {
 }
 
 /**
- * Lists live tenants by id, starting after `afterId` ('' for the first page). The pages are not a snapshot: read the changes since then
- * afterwards.
+ * Lists tenants that are not deleted, ordered by id, starting after `afterId` ('' for the first page). The pages are not one snapshot:
+ * callers must afterwards read the changes made since the first page.
  */
 export async function listDirectoryPage(
   pool: Pool,

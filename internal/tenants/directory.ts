@@ -60,7 +60,10 @@ export class Directory {
     return this.#index !== undefined
   }
 
-  /** Finds a key by its SHA-256 in standard base64. Returns undefined for unknown, expired and rotated-out keys. */
+  /**
+   * Finds a key by its SHA-256 in standard base64. Returns undefined for an unknown or expired key, and for a replaced key after the
+   * overlap of its rotation.
+   */
   findKey(sha256Base64: string): FoundKey | undefined {
     return this.#index?.findKey(sha256Base64, this.#options.clock.now())
   }
@@ -93,7 +96,7 @@ export class Directory {
     return this.#firstRead.promise
   }
 
-  /** Stops after the read in progress and keeps the contents. Idempotent. */
+  /** Stops after the current read. The tenants in memory can still be found. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#loop?.stop()

@@ -9,7 +9,7 @@ import { listSealedSecrets, type SecretCursor } from './store.ts'
  */
 export type GateOpening = 'opens' | 'nothingSealed' | 'replacesLost'
 
-/** Result of a complete search in which the ring decrypted no secret. Key ids are not secret. */
+/** Result of trying all stored secrets when the key ring decrypted none of them. Key ids are not secret. */
 export interface UnfitRing {
   readonly secrets: number
   /** Ids of the keys that encrypted the secrets; at most 16. */
@@ -24,12 +24,12 @@ export interface KeyRingGateOptions {
   readonly replacesLost?: boolean
   /** Called once, when the gate opens. Must not throw. */
   onOpened(opening: GateOpening): void
-  /** Called after the first complete search in which the ring decrypted no secret. Must not throw. */
+  /** Called the first time that all stored secrets were tried and the key ring decrypted none of them. Must not throw. */
   onUnfit(unfit: UnfitRing): void
 }
 
 const pageRows = 100
-/** Limits one call to 2 000 secrets, which need about 20 ms of CPU time. */
+/** Maximum pages per call of `runOnce`. 20 pages of 100 secrets need about 20 ms of CPU time. */
 const pagesMax = 20
 const keyIdsMax = 16
 
@@ -61,7 +61,7 @@ export class KeyRingGate {
     return this.#opened.promise
   }
 
-  /** Result of the last complete search; undefined after the gate has opened. */
+  /** Result of the last time that all stored secrets were tried; undefined before the first time and after the gate has opened. */
   get unfit(): UnfitRing | undefined {
     return this.#isOpen ? undefined : this.#unfit
   }
@@ -76,8 +76,8 @@ export class KeyRingGate {
   }
 
   /**
-   * Tries to decrypt at most 2 000 secrets. The next call continues after them and starts again at the end. Does nothing after the gate has
-   * opened. Idempotent.
+   * Tries to decrypt at most 2 000 secrets. The next call continues where this call stopped, and starts over after the last secret. Does
+   * nothing after the gate has opened. Idempotent.
    * @throws errors of Postgres
    */
   async runOnce(signal: AbortSignal): Promise<void> {

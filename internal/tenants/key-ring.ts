@@ -67,7 +67,7 @@ export function parseKeyRing(
   return { kind: 'ok', keyRing: new KeyRing(keys, current, random) }
 }
 
-/** Encrypts with its first key and decrypts values of all its keys. */
+/** Encrypts values with its first key and decrypts values that any of its keys encrypted. */
 export class KeyRing {
   readonly currentKeyId: string
   readonly #current: Buffer
@@ -121,7 +121,7 @@ export class KeyRing {
   }
 }
 
-/** Returns the authenticated data of a value. It is unambiguous, because a tenant id contains no line feed. */
+/** Returns the authenticated data of a value. No two places have the same data, because a tenant id contains no line feed. */
 function authenticatedData({ tenantId, field }: SealedPlace): Buffer {
   return Buffer.from(`${tenantId}\n${field}`, 'utf8')
 }
@@ -134,7 +134,7 @@ export function providerField(name: string): string {
 /** The `field` value for the secrets that sign deliveries. */
 export const callbackField = 'callback'
 
-/** Maximum tenants counted by `countUnreadableTenants`. Callbacks report further tenants as well. */
+/** Maximum tenants counted by `countUnreadableTenants`. `onUnreadable` also reports tenants beyond it. */
 const unreadableTenantsMax = 10_000
 
 /** Decrypted secrets of one field. */
@@ -155,13 +155,13 @@ export interface UnreadableSecrets {
 export interface SecretOpenerOptions {
   readonly keyRing: KeyRing
   readonly directory: Pick<Directory, 'findTenantById'>
-  /** Called once per tenant version and field if secrets do not decrypt. Must not throw. */
+  /** Called once per version of a tenant and field if secrets do not decrypt. Must not throw. */
   onUnreadable(unreadable: UnreadableSecrets): void
 }
 
 /**
- * Decrypts a tenant's live secrets of one field, in order. Each secret costs microseconds. Cache the result while the directory returns the
- * same tenant object, since a change of secrets creates another object.
+ * Decrypts a tenant's secrets of one field, in their stored order. Decrypting one secret takes microseconds. Callers can cache the result
+ * while the directory returns the same tenant object, since a change of secrets creates another object.
  */
 export function openTenantSecrets(keyRing: KeyRing, tenant: DirectoryTenant, field: string): OpenedSecrets {
   const values: string[] = []

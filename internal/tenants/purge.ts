@@ -2,8 +2,8 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, PurgeStep, RemovedRows } from '#internal/storage/index.ts'
 
 /**
- * Functions of other rooms that access a tenant's rows. The process passes them in, because those rooms import this one. Every function
- * throws errors of Postgres.
+ * Functions of other folders of `internal/` that access a tenant's rows. The process passes them in, because those folders import this one.
+ * Every function throws errors of Postgres.
  */
 export interface TenantData {
   /** Steps that delete a deleted tenant's rows. Rows that refer to other rows are deleted first. */
@@ -58,8 +58,9 @@ export async function purgeTenant(pool: Pool, steps: readonly PurgeStep[], id: T
 }
 
 /**
- * Deletes one batch of a deleted tenant's data, by the first step that finds any. Returns the approximate number of rows. Callers repeat it
- * until it returns 0: the tenant's row is then emptied but still exists. Idempotent.
+ * Deletes one batch of a deleted tenant's data: runs the steps in order and stops after the first step that deletes rows. Returns the
+ * approximate number of deleted rows. Callers repeat the call until it returns 0; the tenant's own row then still exists, with an empty
+ * spec. Idempotent.
  */
 export async function purgeTenantBatch(
   pool: Pool,
@@ -78,7 +79,10 @@ export async function purgeTenantBatch(
 const forgetRowsMax = 5_000
 const keptMs = 400 * 86_400_000
 
-/** Deletes rows of tenants that were deleted with their data more than 400 days ago. Keeps tenants whose data is retained. */
+/**
+ * Deletes the rows of tenants that were deleted more than 400 days ago and whose data has been deleted. Keeps tenants whose data is
+ * retained.
+ */
 export async function forgetDeletedTenants(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return await removeRows(
     pool,

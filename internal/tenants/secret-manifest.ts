@@ -106,7 +106,7 @@ function invalid(path: string, message: string): ParsedSecret {
   return { kind: 'invalid', problems: [problem(path, message)] }
 }
 
-/** Name of the Secret for a field of a tenant's spec. A generated Secret is created if it is missing. */
+/** Name of the Secret for a field of a tenant's spec. If `generated` is true, Latchkey creates the Secret when it is missing. */
 export interface SecretPlace {
   readonly name: string
   readonly generated: boolean
@@ -121,7 +121,7 @@ export const previousSigningSecretEntry = 'previousSigningSecret'
 /** Label that assigns a Secret to a tenant. Its value is the tenant's name. */
 export const tenantLabel = 'latchkey.dev/tenant'
 
-/** Returns the Secret with the secrets that sign a tenant's deliveries. */
+/** Returns the name of the Secret that contains the secrets for signing a tenant's deliveries. */
 export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace {
   const reference = spec.callback.signingSecretRef
   return reference === undefined
@@ -129,7 +129,7 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
     : { name: reference.name, generated: false }
 }
 
-/** Returns the Secret that contains an API key. */
+/** Returns the name of the Secret that contains an API key. */
 export function apiKeySecretPlace(
   { name }: TenantManifest,
   entry: TenantManifest['spec']['apiKeys'][number],

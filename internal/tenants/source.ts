@@ -5,7 +5,7 @@ import type { TenantObject, TenantStatus } from './tenant-object.ts'
 
 /** A validated Tenant. */
 export interface TenantManifest {
-  /** The resource's uid. A folder derives it from namespace and name. */
+  /** uid of the resource. A folder of manifests derives it from namespace and name. */
   readonly uid: string
   readonly namespace: string
   readonly name: string
@@ -68,9 +68,9 @@ export interface TenantSource {
   readonly vanishedData: 'keep' | 'asPolicySays'
   /** Whether a new callback URL resumes a suspended callback. A cluster uses an annotation instead. */
   readonly resumesMovedCallback: boolean
-  /** Returns whether a live row belongs to this source, so that two sources never remove each other's tenants. */
+  /** Returns whether the row of a tenant belongs to this source, so that two sources never remove each other's tenants. */
   owns(live: { readonly uid: string }): boolean
-  /** Resolves when everything readable has been read, or when the signal fires. */
+  /** Resolves when all readable Tenants and Secrets have been read, or when the signal fires. */
   settled(signal: AbortSignal): Promise<void>
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): Iterable<TenantObject>

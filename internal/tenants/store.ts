@@ -43,7 +43,7 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
   })
 }
 
-/** Position in the list of encrypted secrets. */
+/** Position in the list of encrypted secrets, which is ordered by primary key. */
 export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
 /** An encrypted secret and its position. */
@@ -73,7 +73,7 @@ export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean
   return rows.length > 0
 }
 
-/** A tenant's claim on a slug. Without `createdAtMs` the claim counts as younger than all stored ones. */
+/** A tenant's claim on a slug. Without `createdAtMs`, the claim counts as younger than all stored claims. */
 export interface SlugWish {
   readonly id: TenantId
   readonly uid: string
@@ -119,7 +119,7 @@ function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: SlugWish) {
     .limit(1)
 }
 
-/** Returns the keys (SHA-256, hex) that belong to another tenant. */
+/** Returns those of the given keys (SHA-256, hex) that belong to another tenant. */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,
@@ -140,7 +140,7 @@ const liveColumns = { id, uid, namespace, name, slug }
 /** The row of a tenant that is not deleted. */
 export type LiveTenant = Pick<typeof tenants.$inferSelect, keyof typeof liveColumns>
 
-/** Lists live tenants by uid. */
+/** Lists tenants that are not deleted, ordered by uid. */
 export async function listLiveTenants(pool: Pool, rowsMax: number): Promise<LiveTenant[]> {
   return await orm(pool)
     .select(liveColumns)
@@ -150,16 +150,16 @@ export async function listLiveTenants(pool: Pool, rowsMax: number): Promise<Live
     .limit(rowsMax)
 }
 
-/** Lists the live tenants among the given ids. */
+/** Lists those tenants of the given ids that are not deleted. */
 export async function listLiveTenantsById(pool: Pool, ids: readonly TenantId[]): Promise<LiveTenant[]> {
   return await orm(pool)
     .select(liveColumns)
     .from(tenants)
-    // One array, since a statement takes 65 535 parameters.
+    // Passes the ids as one array, since a statement accepts at most 65 535 parameters.
     .where(and(sql`${id} = ANY(${sql.param(ids)}::text[])`, isNull(deletedAtMs)))
 }
 
-/** Finds the live tenant with a namespace and name, regardless of its uid. */
+/** Finds the tenant that has a namespace and name and is not deleted, regardless of its uid. */
 export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<LiveTenant | undefined> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const [row] = await orm(pool)
@@ -176,7 +176,7 @@ export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<Ten
   return row?.id
 }
 
-/** Finds a live tenant by its id or slug. A slug never has the form of an id. */
+/** Finds a tenant by its id or slug; undefined if the tenant is deleted or unknown. A slug never has the form of an id. */
 export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
   const isMeant = or(sql`${id} = ${idOrSlug}`, eq(slug, idOrSlug))
   const [row] = await orm(pool)
@@ -195,7 +195,7 @@ export interface PendingPurge {
 
 const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
-/** Lists pending purges of the tenants that had a namespace and name, by id. */
+/** Lists the pending purges of deleted tenants that had this namespace and name, ordered by id. */
 export async function listPendingPurges(pool: Pool, place: ResourceName): Promise<PendingPurge[]> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const rows = await orm(pool)
@@ -218,7 +218,7 @@ export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: n
   return rows.map((row) => row.id)
 }
 
-/** Returns the highest fencing token that has written under a Lease's name; 0 if no token has. */
+/** Returns the highest fencing token of a Lease with which a leader has written to Postgres; 0 if there is none. */
 export async function findWriterFence(pool: Pool, lease: string): Promise<number> {
   const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, lease)).limit(1)
   return row?.leaseTransitions ?? 0

@@ -53,7 +53,7 @@ export const apiKeys = pgTable('api_keys', {
   /** First characters of the key; null for keys that were stored before this column existed. */
   prefix: text('prefix'),
   expiresAtMs: epochMs('expires_at'),
-  /** End of a key that was rotated out; null for a current key. */
+  /** Time at which a replaced key becomes invalid; null for a current key. */
   endsAtMs: epochMs('ends_at'),
   createdAtMs: epochMs('created_at').notNull(),
 })

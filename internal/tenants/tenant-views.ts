@@ -5,7 +5,7 @@ import type { TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
 import { apiKeys, tenantSecrets, tenants } from './tables.ts'
 
-// Views of live tenants for users. All reads are plain statements that use an index and take no locks.
+// Reads tenants that are not deleted, for display to users. All reads are plain statements that use an index and take no locks.
 
 const { id, namespace, name, slug, spec, deletedAtMs } = tenants
 const headColumns = {
@@ -18,7 +18,7 @@ const headColumns = {
 /** A tenant in a list. `ready` is the status of its condition `Ready`; null before the first reconciliation. */
 export type TenantHead = Awaited<ReturnType<typeof listTenantHeads>>[number]
 
-/** Lists live tenants by namespace and name. */
+/** Lists tenants that are not deleted, ordered by namespace and name. */
 export async function listTenantHeads(
   pool: Pool,
   page: {
@@ -38,14 +38,14 @@ export async function listTenantHeads(
     .limit(rowsMax)
 }
 
-/** Finds a live tenant by its id. */
+/** Finds a tenant by its id; undefined if the tenant is deleted or unknown. */
 export async function findTenantHead(pool: Pool, tenantId: TenantId): Promise<TenantHead | undefined> {
   const isMeant = and(eq(id, tenantId), isNull(deletedAtMs))
   const [head] = await orm(pool).select(headColumns).from(tenants).where(isMeant)
   return head
 }
 
-/** Lists live tenants that have a usable API key with this prefix, optionally only the tenant with an id. */
+/** Lists tenants that are not deleted and have a usable API key with this prefix; with `tenantId`, only that tenant. */
 export async function listTenantsOfKey(
   pool: Pool,
   { prefix, tenantId, rowsMax }: { prefix: string; tenantId: TenantId | undefined; rowsMax: number },
@@ -66,17 +66,17 @@ export async function listTenantsOfKey(
  * ends.
  */
 export type TenantKeyView = TenantSheet['keys'][number]
-/** A live signing secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
+/** A stored secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
 export type TenantSecretView = TenantSheet['secrets'][number]
 /** A tenant with its spec, conditions, keys and secrets. */
 export type TenantSheet = NonNullable<Awaited<ReturnType<typeof readTenantSheet>>>
 
-/** Reads all data of a live tenant except the values of its secrets. */
+/** Reads all data of a tenant that is not deleted, except the values of its secrets. */
 export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
   const db = orm(pool)
   const { scopes, prefix, createdAtMs, expiresAtMs, endsAtMs } = apiKeys
   const endMs = sql`(extract(epoch FROM least(${expiresAtMs}, ${endsAtMs})) * 1000)::bigint`.mapWith(
-    // Drizzle does not use the pool's parsers: a bigint comes as text.
+    // Drizzle does not use the pool's parsers, so a bigint arrives as text.
     (ms: string): number | null => Number(ms),
   )
   const { field, sourceName } = tenantSecrets

@@ -43,7 +43,7 @@ export interface SecretReader {
   readonly namespace: string
   readonly name: string
   readonly uid: string
-  /** Names of generated Secrets. They have the label, so the cache contains them if they exist. */
+  /** Names of the tenant's generated Secrets. Latchkey labels them, so the cache contains those that exist. */
   readonly generated: ReadonlySet<string>
 }
 
@@ -63,7 +63,10 @@ const writtenMax = 10_000
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
   readonly #written = new Map<string, Written>()
-  /** Existing Secrets without the label, discovered when their creation failed. If the set is cleared, each costs one failed creation. */
+  /**
+   * Secrets that exist without the tenant label, known because an attempt to create them failed. After the set is cleared, each of them
+   * costs one more failed attempt.
+   */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {
@@ -75,7 +78,10 @@ export class ClusterSecrets {
     return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
   }
 
-  /** Finds a Secret: the process's own latest write, otherwise the cached Secret. Asks the API server if the cache cannot contain it. */
+  /**
+   * Finds a Secret: this process's own recent write, otherwise the cached Secret. Reads the Secret from the API server if the cache cannot
+   * contain it.
+   */
   async find(place: ObjectPlace, isGenerated: boolean): Promise<Found> {
     const key = objectKey(place)
     const own = this.#written.get(key)
@@ -88,8 +94,8 @@ export class ClusterSecrets {
       this.#written.delete(key)
     }
     if (known.kind === 'known' && known.secret !== undefined) return { kind: 'ok', value: known.secret }
-    // The cache contains labelled Secrets only. Generated Secrets are labelled, so a missing Secret is created first, and read from the server
-    // only if the creation fails.
+    // The cache contains only labelled Secrets, and generated Secrets are labelled. A generated Secret that the cache lacks therefore
+    // counts as missing; it is read from the server only after its creation has failed.
     if (known.kind === 'known' && isGenerated && !this.#taken.has(key)) return { kind: 'notFound' }
     return await this.#options.client.get(secrets, place)
   }
@@ -207,7 +213,10 @@ class SecretsOfTenant implements TenantSecrets {
   }
 }
 
-/** The Secret is not read from the server, because its later changes would go unnoticed without a watch. */
+/**
+ * Returns the result for a Secret in a namespace that is not watched. The Secret is not read from the server, because its later changes
+ * would go unnoticed without a watch.
+ */
 function unfollowed(namespace: string, why: string): SecretRead {
   const message = `the operator does not follow the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
@@ -270,7 +279,7 @@ export function keptOfSecret({ metadata, data }: Secret): Secret {
   }
 }
 
-/** Builds the patch of a generated Secret. It also removes Latchkey's obsolete entries and annotations. */
+/** Builds the patch that updates a generated Secret and removes Latchkey's obsolete entries and annotations. */
 function secretPatch(secret: GeneratedSecret) {
   const { metadata, data } = generatedObject(secret)
   return {

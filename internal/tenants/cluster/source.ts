@@ -21,7 +21,7 @@ export interface ClusterSource extends TenantSource {
   stop(): Promise<void>
 }
 
-/** Field manager of status writes. Metadata writes use a different one. */
+/** Field manager of status writes. Metadata writes use a different field manager. */
 const statusManager = 'latchkey-operator-status'
 
 /** Starts to watch the Tenants and Secrets of a cluster. */

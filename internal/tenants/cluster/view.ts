@@ -37,7 +37,10 @@ export interface ClusterViewOptions {
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/** Minimum consecutive `forbidden` failures that are reported: a starting API server forbids every request until it has read its roles. */
+/**
+ * Number of consecutive `forbidden` failures after which the affected Tenants are queued. More than one, because a starting API server
+ * forbids every request until it has read its roles.
+ */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
@@ -53,10 +56,10 @@ export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
-  /** Namespaces whose Secrets are not watched because of the maximum of watches, in order of arrival. */
+  /** Namespaces whose Secrets are not watched because of the maximum of watches; the namespace that has waited longest comes first. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
-  /** Repeated `exhausted` failures by reflector name. The cache stays valid until such a failure lasts. */
+  /** Counters of consecutive `exhausted` failures, by reflector name. The cache counts as valid until such failures last. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
   /** Number of Tenants by namespace. */
   readonly #counts = new Map<string, number>()
@@ -99,7 +102,7 @@ export class ClusterView {
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
 
-  /** Returns whether the cache contains all Tenants of a namespace, so that a Tenant missing there does not exist. */
+  /** Returns whether the cache contains all Tenants of a namespace, so that a Tenant that the cache lacks does not exist. */
   isComplete(namespace: string): boolean {
     return this.#tenantsOf(namespace)?.hasSynced() ?? false
   }
@@ -110,7 +113,7 @@ export class ClusterView {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Resolves when everything readable has been read, or when the signal fires. */
+  /** Resolves when all readable Tenants and Secrets have been read, or when the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
   }
@@ -159,7 +162,10 @@ export class ClusterView {
     return this.#options.secretsClusterWide ? everywhere : namespace
   }
 
-  /** Returns the message of the limit if that limit has prevented a watch for about a minute. */
+  /**
+   * Returns the message of a reflector's `exhausted` failure if such failures have prevented its watch for about a minute; otherwise
+   * undefined.
+   */
   #lastingExhaustion(
     name: string,
     reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
@@ -334,15 +340,15 @@ export class RepeatedFailure {
     this.#times = times
   }
 
-  /** True after at least `times` consecutive failures of the kind. */
+  /** True after at least `times` consecutive failures of the counted kind. */
   get isLasting(): boolean {
     return this.#inARow >= this.#times
   }
 
-  /** Records a problem. Returns true only for the failure that makes the series lasting. */
+  /** Records a failure. Returns true only if it is the failure with which `times` consecutive failures are reached. */
   note(trouble: ReflectorTrouble): boolean {
     if (trouble.kind !== 'sync') return false
-    // A lower number of failures means that a watch succeeded between the two failures.
+    // If the number of consecutive failures has not increased, a watch succeeded between the two failures.
     const isSame = this.#inARow > 0 && trouble.failures > this.#failures
     this.#failures = trouble.failures
     if (trouble.failure.kind !== this.#kind) this.#inARow = 0

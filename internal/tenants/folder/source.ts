@@ -78,7 +78,10 @@ export class FolderSource implements TenantSource {
     this.#options = options
   }
 
-  /** Reads changed files. Returns the revision, which increases with each change. Never rejects; problems are available from `problems`. */
+  /**
+   * Reads changed files. Returns the revision, which increases whenever the files or the folders' problems change. Never rejects; problems
+   * are available from `problems`.
+   */
   refresh(): Promise<number> {
     // Reads are serialized, so that an older one never replaces a newer one.
     const read = this.#lastRead.then(() => this.#read())
@@ -325,7 +328,7 @@ function nextState(parsed: ParsedFile, signature: string, before: FileState | un
     const { good = new Map(), held = [], complete = false } = before ?? {}
     return { signature, good, held, complete, problems: parsed.problems }
   }
-  // A broken document without a name can be any earlier document of the file, so none of those counts as removed.
+  // A broken document without a readable name can be any document that the file contained before, so no earlier document counts as removed.
   const isNameless = parsed.documents.some(({ identity }) => identity === undefined)
   const good = new Map(isNameless ? before?.good : undefined)
   const held = isNameless ? [...(before?.held ?? [])] : []

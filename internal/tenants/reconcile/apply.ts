@@ -30,8 +30,9 @@ export interface ApplyContext {
 }
 
 /**
- * Result of a write. `conflict`: the slug, a key or a Secret's name was taken after the facts were gathered, so the caller must gather them
- * again. `deposed`: a later leader has written, so the caller must stop.
+ * Result of a write. `conditions`: only columns were written that directories do not read, so no version was published. `conflict`: the
+ * slug, a key or a Secret's name was taken after the facts were gathered, so the caller must gather them again. `deposed`: a later leader
+ * has written, so the caller must stop.
  */
 export type Applied =
   | { readonly kind: 'applied'; readonly version: number }
@@ -44,7 +45,7 @@ export type Applied =
 
 /**
  * Applies a plan: writes the generated Secrets, then all rows in one transaction. A plan without changes writes nothing. If the transaction
- * fails, the next plan finds the Secrets and continues.
+ * fails, the next plan finds the written Secrets and uses them.
  */
 export async function applyPlan(
   context: ApplyContext,
@@ -59,7 +60,7 @@ export async function applyPlan(
     if (written.kind === 'taken') return { kind: 'conflict' }
     if (written.kind === 'refused') return { ...written, secret: secret.name }
   }
-  // A repaired Secret contains the stored values, so no row changes.
+  // The plan only repaired or replaced Secrets whose values are already stored, so no row changes.
   if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
   return await inFencedTx(context, async (client) => {
     if (!changesTenant(plan)) {

@@ -28,7 +28,7 @@ export interface ReconcileContext extends TenantParts, Omit<ApplyContext, 'data'
   readonly purgeAfterMs: number
   /** Returns false after the leader was deposed. Checked before each write to the source. */
   readonly isHeld: () => boolean
-  /** Numbers of tenants whose rows changed. */
+  /** Number of tenants whose rows were written (`applied`) or hidden (`removed`). */
   readonly counts: { applied: number; removed: number }
 }
 
@@ -37,7 +37,7 @@ export class OtherWriter extends Error {
   override readonly name = 'OtherWriter'
 }
 
-/** Accepts every result except a write of another leader or a concurrent writer. @throws OtherWriter for such a result */
+/** Checks that no other writer prevented a write. @throws OtherWriter if a later leader or a concurrent writer did */
 export function expectMine(applied: Applied): void {
   if (applied.kind === 'deposed') throw new OtherWriter('fence check failed: a later leader has written')
   if (applied.kind === 'conflict') throw new OtherWriter('another writer updated the tenant concurrently')

@@ -105,7 +105,7 @@ export class TenantController {
     }
   }
 
-  /** Returns whether all tenants of the source have been in force at the same time at least once. */
+  /** Returns whether at some time the last reconciliation of every tenant had succeeded. The value stays true afterwards. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -214,8 +214,8 @@ export class TenantController {
   }
 
   /**
-   * Queues live rows without a resource. Such rows exist, for example, after a finalizer was removed by force while no operator was
-   * running.
+   * Queues tenants that have rows, but no resource in the source. Such rows exist, for example, after a finalizer was removed by force
+   * while no operator was running.
    */
   async #findVanished(queue: WorkQueue): Promise<void> {
     const { pool, source } = this.#options

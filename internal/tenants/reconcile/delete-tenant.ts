@@ -82,7 +82,7 @@ export async function removeVanished(context: ReconcileContext, place: ObjectPla
   const { namespace = '', name } = place
   const live = await findLiveTenant(pool, { namespace, name })
   if (live === undefined || !source.owns(live)) return done
-  // If the Tenant exists again, the event of its creation has queued it.
+  // A Tenant that exists again is not removed; the event of its creation has queued it.
   if (await source.isAbsent(place)) await remove(context, live, source.vanishedData)
   return done
 }
@@ -105,7 +105,7 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** Maximum number of events that the message counts. */
+/** Maximum number of events that the message of DeletionWaiting states; a higher number is shown as `100000 or more`. */
 const eventsCountMax = 100_000
 const namesMax = 5
 
@@ -123,7 +123,7 @@ export const waits = {
     const message = `The tenant is no longer served. Its data is removed after ${until}, when all processes have stopped serving the tenant`
     return { reason: 'GracePeriod', message, isHidden: true }
   },
-  /** `progress` describes the last run; omit it before the first run has ended. */
+  /** `progress` describes the last run of the removal; omit it before the first run has ended. */
   removing(progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }): DeletionWait {
     const { rowsRemoved = 0, eventsLeft = 0 } = progress ?? {}
     const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`

@@ -57,7 +57,7 @@ export interface TenantFacts {
   readonly slug: SlugFacts
   /** Referenced and generated Secrets, by name. */
   readonly secrets: ReadonlyMap<string, SecretRead>
-  /** SHA-256 (hex) of wanted keys that belong to another tenant. */
+  /** SHA-256 (hex) of those keys in the tenant's Secrets that belong to another tenant. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
   /** Networks and ports that the platform permits for callbacks. */
@@ -99,8 +99,8 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
 }
 
 /**
- * Returns the id derived from the uid, or a random id if a deleted tenant had that one: Redis, and processes that have not noticed the
- * deletion yet, can still hold data under it.
+ * Returns the id derived from the uid. If a tenant already had that id, returns a random id, because Redis, and processes that have not
+ * noticed a deletion yet, can still hold data under the old id.
  */
 async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
   const first = tenantIdOfUid(uid)

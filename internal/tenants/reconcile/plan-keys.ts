@@ -37,7 +37,7 @@ export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }
 
-/** Returns the key that a Secret's value contains. */
+/** Returns the API key in a Secret's value, without one trailing newline. */
 export function keyText(value: string): string {
   return withoutTrailingNewline(value).text
 }
@@ -142,8 +142,8 @@ function compare(
 }
 
 /**
- * Returns the new state of a stored key that the tenant's Secrets do not contain; undefined if the key becomes invalid now. The scopes of
- * the key's entry apply to it too.
+ * Returns the new state of a stored key that the tenant's Secrets no longer contain, with the current scopes of its entry in the spec;
+ * undefined if the key becomes invalid now.
  */
 function afterlife(
   facts: TenantFacts,

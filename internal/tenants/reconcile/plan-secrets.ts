@@ -35,12 +35,12 @@ export interface SecretsPlan {
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
-  /** Names of the values in force that are shorter than recommended. */
+  /** Warnings about used values that are shorter than recommended. */
   readonly weak: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Reason that a value is not used. `SecretTooShort` does not affect the other values of the same Secret. */
+/** Reason that a value is not used. `SecretInvalid` makes the whole Secret unusable; `SecretTooShort` does not affect its other values. */
 interface ValueFault {
   readonly reason: 'SecretInvalid' | 'SecretTooShort'
   readonly message: string
@@ -70,7 +70,7 @@ type Resolved =
     }
 
 /**
- * Compares the values in Secrets with the stored values. Every value of a Secret is live, in the order of the Secret's entries, unless it
+ * Compares the values in Secrets with the stored values. Every value of a Secret is used, in the order of the Secret's entries, unless it
  * is too short to verify calls. A field with an unusable Secret keeps its stored values if they are still permitted. The values of a
  * removed field are deleted. Values encrypted with an older key are encrypted again. Pure.
  */
@@ -198,8 +198,8 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
 }
 
 /**
- * Returns a new signing secret together with the previous one, which stays valid for the overlap. For an edited Secret, returns the stored
- * signing secrets.
+ * Returns a new signing secret together with the previous one, which stays valid for another 24 hours. For an edited Secret, returns the
+ * stored signing secrets.
  */
 function generateSigning(
   facts: TenantFacts,
@@ -221,7 +221,7 @@ function generateSigning(
   }
 }
 
-/** Returns the Secret without its previous value after the overlap; undefined before. */
+/** Returns the content of a Secret without its previous signing secret if that is no longer valid; otherwise undefined. */
 function endPrevious(before: SecretManifest, now: number): Generation | undefined {
   const current = before.values.get(signingSecretEntry)
   if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
@@ -256,7 +256,7 @@ function changedSecret(
   const stored = storedOf(facts, next.field)
   const there = stored.find(({ ordinal }) => ordinal === next.ordinal)
   if (there?.value === next.value && there.keyId === facts.currentKeyId) return undefined
-  // A value keeps its age if it moves within its field or is encrypted with a newer key.
+  // A value keeps its creation time if it moves within its field or is encrypted with a newer key.
   const same = stored.find(({ value }) => value === next.value)
   return { ...next, createdAtMs: same?.createdAtMs ?? now }
 }

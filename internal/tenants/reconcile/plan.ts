@@ -19,7 +19,7 @@ import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gathe
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
 
-/** The row of a live tenant, as the plan decides it. */
+/** The planned row of a tenant that is not deleted. */
 export type TenantRow = Omit<
   typeof tenants.$inferInsert,
   'spec' | 'slug' | 'conditions' | 'version' | 'createdAtMs' | 'updatedAtMs' | 'deletedAtMs'
@@ -72,8 +72,8 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
 }
 
 /**
- * Returns the reason and message of a True condition. Weak secrets are in force, so the condition stays True; the message and an event tell
- * the user to replace them.
+ * Returns the reason and message of the condition SecretsSynced when it is True. It stays True for weak secrets, because they are used; the
+ * message and an event tell the user to replace them.
  */
 function syncedOf(weak: readonly string[]): Complaint {
   const message = 'All Secrets were read'
@@ -223,7 +223,8 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
         `the slug ${wanted} is reserved for ${shown(kept, facts)} until ${until}: choose another slug`,
       )
     }
-    // A reservation takes precedence over age. Otherwise its resource and the older claimant would wait for each other.
+    // A reservation takes precedence over the age of claimants. Otherwise the resource with the reservation and the older claimant would
+    // wait for each other.
     if (kept === undefined && olderClaimant !== undefined) {
       return denied(
         null,

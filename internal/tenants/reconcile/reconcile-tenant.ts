@@ -16,7 +16,7 @@ import { gatherTenant, type ResourceName, type TenantFacts } from './gather.ts'
 import { planTenant, type TenantPlan } from './plan.ts'
 import { occurrence, refusedStatus, statusOf, writeStatus } from './status.ts'
 
-/** Maximum attempts after conflicts. Each attempt gathers the facts again. */
+/** Maximum attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
 const conflictsMax = 3
 /** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
@@ -29,7 +29,7 @@ const replansMax = 32
 
 /**
  * Reconciles one Tenant: gathers facts, decides a plan by pure policies, applies the plan, then writes status and events. Idempotent:
- * writes nothing without changes. `resyncMs` is the maximum delay until the next run.
+ * writes nothing if nothing has changed. `resyncMs` is the maximum delay until the next run.
  * @throws when a store or the source is unavailable; the Tenant's status then contains the reason
  */
 export async function reconcileTenant(
@@ -196,8 +196,8 @@ async function planAndApply(
 }
 
 /**
- * Returns the oldest other Tenant that claims the slug and is older than this one; the uid decides between Tenants of the same age. The
- * order of reconciliation does not matter. Pure.
+ * Returns the oldest other Tenant that claims the slug and is older than the given Tenant; the uid decides between Tenants of the same age.
+ * The result does not depend on the order of reconciliation. Pure.
  */
 export function olderAmong(
   claimants: Iterable<TenantObject>,
@@ -222,7 +222,7 @@ function isOlder(one: Claim, other: Claim): boolean {
   return oneMs === otherMs ? one.uid < other.uid : oneMs < otherMs
 }
 
-/** Adds the current versions of the Secrets that the plan has just written. */
+/** Returns the facts with the current versions of the Secrets that the plan has just written. */
 async function factsAfter(
   facts: TenantFacts,
   plan: TenantPlan,

@@ -66,7 +66,7 @@ function notLabelled(
   return `${shown} has no label ${tenantLabel}. If it belongs to this tenant, label it: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
 }
 
-/** Reasons that apply to all Secrets of a namespace. Their message is shown only once. */
+/** Reasons that apply to all Secrets of a namespace. Their messages name no Secret, so that equal messages are shown only once. */
 const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
 
 function nameTaken(shown: string): PlaceRead {
@@ -77,8 +77,8 @@ function nameTaken(shown: string): PlaceRead {
 }
 
 /**
- * Decides about an existing generated Secret. A requested rotation replaces it even if it was edited. A Secret without the hash counts as
- * unedited.
+ * Decides about an existing generated Secret. A requested rotation replaces the Secret even if it was edited. A Secret without the
+ * annotation that contains the hash counts as unedited.
  */
 function readGenerated(secret: SecretManifest): PlaceRead {
   const { annotations, values } = secret
@@ -112,7 +112,7 @@ export const previousUntilAnnotation = 'latchkey.dev/previous-until'
  */
 export const contentAnnotation = 'latchkey.dev/content'
 
-/** Overlap after a rotation, in which both values are valid. */
+/** Time after a rotation in which both the old and the new value are valid. */
 export const rotatedLifeMs: number = 24 * 3_600_000
 
 /** New content of a generated Secret. */

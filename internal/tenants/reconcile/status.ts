@@ -136,7 +136,7 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
     if (type === 'WalletEnabled')
       return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...event })]
     if (status === 'False') {
-      // The condition that makes Ready False causes an event of its own.
+      // Another condition with the same reason made Ready False and already causes an event.
       const isRepeated = next.conditions?.some((other) => other.type !== 'Ready' && other.reason === reason)
       return type === 'Ready' && isRepeated ? [] : [occurrence(object, { type: 'Warning', ...event })]
     }

@@ -25,7 +25,8 @@ export type WriterFence = Readonly<typeof writerFence.$inferInsert>
  */
 export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
   const db = orm(client)
-  // Locks the row only if its version is this leader's own, because two holders of a shared lock could not both upgrade it.
+  // Takes the shared lock only if the row already contains this leader's fence. Otherwise the row must be updated, and two transactions
+  // that both hold a shared lock would deadlock.
   const ours = await db
     .select({ name: writerFence.name })
     .from(writerFence)
@@ -71,8 +72,8 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
 }
 
 /**
- * Writes a live tenant's row, including its slug.
- * @throws a unique violation if another live tenant has the slug or the name
+ * Writes the row of a tenant that is not deleted, including its slug.
+ * @throws a unique violation if another such tenant has the slug or the name
  * @returns false if the id belongs to another uid, for example after a deletion; the transaction must then write nothing
  */
 export async function upsertTenant(
@@ -130,7 +131,7 @@ function keyColumns({ sha256Hex, prefix, name, scopes, expiresAtMs, endsAtMs }: 
   }
 }
 
-/** Encrypts and writes secrets, at most five per field, and deletes others. */
+/** Encrypts and writes the plan's secrets, and deletes the secrets that the plan removes. */
 export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing: KeyRing): Promise<void> {
   const db = orm(client)
   for (const { field, ordinal } of plan.secrets.remove) {
@@ -151,9 +152,9 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
 }
 
 /**
- * Hides a tenant: deletes its keys and secrets, and reserves its slug for its name. `keepData` keeps the data regardless of the policy, for
- * a resource that vanished without a deletion. If the data is to be removed, the tenant's id replaces its uid, so that a resource with the
- * same uid immediately becomes another tenant. Idempotent.
+ * Hides a tenant: deletes its keys and secrets, and reserves its slug for a resource with the same name. `keepData` keeps the data
+ * regardless of the policy, for a resource that vanished without a deletion. If the data is to be removed, the tenant's id replaces the uid
+ * in its row, so that a resource with the same uid immediately becomes another tenant. Idempotent.
  */
 export async function hideTenant(
   client: PoolClient,
