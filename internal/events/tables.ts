@@ -12,7 +12,6 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 
-// Migration 0002_events.sql explains the columns of all tables in this file. Their ids are compared as bytes (COLLATE "C").
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
 
@@ -23,7 +22,10 @@ export const dedupeKeys = pgTable('dedupe_keys', {
   expiresOn: date('expires_on').notNull(),
 })
 
-/** Events, partitioned by the day on which they expire. */
+/**
+ * Events, partitioned by the day on which they expire. Migration 0002_events.sql explains the columns of this and the other tables of
+ * events. Ids are compared as bytes (COLLATE "C").
+ */
 export const events = pgTable(
   'events',
   {

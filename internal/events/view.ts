@@ -115,7 +115,7 @@ async function readRow(
   return { event: summaryOf(event), headers, queued }
 }
 
-// Reads by key in one partition, latest attempt first. Takes no locks.
+// Reads attempts by the key of their event in one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
     text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
@@ -127,7 +127,7 @@ async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   return rows
 }
 
-// Reads by key in one partition. An expired payload counts as removed. Takes no locks.
+// Reads a payload by its key in one partition. An expired payload is treated as removed. Takes no locks.
 async function readPayloadOf(
   pool: Pool,
   { id, payloadExpiresOn }: EventSummary,

@@ -58,8 +58,8 @@ export interface SpoolEntry {
 type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload'>
 
 /**
- * Encodes an event as id, facts, payload and tenant. The tenant is repeated as a separate field, so that the script can count the tenant's
- * share. `decodeEntry` restores every byte.
+ * Encodes an event as four values: id, all other fields as JSON (`SpooledFacts`), payload and tenant. The tenant is repeated as a separate
+ * field, so that the script can count the tenant's share. `decodeEntry` restores every byte.
  */
 export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
   const { id, payload, ...facts } = event

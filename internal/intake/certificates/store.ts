@@ -115,7 +115,7 @@ const freshMs = 24 * 3_600_000
  */
 const staleMs = 7 * 24 * 3_600_000
 const refreshAgainMs = 60_000
-/** Time for which a negative result is cached, in milliseconds. */
+/** Time for which the result of an unsuccessful fetch is cached, in milliseconds. */
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
 /** Time since its last use after which a certificate is no longer reported as expiring. */
 const inUseMs = 24 * 3_600_000
