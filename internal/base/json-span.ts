@@ -58,7 +58,7 @@ const comma = 44
 
 /**
  * Finds the values of the top-level members of a JSON object, so that they can be kept as received. Unlike parsing and serializing, this
- * preserves numbers too large for a double, key order and unusual names.
+ * preserves numbers too large for a double, key order and names such as `__proto__`.
  * @param text JSON object that `JSON.parse` accepts; for other text the spans are meaningless, but the function terminates
  * @returns `repeated` for a duplicate name, because JSON parsers disagree which one counts (RFC 8259 section 4)
  */

@@ -301,7 +301,7 @@ export const settings = {
   },
   fetchCallsMax: {
     env: 'BUN_CONFIG_MAX_HTTP_REQUESTS',
-    // The maximum is 65 535, because Bun ignores larger values and values that are not numbers, and then uses 256.
+    // The maximum is 65 535, because Bun ignores a larger value and uses 256 instead.
     type: integer('calls', 128, 65_535),
     default: '256',
     doc: 'Maximum concurrent HTTP calls of the runtime; further calls wait indefinitely. 64 are reserved for the API server. The image sets 1024.',

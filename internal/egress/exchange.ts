@@ -138,7 +138,7 @@ interface ExchangeRequest {
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Uses a new connection and closes it afterwards, because the server has just closed an idle one. */
+  /** Uses a new connection and closes it afterwards, because the server has just closed an idle connection. */
   readonly isFresh: boolean
 }
 

@@ -118,7 +118,8 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
       if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
       refusal = take(piece.value, pages, room, budget)
-      // A body without a declared length may end with this piece. It is then complete, and its progress no longer matters.
+      // A body without a declared length may end with this piece. If so, the body is complete, and its memory can be requested regardless
+      // of its progress.
       if (refusal?.code === 'body_dropped' && room.bytesDeclared === null && (await isOver(reader, budget))) {
         refusal = complete(pages, room, budget)
         break

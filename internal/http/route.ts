@@ -117,7 +117,10 @@ export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'o
   readonly bounds: BodyBounds
 }
 
-/** A route in the form that the server runs, for every kind of access: authorization before the body is read, and a handler after it. */
+/**
+ * A route in the form that the server runs, for every kind of access: authorization before the body is read, and a handler that runs when
+ * the body has been read.
+ */
 export interface Entry {
   readonly method: PublicRoute['method']
   readonly path: string

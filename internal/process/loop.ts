@@ -29,7 +29,7 @@ export interface LoopOptions {
 }
 
 const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 10_000 }
-/** Margin added to the longest regular silence before a loop counts as stuck. */
+/** Margin added to the longest regular silence before a loop is considered stuck. */
 const silenceMarginMs = 15_000
 
 /** Starts a loop. The first run starts immediately. Failed runs are retried with backoff. */

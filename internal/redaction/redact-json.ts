@@ -29,8 +29,8 @@ interface Frame {
 }
 
 const hiddenString = `"${hiddenMark}"`
-// Matches numbers, `true`, `false` and `null`. Excludes exactly the characters that `JsonWalk` handles itself, so that every match advances
-// it.
+// Matches numbers, `true`, `false` and `null`. Excludes exactly the characters that `JsonWalk` handles itself, so that every match moves
+// the parser forward.
 const scalar = /[^ \t\r\n,:"[\]{}]+/y
 const controls = /[\x00-\x1f]/g
 const pairName = /^(?:name|key|field|header|variable|attribute)$/i

@@ -19,7 +19,7 @@ const words = wordsOf('pan pin ssn otp totp jwt pwd pass csc csrf xsrf bearer sa
 /** Secret names that match only as a whole. */
 const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'track2', 'userpass', 'sid2fa']
 
-/** Suffixes after which a name is still secret: `passwordHash`, `new_password_2`, `secret.value`. */
+/** Suffixes that a secret name can have: `passwordHash`, `new_password_2`, `secret.value`. */
 const qualifier =
   /(?:value|hash|hashed|digest|header|text|string|plain|plaintext|clear|raw|base64|b64|encoded|encrypted|confirmation|confirm|repeat|again|old|new|current|previous|md5|sha1|sha256|bcrypt|\d{1,3})$/
 

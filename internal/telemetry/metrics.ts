@@ -136,7 +136,7 @@ export function collectProcess(add: Add): () => void {
   gauge('process_resident_memory_bytes', 'Resident memory.', () => process.memoryUsage.rss())
   gauge('latchkey_process_heap_used_bytes', 'Heap in use.', () => process.memoryUsage().heapUsed)
   gauge('latchkey_process_event_loop_lag_seconds', 'Longest delay of a timer since the last scrape.', () => {
-    // Each sample includes the sampling resolution, which is not a delay.
+    // Subtracts the sampling resolution, which every sample includes and which is not a delay.
     const seconds = Math.max(0, lag.max / 1e6 - lagResolutionMs) / 1000
     lag.reset()
     return Number.isFinite(seconds) ? seconds : 0

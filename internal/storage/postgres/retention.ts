@@ -58,8 +58,8 @@ const batchesMax = 100
 
 /**
  * Runs retention once: drops expired partitions, then deletes expired rows of the other tables in batches. Pauses after each batch for as
- * long as the batch took, so that it uses at most half of one connection. A session-level advisory lock admits one process at a time. A
- * failed step does not stop the others.
+ * long as the batch took, so that it uses one connection for at most half of the time. A session-level advisory lock admits one process at
+ * a time. A failed step does not stop the others.
  * @throws the first error of a step, after the other steps have run; any error of Postgres if no session can be opened
  */
 export async function runRetention(turn: RetentionTurn): Promise<RetentionResult> {
