@@ -133,7 +133,7 @@ async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) 
     closeMsMax: storesCloseMsMax,
   })
   void stores.lost.then((name) =>
-    scope.stop(new Error(`${name} has ended by itself; its log is in ${dataDir}`)),
+    scope.stop(new Error(`${name} exited unexpectedly; its log is in ${dataDir}`)),
   )
   return stores
 }

@@ -63,7 +63,10 @@ async function serve(
   })
 }
 
-/** Finds the tenant that the path, the query or the form names. For a tenant's key, the default is its own tenant. */
+/**
+ * Finds the tenant that the path, the query or the form names. If none is named and the caller uses a tenant's API key, it is the tenant of
+ * that key.
+ */
 function findChosen(
   { backoffice }: DashboardParts,
   { session: { actor } }: SignedInCall,

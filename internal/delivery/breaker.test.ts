@@ -25,7 +25,7 @@ test.each([
   expect(opens(attempts)).toBe(opened)
 })
 
-test('circuit breaker: forgets its failures when another process closed the breaker after the open time', () => {
+test('circuit breaker: resets its failures when another process has closed the breaker', () => {
   const health = new CallbackHealth()
   const fail = (atMs: number) => health.record('a', false, atMs)
   for (let each = 0; each < 10; each += 1) fail(startMs)

@@ -2,7 +2,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { CallFailureCause, CallResult } from '#internal/egress/index.ts'
 import type { AttemptRecord, ClaimedDelivery, Ending, SuspendedCause } from '#internal/events/index.ts'
 
-/** Waits before each attempt to deliver an event of a tenant, including the first attempt. */
+/** Delays before each delivery attempt of a tenant's events, including the first attempt. */
 export interface RetrySchedule {
   readonly waitsMs: readonly number[]
   readonly jitterPercent: number

@@ -201,7 +201,7 @@ describe('Forwarder: deliveries', () => {
     expect(receiver.calls.length).toBe(0)
   })
 
-  test('delivery: five claims without a completion fail an attempt', async () => {
+  test('delivery: after five claims without a completion, one attempt is recorded as failed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     const [id] = await lab.accept(tenant.id)
     await lab.pool.query('UPDATE deliveries_due SET claims = 5')

@@ -17,7 +17,7 @@ export interface AttemptReport {
   readonly delayMs: number | undefined
 }
 
-/** Operation of a forwarder that failed and will be retried. */
+/** Operations of a forwarder, as named in the report of a failure that will be retried. */
 export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release'
 
 /** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */

@@ -116,7 +116,7 @@ describe('sink delivery', () => {
     expect(listed?.headers).toContainEqual(['traceparent', '00-1'])
   })
 
-  test('sink: a demo delivery is answered as its fate requires, and neither printed nor listed', async () => {
+  test('sink: a demo delivery gets the response that its header asks for, and is neither printed nor listed', async () => {
     const statuses = async (id: string, fields: object) => {
       const body = eventOf(fields)
       return [await send({ id, body }), await send({ id, body }), await send({ id, body })].map(

@@ -37,7 +37,7 @@ export interface CycleRequest {
   readonly tenantId?: TenantId
   /** Required state of the events. Default: any state. */
   readonly state?: EventState
-  /** Required delivery cycle of the events. Default: any cycle. */
+  /** Selects only events in this delivery cycle. Default: any cycle. */
   readonly cycle?: number
   /**
    * True if the deliveries are claimed as retries, so that a replay of any size leaves three quarters of each claim to new events. Default:

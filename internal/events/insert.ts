@@ -240,7 +240,7 @@ async function revive(
   try {
     const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
     const originals = await findEventsByKey(options.pool, keys)
-    // An event can be its own original: an earlier statement was committed, but the reply of Postgres was lost.
+    // After a retry, the stored original can be this same event: the first insert was committed, but the reply of Postgres was lost.
     const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
     const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)

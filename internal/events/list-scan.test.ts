@@ -149,7 +149,7 @@ describe('scanEvents', () => {
     }
   })
 
-  test('scanEvents: after the examination limit, searchedTo continues without a gap', async () => {
+  test('scanEvents: a scan that stopped at its row limit continues from searchedTo without missing an event', async () => {
     const filter = { state: 'processed', type: 'chargeback.lost' } as const
     const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, rowsMax: 50 }
     const first = await scanEvents(lab.pool, { ...scan, examinedMax: 5 })

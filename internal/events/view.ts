@@ -115,7 +115,7 @@ async function readRow(
   return { event: summaryOf(event), headers, queued }
 }
 
-// Reads attempts by the key of their event in one partition, latest attempt first. Takes no locks.
+// Reads the attempts of one event from one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
     text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",

@@ -63,7 +63,7 @@ export type GivenUp = 'too_slow' | 'evicted'
 
 /** State of an unfinished body. */
 export interface Arrival extends Progress {
-  /** Client network or tenant that sends the body. The share of each source is limited. */
+  /** Client network or tenant that sends the body. Each source can use a limited share of the memory budget. */
   readonly source: string
   readonly startedAtMs: number
   bytesArrived: number
@@ -244,7 +244,7 @@ export class BodyBudget {
     this.#timer = undefined
   }
 
-  /** Releases the charge of a body down to `bytesLeft`. Safe to repeat. */
+  /** Reduces the bytes charged for a body to `bytesLeft`. Safe to repeat. */
   free(body: Holding, bytesLeft = 0): void {
     if (body.bytes > bytesLeft) this.#charge(body, bytesLeft)
   }
@@ -350,7 +350,7 @@ function isIn(pool: Pool, body: Holding): boolean {
 
 function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
   const { arrival, bytes } = body
-  if (!arrival) throw new Error('a complete body is no candidate for eviction')
+  if (!arrival) throw new Error('a complete body cannot be evicted')
   const { source, startedAtMs, lastByteAtMs, score } = arrival
   return { body, weight: bytes, source, startedAtMs, lastByteAtMs, score }
 }

@@ -33,7 +33,7 @@ describe('score', () => {
     expect([0, 500, 1_000].map((atMs) => scoreAt(progress, atMs))).toEqual([1_000, 500, 250])
   })
 
-  test('scoreAfter: adds the bytes to the remaining score, up to 128 KiB', () => {
+  test('scoreAfter: adds the bytes received to what is left of the score, with a maximum of 128 KiB', () => {
     expect(scoreAfter({ score: 1_000, lastByteAtMs: 0 }, 100, 500)).toBe(600)
     expect(scoreAfter(startProgress(0), 25 * 1024 * kibibyte, 0)).toBe(128 * kibibyte)
   })

@@ -28,7 +28,7 @@ export function scoreAfter(progress: Progress, bytes: number, nowMs: number): nu
 
 /** An unfinished body that can be evicted. */
 export interface Candidate extends Progress {
-  /** Client network or tenant that sends the body. The share of each source is limited. */
+  /** Client network or tenant that sends the body. Each source can use a limited share of the memory budget. */
   readonly source: string
   readonly startedAtMs: number
   /** Amount that evicting the body frees: its size in bytes, or 1 if the limit is a number of bodies. */

@@ -16,7 +16,7 @@ export interface DeadEntry {
 export interface DrainOptions {
   /** Redis connection of the spool. */
   readonly redis: RedisConnection
-  /** Stores events sorted by dedupe key, no key twice, without starting new delivery cycles. Never rejects. */
+  /** Stores events without starting new delivery cycles. The events must be sorted by dedupe key, without duplicates. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>
   /** Called once per dead entry. Must not throw. */
   onDead(entry: DeadEntry): void

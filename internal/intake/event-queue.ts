@@ -11,7 +11,9 @@ export interface Accepting {
 
 /** Dependencies and limits of an event queue. */
 export interface EventQueueOptions {
-  /** Stores events sorted by dedupe key, no key twice. Can report the results of single events early. Never rejects. */
+  /**
+   * Stores events, which must be sorted by dedupe key and without duplicates. Can report the results of single events early. Never rejects.
+   */
   storeBatch(events: readonly ReceivedEvent[], onCompleted: OnCompleted): Promise<BatchOutcome>
   /** Keeps an event in the spool until Postgres is available again. Never rejects. */
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>

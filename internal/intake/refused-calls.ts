@@ -198,7 +198,7 @@ export interface RefusedPage {
   readonly next: string | undefined
 }
 
-/** Start of the first page: sorts after every id. */
+/** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const behindAll = 'ref_~'
 
 /** Maximum calls that a filtered page examines. */

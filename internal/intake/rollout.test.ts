@@ -188,7 +188,7 @@ describe('wallet rollout verify', () => {
 })
 
 describe('wallet rollout enabled', () => {
-  test('wallet stage enabled: stores and delivers an event, by slug or API key and under either provider name', async () => {
+  test('wallet in stage enabled: stores and delivers an event, by slug or API key, under the neutral and the vendor’s name', async () => {
     const body = walletBody('WH-1')
     const headers = signWallet(body, { ...signer, certificateUrl: urlOf('good') })
     expect(await post('running', body, headers, 'paypal')).toMatchObject(fresh)

@@ -19,7 +19,7 @@ export interface KubeRequest {
   readonly msMax?: number
   /** Maximum size of the decompressed response; default 64 MiB. */
   readonly bytesMax?: number
-  /** Pool of concurrent calls; default `call`. */
+  /** Concurrency limit that this call counts against; default `call`. */
   readonly share?: CallShare
   readonly signal?: AbortSignal | undefined
 }

@@ -120,7 +120,7 @@ test('watch pool: at connectionsMax, a draining connection is closed to make roo
   expect(pool.stats().connections).toBe(1)
 })
 
-test('watch pool: after a CA rotation, watches of earlier connections restart within connectionsMax', async () => {
+test('watch pool: after a CA rotation, watches move to new connections without exceeding connectionsMax', async () => {
   const { server } = start({ server: { streamsMax: 10 } })
   let suffix = ''
   const pool = new WatchPool({

@@ -42,7 +42,7 @@ export class OwnedScope implements Scope {
     this.stop = stop
   }
 
-  /** Aborts when shutdown starts. Waits during start-up should use this signal. */
+  /** Aborts when shutdown starts. Pass this signal to everything that waits during start-up. */
   get signal(): AbortSignal {
     return this.#ending.signal
   }

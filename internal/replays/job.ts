@@ -106,7 +106,7 @@ export interface ReplayPage {
   readonly next: ReplayId | undefined
 }
 
-/** Start of the first page: sorts after every id. */
+/** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const highestId = 'rpl_~' as ReplayId
 
 /**

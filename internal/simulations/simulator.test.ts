@@ -211,7 +211,7 @@ describe('changed tenant', () => {
 })
 
 describe('manual changes', () => {
-  test('advanceSimulation: makes the next event due now and keeps later times', async () => {
+  test('advanceSimulation: makes the next event due now and does not change the times of later events', async () => {
     const { id, events } = await lab.start('acme', { stepSeconds: 3_600 })
     await lab.simulator().runOnce()
     const advanced = await advance({ id, by: 'ada' })

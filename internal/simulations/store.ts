@@ -59,7 +59,7 @@ export interface SimulationPage {
 
 /** Maximum simulations that a page with a state filter examines, since no index contains the state. */
 const examinedMax = 1_000
-/** Start of the first page: sorts after every id. */
+/** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const behindAll = 'sim_~' as SimulationId
 
 /**

@@ -294,7 +294,7 @@ export class BufferedWriter<Batch> {
     this.#options = options
   }
 
-  /** Batch that was taken from the buffer and may not be written yet. */
+  /** Batch that was taken from the buffer and is possibly not written yet. */
   get pending(): Batch | undefined {
     return this.#pending
   }

@@ -120,7 +120,7 @@ export type LineLimit = (cause: string) => boolean
 
 /** Options of `createLineLimit`. */
 export interface LineLimitOptions {
-  /** Maximum lines per cause and second. */
+  /** Maximum log lines per second for each cause. */
   readonly perSecondMax: number
   readonly clock: { now(): number }
   /** Called for each suppressed line. Must not throw. */

@@ -46,7 +46,7 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
 /** Position in the list of encrypted secrets, which is ordered by primary key. */
 export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
-/** An encrypted secret and its position. */
+/** An encrypted secret and its cursor in the paged read of all secrets. */
 export type SealedSecretRow = SecretCursor & Sealed
 
 /** Lists encrypted secrets of all tenants after a position, by primary key. */

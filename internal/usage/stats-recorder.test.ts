@@ -71,7 +71,7 @@ describe('stats recorder', () => {
     expect(await accepted([other], hourMs)).toEqual([0, 2])
   })
 
-  test('stats recorder: keeps causes of refusals and the maximum of the queue', async () => {
+  test('stats recorder: stores the causes of refusals and the maximum queue depth', async () => {
     for (const [nth, cause] of ['signature_mismatch', 'provider_paused', 'signature_mismatch'].entries()) {
       const { tally, recorder } = createProcess()
       tally.countRefused(one, cause)

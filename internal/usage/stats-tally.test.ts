@@ -16,7 +16,7 @@ const named = ({ counts }: StatsCell) =>
   Object.fromEntries(countColumns.flatMap((name, at) => (counts[at] ? [[name, counts[at]]] : [])))
 
 describe('stats tally', () => {
-  test('stats tally: separates tenants, minutes, causes and times, and returns each count once', () => {
+  test('stats tally: counts by tenant, minute, cause and latency, and returns each count once', () => {
     const { clock, tally } = movedTally()
     tally.count(one, 'accepted')
     tally.count(one, 'accepted')
@@ -65,7 +65,7 @@ describe('stats tally', () => {
     ])
   })
 
-  test('stats tally: keeps the maximum of the queue within a minute', () => {
+  test('stats tally: keeps the maximum queue depth of each minute', () => {
     const { clock, tally } = movedTally()
     tally.noteQueue({ dueCount: 5, oldestAgeMs: 10 })
     tally.noteQueue({ dueCount: 2, oldestAgeMs: 90 })

@@ -88,7 +88,7 @@ test(
     )
     process.kill(redis?.pid ?? 0, 'SIGKILL')
     expect(await server.exited).toBe(1)
-    expect(server.output()).toContain('Redis has ended by itself')
+    expect(server.output()).toContain('Redis exited unexpectedly')
     expect(await storesIn(dataDir)).toEqual([])
   },
   startsMs,

@@ -134,7 +134,7 @@ function columnsOf({
   ]
 }
 
-/** Returns the installation's setting if it pauses a tenant. A pause of the installation also applies to each tenant. */
+/** Returns the installation's pause, if there is one. It applies to every tenant. */
 function pauseOfAll(
   name: SettingName,
   installation: SettingsParts['installation'],

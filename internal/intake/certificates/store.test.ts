@@ -200,7 +200,7 @@ describe('certificate caching', () => {
     },
   )
 
-  test('certificate store: an absent certificate is refused for a minute, in bounded memory', async () => {
+  test('certificate store: remembers for a minute that a certificate does not exist, for a limited number of certificates', async () => {
     const lab = openStore((url) => (url.endsWith('/made-up') ? { kind: 'absent' } : good))
     const notFound = refused('certificate_not_found')
     for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('made-up'))).toEqual(notFound)

@@ -103,7 +103,7 @@ export interface CertificateStoreOptions {
   onFetched(outcome: CertificateFetchOutcome, detail?: string): void
 }
 
-/** Maximum cached certificates. A vendor has a handful, each under two hosts. */
+/** Maximum number of cached certificates. A vendor uses only a few, and serves each from two hosts. */
 const trustedMax = 256
 const troubledMax = 1000
 /** Age from which a cached certificate is fetched again in the background when a call uses it. */

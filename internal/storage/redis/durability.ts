@@ -14,7 +14,7 @@ export interface RedisDurability {
 /** Reply of a script with the durability of its writes. */
 export interface KeptReply {
   readonly reply: unknown
-  /** Number of replicas that have the writes of the script; 0 without a wait. */
+  /** Number of replicas that acknowledged the writes of the script; 0 if the call did not wait for replicas. */
   readonly replicasReached: number
   /** Durability that the same server reported after the script. */
   readonly durability: RedisDurability

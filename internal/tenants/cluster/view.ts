@@ -26,7 +26,7 @@ export interface ClusterViewOptions {
   readonly health: Health
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   readonly onSecretDeleted: (place: ObjectPlace) => void
-  /** Maximum watches of Tenants and Secrets; default the maximum of the process. Replaced in tests only. */
+  /** Maximum number of watches of Tenants and Secrets. Defaults to the maximum of the process; only tests set it. */
   readonly watchesMax?: number
   /**
    * Number of consecutive `exhausted` failures after which a namespace counts as not watched. Default 8, which takes about a minute.
@@ -134,7 +134,7 @@ export class ClusterView {
       if (exhausted !== undefined)
         return {
           ok: false,
-          reason: `the operator does not watch all Tenants: ${exhausted}; follow fewer namespaces`,
+          reason: `the operator does not watch all Tenants: ${exhausted}; configure fewer namespaces`,
         }
     }
     return this.#isSettled()

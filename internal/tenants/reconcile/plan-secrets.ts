@@ -35,7 +35,7 @@ export interface SecretsPlan {
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
-  /** Warnings about used values that are shorter than recommended. */
+  /** Warnings about secret values in use that are shorter than recommended. */
   readonly weak: readonly string[]
   readonly warnings: readonly string[]
 }

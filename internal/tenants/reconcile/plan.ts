@@ -115,7 +115,7 @@ function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {
     [...plan.keyComplaints, ...plan.secretComplaints],
     asked === 0
       ? { reason: 'NoneAsked', message: 'spec.apiKeys is empty: add an entry to call the record API' }
-      : { reason: 'Issued', message: `API keys in force: ${asked}` },
+      : { reason: 'Issued', message: `active API keys: ${asked}` },
   )
 }
 
