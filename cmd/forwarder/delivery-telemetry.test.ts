@@ -1,10 +1,11 @@
 import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
 import type { AttemptReport } from '#internal/delivery/index.ts'
+import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { countAttempt } from './delivery-telemetry.ts'
+import { countAttempt, createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tenantId = someTenantId()
@@ -66,4 +67,81 @@ test.each<[string, Case, Record<string, number>]>([
   const [cell] = tally.take(1)
   const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))
   expect(Object.fromEntries(counted)).toEqual(expected)
+})
+
+/** Telemetry with its metrics as text and its log lines. */
+function observed(keepsLine: boolean) {
+  const metrics = createMetrics({ service: 'forwarder', version: '1' })
+  let text = ''
+  const destination = {
+    write(bytes: Uint8Array) {
+      text += Buffer.from(bytes).toString()
+      return bytes.length
+    },
+  }
+  const log = createLogger({ service: 'forwarder', version: '1', level: 'info', destination })
+  const tally = new StatsTally({ now: () => nowMs })
+  return {
+    telemetry: createDeliveryTelemetry({ log, metrics }, () => keepsLine, tally),
+    rendered: async () => (await metrics.render()).text,
+    lines() {
+      log.close()
+      return text.split('\n').filter((line) => line !== '')
+    },
+  }
+}
+
+test.each(['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release'] as const)(
+  'delivery telemetry: failures of step %s start at 0 and are counted, with one log line per second',
+  async (step) => {
+    const { telemetry, rendered, lines } = observed(true)
+    const series = (count: number) =>
+      new RegExp(`latchkey_delivery_failures_total\\{[^}]*step="${step}"[^}]*\\} ${count}\n`)
+    expect(await rendered()).toMatch(series(0))
+    for (let times = 0; times < 20; times += 1) telemetry.failed(step, new Error('gone'))
+    expect(await rendered()).toMatch(series(20))
+    // The 20 calls can cross the border of a second.
+    expect(lines().length).toBeLessThanOrEqual(2)
+    expect(lines()[0]).toContain('delivery step failed; retrying')
+  },
+)
+
+test('delivery telemetry: logs failed deliveries always, delivered ones only if the sampler keeps them', () => {
+  for (const [keepsLine, expected] of [
+    [false, 2],
+    [true, 3],
+  ] as const) {
+    const { telemetry, lines } = observed(keepsLine)
+    telemetry.attempted(report({ kind: 'processed' }))
+    telemetry.attempted(report({ kind: 'later' }))
+    telemetry.attempted(report({ kind: 'failed' }))
+    expect(lines()).toHaveLength(expected)
+    expect(lines().at(-1)).toContain('delivery failed for good')
+  }
+})
+
+test('delivery telemetry: each event increases its own counter', async () => {
+  const { telemetry, rendered, lines } = observed(true)
+  telemetry.claimed(3)
+  telemetry.leasesLost(4)
+  telemetry.released(5)
+  telemetry.swept(6)
+  telemetry.breakerOpened(tenantId)
+  telemetry.callbackSuspended(tenantId, 'gone')
+  telemetry.signingUnavailable(tenantId)
+  telemetry.unwritable(report({ kind: 'failed' }).delivery, '22P05')
+  const text = await rendered()
+  for (const [name, value] of [
+    ['delivery_claims_total', 1],
+    ['delivery_claimed_total', 3],
+    ['delivery_lost_leases_total', 4],
+    ['delivery_released_total', 5],
+    ['events_stalled_tenant_queues_total', 6],
+    ['delivery_breakers_opened_total', 1],
+    ['delivery_callbacks_suspended_total', 1],
+    ['delivery_unsigned_total', 1],
+    ['delivery_unwritable_total', 1],
+  ])
+    expect(text).toMatch(new RegExp(`^latchkey_${name}(?:\\{[^}]*\\})? ${value}$`, 'm'))
+  expect(lines()).toHaveLength(7)
 })

@@ -28,7 +28,7 @@ const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'r
  * event, for sampling
  */
 export function createDeliveryTelemetry(
-  { log, metrics }: Host,
+  { log, metrics }: Pick<Host, 'log' | 'metrics'>,
   keepsLine: Sampler,
   stats: StatsTally,
 ): DeliveryTelemetry {
