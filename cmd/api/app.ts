@@ -18,7 +18,7 @@ import {
   type RequestEvent,
   type Route,
 } from '#internal/http/index.ts'
-import { webhookRoutes } from '#internal/intake/index.ts'
+import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes } from '#internal/openapi/index.ts'
 import {
   explainStoreError,
@@ -45,6 +45,8 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
   CommonConfig & {
     /** Seconds for which the API still accepts new calls after shutdown has begun; default 0. */
     readonly shutdownDelaySeconds?: number
+    /** Base URL under which callers outside reach the API, for its OpenAPI document. `npm run dev` has none. */
+    readonly publicUrl?: string | undefined
   }
 
 /** A running API process with its ports and shared dependencies. */
@@ -134,7 +136,8 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     ...bindRoutes(recordRoutes, records),
     ...bindRoutes(webhookRoutes, intake),
     ...bindRoutes(simulationRoutes, simulations),
-    ...contractRoutes(),
+    ...bindRoutes(eventTypeRoutes, undefined),
+    ...contractRoutes(config),
   ]
   const observe = requestObserver(host, { directory, settings })
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000

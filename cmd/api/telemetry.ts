@@ -3,7 +3,7 @@ import type { Host } from '#cmd/serving/telemetry.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
 import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
-import type { Directory } from '#internal/tenants/index.ts'
+import { type Directory, emittedKindOf } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
 /** Host of a process that serves records or reads record usage. */
@@ -25,7 +25,7 @@ export function withRecordEvents(host: Host) {
   const flushFailures = counter('latchkey_usage_flush_failures_total', 'Failed usage rollups.')
   const softCrossings = metrics.counter({
     name: 'latchkey_usage_soft_crossings_total',
-    help: 'Crossed soft limits, once per tenant and period.',
+    help: 'Crossed soft limits, once per tenant and period. All emitted kinds share the label `emitted`.',
     labels: ['limit'],
   })
   return {
@@ -43,7 +43,7 @@ export function withRecordEvents(host: Host) {
     flushFailed: () => flushFailures.inc(),
     /** Reports that a tenant crossed a soft limit. Only one process calls it, once per period. */
     softLimitCrossed({ tenantId, limit, periodMs, used, soft }: SoftCrossing) {
-      softCrossings.with(limit).inc()
+      softCrossings.with(emittedKindOf(limit) === undefined ? limit : 'emitted').inc()
       const period = new Date(periodMs).toISOString()
       log.warn({ tenant: tenantId, limit, period, used, soft }, 'tenant crossed a soft limit')
     },

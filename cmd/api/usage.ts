@@ -19,6 +19,7 @@ export interface UsageParts {
 export interface Usage {
   readonly meter: Meter
   readonly limits: LimitsInForce
+  readonly onSoftCrossing: ApiHost['softLimitCrossed']
 }
 
 const turnMsMax = 5_000
@@ -66,7 +67,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
     onError: (cause, failures) => host.log.warn({ failures, cause }, 'event counts failed; retrying'),
     lastTurn: () => meter.events.refresh(),
   })
-  return { meter, limits }
+  return { meter, limits, onSoftCrossing: host.softLimitCrossed }
 }
 
 async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts): Promise<LimitsInForce> {

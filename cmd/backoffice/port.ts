@@ -135,16 +135,17 @@ async function openBackoffice(
     close: (opened) => opened.close(),
   })
   return createBackoffice({
-    ...{ ...parts, publicUrl, outbound, clock: systemClock, limits: usage.limits },
+    ...{ ...parts, publicUrl, outbound, clock: systemClock, limits: usage.limits, meter: usage.meter },
     callers: new Callers({
       ...{ directory: parts.directory, secrets: parts.secrets },
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
     }),
     retentionDefaults: () => settings.current.retention,
-    onAppended: (events) => {
+    onIngested: (events) => {
       usage.meter.events.countStored(events)
       for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
+    onSoftCrossing: usage.onSoftCrossing,
     onTrouble: (cause) => log.warn({ cause }, 'a store of the backoffice is unavailable'),
   })
 }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { configTable } from '#internal/config/index.ts'
+import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -16,6 +17,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ...crds,
     ['README.md', readme.replace(table, () => configTable())],
+    [eventTypesPath, eventTypesText()],
     [noticesPath, await noticesText()],
   ])
 }

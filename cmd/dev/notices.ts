@@ -17,6 +17,8 @@ const root = resolve(import.meta.dir, '../..')
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
 /** Entry points of the program that the Dockerfile compiles. */
 export const entryPoints = ['cmd/latchkey/main.ts', './internal/intake/large-bodies.worker.ts'] as const
+/** Optional peers of bundled packages that only development packages install, so that the image does not have them. */
+const absentInImage = ['supports-color']
 const noticeFile = /^(licen[cs]e|copying|notice)/i
 /** Correct SPDX identifiers for names that packages misspell. */
 const spdx: Readonly<Record<string, string>> = { 'BSD-0-Clause': '0BSD' }
@@ -39,6 +41,7 @@ export async function bundledPackages(): Promise<readonly BundledPackage[]> {
     target: 'bun',
     format: 'esm',
     splitting: true,
+    external: absentInImage,
     metafile: true,
   })
   const folders = new Set(

@@ -1,5 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
-// because this script installs them: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
+// because this script installs them:
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|format|generate|record|latchkey [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -21,6 +22,8 @@ const testProcessesMax = 4
 const clusterTests = 'test/cluster'
 /** End-to-end tests. Files whose names begin with `dashboard-` drive a browser. */
 const endToEndTests = 'test/e2e'
+/** Tests that install a client generator from PyPI. */
+const clientTests = 'test/clients/python'
 /** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
 const faultTests = 'test/faults'
 /** Time limit of a cluster test. A restarted API server needs some seconds until it accepts calls. */
@@ -28,12 +31,14 @@ const clusterTestMsMax = 120_000
 const commands = {
   dev: (bun, args) => run(bun, ['cmd/dev/main.ts', ...args]),
   test: runTest,
+  'test:clients': runClientTest,
   'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
   lint: runLint,
   bench: runBench,
   format: () => run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.']),
   generate: (bun) => run(bun, ['cmd/dev/generate.ts']),
+  record: (bun) => run(bun, ['test/contract/record.main.ts']),
   latchkey: runLatchkey,
 }
 
@@ -67,7 +72,7 @@ async function runTest(bun, args) {
   const processes = Math.min(availableParallelism() + 1, testProcessesMax)
   const flags = [
     `--timeout=${testMsMax}`,
-    ...[clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`),
+    ...[clusterTests, faultTests, clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     ...[`--parallel=${processes}`, '--no-isolate'],
     // Only a full run updates the timings, because a filtered run does not execute every test of a file.
@@ -94,6 +99,14 @@ function testTimings() {
 
 function ensure(bun, ...programs) {
   return run(bun, ['cmd/dev/ensure.ts', ...programs])
+}
+
+/** Runs the tests of the client in Python. Its generator is installed from PyPI and kept in `.latchkey`. */
+async function runClientTest(bun, args) {
+  const ensured = await ensure(bun, 'redis', 'python-client')
+  if (ensured !== 0) return ensured
+  const { flags, files } = chooseTests(clientTests, args)
+  return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 
 /**

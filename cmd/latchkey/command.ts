@@ -151,7 +151,7 @@ async function notify(
 
 /** Prints the reason why a command failed, and returns exit code 1. */
 export function failed(terminal: Terminal, error: unknown): 1 {
-  terminal.complain(`The command failed: ${textOf(withoutParameters(error))}`)
+  terminal.complain(`The command failed: ${textOf(error)}`)
   return 1
 }
 

@@ -1,6 +1,12 @@
 import { type EventId, parseEventId } from '#internal/base/index.ts'
-import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import {
+  parseReplayId,
+  type ReplayFilter,
+  type ReplayId,
+  replayedOrigins,
+  replayRateMax,
+} from '#internal/replays/index.ts'
+import { acceptedProviderNames, neutralProviderName } from '#internal/tenants/index.ts'
 import { type Misuse, misuse, parseOptions } from './command.ts'
 
 /** A parsed request of `latchkey replay`. */
@@ -26,7 +32,20 @@ export type ReplayRequest = {
 /** Options of each subcommand. Every subcommand also accepts `json`. */
 const verbs = {
   event: ['by'],
-  start: ['tenant', 'all-tenants', 'state', 'provider', 'type', 'from', 'to', 'rate', 'key', 'dry-run', 'by'],
+  start: [
+    'tenant',
+    'all-tenants',
+    'state',
+    'provider',
+    'type',
+    'origin',
+    'from',
+    'to',
+    'rate',
+    'key',
+    'dry-run',
+    'by',
+  ],
   status: [],
   list: ['tenant', 'limit', 'after'],
   cancel: ['by'],
@@ -36,7 +55,17 @@ type Verb = keyof typeof verbs
 const text = { type: 'string' } as const
 const flag = { type: 'boolean', default: false } as const
 const options = {
-  ...{ tenant: text, state: text, provider: text, type: text, from: text, to: text, rate: text, key: text },
+  ...{
+    tenant: text,
+    state: text,
+    provider: text,
+    type: text,
+    origin: text,
+    from: text,
+    to: text,
+    rate: text,
+    key: text,
+  },
   ...{ limit: text, after: text, by: text, 'all-tenants': flag, 'dry-run': flag, json: flag },
 } as const
 type Values = Exclude<ReturnType<typeof parseOptions<typeof options>>, Misuse>['values']
@@ -83,12 +112,16 @@ function listOf({ limit: wanted = defaultLimit, after: position }: Values) {
 
 function startOf(values: Values, nowMs: number) {
   const { tenant, state = 'delivery_failed', provider, type, from, to, rate = defaultRate, key } = values
+  const origin = replayedOrigins.find((each) => each === values.origin)
   if ((tenant === undefined) !== values['all-tenants'])
     return misuse('Give either --tenant ID|SLUG or --all-tenants')
   const known = states.find((each) => each === state)
   if (known === undefined) return misuse(`--state has to be one of ${states.join(', ')}`)
-  if (provider !== undefined && !providerNames.some((each) => each === provider))
-    return misuse(`--provider has to be one of ${providerNames.join(', ')}`)
+  const neutral = provider === undefined ? undefined : neutralProviderName(provider)
+  if (provider !== undefined && neutral === undefined)
+    return misuse(`--provider has to be one of ${acceptedProviderNames.join(', ')}`)
+  if (values.origin !== undefined && origin === undefined)
+    return misuse(`--origin has to be one of ${replayedOrigins.join(', ')}`)
   const fromMs = timeOf(from ?? '', nowMs)
   if (fromMs === undefined) return misuse(`--from ${timeHelp}`)
   const toMs = to === undefined ? undefined : timeOf(to, nowMs)
@@ -97,8 +130,9 @@ function startOf(values: Values, nowMs: number) {
   if (ratePerSecond === undefined) return misuse(`--rate has to be 1 to ${replayRateMax} events a second`)
   const filter = {
     ...(known !== 'any' && { state: known }),
-    ...(provider !== undefined && { provider }),
+    ...(neutral !== undefined && { provider: neutral }),
     ...(type !== undefined && { type }),
+    ...(origin !== undefined && { origin }),
     ...{ fromMs, ...(toMs !== undefined && { toMs }) },
   }
   return { verb: 'start', filter, ratePerSecond, key, isDryRun: values['dry-run'] } as const

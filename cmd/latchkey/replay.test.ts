@@ -48,7 +48,10 @@ describe('replay', () => {
       err: expect.stringContaining('no such event'),
     })
     const json = await run('event', unknown, '--json')
-    expect([json.code, JSON.parse(json.out)]).toEqual([1, { event: unknown, result: { kind: 'not_found' } }])
+    expect([json.code, JSON.parse(json.out)]).toEqual([
+      1,
+      { eventId: unknown, result: { kind: 'not_found' } },
+    ])
   })
 
   test('latchkey replay start --dry-run: counts the events and starts no replay', async () => {
@@ -71,11 +74,23 @@ describe('replay', () => {
       0,
       { state: 'queued', ratePerSecond: 7, requestedBy: 'ann', filter: { tenantId, state: 'processed' } },
     ])
+    const vendor = [
+      'start',
+      '--tenant',
+      tenantId,
+      '--from',
+      '1h',
+      '--provider',
+      'github',
+      '--dry-run',
+      '--json',
+    ]
+    expect(JSON.parse((await run(...vendor)).out)).toMatchObject({ total: { count: 0 } })
     const status = await run('status', job.id)
     expect(status.out).toContain('queued')
     expect(status.out).toContain('7 a second')
     expect(JSON.parse((await run('list', '--tenant', tenantId, '--json')).out)).toMatchObject({
-      ...{ replays: [{ id: job.id }], next: null },
+      ...{ items: [{ id: job.id }], next: null },
     })
     expect((await run('list')).out).toContain(job.id)
     expect(await run('cancel', job.id)).toMatchObject({ code: 0, out: expect.stringContaining('cancelled') })
@@ -129,7 +144,7 @@ describe('replay', () => {
     [['start', '--tenant', 'a', '--from', '2026-13-41'], '--from has to be a time'],
     [['start', '--tenant', 'a', '--from', '1h', '--to', '10:00'], '--to has to be a time'],
     [['start', '--tenant', 'a', '--from', '1h', '--state', 'accepted'], '--state has to be one of'],
-    [['start', '--tenant', 'a', '--from', '1h', '--provider', 'stripe'], '--provider has to be one of'],
+    [['start', '--tenant', 'a', '--from', '1h', '--provider', 'nobody'], '--provider has to be one of'],
     [['start', '--tenant', 'a', '--from', '1h', '--rate', '0'], '--rate has to be 1 to 1000'],
     [['start', '--tenant', 'a', '--colour'], '--colour'],
   ])('latchkey replay: the arguments %j are rejected with "%s"', async (args, text) => {

@@ -37,6 +37,7 @@ start takes
   --to TIME             and before; default: now
   --state STATE         delivery_failed (the default), processed, verified, any
   --provider NAME       --type TYPE
+  --origin ORIGIN       provider, service, simulation; default: all three, and never test events
   --rate N              events per second, 1 to 1000; default: 50
   --key TEXT            repeated commands with this key return the same replay
   --dry-run             counts the events, shows the first ones, and starts nothing
@@ -94,14 +95,15 @@ const refusals = {
   payload_expired: 'its payload has expired, so there is nothing to deliver',
   not_enabled:
     'the provider is in verify-only mode: first set spec.walletRollout.stage of the tenant to enabled',
-  rounds_exhausted: 'it has reached the maximum number of delivery cycles',
+  cycles_exhausted: 'it has reached the maximum number of delivery cycles',
+  test_event: 'a test event is sent once; send another one instead',
   changed: 'it is now in another delivery cycle',
   not_found: 'there is no such event, or its retention has ended',
 } as const
 
 async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStores): Promise<Result> {
   const result = await replayEvent(pool, { eventId: id, by }, systemClock.now())
-  const json = { event: id, result }
+  const json = { eventId: id, result }
   switch (result.kind) {
     case 'queued':
       await notify((redis) => notifyForwarders(redis, [result.tenantId]))
@@ -119,11 +121,11 @@ async function start(request: Start, { pool }: ToolStores): Promise<Result> {
   const filter = { ...request.filter, ...(tenantId !== null && { tenantId }) }
   const nowMs = systemClock.now()
   if (request.isDryRun) {
-    const { count, examples, newest } = await previewReplay(pool, filter, nowMs)
+    const { total, examples, newest } = await previewReplay(pool, filter, nowMs)
     const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
-    const title = `${countText(count)} events would be examined; nothing was queued`
+    const title = `${countText(total)} events would be examined; nothing was queued`
     const json = {
-      total: count,
+      total,
       examples: examples.map(exampleJson),
       newest: newest ? exampleJson(newest) : null,
     }
@@ -145,7 +147,7 @@ async function list({ tenant, limit, after }: List, { pool }: ToolStores): Promi
     ...[job.filter.tenantId ?? 'all tenants', job.requestedBy],
   ])
   const text = rows.length === 0 ? 'no replays' : columnsText(rows)
-  return { text: next === null ? text : `${text}\nmore: --after ${next}`, json: { replays, next } }
+  return { text: next === null ? text : `${text}\nmore: --after ${next}`, json: { items: replays, next } }
 }
 
 function refusalOf(result: Exclude<StartReplayResult, { readonly job: ReplayJob }>): Result {
@@ -181,7 +183,7 @@ function jobResult(job: ReplayJob): Result {
     ['total', countText(job.total)],
     ['queued', String(job.queuedCount)],
     ...(causes.length > 0 ? [['skipped', causes.join(', ')]] : []),
-    ...(job.failedCause === null ? [] : [['trouble', job.failedCause]]),
+    ...(job.cause === null ? [] : [['cause', job.cause]]),
     ...(job.endedAtMs === null ? [] : [['ended', isoTime(job.endedAtMs)]]),
   ]
   return { text: columnsText(rows), json: job }

@@ -128,7 +128,7 @@ async function list({ pool }: ToolStores, tenantId: TenantId | null): Promise<Re
 async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
   const named = checkSettingName({ name: request.setting, ofTenant: tenantId !== null })
   if (named.kind === 'refused') return named
-  const found = (await listSettings(pool, tenantId)).find((each) => each.name === named.name)
+  const found = (await listSettings(pool, tenantId, named.name)).find((each) => each.name === named.name)
   if (found === undefined) return { problem: 'There is no setting of that name' }
   const { name, value, stored, definition } = found
   const origin = stored ? `${writtenBy(stored)}; by default ${printed(definition.default)}` : 'the default'
@@ -170,7 +170,10 @@ async function write(
 function settingJson({ name, value, stored, definition }: ListedSetting, tenantId: TenantId | null): object {
   const { default: byDefault, expected, doc } = definition
   const { version = 0, updatedAtMs = null, updatedBy = null } = stored ?? {}
-  return { name, tenantId, value, default: byDefault, version, updatedAtMs, updatedBy, expected, doc }
+  return {
+    ...{ name, tenantId, value, default: byDefault, version, updatedAtMs, updatedBy, expected },
+    description: doc,
+  }
 }
 
 function writtenBy({ version, updatedAtMs, updatedBy }: StoredSetting): string {

@@ -65,6 +65,7 @@ function eventsOf(id: TenantId): ReceivedEvent[] {
     const payload = `{"of":"${id}","nth":${nth}}`
     const type = 'order.created'
     return createReceivedEvent({
+      origin: { kind: 'provider' },
       tenant: directoryTenant({ id }),
       retention,
       provider: nth < 6 ? 'card' : 'generic',

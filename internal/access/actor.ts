@@ -51,7 +51,7 @@ export const actions = [
   'replay',
   'changeSettings',
   'simulate',
-  'appendEvents',
+  'ingestEvents',
   'emitUsage',
 ] as const
 /** An action that needs permission. */
@@ -72,7 +72,7 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
   // For services that ingest events they have verified and report their own usage.
-  appendEvents: { verb: 'create', subresource: 'events' },
+  ingestEvents: { verb: 'create', subresource: 'events' },
   emitUsage: { verb: 'create', subresource: 'usage' },
 }
 

@@ -1,12 +1,32 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
+/** Actions of the audit log: the plural of a subject, and what was done. */
+export const auditActions = [
+  ...(['callbacks.resumed', 'callbacks.tested', 'events.ingested', 'events.replayed'] as const),
+  ...(['payloads.read', 'records.epoch_lost', 'replays.cancelled', 'replays.started'] as const),
+  ...(['sessions.ended', 'sessions.started', 'settings.cleared', 'settings.set'] as const),
+  ...(['simulations.advanced', 'simulations.cancelled', 'simulations.started', 'stats.made_up'] as const),
+  ...(['tenants.adopted', 'tenants.changed', 'tenants.created', 'tenants.credentials'] as const),
+  ...(['tenants.deleted', 'tenants.restored'] as const),
+  ...(['usage.committed', 'usage.emitted', 'usage.override_cleared', 'usage.override_set'] as const),
+  'usage.soft_limit_crossed',
+] as const
+/** An action of the audit log; one of `auditActions`. */
+export type AuditAction = (typeof auditActions)[number]
+type Subject<Name> = Name extends `${infer Before}.${string}` ? `${Before}.` : never
+/** Filter of the audit log: an action, or a subject with a dot for all its actions, such as `replays.`. */
+export type AuditActionFilter = AuditAction | Subject<AuditAction>
+/** All values of the filter by action. */
+export const auditActionFilters = [
+  ...new Set(auditActions.flatMap((action) => [action.replace(/\w+$/, '') as Subject<AuditAction>, action])),
+] as readonly AuditActionFilter[]
+
 /** An entry of the audit log. */
 export interface AuditEntry {
   /** Name returned by `actorName`: 1 to 200 printable characters. */
   readonly actor: string
-  /** Name of the action, for example `payloads.read`. */
-  readonly action: string
+  readonly action: AuditAction
   /** Tenant that owns the data; null if the data belongs to no tenant. */
   readonly tenantId: TenantId | null
   /** Details of the action. Contains no secret and no payload. */
@@ -14,9 +34,11 @@ export interface AuditEntry {
 }
 
 /** A stored entry of the audit log. */
-export interface AuditRecord extends AuditEntry {
+export interface AuditRecord extends Omit<AuditEntry, 'action'> {
   readonly id: number
-  readonly atMs: number
+  readonly occurredAtMs: number
+  /** One of `auditActions`, or an action of another version. */
+  readonly action: string
 }
 
 /** Filter and page of a list of audit entries. The newest entry comes first. */
@@ -25,8 +47,7 @@ export interface AuditFilter {
   readonly tenantId?: TenantId | undefined
   /** Case-insensitive substring of the actor's name. */
   readonly actor?: string | undefined
-  /** Action or prefix of actions: `replays.` matches all actions on replays. */
-  readonly action?: string | undefined
+  readonly action?: AuditActionFilter | undefined
   /** Start of the time range (inclusive), in ms since the epoch. */
   readonly fromMs?: number | undefined
   /** End of the time range (exclusive), in ms since the epoch. */
@@ -89,7 +110,7 @@ export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<A
     toMs !== undefined && `at < $${values.push(new Date(toMs))}`,
   ].filter((condition) => condition !== false)
   const { rows } = await pool.query<AuditRecord>({
-    text: `SELECT id, floor(extract(epoch FROM at) * 1000)::bigint AS "atMs", actor, action, tenant_id AS "tenantId", detail
+    text: `SELECT id, floor(extract(epoch FROM at) * 1000)::bigint AS "occurredAtMs", actor, action, tenant_id AS "tenantId", detail
       FROM (${lines} LIMIT ${examinedOf(filter)}) examined ${wanted.length === 0 ? '' : `WHERE ${wanted.join(' AND ')}`}
       ORDER BY id DESC LIMIT ${limit + 1}`,
     values,

@@ -3,7 +3,14 @@ export { createAccess, namespacesMax } from './access.ts'
 export type { Action, Actor, Principal } from './actor.ts'
 export { actions, actorName, authenticateApiKey } from './actor.ts'
 export type { AuditFilter, AuditRecord } from './audit.ts'
-export { auditExaminedMax, forgetAudit, listAudit, writeAudit } from './audit.ts'
+export {
+  type AuditActionFilter,
+  auditActionFilters,
+  auditExaminedMax,
+  forgetAudit,
+  listAudit,
+  writeAudit,
+} from './audit.ts'
 export type { CookieOptions, Session, Sessions } from './sessions.ts'
 export {
   clearedSessionCookie,

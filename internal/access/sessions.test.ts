@@ -158,7 +158,7 @@ describe('sessions', () => {
     expect(await found(hers.token)).toBe('session')
     const ended = (await listAudit(pool)).entries.filter(({ action }) => action === 'sessions.ended')
     expect(ended).toMatchObject([
-      { actor: 'user:ada', tenantId: null, atMs: nowMs, detail: { kind: 'user' } },
+      { actor: 'user:ada', tenantId: null, occurredAtMs: nowMs, detail: { kind: 'user' } },
     ])
     for (const { token } of others) expect(await found(token)).toBe('session')
   })
@@ -256,7 +256,7 @@ describe('listAudit', () => {
     const { entries } = await listAudit(pool, { tenantId: other, limit: 1 })
     expect(entries).toEqual([
       {
-        ...{ id: expect.any(Number), atMs: startMs + 8, actor: 'user:ada', action: 'payloads.read' },
+        ...{ id: expect.any(Number), occurredAtMs: startMs + 8, actor: 'user:ada', action: 'payloads.read' },
         ...{ tenantId: other, detail: { nth: 8 } },
       },
     ])

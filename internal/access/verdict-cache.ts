@@ -1,4 +1,4 @@
-import type { Clock } from '#internal/base/index.ts'
+import { type Clock, setNewest } from '#internal/base/index.ts'
 
 /** Limits of a verdict cache. */
 export interface VerdictCacheOptions {
@@ -74,11 +74,8 @@ export class VerdictCache<T> {
   }
 
   #keep(key: string, verdict: Verdict<T>): void {
-    this.#known.delete(key)
-    if (verdict.keepUntilMs <= this.#options.clock.now()) return
-    this.#known.set(key, verdict)
-    const [oldest] = this.#known.keys()
-    if (this.#known.size > this.#options.entriesMax && oldest !== undefined) this.#known.delete(oldest)
+    if (verdict.keepUntilMs <= this.#options.clock.now()) this.#known.delete(key)
+    else setNewest(this.#known, key, verdict, this.#options.entriesMax)
   }
 }
 

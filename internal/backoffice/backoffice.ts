@@ -1,4 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
+import { UsageTurns } from '#internal/usage/index.ts'
 import { callbackCases } from './callbacks.ts'
 import { eventCases } from './events.ts'
 import { auditCases, lockCases, refusedCases } from './history.ts'
@@ -45,9 +46,10 @@ const cases = {
  */
 export type Backoffice = { readonly [Subject in keyof typeof cases]: Desk<(typeof cases)[Subject]> }
 
-/** Creates the backoffice of a process. The backoffice owns two caches: the redactors and the tenant ranking. */
+/** Creates the backoffice of a process. It owns the turns of usage and two caches: the redactors and the tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
-  const parts = { ...given, redactorOf: createRedactors(), rankAll: createRanking(given) }
+  const turns = new UsageTurns(given.clock)
+  const parts = { ...given, turns, redactorOf: createRedactors(), rankAll: createRanking(given) }
   const desks = Object.entries(cases).map(([subject, desk]) => [subject, openDesk(parts, desk)])
   // `Object.fromEntries` loses the property names; the type assertion restores them.
   return Object.fromEntries(desks) as Backoffice

@@ -1,21 +1,30 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
 import { notifyForwarders, resumeCallback } from '#internal/events/index.ts'
+import { createTestEvent } from '#internal/intake/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
+import { retentionOf } from '#internal/tenants/index.ts'
 import { conflict, type Done, invalid, type Outcome, ok, secretsUnreadable } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
 /** Result of a test event that was sent to a callback. */
 export interface TestEventSent {
-  /** The `webhook-id` header of the call. */
-  readonly id: string
+  /** Id of the stored event, and the `webhook-id` header of the call. */
+  readonly id: EventId
   /** The callback's response with secrets redacted, or the failure. */
-  readonly result: CallResult
+  readonly result: TestEventResult
 }
+
+/** A call's result as the API shows it: whole milliseconds, and header names as in HTTP, in lower case. */
+export type TestEventResult =
+  | Extract<CallResult, { kind: 'failed' }>
+  | (Omit<Extract<CallResult, { kind: 'answered' }>, 'headers'> & {
+      readonly headers: Readonly<Record<string, string>>
+    })
 
 interface TestEvent {
   readonly tenantId: TenantId
@@ -25,8 +34,9 @@ interface TestEvent {
 const keyCharsMax = 255
 
 /**
- * Sends one signed event of type `latchkey.test` to the callback immediately. The same address rules apply as for deliveries. Also works
- * while the callback is suspended. Each request sends another event; requests with the same idempotency key send the same `webhook-id`.
+ * Stores an event of type `latchkey.test` and sends it, signed, to the callback immediately. The same address rules apply as for deliveries.
+ * Also works while the callback is suspended. The event is never retried or replayed and counts as no usage. Each request sends another
+ * event; a request with the idempotency key of an earlier one sends the earlier event again, as a further attempt.
  */
 const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   parts,
@@ -39,21 +49,29 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   if (reached.kind !== 'ok') return reached
   const tenant = reached.value
   if (tenant.suspended) return conflict('This tenant is suspended: nothing is sent to its callback')
-  const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} }
-  await writeAudit(parts.pool, entry, parts.clock.now())
-  const sent = await sendTest(parts, { tenant, idempotencyKey })
+  const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} } as const
+  const nowMs = parts.clock.now()
+  await writeAudit(parts.pool, entry, nowMs)
+  const retention = retentionOf(tenant.retention, parts.retentionDefaults())
+  const event = createTestEvent({ tenant, actor: actorName(actor), idempotencyKey, retention, nowMs })
+  const sent = await sendTest(parts, { tenant, event })
   if (sent.kind === 'unreadable') return secretsUnreadable
   if (sent.kind === 'unsigned')
     return conflict('The callback has no valid signing secret: see the tenant’s conditions')
   return ok({ id: sent.id, result: redactResult(parts.redactorOf(tenant), sent.result) })
 }
 
-function redactResult(redactor: Redactor, result: CallResult): CallResult {
-  if (result.kind === 'failed') return result
+function redactResult(redactor: Redactor, result: CallResult): TestEventResult {
+  const durationMs = Math.round(result.durationMs)
+  if (result.kind === 'failed') return { ...result, durationMs }
   const { headers, answer } = result
+  const named = Object.entries(headers).map(([name, text]) => [
+    name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+    text,
+  ])
   // Drops the end of a truncated response, where a secret may have been cut in two.
-  const shown = result.answerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
-  return { ...result, headers: redactor.headers({ ...headers }), answer: shown }
+  const shown = result.isAnswerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
+  return { ...result, durationMs, headers: redactor.headers(Object.fromEntries(named)), answer: shown }
 }
 
 /** Resumes deliveries to a suspended callback. `isNew` is false if the callback was not suspended. */
@@ -62,7 +80,7 @@ async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promi
   if (reached.kind !== 'ok') return reached
   const isResumed = await withTx(parts.pool, async (client) => {
     if (!(await resumeCallback(client, tenantId))) return false
-    const entry = { actor: actorName(actor), action: 'callbacks.resumed', tenantId, detail: {} }
+    const entry = { actor: actorName(actor), action: 'callbacks.resumed', tenantId, detail: {} } as const
     await writeAudit(client, entry, parts.clock.now())
     return true
   })

@@ -2,11 +2,11 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
   type AttemptView,
+  type DueDelivery,
   type EventSummary,
   type EventView,
   listEvents,
   notifyForwarders,
-  type QueuedView,
   readEvent,
   readPayload as readStoredPayload,
   type EventListRequest as StoredRequest,
@@ -14,13 +14,23 @@ import {
 import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent } from '#internal/replays/index.ts'
-import { neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
-import { conflict, type Done, defined, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import {
+  conflict,
+  type Done,
+  defined,
+  invalid,
+  notFound,
+  type Outcome,
+  ok,
+  providerNotReady,
+  unavailable,
+} from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import { type DeskParts, redactHeaders, type UseCase } from './parts.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Filters of the event list, combined with AND. `provider` is the neutral name or the vendor's name. */
+/** Filters of the event list, combined with AND. */
 export type EventListRequest = PageRequest &
   TenantSelection & {
     readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'after' | 'limit'>]?:
@@ -30,10 +40,8 @@ export type EventListRequest = PageRequest &
 
 /** Lists events, newest first. */
 const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor, request) => {
-  const provider = providerOf(request.provider)
-  if (provider.kind !== 'ok') return provider
-  const { type, state, fromMs, toMs, id, sourceEventId } = request
-  const filter = { type, state, fromMs, toMs, id, sourceEventId, provider: provider.value }
+  const { provider, type, state, origin, fromMs, toMs, id, sourceEventId } = request
+  const filter = { provider, type, state, origin, fromMs, toMs, id, sourceEventId }
   return await listPage<EventSummary, EventId>(parts, actor, request, {
     parse: parseEventId,
     positionOf: (event) => event.id,
@@ -48,20 +56,14 @@ const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor,
   })
 }
 
-/** Resolves the neutral or vendor name of a provider. Returns undefined if no name is given. */
-export function providerOf(provider: string | undefined): Outcome<ProviderName | undefined> {
-  const name = provider === undefined ? undefined : neutralProviderName(provider)
-  return provider !== undefined && name === undefined ? invalid('There is no such provider') : ok(name)
-}
-
 /** An event with its attempts. Secrets are redacted. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
   /** The first 65,536 characters of the payload, redacted. Undefined if the payload has expired or was not requested. */
-  readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
+  readonly redactedPayload: Pick<RedactedText, 'text' | 'isCut'> | undefined
   /** The latest 200 attempts, oldest first, each with the first 4,096 characters of the callback's response, redacted. */
   readonly attempts: readonly AttemptView[]
-  readonly queued: QueuedView | undefined
+  readonly delivery: DueDelivery | undefined
 }
 
 const answerCharsMax = 4_096
@@ -85,11 +87,11 @@ async function read(
   ])
   if (view === undefined) return notFound
   const redactor = parts.redactorOf(tenant)
-  const { event, hasEarlierAttempts, queued } = view
+  const { event, hasEarlierAttempts, delivery } = view
   return ok({
-    ...{ event, hasEarlierAttempts, queued },
+    ...{ event, hasEarlierAttempts, delivery },
     headers: redactHeaders(redactor, view.headers),
-    payload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
+    redactedPayload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     attempts: view.attempts.map((each) =>
       each.answer === null ? each : { ...each, answer: redactor.payload(each.answer, answerCharsMax).text },
     ),
@@ -97,7 +99,7 @@ async function read(
 }
 
 /** Omits the redactor's character count, which would count only the part that was read. */
-function shownPayload(redactor: Redactor, payload: string): EventDetail['payload'] {
+function shownPayload(redactor: Redactor, payload: string): EventDetail['redactedPayload'] {
   const { text, isCut } = redactor.payload(payload)
   return { text, isCut }
 }
@@ -120,13 +122,13 @@ async function readPayload(parts: DeskParts, actor: Actor, id: EventId): Promise
     return stored.kind === 'unknown'
       ? notFound
       : conflict('The payload has expired; the event and its attempts are still kept')
-  const entry = { actor: actorName(actor), action: 'payloads.read', tenantId: tenant.id }
-  await writeAudit(parts.pool, { ...entry, detail: { event: id } }, nowMs)
+  const entry = { actor: actorName(actor), action: 'payloads.read', tenantId: tenant.id } as const
+  await writeAudit(parts.pool, { ...entry, detail: { eventId: id } }, nowMs)
   return ok({ event, payload: stored.payload })
 }
 
-/** An event that another service has verified and passes to Latchkey. */
-export interface AppendedEvent {
+/** An event that another service hands in, such as one that it received and verified itself. */
+export interface IngestedEvent {
   readonly tenantId: TenantId
   readonly provider: ProviderName
   /** 1 to 255 characters; the deduplication key within the provider. */
@@ -134,7 +136,7 @@ export interface AppendedEvent {
   /** The normalized event type, in dotted lowercase. */
   readonly type: string
   /** Type as the provider named it. Default: `type`. */
-  readonly rawType?: string | undefined
+  readonly providerRawType?: string | undefined
   /** Default: the current time. */
   readonly occurredAtMs?: number | undefined
   /** Headers that Latchkey never stores are dropped. */
@@ -143,29 +145,29 @@ export interface AppendedEvent {
   readonly payload: string
 }
 
-/** Ingests an event that another service passes. Writes the audit entry before the event. A repeated request writes no second entry. */
-const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
-  const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
+/** Ingests an event that another service hands in. Writes the audit entry before the event. A repeated request writes no second entry. */
+const ingest: UseCase<IngestedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
+  const reached = await reachTenant(parts, actor, given.tenantId, 'ingestEvents')
   if (reached.kind !== 'ok') return reached
-  const { pool, redis, clock, onAppended, onTrouble, retentionDefaults } = parts
-  const ingest: Parameters<typeof ingestEvent>[0] = {
+  const { pool, redis, clock, onIngested, onTrouble, retentionDefaults } = parts
+  const ingesting: Parameters<typeof ingestEvent>[0] = {
     retentionDefaults,
     storing: {
       pool,
       // If the notification is lost, a forwarder still finds the event by polling.
       wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
-      onStored: onAppended,
+      onStored: onIngested,
       onError: onTrouble,
     },
     async beforeStored({ id, tenantId, provider, sourceEventId }) {
-      const detail = { event: id, provider, sourceEventId }
-      const entry = { actor: actorName(actor), action: 'events.appended', tenantId, detail }
+      const detail = { eventId: id, provider, sourceEventId }
+      const entry = { actor: actorName(actor), action: 'events.ingested', tenantId, detail } as const
       await writeAudit(pool, entry, clock.now())
     },
   }
-  const { type, rawType = type, headers = {}, occurredAtMs } = given
-  const event = { ...given, rawType, headers, occurredAtMs, tenant: reached.value }
-  const result = await ingestEvent(ingest, event, clock.now())
+  const { type, providerRawType: rawType = type, headers = {}, occurredAtMs } = given
+  const event = { ...given, rawType, headers, occurredAtMs, tenant: reached.value, actor: actorName(actor) }
+  const result = await ingestEvent(ingesting, event, clock.now())
   switch (result.kind) {
     case 'stored':
     case 'known':
@@ -173,7 +175,7 @@ const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (p
     case 'invalid':
       return invalid(result.problem)
     case 'notTaken':
-      return conflict(result.problem)
+      return providerNotReady(result.problem)
     case 'unavailable':
       return unavailable
   }
@@ -183,37 +185,36 @@ const append: UseCase<AppendedEvent, Done & { readonly id: EventId }> = async (p
 export interface EventReplay {
   readonly id: EventId
   /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
-  readonly round?: number | undefined
+  readonly cycle?: number | undefined
 }
 
 /**
- * Result of a replay of one event. `isQueued` is false if a delivery cycle was already running, or if an identical request had already
+ * Result of a replay of one event. `isNew` is false if a delivery cycle was already running, or if an identical request had already
  * started a cycle.
  */
-export interface EventReplayed {
+export interface EventReplayed extends Done {
   readonly tenantId: TenantId
-  readonly round: number
-  readonly isQueued: boolean
+  readonly cycle: number
 }
 
 /** Starts another delivery cycle of one event. */
-const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, round }) => {
+const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, cycle }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock } = parts
   const tenantId = reached.value.tenant.id
-  const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ cycle: round }) }
+  const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ cycle }) }
   const result = await replayEvent(pool, request, clock.now())
   switch (result.kind) {
     case 'queued':
       // If the notification is lost, a forwarder still finds the event by polling.
       await notifyForwarders(redis, [tenantId]).catch(() => undefined)
-      return ok({ tenantId, round: result.cycle, isQueued: true })
+      return ok({ tenantId, cycle: result.cycle, isNew: true })
     case 'already_queued':
-      return ok({ tenantId, round: result.cycle, isQueued: false })
+      return ok({ tenantId, cycle: result.cycle, isNew: false })
     case 'changed':
-      return round !== undefined && result.cycle > round
-        ? ok({ tenantId, round: result.cycle, isQueued: false })
+      return cycle !== undefined && result.cycle > cycle
+        ? ok({ tenantId, cycle: result.cycle, isNew: false })
         : conflict('The event is in an earlier delivery cycle than this one: read it again')
     case 'not_found':
       return notFound
@@ -221,10 +222,12 @@ const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, r
       return conflict('The payload has expired, so there is nothing to deliver')
     case 'not_enabled':
       return conflict('The provider is in verify-only mode for this tenant: enable it first')
-    case 'rounds_exhausted':
+    case 'test_event':
+      return conflict('A test event is sent once: send another one')
+    case 'cycles_exhausted':
       return conflict('The event has reached the maximum number of delivery cycles')
   }
 }
 
 /** Use cases of events. */
-export const eventCases = { list, read, readPayload, append, replay }
+export const eventCases = { list, read, readPayload, ingest, replay }

@@ -1,10 +1,10 @@
 import { actions } from '#internal/access/index.ts'
 import { idPattern } from '#internal/base/index.ts'
-import { eventStates } from '#internal/events/index.ts'
-import { type JsonSchema, named } from '#internal/http/index.ts'
+import { eventStates, originKinds } from '#internal/events/index.ts'
+import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
-import { replayStates } from '#internal/replays/index.ts'
-import { simulationStates } from '#internal/simulations/index.ts'
+import { replayedOrigins, replayStates } from '#internal/replays/index.ts'
+import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
 import {
   apiKeyScopes,
   conditionTypes,
@@ -13,6 +13,7 @@ import {
   providerNames,
   Tenant,
 } from '#internal/tenants/index.ts'
+import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 
 /** JSON Schema of a response, or of a field of a response, with an example. */
 export interface DocumentedAnswer {
@@ -27,10 +28,11 @@ const of = (schema: JsonSchema) => (example?: unknown) => ({ schema, example })
 const text = of({ type: 'string' })
 const whole = of({ type: 'integer' })
 const flag = of({ type: 'boolean' })
-const time = of({ type: 'string', format: 'date-time' })
+const time = of({ type: 'string', format: 'date-time', pattern: 'Z$' })
 const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
 const wordOf = (words: readonly string[], example?: string) => of({ type: 'string', enum: words })(example)
 const idOf = (prefix: string, example?: string) => of({ type: 'string', pattern: idPattern(prefix) })(example)
+const providerOf = of({ type: 'string', enum: providerNames, ...mayGrow })
 const orNull = ({ schema, example }: DocumentedAnswer) => of({ anyOf: [schema, { type: 'null' }] })(example)
 const listOf = ({ schema, example }: DocumentedAnswer, examples: unknown = [example]) =>
   of({ type: 'array', items: schema })(examples)
@@ -62,16 +64,19 @@ function pageOf(name: string, item: DocumentedAnswer, next?: string): Documented
 
 const at = (clock: string) => `2026-11-21T${clock}.000Z`
 const isNew = described('false for a repeat, which changed nothing.', flag(true))
+const existed = described('Whether there was something to remove.', flag(true))
 
 /** Response to a write that returns no data. */
 export const Done = answer('Done', objectOf({ isNew }))
+/** Response to a removal. */
+export const Removed = answer('Removed', objectOf({ existed }))
 
 const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
 const tenantId = idOf('ten', tenant)
 const tenantFields: Fields = {
   ...{ id: tenantId, namespace: text('shops'), name: text('acme') },
   slug: described('null while another tenant holds the requested one.', orNull(text('acme'))),
-  ...{ displayName: orNull(text('Acme')), isSuspended: flag(false) },
+  ...{ displayName: orNull(text('Acme')), suspended: flag(false) },
   isReady: described('Condition `Ready`.', flag(true)),
   reason: described('Reason why it is not ready.', orNull(text(null))),
   createdAt: time(at('08:00:00')),
@@ -83,7 +88,10 @@ export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 export const TenantPage = pageOf('TenantPage', TenantSummary)
 
 const condition = objectOf({
-  ...{ type: wordOf(conditionTypes, 'Ready'), status: wordOf(['True', 'False'], 'True') },
+  ...{
+    type: of({ type: 'string', enum: conditionTypes, ...mayGrow })('Ready'),
+    status: wordOf(['True', 'False'], 'True'),
+  },
   ...{ reason: text('InForce'), message: text('Everything asked for is in force') },
   lastTransitionTime: time('2026-11-21T08:00:02Z'),
 })
@@ -91,13 +99,16 @@ const key = objectOf({
   ...{ name: text('default'), scopes: listOf(wordOf(apiKeyScopes, 'records')) },
   prefix: described('First characters.', orNull(text('lk_3vQ0mXw1'))),
   createdAt: time(at('08:00:00')),
-  endsAt: described('null: never.', orNull(time(null))),
+  expiresAt: described('End, by its expiry or a rotation; null: never.', orNull(time(null))),
 })
 const secret = objectOf({
   ...{ field: text('callback'), secretName: text('acme-callback'), createdAt: time(at('08:00:00')) },
 })
 const url = objectOf({
-  ...{ provider: text('card'), url: text('https://hooks.example.com/v1/t/acme/webhooks/card') },
+  ...{
+    provider: providerOf('card'),
+    url: text('https://hooks.example.com/v1/t/acme/webhooks/card'),
+  },
 })
 
 /** A tenant with its conditions, webhook URLs, API keys and secrets. */
@@ -118,9 +129,9 @@ export const TenantDetail = answer(
     {
       suspendedCallback: described(
         'Present while deliveries are suspended.',
-        unshown(objectOf({ cause: text(), since: time() })),
+        unshown(objectOf({ cause: text(), suspendedAt: time() })),
       ),
-      breakerUntil: described('Time until which the circuit breaker stops deliveries.', time()),
+      breakerEndsAt: described('Time until which the circuit breaker stops deliveries.', time()),
     },
   ),
 )
@@ -153,20 +164,37 @@ export const Permissions = answer(
 )
 
 const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
+const originText =
+  '`provider`: a provider called, and its signature was verified; also every event that a version without origins stored. `service`: handed in over this API by `actor`. `simulation`: made by the simulation `simulationId`. `test`: a test of the callback that `actor` sent.'
+const origin = answer(
+  'EventOrigin',
+  objectOf(
+    { kind: of({ type: 'string', enum: originKinds, ...mayGrow })('service') },
+    {
+      actor: described('Caller, as in the audit log. Present for `service` and `test`.', text('user:ada')),
+      simulationId: described('Present for `simulation`.', unshown(idOf('sim'))),
+    },
+  ),
+)
 const event = answer(
   'EventSummary',
   objectOf({
-    ...{ id: idOf('evt', eventId), tenantId, provider: wordOf(providerNames, 'card') },
+    ...{ id: idOf('evt', eventId), tenantId, provider: providerOf('card') },
     sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
-    ...{ rawType: text('charge.dispute.updated'), type: text('chargeback.under_review') },
+    providerRawType: described('The provider’s name of the type.', text('charge.dispute.updated')),
+    type: described('Normalized type.', text('chargeback.under_review')),
     ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
     payloadExpiresOn: described(
       'Day from which the payload can be deleted.',
       of({ type: 'string', format: 'date' })('2026-12-22'),
     ),
-    state: wordOf(eventStates, 'delivery_failed'),
-    round: described('Delivery cycle, 1 for the first.', whole(1)),
-    settledAt: described(
+    state: described(
+      '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
+      wordOf(eventStates, 'delivery_failed'),
+    ),
+    origin: described(originText, origin),
+    cycle: described('Delivery cycle, 1 for the first.', whole(1)),
+    completedAt: described(
       'End of its last delivery cycle; null while one is in progress.',
       orNull(time(at('09:10:00'))),
     ),
@@ -176,7 +204,7 @@ const event = answer(
 export const EventPage = pageOf('EventPage', event, eventId)
 
 const attempt = objectOf({
-  ...{ round: whole(1), attempt: whole(1), startedAt: time(at('08:40:01')), durationMs: whole(31) },
+  ...{ cycle: whole(1), attempt: whole(1), startedAt: time(at('08:40:01')), durationMs: whole(31) },
   outcome: wordOf(['delivered', 'refused', 'failed'], 'failed'),
   ...{ status: orNull(whole(500)), cause: orNull(text(null)) },
   answer: described('First 4 096 characters, redacted.', orNull(text('out of stock'))),
@@ -193,13 +221,13 @@ export const EventDetail = answer(
       attempts: described('Latest 200 attempts, oldest first.', listOf(attempt)),
     },
     {
-      payload: described(
-        'The first 65,536 characters, redacted. Absent after the payload has expired.',
+      redactedPayload: described(
+        'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
         objectOf(redacted),
       ),
-      queued: described(
+      delivery: described(
         'Place in the queue while a delivery cycle is in progress.',
-        unshown(objectOf({ dueAt: time(), isClaimed: flag(), attempts: whole() })),
+        unshown(objectOf({ dueAt: time(), isClaimed: flag(), attemptCount: whole() })),
       ),
     },
   ),
@@ -216,13 +244,13 @@ export const EventPayload = answer(
   }),
 )
 /** Result of ingesting an event of another service. */
-export const EventAppended = answer('EventAppended', objectOf({ id: idOf('evt', eventId), isNew }))
+export const EventIngested = answer('EventIngested', objectOf({ id: idOf('evt', eventId), isNew }))
 /** Result of replaying one event. */
 export const EventReplayed = answer(
   'EventReplayed',
   objectOf({
-    ...{ tenantId, round: whole(2) },
-    isQueued: described(
+    ...{ tenantId, cycle: whole(2) },
+    isNew: described(
       'false where a delivery cycle was in progress, or an earlier call began it.',
       flag(true),
     ),
@@ -233,8 +261,9 @@ const countOf = (count: number) => objectOf({ count: whole(count), isExact: flag
 const filter = objectOf(
   { from: time(at('00:00:00')) },
   {
-    ...{ to: time(), tenantId, provider: wordOf(providerNames), type: text() },
+    ...{ to: time(), tenantId, provider: providerOf(), type: text() },
     ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
+    origin: wordOf(replayedOrigins),
   },
 )
 const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
@@ -248,7 +277,7 @@ export const Replay = answer(
     total: described('Events that matched at the start.', countOf(1_312)),
     queuedCount: whole(400),
     skipped: described('Events that matched and were not queued, by cause.', skipped),
-    ...{ examinedTo: orNull(text(eventId)), isWaiting: flag(false), failedCause: orNull(text(null)) },
+    ...{ examinedTo: orNull(text(eventId)), isWaiting: flag(false), cause: orNull(text(null)) },
     ...{ createdAt: time(at('09:20:00')), startedAt: orNull(time(at('09:20:01'))) },
     endedAt: orNull(time(null)),
   }),
@@ -256,17 +285,17 @@ export const Replay = answer(
 /** A page of replay jobs. */
 export const ReplayPage = pageOf('ReplayPage', Replay)
 /** Result of starting or cancelling a replay job. */
-export const ReplayChanged = answer('ReplayChanged', objectOf({ job: Replay, isNew }))
+export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, isNew }))
 /** Preview of a replay. */
 export const ReplayPreview = answer(
   'ReplayPreview',
-  objectOf({ count: countOf(1), examples: listOf(event) }, { newest: event }),
+  objectOf({ total: countOf(1), examples: listOf(event) }, { newest: event }),
 )
 
 const refusedCall = answer(
   'RefusedCall',
   objectOf({
-    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), provider: text('card') },
+    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), provider: providerOf('card') },
     ...{ cause: text('signature_mismatch'), refusedAt: time(at('08:41:00')) },
     sourceAddress: orNull(text('203.0.113.7')),
     headers: headers({ 'content-type': 'application/json' }),
@@ -276,79 +305,141 @@ const refusedCall = answer(
 /** A page of refused calls. */
 export const RefusedPage = pageOf('RefusedPage', refusedCall)
 
+const limitName = (example: string) =>
+  described(
+    `${limitNames.join(', ')}, or the name of an emitted kind with \`PerMonth\`, such as exports.rowsPerMonth.`,
+    text(example),
+  )
 const limitUsage = objectOf(
   {
-    limit: wordOf(limitNames, 'eventsPerMonth'),
+    limit: limitName('eventsPerMonth'),
     used: described('null while the store of the meters does not answer.', orNull(whole(101_233))),
     soft: orNull(whole(90_000)),
     hard: described('Limit in force, an override included; null: none.', orNull(whole(250_000))),
+    state: described(
+      '`hard`: the hard limit in force is reached; `overridden`: an override is in force and not exhausted; `soft`: the soft limit is reached; `ok`: none of these; null while the usage is unknown.',
+      orNull(wordOf(limitStates, 'overridden')),
+    ),
   },
   {
     override: objectOf({
       hard: described('null: no limit.', orNull(whole(250_000))),
-      ...{ until: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
+      ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
       ...{ reason: text('Winter sale, TICKET-481'), setAt: time(at('09:00:00')) },
     }),
     resetsAt: time('2026-12-01T00:00:00.000Z'),
   },
 )
 const limitFields: Fields = { limits: listOf(limitUsage), over: wordOf(['accept', 'refuse'], 'accept') }
-const hour = objectOf({ hour: time(at('08:00:00')), meter: text('events'), amount: whole(312) })
+const hour = objectOf({ hour: time(at('08:00:00')), kind: text('events'), amount: whole(312) })
 
 /** The limits that apply to a tenant. */
-export const Limits = answer('Limits', objectOf(limitFields))
+export const Limits = answer('TenantLimits', objectOf(limitFields))
 /** The limits that apply to a tenant, with its usage by hour. */
 export const Usage = answer(
   'Usage',
   objectOf({
     ...limitFields,
-    hours: described('By hour and meter; hours without usage are left out.', listOf(hour)),
+    hours: described('By hour and kind; hours without usage are left out.', listOf(hour)),
   }),
 )
 
+/** Decision of a guardrail. */
+export const Guardrail = answer(
+  'Guardrail',
+  objectOf(
+    {
+      decision: wordOf(usageDecisions, 'warn'),
+      reason: described(
+        '`warn` because of `hard_limit`: events over the hard limit of the month are accepted and marked.',
+        of({ type: 'string', enum: decisionReasons, ...mayGrow })('soft_limit'),
+      ),
+      limit: described(
+        'Name of the limit that caused a warning or a denial; null if allowed.',
+        orNull(text('exports.rowsPerMonth')),
+      ),
+      ...{ kind: text('exports.rows'), amount: whole(1_200) },
+      isCommitted: described('true if the amount is counted under the id.', flag(true)),
+      limits: described(
+        'Limits that apply to the kind, with the usage after this call.',
+        listOf(limitUsage, [
+          {
+            ...{ limit: 'exports.rowsPerMonth', used: 81_200, soft: 80_000, hard: 100_000, state: 'soft' },
+            resetsAt: '2026-12-01T00:00:00.000Z',
+          },
+        ]),
+      ),
+    },
+    { isNew: described('Present if counted. false for a repeat, which counted nothing.', flag(true)) },
+  ),
+)
+
 const constant = (word: string) => of({ type: 'string', const: word })(word)
-const durationMs = of({ type: 'number' })(18.4)
-const answered = objectOf({
-  ...{ kind: constant('answered'), status: whole(204), headers: headers({}) },
-  answer: described('First 16 KiB, redacted.', text('')),
-  ...{ answerCut: flag(false), durationMs },
-})
-const failed = objectOf({ kind: constant('failed'), cause: text(), detail: text(), durationMs })
+const durationMs = whole(18)
+const answered = answer(
+  'CallbackAnswered',
+  objectOf({
+    ...{ kind: constant('answered'), status: whole(204), headers: headers({}) },
+    answer: described('First 16 KiB, redacted.', text('')),
+    ...{ isAnswerCut: flag(false), durationMs },
+  }),
+)
+const failed = answer(
+  'CallbackFailed',
+  objectOf({ kind: constant('failed'), cause: text(), message: text(), durationMs }),
+)
 
 /** Result of a test event that was sent to a callback. */
 export const CallbackTested = answer(
   'CallbackTested',
   objectOf({
-    id: described('`webhook-id` of the call.', text('test_06gw979vs1d9q6mddfvvx375s4')),
+    id: described('Id of the stored event, and `webhook-id` of the call.', idOf('evt', eventId)),
     result: of({ anyOf: [answered.schema, failed.schema] })(answered.example),
   }),
 )
 
 const value = of({ type: ['boolean', 'number', 'string', 'null'] })
-const setting = objectOf(
-  {
-    name: text('forwarding.paused'),
-    value: described('Value in force: the stored one or the default; null without either.', value(true)),
-    ...{ default: value(false), expected: text('true or false') },
-    description: text('Nothing is sent to callbacks.'),
-    version: described('0 while it is not set.', whole(7)),
-  },
-  { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
+/** A runtime setting with its value. */
+export const Setting = answer(
+  'Setting',
+  objectOf(
+    {
+      name: text('forwarding.paused'),
+      value: described('Value in force: the stored one or the default; null without either.', value(true)),
+      ...{ default: value(false), expected: text('true or false') },
+      description: text('Nothing is sent to callbacks.'),
+      version: described('0 while it is not set.', whole(7)),
+    },
+    { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
+  ),
 )
 
 /** The runtime settings with their values. */
-export const Settings = answer('Settings', objectOf({ items: listOf(setting) }))
+export const Settings = answer('Settings', objectOf({ items: listOf(Setting) }))
 /** Result of changing a runtime setting. */
 export const SettingChanged = answer(
   'SettingChanged',
   objectOf({
-    ...{ name: text('forwarding.paused'), version: described('0 once it is cleared.', whole(8)), isNew },
+    ...{ name: text('forwarding.paused'), version: whole(8), isNew },
+  }),
+)
+/** Result of clearing a runtime setting. */
+export const SettingCleared = answer(
+  'SettingCleared',
+  objectOf({
+    name: text('forwarding.paused'),
+    existed: described('Whether it was set. Its default applies now.', flag(true)),
   }),
 )
 
 const simulated = { id: text(), type: text(), dueAt: time(), sentAt: orNull(time()) }
 const chargeback = objectOf({
-  ...{ provider: text('card'), amount: whole(4200), currency: text('EUR'), reason: text('fraudulent') },
+  ...{
+    provider: wordOf(simulatedProviders, 'card'),
+    amount: whole(4200),
+    currency: text('EUR'),
+    reason: text('fraudulent'),
+  },
   ...{ reference: orNull(text(null)), outcome: text('lost'), stepSeconds: whole(60) },
 })
 
@@ -356,7 +447,7 @@ const chargeback = objectOf({
 export const Simulation = answer(
   'Simulation',
   objectOf({
-    ...{ id: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'), tenantId, chargeback },
+    ...{ simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'), tenantId, chargeback },
     ...{ requestedBy: text('user:ada'), state: wordOf(simulationStates, 'running') },
     cause: orNull(text(null)),
     events: listOf(objectOf(simulated), [
@@ -375,15 +466,28 @@ export const Simulation = answer(
 )
 /** A page of simulations. */
 export const SimulationPage = pageOf('SimulationPage', Simulation)
-/** Result of starting, advancing or cancelling a simulation. */
+/** Result of advancing or cancelling a simulation. */
 export const SimulationChanged = answer('SimulationChanged', objectOf({ simulation: Simulation, isNew }))
+/** Result of starting a simulation. */
+export const SimulationStarted = answer(
+  'SimulationStarted',
+  objectOf(
+    { simulation: Simulation, isNew },
+    {
+      dryRun: described(
+        'Nothing was stored, and the ids refer to nothing.',
+        of({ type: 'boolean', const: true })(),
+      ),
+    },
+  ),
+)
 
 const lock = answer(
   'Execution',
   objectOf({
     ...{ scope: text('payments'), key: text('order-1042'), fence: whole(1_795_258_166_892_693) },
     ...{ state: wordOf(lockStates, 'completed'), acquiredAt: time(at('09:00:00')) },
-    ...{ heldUntil: orNull(time(at('09:01:00'))), extendedAt: orNull(time(null)) },
+    ...{ expiresAt: orNull(time(at('09:01:00'))), extendedAt: orNull(time(null)) },
     ...{
       endedAt: orNull(time(at('09:00:02'))),
       durationMs: orNull(whole(2_000)),
@@ -397,8 +501,9 @@ export const ExecutionPage = pageOf('ExecutionPage', lock)
 const auditEntry = answer(
   'AuditEntry',
   objectOf({
-    ...{ id: whole(4_711), at: time(at('09:20:00')), actor: text('user:ada'), action: text('payloads.read') },
-    ...{ tenantId: orNull(tenantId), detail: of({ type: 'object' })({ event: eventId }) },
+    ...{ id: text('4711'), occurredAt: time(at('09:20:00')), actor: text('user:ada') },
+    action: text('payloads.read'),
+    ...{ tenantId: orNull(tenantId), detail: of({ type: 'object' })({ eventId }) },
   }),
 )
 /** A page of the audit log. */

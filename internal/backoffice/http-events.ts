@@ -1,12 +1,12 @@
 import { Type as t } from '@sinclair/typebox'
 import { findMembers, idPattern, parseEventId, toWire } from '#internal/base/index.ts'
-import { eventStates } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayFilter, replayRateMax } from '#internal/replays/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import { eventStates, originKinds } from '#internal/events/index.ts'
+import { parseReplayId, type ReplayFilter, replayedOrigins, replayRateMax } from '#internal/replays/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import {
-  EventAppended,
   EventDetail,
+  EventIngested,
   EventPage,
   EventPayload,
   EventReplayed,
@@ -19,6 +19,7 @@ import {
   eventParam,
   oneOf,
   pageParams,
+  providerField,
   providerParam,
   readTenantId,
   readTime,
@@ -38,7 +39,7 @@ const event = '/internal/v1/events/:eventId'
 const replay = '/internal/v1/replays/:replayId'
 
 /** Maximum size of the request in bytes. Fits the largest body of a provider, in addition to the other fields. */
-const appendBytesMax = 26 * 1024 * 1024
+const ingestBytesMax = 26 * 1024 * 1024
 const filterBytesMax = 64 * 1024
 
 const tenantId = t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' })
@@ -57,11 +58,12 @@ const forwardedHeaders = t.Record(
 
 const filterFields = {
   tenantId: t.Optional(tenantId),
-  provider: t.Optional(oneOf(providerNames, 'Neutral name of a provider.')),
+  provider: t.Optional(providerField('Provider of the events')),
   type: t.Optional(typeText('Whole normalized type.')),
   state: t.Optional(
     oneOf(replayedStates, 'State of the events. Absent: any, except those with deliveries in progress.'),
   ),
+  origin: t.Optional(oneOf(replayedOrigins, 'Origin of the events. Absent: any, except test events.')),
   from: timestamp('Received then or later.'),
   to: t.Optional(timestamp('Received earlier. Default, and latest: start of the replay.')),
   ids: t.Optional(
@@ -78,10 +80,11 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   const [fromMs, toMs] = [readTime(body.from), body.to === undefined ? undefined : readTime(body.to)]
   if (fromMs === undefined || (body.to !== undefined && toMs === undefined))
     return invalid('"from" and "to" must be times such as 2026-11-01T08:30:00Z')
-  const { provider, type, state } = body
+  const { type, state, origin } = body
+  const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
   const tenant = body.tenantId === undefined ? undefined : readTenantId(body.tenantId)
   const ids = body.ids?.flatMap((id) => parseEventId(id) ?? [])
-  return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, ids }) })
+  return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, origin, ids }) })
 }
 
 /** Returns a field of a JSON object exactly as the text that was received. */
@@ -102,31 +105,32 @@ export const eventRoutes = [
       provider: providerParam,
       type: textParam('Whole normalized type.', { charsMax: 255 }),
       state: wordParam('State of the event.', eventStates),
+      origin: wordParam('Origin of the event.', originKinds),
       from: timeParam('Received then or later.'),
       to: timeParam('Received earlier.'),
       id: eventParam,
-      sourceEventId: textParam('The provider’s id; only together with `tenant`.', { charsMax: 255 }),
+      sourceEventId: textParam('The provider’s id; only together with `tenantId`.', { charsMax: 255 }),
     },
-    act: ({ backoffice, actor, query: { tenant, from, to, ...query } }) =>
-      backoffice.events.list(actor, { ...query, tenantId: tenant, fromMs: from, toMs: to }),
+    act: ({ backoffice, actor, query: { from, to, ...query } }) =>
+      backoffice.events.list(actor, { ...query, fromMs: from, toMs: to }),
   }),
   internalRoute({
-    ...{ method: 'POST', path: '/internal/v1/events', id: 'appendEvent', tag: 'events' },
-    ...{ answer: EventAppended, errors: ['conflict'], bodyBytesMax: appendBytesMax },
-    summary: 'Store an event that the calling service has verified',
+    ...{ method: 'POST', path: '/internal/v1/events', id: 'ingestEvent', tag: 'events' },
+    ...{ answer: EventIngested, errors: ['provider_not_ready'], bodyBytesMax: ingestBytesMax },
+    summary: 'Store an event that the calling service hands in',
     description:
-      'The event is delivered like an event of its provider. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event. Requires the right `create tenants/events`.',
+      'The event is delivered like an event of its provider, with `latchkey-origin: service` among its `headers`. Latchkey checks no signature: that is up to the caller. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event. Requires the right `create tenants/events`.',
     body: t.Object(
       {
         tenantId,
-        provider: oneOf(providerNames, 'Neutral name of a provider of the tenant.'),
+        provider: providerField('Provider of the tenant'),
         sourceEventId: typeText('The provider’s id. The same id is the same event, whatever else is sent.'),
         type: t.String({
           pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',
           maxLength: 255,
           description: 'Normalized type: dotted lowercase.',
         }),
-        rawType: t.Optional(typeText('The provider’s type. Default: `type`.')),
+        providerRawType: t.Optional(typeText('The provider’s type. Default: `type`.')),
         occurredAt: t.Optional(timestamp('Time of the event. Default: now.')),
         headers: t.Optional(forwardedHeaders),
         payload: t.Record(t.String(), t.Unknown(), {
@@ -147,10 +151,11 @@ export const eventRoutes = [
       if (body.occurredAt !== undefined && occurredAtMs === undefined)
         return invalid('"occurredAt" must be a time such as 2026-11-01T08:30:00Z')
       if (id === undefined) return notFound
-      const { provider, sourceEventId, type, rawType, headers } = body
+      const { sourceEventId, type, providerRawType, headers } = body
+      const provider = neutralProviderName(body.provider)
       const payload = memberText(text, 'payload')
-      const given = { tenantId: id, provider, sourceEventId, type, rawType, occurredAtMs, headers, payload }
-      return backoffice.events.append(actor, given)
+      const given = { tenantId: id, provider, sourceEventId, type, providerRawType }
+      return backoffice.events.ingest(actor, { ...given, occurredAtMs, headers, payload })
     },
   }),
   internalRoute({
@@ -172,11 +177,11 @@ export const eventRoutes = [
   }),
   internalRoute({
     ...{ method: 'POST', path: `${event}/replays`, id: 'replayEvent', tag: 'events' },
-    ...{ answer: EventReplayed, errors: ['conflict'], summary: 'Deliver an event again' },
+    ...{ answer: EventReplayed, status: 202, errors: ['conflict'], summary: 'Deliver an event again' },
     description: 'Requires the right `create tenants/replays`.',
     body: t.Object(
       {
-        round: t.Optional(
+        cycle: t.Optional(
           t.Integer({
             minimum: 1,
             maximum: 32_767,
@@ -187,9 +192,9 @@ export const eventRoutes = [
       },
       strict,
     ),
-    example: { round: 1 },
-    act: ({ backoffice, actor, params, body: { round } }) =>
-      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.replay(actor, { id, round })),
+    example: { cycle: 1 },
+    act: ({ backoffice, actor, params, body: { cycle } }) =>
+      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.replay(actor, { id, cycle })),
   }),
 ]
 
@@ -200,7 +205,7 @@ const filterExample = {
 /** Routes of replays. */
 export const replayRoutes = [
   internalRoute({
-    ...{ method: 'POST', path: '/internal/v1/replay-preview', id: 'previewReplay', tag: 'replays' },
+    ...{ method: 'POST', path: '/internal/v1/replay-previews', id: 'previewReplay', tag: 'replays' },
     ...{ answer: ReplayPreview, body: ReplayFilterBody, bodyBytesMax: filterBytesMax },
     summary: 'Count the events that a replay would deliver, and return the first 20',
     example: filterExample,
@@ -211,7 +216,8 @@ export const replayRoutes = [
   }),
   internalRoute({
     ...{ method: 'POST', path: '/internal/v1/replays', id: 'startReplay', tag: 'replays' },
-    ...{ answer: ReplayChanged, errors: ['conflict', 'too_many'], bodyBytesMax: filterBytesMax },
+    ...{ answer: ReplayChanged, status: 202, bodyBytesMax: filterBytesMax },
+    errors: ['idempotency_key_reused', 'too_many_replays'],
     summary: 'Deliver all events of a filter again',
     description:
       'Starts a job that forwarders run at the given rate. Without `tenantId` the job covers all tenants and requires the right to replay in the whole cluster.',
@@ -236,8 +242,7 @@ export const replayRoutes = [
     ...{ method: 'GET', path: '/internal/v1/replays', id: 'listReplays', tag: 'replays', answer: ReplayPage },
     summary: 'Replay jobs, newest first',
     query: { ...pageParams, ...tenantParams },
-    act: ({ backoffice, actor, query: { tenant, ...query } }) =>
-      backoffice.replays.list(actor, { ...query, tenantId: tenant }),
+    act: ({ backoffice, actor, query }) => backoffice.replays.list(actor, query),
   }),
   internalRoute({
     ...{ method: 'GET', path: replay, id: 'readReplay', tag: 'replays', answer: Replay },

@@ -1,4 +1,5 @@
-import { Type as t } from '@sinclair/typebox'
+import { type SchemaOptions, Type as t } from '@sinclair/typebox'
+import { namespacesMax } from '#internal/access/index.ts'
 import {
   type ApiError,
   apiError,
@@ -6,10 +7,21 @@ import {
   idPattern,
   isTenantId,
   parseEventId,
+  parseTimestamp,
   type TenantId,
+  timestampMsMax,
+  timestampPattern,
 } from '#internal/base/index.ts'
-import { parseQuery } from '#internal/http/index.ts'
-import { dnsLabel } from '#internal/tenants/index.ts'
+import { type JsonSchema, parseQuery } from '#internal/http/index.ts'
+import { settingNameSchema } from '#internal/settings/index.ts'
+import {
+  acceptedProviderNames,
+  limitNameCharsMax,
+  limitNamePattern,
+  neutralProviderName,
+  type ProviderName,
+  providerAliasText,
+} from '#internal/tenants/index.ts'
 import { notFound, type Outcome } from './outcome.ts'
 
 /** A query parameter with its parser and its documentation. */
@@ -19,7 +31,7 @@ export interface Param<Value> {
   /** Completes the error text `"name" must be …`. */
   readonly expected: string
   readonly description: string
-  readonly schema: Readonly<Record<string, unknown>>
+  readonly schema: JsonSchema
   readonly isRequired?: boolean
 }
 
@@ -59,17 +71,48 @@ export function readParams<P extends Params>(
   return { kind: 'read', values: read as ParamValues<P> }
 }
 
-/** Defines a parameter whose text matches a pattern. */
-export function textParam(
-  description: string,
-  { charsMax, pattern = `^[^\\p{Cc}\\p{Cs}]{1,${charsMax}}$` }: { charsMax: number; pattern?: string },
-): Param<string> {
-  const form = new RegExp(pattern, 'u')
+/** Returns the schema of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */
+export const plainText = (charsMax: number, options: SchemaOptions = {}) =>
+  t.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u'), options)
+
+/** Defines a parameter with a text of 1 to `charsMax` characters. */
+export function textParam(description: string, { charsMax }: { readonly charsMax: number }): Param<string> {
+  const schema = plainText(charsMax)
+  const form = new RegExp(schema.source, schema.flags)
   return {
     parse: (text) => (form.test(text) ? text : undefined),
-    expected: `1 to ${charsMax} characters without control characters`,
+    expected: `1 to ${charsMax} characters without control characters or U+FFFD`,
     description,
-    schema: { type: 'string', minLength: 1, maxLength: charsMax },
+    schema,
+  }
+}
+
+/** Defines a parameter whose text matches a pattern that is the same in every dialect of regular expressions. */
+export function patternParam(description: string, pattern: string, expected: string): Param<string> {
+  const form = new RegExp(pattern)
+  return {
+    parse: (text) => (form.test(text) ? text : undefined),
+    ...{ expected, description, schema: { type: 'string', pattern } },
+  }
+}
+
+/** Defines a parameter that is a whole number, without sign and leading zeros. */
+export function integerParam(
+  description: string,
+  {
+    minimum,
+    maximum,
+    ...more
+  }: { readonly minimum: number; readonly maximum: number; readonly default?: number },
+): Param<number> {
+  return {
+    parse(text) {
+      const value = /^(0|[1-9]\d{0,15})$/.test(text) ? Number(text) : Number.NaN
+      return value >= minimum && value <= maximum ? value : undefined
+    },
+    expected: `a whole number from ${minimum} to ${maximum}`,
+    description,
+    schema: { type: 'integer', minimum, maximum, ...more },
   }
 }
 
@@ -86,12 +129,13 @@ export function wordParam<const Word extends string>(
   }
 }
 
-const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
+/** Times from 1970 to 9999: nothing is older, and Postgres and JavaScript write later years differently. */
+const timePattern = timestampPattern.replace('[0-9]{4}', '(19[7-9][0-9]|[2-9][0-9]{3})')
 
-/** Parses an RFC 3339 time into milliseconds since the epoch. Returns undefined for any other text. Pure. */
+/** Parses an RFC 3339 time from 1970 to 9999 into milliseconds since the epoch. Returns undefined for any other text. Pure. */
 export function readTime(text: string): number | undefined {
-  const timeMs = rfc3339.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(timeMs) || timeMs < 0 ? undefined : timeMs
+  const timeMs = parseTimestamp(text)
+  return timeMs !== undefined && timeMs >= 0 && timeMs <= timestampMsMax ? timeMs : undefined
 }
 
 /** Defines a parameter that is an RFC 3339 time. */
@@ -100,7 +144,7 @@ export function timeParam(description: string): Param<number> {
     parse: readTime,
     expected: 'a time such as 2026-11-01T08:30:00Z',
     description,
-    schema: { type: 'string', format: 'date-time' },
+    schema: { type: 'string', format: 'date-time', pattern: timePattern },
   }
 }
 
@@ -119,25 +163,18 @@ export async function withNamed<Name, Value>(
   return name === undefined ? notFound : use(name)
 }
 
-const limit: Param<number> = {
-  parse: (text) => (/^([1-9]\d?|100)$/.test(text) ? Number(text) : undefined),
-  expected: 'a whole number from 1 to 100',
-  description: 'Items per page: 1 to 100, default 50.',
-  schema: { type: 'string', pattern: '^([1-9][0-9]?|100)$' },
-}
-
-const namespace = new RegExp(dnsLabel)
+// Without the length of a name, because engines bound repetitions within repetitions.
+const namespacesForm = new RegExp(`^[a-z0-9][-a-z0-9]*(,[a-z0-9][-a-z0-9]*){0,${namespacesMax - 1}}$`)
+const namespacesCharsMax = namespacesMax * 64 - 1
 
 /** Query parameter: the namespaces that a list covers. */
 export const namespacesParam: Param<readonly string[]> = {
-  parse(text) {
-    const named = text.split(',')
-    return named.every((each) => namespace.test(each)) ? named : undefined
-  },
-  expected: 'names of namespaces, separated by commas',
+  parse: (text) =>
+    text.length <= namespacesCharsMax && namespacesForm.test(text) ? text.split(',') : undefined,
+  expected: `names of at most ${namespacesMax} namespaces, separated by commas`,
   description:
     'Names of at most 50 namespaces, separated by commas. Required for callers that may not see the Tenants of the whole cluster, unless a tenant is named.',
-  schema: { type: 'string', minLength: 1 },
+  schema: { type: 'string', maxLength: namespacesCharsMax, pattern: namespacesForm.source },
 }
 
 /** Query parameter: the tenant to filter by. */
@@ -156,34 +193,62 @@ export const eventParam: Param<EventId> = {
   schema: { type: 'string', pattern: idPattern('evt') },
 }
 
-/** Query parameter: the provider to filter by. */
-export const providerParam: Param<string> = textParam('Name of a provider, neutral or the vendor’s.', {
-  charsMax: 64,
-})
+/** Query parameter: the provider to filter by. Parsed as the neutral name. */
+export const providerParam: Param<ProviderName> = {
+  ...wordParam(providerText('A provider'), acceptedProviderNames),
+  parse: neutralProviderName,
+}
+
+/** Body schema of a provider. `neutralProviderName` converts the value. */
+export const providerField = (description: string) => oneOf(acceptedProviderNames, providerText(description))
+
+function providerText(description: string): string {
+  return `${description}. Vendors’ names are aliases: ${providerAliasText}.`
+}
 
 /** Paging parameters that every list accepts. */
 export const pageParams = {
   after: textParam('`next` of the previous page.', { charsMax: 512 }),
-  limit,
+  limit: integerParam('Items per page.', { minimum: 1, maximum: 100, default: 50 }),
 } as const
 
 /** Parameters of lists that can cover several tenants. */
-export const tenantParams = { tenant: tenantParam, namespaces: namespacesParam } as const
+export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam } as const
 
-/** Documentation of path parameters by name. */
-export const pathParams: Readonly<
-  Record<string, { readonly description: string; readonly example: string }>
-> = {
-  tenantId: { description: 'Id of the tenant.', example: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs' },
-  eventId: { description: 'Id of the event.', example: 'evt_06gw979vs1d9q6mddfvvx375s4' },
-  replayId: { description: 'Id of the replay.', example: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
-  simulationId: { description: 'Id of the simulation.', example: 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+/** Documentation of path parameters by name, except those that a route documents itself. */
+export const pathParams: Readonly<Record<string, PathParam>> = {
+  tenantId: idParam('ten', 'Id of the tenant.', '4f7w1r0hq5m9cn2b8kxv6t3dzs'),
+  eventId: idParam('evt', 'Id of the event.', '06gw979vs1d9q6mddfvvx375s4'),
+  replayId: idParam('rpl', 'Id of the replay.', '06gw979vs1d9q6mddfvvx375s4'),
+  simulationId: idParam('sim', 'Id of the simulation.', '06gzx3byyxdccqxb8v47jbp37g'),
   emissionId: {
-    description: 'The other service’s own id: 1 to 128 printable characters.',
+    description: 'The other service’s own id.',
+    schema: plainText(128),
     example: 'batch-2026-11-21-7',
   },
-  limit: { description: 'Name of a limit.', example: 'eventsPerMonth' },
-  name: { description: 'Name of a setting.', example: 'forwarding.paused' },
+  limit: {
+    description:
+      'Name of a limit: locksPerMinute, locksPerMonth, eventsPerMinute, eventsPerMonth, recordBytes, or an emitted kind with `PerMonth`, such as exports.rowsPerMonth.',
+    schema: { type: 'string', maxLength: limitNameCharsMax, pattern: limitNamePattern },
+    example: 'eventsPerMonth',
+  },
+}
+
+/** Documentation of a path parameter. A value outside the schema returns 404. */
+export interface PathParam {
+  readonly description: string
+  readonly schema: JsonSchema
+  readonly example: string
+}
+
+function idParam(prefix: string, description: string, id: string): PathParam {
+  return { description, schema: { type: 'string', pattern: idPattern(prefix) }, example: `${prefix}_${id}` }
+}
+
+/** Documents the name of a setting of the installation, or of a tenant. */
+export function settingParam(ofTenant: boolean): PathParam {
+  const schema = settingNameSchema(ofTenant)
+  return { description: 'Name of a setting.', schema, example: 'forwarding.paused' }
 }
 
 /** Returns the body schema of a text that is one of a closed set of words. */
@@ -194,10 +259,10 @@ export function oneOf<const Words extends readonly string[]>(words: Words, descr
 
 /** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
-  return t.String({
-    pattern:
-      '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$',
-    maxLength: 40,
+  const schema = {
+    ...{ pattern: timePattern, maxLength: 40 },
     description: `${description} Such as 2026-11-01T08:30:00Z.`,
-  })
+  }
+  // The parser of requests does not know formats.
+  return t.String({ ...schema, documented: { ...schema, type: 'string', format: 'date-time' } })
 }

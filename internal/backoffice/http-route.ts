@@ -11,7 +11,14 @@ import {
 } from '#internal/http/index.ts'
 import type { Backoffice } from './backoffice.ts'
 import type { DocumentedAnswer } from './http-answers.ts'
-import { type Params, type ParamValues, pathParams, readParams, readTenantId } from './http-params.ts'
+import {
+  type Params,
+  type ParamValues,
+  type PathParam,
+  pathParams,
+  readParams,
+  readTenantId,
+} from './http-params.ts'
 import type { Outcome, Refusal } from './outcome.ts'
 
 /** Dependencies of the routes of the internal API. */
@@ -38,13 +45,17 @@ export interface InternalCall<Query extends Params, Body> {
 /** A route of the internal API with its parameters, body, documentation and use case. */
 export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly method: AdmittingRoute<unknown>['method']
-  /** Every path parameter must be documented in `pathParams`. */
   readonly path: string
+  /** Path parameters that `pathParams` does not document. */
+  readonly pathParams?: Readonly<Record<string, PathParam>>
   readonly id: string
   readonly tag: string
   readonly summary: string
   readonly description?: string
+  readonly deprecated?: true
   readonly answer: DocumentedAnswer
+  /** Status of the response. Default 200. 202 for work that continues after the response. */
+  readonly status?: 200 | 202
   /** Errors in addition to those that every internal call can return. */
   readonly errors?: readonly ErrorCode[]
   readonly query?: Query
@@ -61,7 +72,7 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
 }
 
 const bodyBytesDefault = 16 * 1024
-const keyForm = /^[\x20-\x7e]{1,200}$/
+const keyForm = /^[\x20-\x7e]{1,255}$/
 
 /** Parts of a call that are parsed before the body is read. */
 type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
@@ -79,7 +90,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
   return {
     ...{ method, path, operation: operationOf(definition) },
     bind: ({ backoffice, access }) => ({
-      ...{ method, path },
+      ...{ method, path, admitsMalformedParams: true },
       access: {
         async admit(head) {
           const caller = await findCaller(access, head.request)
@@ -106,7 +117,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
           params: call.params,
           backoffice,
         })
-        return answerOf(definition.write, result)
+        return answerOf(definition, result)
       },
     }),
   }
@@ -121,31 +132,36 @@ function readHead(
   { query: known = noParams, idempotencyKey: keyRule }: Documentation,
   { request, params }: Head,
 ): ReadHead {
-  // No tenant has a malformed id, so a malformed id is handled like an unknown one.
+  // Nothing has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
   const tenantId = params['tenantId'] === undefined ? noTenant : readTenantId(params['tenantId'])
-  if (tenantId === undefined) return apiError('not_found')
+  if (tenantId === undefined || Object.values(params).includes('')) return apiError('not_found')
   const query = readParams(request.url, known)
   if (query.kind === 'error') return query
   const idempotencyKey = keyRule === undefined ? '' : (request.headers.get('idempotency-key') ?? '')
-  const isAbsent = idempotencyKey === '' && keyRule !== 'required'
+  const isAbsent =
+    keyRule !== 'required' && (keyRule === undefined || !request.headers.has('idempotency-key'))
   if (!isAbsent && !keyForm.test(idempotencyKey))
-    return apiError('invalid_request', 'Send the header Idempotency-Key with 1 to 200 ASCII characters')
+    return apiError('invalid_request', 'Send the header Idempotency-Key with 1 to 255 ASCII characters')
   return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
 }
 
 function answerOf(
-  write: InternalRoute<Params, TSchema>['write'],
+  { write, status = 200 }: { readonly write?: (value: never) => string; readonly status?: 200 | 202 },
   result: Outcome<unknown> | ApiError,
 ): Answer | ApiError {
   if (result.kind === 'error') return result
   if (result.kind !== 'ok') return refusalError(result)
   const { value } = result
-  const isRepeat = typeof value === 'object' && value !== null && 'isNew' in value && value.isNew === false
+  const isRepeat = typeof value === 'object' && value !== null && changedNothing(value)
   return {
-    ...{ kind: 'answer', status: 200, outcome: isRepeat ? 'repeated' : 'done' },
+    ...{ kind: 'answer', status, outcome: isRepeat ? 'repeated' : 'done' },
     body: write ? write(value as never) : JSON.stringify(toWire(value)),
     ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
   }
+}
+
+function changedNothing(value: object): boolean {
+  return ('isNew' in value && value.isNew === false) || ('existed' in value && value.existed === false)
 }
 
 type Caller = { readonly kind: 'actor'; readonly actor: Actor } | ApiError
@@ -186,15 +202,17 @@ function refusalError(refusal: Refusal): ApiError {
     case 'forbidden':
       return apiError('forbidden')
     case 'notFound':
-      return apiError('not_found')
+      return apiError('not_found', refusal.problem)
     case 'invalid':
       return apiError('invalid_request', refusal.problem)
     case 'conflict':
-      return apiError('conflict', refusal.problem)
+      return apiError(refusal.code ?? 'conflict', refusal.problem)
+    case 'keyReused':
+      return apiError('idempotency_key_reused', refusal.problem)
     case 'tooMany':
-      return apiError('too_many', refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
+      return apiError(refusal.code, refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
     case 'unavailable':
-      return apiError('unavailable', undefined, retryAfter(refusal.retryAfterMs))
+      return apiError(refusal.code ?? 'unavailable', undefined, retryAfter(refusal.retryAfterMs))
     case 'secretsUnreadable':
       return apiError('secrets_unreadable', undefined, retryAfter(refusal.retryAfterMs))
   }
@@ -214,18 +232,37 @@ const errorTexts: Readonly<Record<number, string>> = {
   403: 'The caller lacks the right; or the API key is not for the dashboard.',
   404: 'It does not exist, or the caller may not see it: both look the same.',
   409: 'The state differs from the expected one, or the tenant’s state does not allow it. Nothing was changed.',
+  422: 'The `Idempotency-Key`, or the id of the usage, was used with another request. Nothing was changed.',
   429: 'Too many are unfinished: wait until one ends.',
-  503: 'The API server or a store does not answer, or the key ring does not decrypt the secrets that the call needs. Repeat the call unchanged.',
+  503: 'The API server or a store does not answer, the key ring does not decrypt the secrets that the call needs, or too many calls are under way. Repeat the call unchanged.',
 }
+
+const writeTexts = {
+  200: 'Done, by this call or by an earlier one.',
+  202: 'Started, by this call or by an earlier one; the work continues after this response.',
+} as const
 
 type Documentation = Omit<InternalRoute<Params, TSchema>, 'act' | 'write'>
 
 function operationOf(definition: Documentation): RoomRoute<unknown>['operation'] {
-  const { method, id, tag, summary, description, answer, errors = [], body, example } = definition
+  const {
+    method,
+    id,
+    tag,
+    summary,
+    description,
+    deprecated,
+    answer,
+    status = 200,
+    errors = [],
+    body,
+    example,
+  } = definition
   const isWrite = method !== 'GET'
   return {
     ...{ id, tag, summary, security: 'token', errorTexts },
     ...(description !== undefined && { description }),
+    ...(deprecated && { deprecated }),
     parameters: parametersOf(definition),
     ...(body && {
       requestBody: {
@@ -234,8 +271,8 @@ function operationOf(definition: Documentation): RoomRoute<unknown>['operation']
       },
     }),
     answers: {
-      200: {
-        description: isWrite ? 'Done, by this call or by an earlier one.' : 'The requested data.',
+      [status]: {
+        description: isWrite ? writeTexts[status] : 'The requested data.',
         schema: answer.schema,
         examples: { example: { value: answer.example } },
         headers: isWrite ? ['Idempotent-Replayed'] : [],
@@ -245,11 +282,14 @@ function operationOf(definition: Documentation): RoomRoute<unknown>['operation']
   }
 }
 
-function parametersOf({ path, query = {}, idempotencyKey }: Documentation): Parameter[] {
+function parametersOf({ path, pathParams: own, query = {}, idempotencyKey }: Documentation): Parameter[] {
+  const documented: Readonly<Record<string, PathParam>> = { ...pathParams, ...own }
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']): Parameter => {
-    const { description = '', example = '' } = pathParams[name] ?? {}
+    const param = documented[name]
+    if (param === undefined) throw new Error(`the path parameter ${name} is not documented`)
+    const { description, schema, example } = param
     return {
-      ...{ name, in: 'path', required: true, description, schema: { type: 'string' } },
+      ...{ name, in: 'path', required: true, description, schema },
       examples: { example: { value: example } },
     }
   })
@@ -261,8 +301,8 @@ function parametersOf({ path, query = {}, idempotencyKey }: Documentation): Para
   const header: Parameter = {
     ...{ name: 'Idempotency-Key', in: 'header', required: idempotencyKey === 'required' },
     description:
-      'Caller’s key for this request. Repeated requests with the same key take effect once; a different request with the same key returns 409.',
-    schema: { type: 'string', minLength: 1, maxLength: 200, pattern: '^[ -~]+$' },
+      'Caller’s key for this request. Repeated requests with the same key take effect once; a different request with the same key returns 422.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
     examples: { example: { value: 'nightly-2026-11-21' } },
   }
   return [...inPath, ...inQuery, ...(idempotencyKey === undefined ? [] : [header])]

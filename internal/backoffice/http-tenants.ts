@@ -1,44 +1,39 @@
-import { Type as t } from '@sinclair/typebox'
+import { auditActionFilters } from '#internal/access/index.ts'
+import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
 import { lockStates } from '#internal/records/index.ts'
-import { limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import {
   AuditPage,
   CallbackTested,
   Done,
   ExecutionPage,
-  Limits,
   Permissions,
   RefusedPage,
   TenantDetail,
   TenantPage,
   TenantSummary,
-  Usage,
 } from './http-answers.ts'
 import {
   namespacesParam,
   pageParams,
+  patternParam,
   providerParam,
-  readTime,
   tenantParams,
   textParam,
   timeParam,
-  timestamp,
-  withNamed,
   wordParam,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { invalid, ok } from './outcome.ts'
 import type { TenantRef } from './tenants.ts'
 
-const strict = { additionalProperties: false }
 const tenant = '/internal/v1/tenants/:tenantId'
 
 const lookupParams = {
   id: textParam('Id of the tenant.', { charsMax: 64 }),
   slug: textParam('Its slug.', { charsMax: 63 }),
-  keyPrefix: textParam(
+  keyPrefix: patternParam(
     'The first 11 characters of one of the tenant’s API keys, including `lk_`. A whole key is refused.',
-    { charsMax: 11, pattern: '^lk_[\\x21-\\x7e]{8}$' },
+    ...(['^lk_[!-~]{8}$', 'the first 11 characters of an API key'] as const),
   ),
   namespace: textParam('Its namespace; together with `name`.', { charsMax: 63 }),
   name: textParam('Its name.', { charsMax: 63 }),
@@ -55,9 +50,7 @@ function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string })
   return { by: first[0] as 'id' | 'slug' | 'keyPrefix', text: first[1] }
 }
 
-const limitNamed = (text: string) => limitNames.find((each) => each === text)
-
-/** Routes of tenants and of their data. */
+/** Routes of tenants and of their data, except their usage. */
 export const tenantRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/tenants', id: 'listTenants', tag: 'tenants', answer: TenantPage },
@@ -72,7 +65,7 @@ export const tenantRoutes = [
     act: ({ backoffice, actor, query }) => backoffice.tenants.list(actor, query),
   }),
   internalRoute({
-    ...{ method: 'GET', path: '/internal/v1/tenant', id: 'findTenant', tag: 'tenants' },
+    ...{ method: 'GET', path: '/internal/v1/tenants/lookup', id: 'findTenant', tag: 'tenants' },
     ...{ answer: TenantSummary, errors: ['conflict'], query: lookupParams },
     summary: 'Find a tenant by id, slug, name, or prefix of a key',
     description:
@@ -102,96 +95,16 @@ export const tenantRoutes = [
     query: {
       ...pageParams,
       provider: providerParam,
-      cause: textParam('Cause of the refusal, such as `signature_mismatch`.', { charsMax: 64 }),
+      cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
     },
     act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
-  }),
-  internalRoute({
-    ...{ method: 'GET', path: `${tenant}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
-    summary: 'Usage by hour, and against the limits',
-    query: {
-      from: timeParam(
-        'Start of the first hour. Default: 24 hours before `to`. Of a range longer than 62 days, only the last 62 days are returned.',
-      ),
-      to: timeParam('End of the last hour; default: now.'),
-    },
-    act: ({ backoffice, actor, tenantId, query }) =>
-      backoffice.usage.read(actor, { tenantId, fromMs: query.from, toMs: query.to }),
-  }),
-  internalRoute({
-    ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
-    summary: 'Add usage that another service counted',
-    description:
-      'Each id is counted once: a repeated request changes nothing, and different content with the same id returns 409. Requires the right `create tenants/usage`.',
-    errors: ['conflict'],
-    body: t.Object(
-      {
-        kind: t.String({
-          pattern: '^[a-z][a-z0-9_]*([.][a-z0-9_]+)*$',
-          maxLength: 64,
-          description:
-            'Kind of usage: dotted lowercase. `locks` and `events` are counted by Latchkey itself.',
-        }),
-        count: t.Integer({ minimum: 0, maximum: 1_000_000_000_000, description: 'Amount.' }),
-        at: timestamp('Time of the usage: it counts for that UTC hour, at most 35 days ago.'),
-      },
-      strict,
-    ),
-    example: { kind: 'exports.rows', count: 1_200, at: '2026-11-21T14:40:00Z' },
-    async act({ backoffice, actor, tenantId, params, body: { kind, count, at: atText } }) {
-      const at = readTime(atText)
-      if (at === undefined) return invalid('"at" must be a time such as 2026-11-01T08:30:00Z')
-      return backoffice.usage.emit(actor, { id: params['emissionId'] ?? '', tenantId, kind, count, at })
-    },
-  }),
-  internalRoute({
-    ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
-    summary: 'Limits in force, their usage, and overrides',
-    async act({ backoffice, actor, tenantId }) {
-      const report = await backoffice.usage.read(actor, { tenantId })
-      if (report.kind !== 'ok') return report
-      const { limits, over } = report.value
-      return ok({ limits, over })
-    },
-  }),
-  internalRoute({
-    ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
-    answer: Done,
-    summary: 'Override a hard limit for a time',
-    description: 'The override expires automatically. Requires the right `update tenants/settings`.',
-    body: t.Object(
-      {
-        hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
-          description: 'Hard limit, or null for no limit.',
-        }),
-        until: timestamp('Time of expiry, within the next 366 days.'),
-        reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Reason.' }),
-      },
-      strict,
-    ),
-    example: { hard: 250_000, until: '2027-02-01T00:00:00Z', reason: 'Winter sale, TICKET-481' },
-    async act({ backoffice, actor, tenantId, params, body: { hard, until, reason } }) {
-      const untilMs = readTime(until)
-      if (untilMs === undefined) return invalid('"until" must be a time such as 2026-11-01T08:30:00Z')
-      return withNamed(params['limit'], limitNamed, (limit) =>
-        backoffice.usage.override(actor, { tenantId, limit, hard, untilMs, reason }),
-      )
-    },
-  }),
-  internalRoute({
-    ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
-    ...{ tag: 'usage', answer: Done, summary: 'End an override before it expires' },
-    act: ({ backoffice, actor, tenantId, params }) =>
-      withNamed(params['limit'], limitNamed, (limit) =>
-        backoffice.usage.clearOverride(actor, { tenantId, limit }),
-      ),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
     ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },
     summary: 'Call the callback once and return its response',
     description:
-      'The call is checked, signed and limited like a delivery. Its event has the type `latchkey.test` and is not stored. A repeated request calls the callback again; with the same `Idempotency-Key` the call has the same `webhook-id`, so that the receiver can detect the repeat.',
+      'The call is checked, signed and limited like a delivery. Its event has the type `latchkey.test` and `latchkey-origin: test` among its `headers`. It is stored with the response, listed with the origin `test`, never retried or replayed, and counts as no usage. A repeated request calls the callback again; with the same `Idempotency-Key` it sends the same event, with the same `webhook-id`, so that the receiver can detect the repeat.',
     act: ({ backoffice, actor, tenantId, idempotencyKey }) =>
       backoffice.callbacks.sendTestEvent(actor, {
         tenantId,
@@ -218,18 +131,27 @@ export const tenantRoutes = [
       backoffice.locks.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
   }),
   internalRoute({
-    ...{ method: 'GET', path: '/internal/v1/audit', id: 'listAudit', tag: 'audit', answer: AuditPage },
+    ...{ method: 'GET', path: '/internal/v1/audit-entries', id: 'listAuditEntries', tag: 'audit' },
+    answer: AuditPage,
     summary: 'Audit log, newest first',
     description: 'Entries without a tenant are visible only to callers that see all tenants.',
     query: {
       ...pageParams,
       ...tenantParams,
       actor: textParam('Part of the actor, in any case.', { charsMax: 200 }),
-      action: textParam('Action or its prefix, such as `payloads.`.', { charsMax: 200 }),
+      action: wordParam(
+        'Action, or a subject with a dot for all of its actions: `payloads.`.',
+        auditActionFilters,
+      ),
       from: timeParam('Done then or later.'),
       to: timeParam('Done earlier.'),
     },
-    act: ({ backoffice, actor, query: { tenant: tenantId, from, to, ...query } }) =>
-      backoffice.audit.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
+    async act({ backoffice, actor, query: { from, to, ...query } }) {
+      const page = await backoffice.audit.list(actor, { ...query, fromMs: from, toMs: to })
+      if (page.kind !== 'ok') return page
+      // Ids are texts everywhere in the contract.
+      const items = page.value.items.map((entry) => ({ ...entry, id: String(entry.id) }))
+      return ok({ ...page.value, items })
+    },
   }),
 ]

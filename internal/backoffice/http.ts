@@ -1,40 +1,42 @@
 import { Type as t } from '@sinclair/typebox'
+import type { ListedSetting } from '#internal/settings/index.ts'
 import {
   parseSimulationId,
   SimulateChargebackRequest,
+  simulationBytesMax,
   simulationStates,
 } from '#internal/simulations/index.ts'
-import { SettingChanged, Settings, Simulation, SimulationChanged, SimulationPage } from './http-answers.ts'
+import {
+  Setting,
+  SettingChanged,
+  SettingCleared,
+  Settings,
+  Simulation,
+  SimulationChanged,
+  SimulationPage,
+  SimulationStarted,
+} from './http-answers.ts'
 import { eventRoutes, replayRoutes } from './http-events.ts'
-import { type Param, pageParams, tenantParams, withNamed, wordParam } from './http-params.ts'
+import { integerParam, pageParams, settingParam, tenantParams, withNamed, wordParam } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { tenantRoutes } from './http-tenants.ts'
+import { usageRoutes } from './http-usage.ts'
 import { ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const tenant = '/internal/v1/tenants/:tenantId'
 const simulation = '/internal/v1/simulations/:simulationId'
 
-const version: Param<number> = {
-  parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined),
-  expected: 'a whole number',
-  description: 'Expected version. If the stored version differs, the call returns 409 and changes nothing.',
-  schema: { type: 'string', pattern: '^[0-9]{1,15}$' },
-}
+const versions = { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
+const versionText =
+  'Expected version, or 0 for a setting that is not set. If the stored version differs, the call returns 409 and changes nothing.'
 
 const SettingBody = t.Object(
   {
     value: t.Union([t.Boolean(), t.Number(), t.String({ maxLength: 256 })], {
       description: 'New value. The list of settings contains the allowed values.',
     }),
-    expectedVersion: t.Optional(
-      t.Integer({
-        minimum: 0,
-        maximum: Number.MAX_SAFE_INTEGER,
-        description:
-          'Expected version, or 0 for a setting that is not set. If the stored version differs, the call returns 409.',
-      }),
-    ),
+    expectedVersion: t.Optional(t.Integer({ ...versions, description: versionText })),
   },
   strict,
 )
@@ -42,6 +44,7 @@ const SettingBody = t.Object(
 /** Defines the routes for the runtime settings of the installation or of a tenant. */
 function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
   const [isOfTenant, owner] = kind === 'Tenant' ? [true, 'a tenant'] : [false, 'the installation']
+  const named = { pathParams: { name: settingParam(isOfTenant) } }
   return [
     internalRoute({
       ...{ method: 'GET', path, id: `list${kind}Settings`, tag: 'settings', answer: Settings },
@@ -49,18 +52,19 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
       async act({ backoffice, actor, tenantId }) {
         const listed = await backoffice.settings.list(actor, isOfTenant ? tenantId : null)
         if (listed.kind !== 'ok') return listed
-        const items = listed.value.map(({ name, definition, stored, value }) => ({
-          ...{ name, value, default: definition.default },
-          ...{ expected: definition.expected, description: definition.doc },
-          version: stored?.version ?? 0,
-          updatedAtMs: stored?.updatedAtMs,
-          updatedBy: stored?.updatedBy,
-        }))
-        return ok({ items })
+        return ok({ items: listed.value.map(shownSetting) })
       },
     }),
     internalRoute({
-      ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings' },
+      ...{ method: 'GET', path: `${path}/:name`, id: `read${kind}Setting`, tag: 'settings', ...named },
+      ...{ answer: Setting, summary: `One runtime setting of ${owner}` },
+      async act({ backoffice, actor, tenantId, params: { name = '' } }) {
+        const read = await backoffice.settings.read(actor, { name, tenantId: isOfTenant ? tenantId : null })
+        return read.kind === 'ok' ? ok(shownSetting(read.value)) : read
+      },
+    }),
+    internalRoute({
+      ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings', ...named },
       ...{ answer: SettingChanged, errors: ['conflict'], summary: `Set a runtime setting of ${owner}` },
       description: 'Takes effect in every process within 2 s. Requires the right `update tenants/settings`.',
       body: SettingBody,
@@ -73,10 +77,10 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
         }),
     }),
     internalRoute({
-      ...{ method: 'DELETE', path: `${path}/:name`, id: `clear${kind}Setting`, tag: 'settings' },
-      ...{ answer: SettingChanged, errors: ['conflict'] },
+      ...{ method: 'DELETE', path: `${path}/:name`, id: `clear${kind}Setting`, tag: 'settings', ...named },
+      ...{ answer: SettingCleared, errors: ['conflict'] },
       summary: `Clear a runtime setting of ${owner}, so that its default applies`,
-      query: { expectedVersion: version },
+      query: { expectedVersion: integerParam(versionText, versions) },
       act: ({ backoffice, actor, tenantId, params, query }) =>
         backoffice.settings.clear(actor, {
           ...query,
@@ -87,7 +91,13 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
   ]
 }
 
-const { dryRun: _dryRun, ...chargeback } = SimulateChargebackRequest.properties
+function shownSetting({ name, definition, stored, value }: ListedSetting) {
+  return {
+    ...{ name, value, default: definition.default },
+    ...{ expected: definition.expected, description: definition.doc },
+    ...{ version: stored?.version ?? 0, updatedAtMs: stored?.updatedAtMs, updatedBy: stored?.updatedBy },
+  }
+}
 
 const simulationRoutes = [
   internalRoute({
@@ -98,15 +108,19 @@ const simulationRoutes = [
       ...tenantParams,
       state: wordParam('State of the simulation.', simulationStates),
     },
-    act: ({ backoffice, actor, query: { tenant: tenantId, ...query } }) =>
-      backoffice.simulations.list(actor, { ...query, tenantId }),
+    act: ({ backoffice, actor, query }) => backoffice.simulations.list(actor, query),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/simulations`, id: 'startSimulation', tag: 'simulations' },
-    ...{ answer: SimulationChanged, errors: ['conflict', 'too_many'], idempotencyKey: 'required' },
+    ...{ answer: SimulationStarted, status: 202, idempotencyKey: 'required' },
+    errors: [
+      ...(['conflict', 'provider_not_ready', 'idempotency_key_reused', 'too_many_simulations'] as const),
+      'secrets_unreadable',
+    ],
     summary: 'Simulate a dispute and send its events to the callback',
-    description: 'Requires the right `create tenants/simulations`.',
-    body: t.Object(chargeback, strict),
+    description:
+      'Requires the right `create tenants/simulations`. A dry run stores nothing and ignores the `Idempotency-Key`.',
+    ...{ body: SimulateChargebackRequest, bodyBytesMax: simulationBytesMax },
     example: { amount: 4200, currency: 'EUR', stepSeconds: 60 },
     act: ({ backoffice, actor, tenantId, body, idempotencyKey }) =>
       backoffice.simulations.start(actor, { tenantId, chargeback: body, idempotencyKey }),
@@ -119,22 +133,22 @@ const simulationRoutes = [
   }),
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
-    ...{ answer: SimulationChanged, errors: ['conflict'], summary: 'Send the next event now' },
+    ...{ answer: SimulationChanged, status: 202, errors: ['conflict'], summary: 'Send the next event now' },
     body: t.Object(
       {
-        event: t.String({
+        sourceEventId: t.String({
           pattern: '^[!-~]+$',
           maxLength: 128,
           description:
-            'Id of the next event. If that event was already sent, a repeated request does not advance the following event.',
+            'The provider’s id of the next event: `id` in `events`. If that event was already sent, a repeated request does not advance the following event.',
         }),
       },
       strict,
     ),
-    example: { event: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2' },
-    act: ({ backoffice, actor, params, body: { event } }) =>
+    example: { sourceEventId: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2' },
+    act: ({ backoffice, actor, params, body: { sourceEventId } }) =>
       withNamed(params['simulationId'], parseSimulationId, (id) =>
-        backoffice.simulations.advance(actor, id, event),
+        backoffice.simulations.advance(actor, id, sourceEventId),
       ),
   }),
   internalRoute({
@@ -147,7 +161,7 @@ const simulationRoutes = [
 
 /** Every route of the internal API. */
 export const internalRoutes = [
-  ...[...tenantRoutes, ...eventRoutes, ...replayRoutes],
+  ...[...tenantRoutes, ...usageRoutes, ...eventRoutes, ...replayRoutes],
   ...settingRoutes('/internal/v1/settings', 'Installation'),
   ...settingRoutes(`${tenant}/settings`, 'Tenant'),
   ...simulationRoutes,

@@ -31,22 +31,23 @@ afterAll(() => backoffice.close())
 const token = dashboardKey('acme')
 const bodies: Readonly<Record<string, (owner: SeededTenant) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
-    ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
+    ...{ kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() },
   }),
   'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
-    ...{ hard: 1, until: new Date(Date.now() + 60_000).toISOString(), reason: 'a test' },
+    ...{ hard: 1, expiresAt: new Date(Date.now() + 60_000).toISOString(), reason: 'a test' },
   }),
   'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
+  'POST /internal/v1/guardrails/check': ({ tenantId }) => ({ tenantId, kind: 'exports.rows' }),
   'PUT /internal/v1/settings/:name': () => ({ value: true }),
   'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
   'POST /internal/v1/events': ({ tenantId }) => ({
     ...{ tenantId, provider: 'card', sourceEventId: 'planted', type: 'payment.succeeded', payload: {} },
   }),
-  'POST /internal/v1/events/:eventId/replays': () => ({ round: 1 }),
-  'POST /internal/v1/replay-preview': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
+  'POST /internal/v1/events/:eventId/replays': () => ({ cycle: 1 }),
+  'POST /internal/v1/replay-previews': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
   'POST /internal/v1/replays': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
   'POST /internal/v1/simulations/:simulationId/advance': ({ simulationId }) => ({
-    event: `evt_${simulationId}_1`,
+    sourceEventId: `evt_${simulationId}_1`,
   }),
 }
 
@@ -85,7 +86,7 @@ const unknown: SeededTenant = {
 async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
   const { rows } = await backoffice.pool.query(
     `SELECT (SELECT count(*) FROM events WHERE tenant_id = $1) AS events,
-       (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
+       (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS cycles,
        (SELECT json_agg(r.state) FROM replays r WHERE tenant_id = $1) AS replays,
        (SELECT json_agg(s.* ORDER BY s.id) FROM simulations s WHERE tenant_id = $1) AS simulations,
        (SELECT count(*) FROM usage_emissions WHERE tenant_id = $1) AS emissions,
@@ -117,8 +118,8 @@ describe('tenant key', () => {
     ['/internal/v1/tenants', 'id'],
     ['/internal/v1/events', 'id'],
     ['/internal/v1/replays', 'id'],
-    ['/internal/v1/simulations', 'id'],
-    ['/internal/v1/audit', 'id'],
+    ['/internal/v1/simulations', 'simulationId'],
+    ['/internal/v1/audit-entries', 'id'],
   ])('tenant key: %s lists only the rows of the key’s own tenant on all pages', async (path) => {
     let after = ''
     const seen: string[] = []
@@ -139,7 +140,7 @@ describe('tenant key', () => {
       ['/internal/v1/events', other.eventId],
       ['/internal/v1/replays', other.replayId],
       ['/internal/v1/simulations', other.simulationId],
-      ['/internal/v1/audit', '9007199254740991'],
+      ['/internal/v1/audit-entries', '9007199254740991'],
       ['/internal/v1/tenants', 'shops/aaaa'],
       [`/internal/v1/tenants/${own.tenantId}/refused-calls`, other.refusedId],
     ]) {
@@ -150,14 +151,14 @@ describe('tenant key', () => {
   })
 
   test.each([
-    ['events', () => `tenant=${other.tenantId}`, 404],
-    ['replays', () => `tenant=${other.tenantId}`, 404],
-    ['simulations', () => `tenant=${other.tenantId}`, 404],
-    ['audit', () => `tenant=${other.tenantId}`, 404],
-    ['tenant', () => `id=${other.tenantId}`, 404],
-    ['tenant', () => 'slug=rival', 404],
-    ['tenant', () => 'namespace=shops&name=rival', 404],
-    ['tenant', () => `keyPrefix=${dashboardKey('rival').slice(0, 11)}`, 404],
+    ['events', () => `tenantId=${other.tenantId}`, 404],
+    ['replays', () => `tenantId=${other.tenantId}`, 404],
+    ['simulations', () => `tenantId=${other.tenantId}`, 404],
+    ['audit-entries', () => `tenantId=${other.tenantId}`, 404],
+    ['tenants/lookup', () => `id=${other.tenantId}`, 404],
+    ['tenants/lookup', () => 'slug=rival', 404],
+    ['tenants/lookup', () => 'namespace=shops&name=rival', 404],
+    ['tenants/lookup', () => `keyPrefix=${dashboardKey('rival').slice(0, 11)}`, 404],
     ['events', () => 'namespaces=shops', 400],
     ['tenants', () => 'namespaces=shops', 400],
   ])(
@@ -180,7 +181,7 @@ describe('tenant key', () => {
   test('tenant key: can read every object of its own tenant', async () => {
     for (const [path, holds] of [
       [`tenants/${own.tenantId}`, '"slug":"acme"'],
-      [`tenant?keyPrefix=${token.slice(0, 11)}`, own.tenantId],
+      [`tenants/lookup?keyPrefix=${token.slice(0, 11)}`, own.tenantId],
       [`events/${own.eventId}`, own.eventId],
       [`events/${own.eventId}/payload`, '820982911946154508'],
       [`events?sourceEventId=${own.sourceEventId}`, own.eventId],
@@ -196,6 +197,27 @@ describe('tenant key', () => {
   })
 
   test.each([
+    ['dashboard', () => own, token],
+    ['dashboard:read', () => readOnly, dashboardKey('reader')],
+  ])(
+    '%s key: may check its own tenant’s guardrails, and gets 403 for a commit',
+    async (_scope, tenant, key) => {
+      const { tenantId } = tenant()
+      const before = await traceOf(tenant())
+      const check = (more: object) =>
+        backoffice.call('POST', '/internal/v1/guardrails/check', {
+          token: key,
+          body: { tenantId, kind: 'locks', ...more },
+        })
+      const checked = await check({})
+      expect([checked.status, checked.json['decision']]).toEqual([200, 'allow'])
+      const committed = await check({ commit: true, id: 'planted' })
+      expect([committed.status, committed.json['code']]).toEqual([403, 'forbidden'])
+      expect(await traceOf(tenant())).toEqual(before)
+    },
+  )
+
+  test.each([
     ['PUT', '/internal/v1/tenants/:tenantId/usage/:emissionId'],
     ['PUT', '/internal/v1/tenants/:tenantId/limits/:limit/override'],
     ['DELETE', '/internal/v1/tenants/:tenantId/limits/:limit/override'],
@@ -203,6 +225,7 @@ describe('tenant key', () => {
     ['DELETE', '/internal/v1/tenants/:tenantId/settings/:name'],
     ['POST', '/internal/v1/events'],
     ['GET', '/internal/v1/settings'],
+    ['GET', '/internal/v1/settings/:name'],
     ['DELETE', '/internal/v1/settings/:name'],
   ])(
     'tenant key: %s %s for its own tenant returns 403, because only platform users may call it',
@@ -222,10 +245,10 @@ describe('dashboard:read key', () => {
       ...optionsOf(method, path, readOnly),
       token: readOnlyToken,
     })
-  /** The only POST without side effects. */
-  const reads = 'POST /internal/v1/replay-preview'
+  /** POSTs without side effects. */
+  const reads = ['POST /internal/v1/replay-previews', 'POST /internal/v1/guardrails/check']
   const isWrite = ({ method, path }: (typeof internalRoutes)[number]) =>
-    method !== 'GET' && `${method} ${path}` !== reads
+    method !== 'GET' && !reads.includes(`${method} ${path}`)
 
   test.each(internalRoutes.filter(isWrite).map(({ method, path }) => [method, path] as const))(
     'dashboard:read key: %s %s returns 403 and changes nothing',

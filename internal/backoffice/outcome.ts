@@ -5,17 +5,23 @@ export type Refusal =
   /** The actor sees the tenant but lacks the right, or the request covers all tenants and the actor does not see all of them. */
   | { readonly kind: 'forbidden' }
   /** The object is missing, or belongs to a tenant that the actor may not see. The caller cannot distinguish the two cases. */
-  | { readonly kind: 'notFound' }
+  | { readonly kind: 'notFound'; readonly problem?: string }
   | { readonly kind: 'invalid'; readonly problem: string }
   /** The current state differs from the state that the request expects. Nothing was changed. */
-  | { readonly kind: 'conflict'; readonly problem: string }
+  | { readonly kind: 'conflict'; readonly problem: string; readonly code?: 'provider_not_ready' }
+  /** The idempotency key or the id of the request was used with other content. Nothing was changed. */
+  | { readonly kind: 'keyReused'; readonly problem: string }
   /** The maximum number of concurrent jobs is reached. */
-  | { readonly kind: 'tooMany'; readonly problem: string }
+  | {
+      readonly kind: 'tooMany'
+      readonly problem: string
+      readonly code: 'too_many_replays' | 'too_many_simulations'
+    }
   /**
-   * The API server, the tenant directory or a store is unavailable. The write may already be committed; repeating the request unchanged is
-   * safe.
+   * The API server, the tenant directory or a store is unavailable, or too many calls wait (`overloaded`). The write may already be
+   * committed; repeating the request unchanged is safe.
    */
-  | { readonly kind: 'unavailable'; readonly retryAfterMs: number }
+  | { readonly kind: 'unavailable'; readonly retryAfterMs: number; readonly code?: 'overloaded' }
   /** The key ring cannot decrypt the secrets that the request needs. Nothing was done. */
   | { readonly kind: 'secretsUnreadable'; readonly retryAfterMs: number }
 
@@ -25,6 +31,11 @@ export type Outcome<Value> = { readonly kind: 'ok'; readonly value: Value } | Re
 /** Result of an idempotent write. `isNew` is false for a repeated request, which wrote nothing. */
 export interface Done {
   readonly isNew: boolean
+}
+
+/** Result of a removal. `existed` is false if there was nothing to remove. */
+export interface Removed {
+  readonly existed: boolean
 }
 
 /** Returns the outcome of a use case that succeeded. */
@@ -49,9 +60,22 @@ export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }
   return { kind: 'conflict', problem }
 }
 
+/** Returns the refusal of a request whose tenant takes no calls of the provider. */
+export function providerNotReady(problem: string): Extract<Refusal, { kind: 'conflict' }> {
+  return { ...conflict(problem), code: 'provider_not_ready' }
+}
+
+/** Returns the refusal of an idempotency key, or another id of a request, that was used with other content. */
+export function keyReused(problem: string): Extract<Refusal, { kind: 'keyReused' }> {
+  return { kind: 'keyReused', problem }
+}
+
 const retryAfterMs = 1_000
 /** Refusal while a store is unavailable. */
 export const unavailable = { kind: 'unavailable', retryAfterMs } as const
+
+/** Refusal while too many calls of a tenant wait. Nothing was done. */
+export const overloaded = { ...unavailable, code: 'overloaded' } as const
 
 /** Runs a use case and returns a refusal if a store is unavailable. @throws on bugs */
 export async function attempt<Value>(

@@ -6,7 +6,7 @@ import type { Callers } from '#internal/intake/index.ts'
 import { createRedactor, type Redactor } from '#internal/redaction/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
-import type { LimitsInForce } from '#internal/usage/index.ts'
+import type { LimitsInForce, Meter, SoftCrossing, UsageTurns } from '#internal/usage/index.ts'
 import type { Outcome } from './outcome.ts'
 import type { Ranking } from './stats.ts'
 
@@ -20,21 +20,25 @@ export interface BackofficeParts {
   readonly access: Access
   readonly clock: Clock
   readonly limits: LimitsInForce
+  readonly meter: Pick<Meter, 'seed' | 'markUsed'>
   readonly outbound: Outbound
   readonly secrets: Pick<SecretOpener, 'open'>
   readonly callers: Pick<Callers, 'byTenant'>
   /** Returns the retention of tenants whose spec does not set one. Called on each use. */
   retentionDefaults(): RetentionDays
   /** Called with newly ingested events after their transaction has committed. Must not throw. */
-  onAppended(events: readonly ReceivedEvent[]): void
+  onIngested(events: readonly ReceivedEvent[]): void
+  /** Called when usage of another service reaches a soft limit, once per month. Must not throw. */
+  onSoftCrossing(crossing: SoftCrossing): void
   /** Called with the error of an unavailable store, to log it. Must not throw. */
   onTrouble(cause: unknown): void
   /** Base of the webhook URLs, placed before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
 }
 
-/** Dependencies of each use case: those of the backoffice, and the caches that the backoffice owns. */
+/** Dependencies of each use case: those of the backoffice, and what the backoffice owns. */
 export interface DeskParts extends BackofficeParts {
+  readonly turns: UsageTurns
   readonly redactorOf: RedactorOf
   readonly rankAll: Ranking
 }

@@ -76,7 +76,7 @@ test.each([
   ],
   ['a tenant', 'GET', () => `/internal/v1/tenants/${backoffice.tenantId('acme')}`],
   ['a list of events', 'GET', () => '/internal/v1/events'],
-  ['the audit log', 'GET', () => '/internal/v1/audit'],
+  ['the audit log', 'GET', () => '/internal/v1/audit-entries'],
 ])('redaction: the response for %s contains no secret', async (_what, method, path) => {
   const shown = await backoffice.call(method, path())
   expect(shown.status).toBe(200)
@@ -108,7 +108,7 @@ test('redaction: only the first part of a payload over the size limit is read an
     }),
   ])
   const { json } = await backoffice.call('GET', `/internal/v1/events/${id}`)
-  const { text, isCut } = json['payload'] as { text: string; isCut: boolean }
+  const { text, isCut } = json['redactedPayload'] as { text: string; isCut: boolean }
   expect(isCut).toBe(true)
   expect(text.length).toBeLessThanOrEqual(65_536)
 })

@@ -12,7 +12,7 @@ import {
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
-import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { type Done, defined, invalid, keyReused, notFound, type Outcome, ok } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
@@ -31,12 +31,12 @@ interface ReplayStart {
   readonly filter: ReplayFilter
   /** 1 to 1,000 events per second; default 50. */
   readonly ratePerSecond?: number | undefined
-  /** 1 to 200 characters. Requests with the same key return the same replay. */
+  /** 1 to 255 characters. Requests with the same key return the same replay. */
   readonly idempotencyKey: string
 }
 
 interface ReplayChanged extends Done {
-  readonly job: ReplayJob
+  readonly replay: ReplayJob
 }
 
 const rateDefault = 50
@@ -52,13 +52,13 @@ const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) =
   switch (result.kind) {
     case 'started':
     case 'already_started':
-      return ok({ job: result.job, isNew: result.kind === 'started' })
+      return ok({ replay: result.job, isNew: result.kind === 'started' })
     case 'conflict':
-      return conflict('This idempotency key was used for another replay: use a new one')
+      return keyReused('This idempotency key was used for another replay: use a new one')
     case 'unknown_tenant':
       return notFound
     case 'too_many':
-      return { kind: 'tooMany', problem: tooManyText(result, isByTenant) }
+      return { kind: 'tooMany', code: 'too_many_replays', problem: tooManyText(result, isByTenant) }
     case 'invalid':
       return invalid(`${result.problem.charAt(0).toUpperCase()}${result.problem.slice(1)}`)
   }
@@ -112,7 +112,9 @@ async function cancel(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Out
   const reached = await read(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })
-  return result.kind === 'not_found' ? notFound : ok({ job: result.job, isNew: result.kind === 'cancelled' })
+  return result.kind === 'not_found'
+    ? notFound
+    : ok({ replay: result.job, isNew: result.kind === 'cancelled' })
 }
 
 /** Use cases of replays. */

@@ -1,6 +1,7 @@
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
+  checkSettingName,
   clearSetting,
   type ListedSetting,
   listSettings,
@@ -9,7 +10,7 @@ import {
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
-import { conflict, type Done, defined, invalid, type Outcome, ok } from './outcome.ts'
+import { conflict, type Done, defined, invalid, notFound, type Outcome, ok, type Removed } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
@@ -31,30 +32,79 @@ interface SettingWrite extends SettingClear {
   readonly value: unknown
 }
 
-interface SettingChanged extends Done {
+interface SettingWriteDone extends Done {
   readonly name: SettingName
-  /** 0 if the setting is no longer set. */
   readonly version: number
 }
 
-/** Writes a setting, or clears it if the value is undefined. Does nothing if the same value is already stored. */
-const write: UseCase<SettingWrite, SettingChanged> = async (
+interface SettingRemoved extends Removed {
+  readonly name: SettingName
+}
+
+/** Reads one setting. `name` may contain the vendor's name of a provider. */
+const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = async (
   parts,
   actor,
-  { name, tenantId, value, expectedVersion },
+  { name, tenantId },
 ) => {
+  const reached = await reachOwner(parts, actor, tenantId, 'see')
+  return reached.kind === 'ok' ? find(parts, name, tenantId) : reached
+}
+
+async function find(
+  { pool }: DeskParts,
+  given: string,
+  tenantId: TenantId | null,
+): Promise<Outcome<ListedSetting>> {
+  const named = checkSettingName({ name: given, ofTenant: tenantId !== null })
+  if (named.kind === 'refused') return { ...notFound, problem: named.problem }
+  const found = (await listSettings(pool, tenantId, named.name)).find(({ name }) => name === named.name)
+  return found === undefined ? notFound : ok(found)
+}
+
+/** Writes a setting. Does nothing if the same value is already stored. */
+const write: UseCase<SettingWrite, SettingWriteDone> = async (parts, actor, { value, ...asked }) => {
+  const found = await findToChange(parts, actor, asked)
+  if (found.kind !== 'ok') return found
+  const { name, stored } = found.value
+  if (stored !== undefined && stored.value === value)
+    return ok({ name, version: stored.version, isNew: false })
+  const done = await doneOf(parts, await writeSetting(parts, { ...changeOf(actor, asked, name), value }))
+  return done.kind === 'ok' ? ok({ name, version: done.value.version, isNew: true }) : done
+}
+
+/** Clears a setting, so that the default applies. */
+const clear: UseCase<SettingClear, SettingRemoved> = async (parts, actor, asked) => {
+  const found = await findToChange(parts, actor, asked)
+  if (found.kind !== 'ok') return found
+  const { name, stored } = found.value
+  if (stored === undefined) return ok({ name, existed: false })
+  const done = await doneOf(parts, await clearSetting(parts, changeOf(actor, asked, name)))
+  return done.kind === 'ok' ? ok({ name, existed: done.value.old !== undefined }) : done
+}
+
+async function findToChange(
+  parts: DeskParts,
+  actor: Actor,
+  { name, tenantId }: SettingClear,
+): Promise<Outcome<ListedSetting>> {
   const reached = await reachOwner(parts, actor, tenantId, 'changeSettings')
-  if (reached.kind !== 'ok') return reached
-  const present = (await listSettings(parts.pool, tenantId)).find((each) => each.name === name)
-  if (present && (present.stored?.value ?? undefined) === value)
-    return ok({ name: present.name, version: present.stored?.version ?? 0, isNew: false })
-  const change = { name, tenantId, value, by: actorName(actor), ...defined({ expectedVersion }) }
-  const written = await (value === undefined ? clearSetting(parts, change) : writeSetting(parts, change))
+  return reached.kind === 'ok' ? find(parts, name, tenantId) : reached
+}
+
+function changeOf(actor: Actor, { tenantId, expectedVersion }: SettingClear, name: SettingName) {
+  return { name, tenantId, by: actorName(actor), ...defined({ expectedVersion }) }
+}
+
+async function doneOf(
+  { redis }: DeskParts,
+  written: SettingWritten,
+): Promise<Outcome<Extract<SettingWritten, { kind: 'written' }>>> {
   switch (written.kind) {
     case 'written':
       // If the notification is lost, other processes still find the change by polling.
-      await tellSettings(parts.redis).catch(() => undefined)
-      return ok({ name: written.name, version: written.version, isNew: true })
+      await tellSettings(redis).catch(() => undefined)
+      return ok(written)
     case 'conflict':
       return conflict(
         `The setting was changed in the meantime: ${presentText(written.present)}. Nothing was written`,
@@ -70,10 +120,5 @@ function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['pre
     : `it is ${String(present.value)} in version ${present.version}, by ${present.updatedBy}`
 }
 
-/** Clears a setting, so that the default applies. */
-function clear(parts: DeskParts, actor: Actor, request: SettingClear): Promise<Outcome<SettingChanged>> {
-  return write(parts, actor, { ...request, value: undefined })
-}
-
 /** Use cases of settings. */
-export const settingCases = { list, write, clear }
+export const settingCases = { list, read, write, clear }

@@ -7,8 +7,10 @@ import {
   listSimulations,
   openPerTenantMax,
   parseSimulationId,
+  type Readiness,
   readinessFor,
   readSimulation,
+  rehearseSimulation,
   type SimulateChargebackRequest,
   type Simulation,
   type SimulationId,
@@ -16,7 +18,19 @@ import {
   startSimulation,
 } from '#internal/simulations/index.ts'
 import { retentionOf } from '#internal/tenants/index.ts'
-import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import {
+  conflict,
+  type Done,
+  defined,
+  invalid,
+  keyReused,
+  notFound,
+  type Outcome,
+  ok,
+  providerNotReady,
+  type Refusal,
+  secretsUnreadable,
+} from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachTenant, type TenantSelection } from './reach.ts'
@@ -30,7 +44,7 @@ const list: UseCase<SimulationListRequest, Page<Simulation>> = (parts, actor, re
   const { state } = request
   return listPage<Simulation, SimulationId>(parts, actor, request, {
     parse: parseSimulationId,
-    positionOf: ({ id }) => id,
+    positionOf: ({ simulationId }) => simulationId,
     async read({ limit, after, ...owner }) {
       const filter = { limit, ...owner, ...defined({ after, state }) }
       const { simulations, next } = await listSimulations(parts.readPool, filter)
@@ -54,7 +68,7 @@ async function read(
 
 interface SimulationStart {
   readonly tenantId: TenantId
-  readonly chargeback: Omit<SimulateChargebackRequest, 'dryRun'>
+  readonly chargeback: SimulateChargebackRequest
   /** 1 to 255 ASCII characters. Requests with the same key return the same simulation. */
   readonly idempotencyKey: string
 }
@@ -63,10 +77,15 @@ interface SimulationChanged extends Done {
   readonly simulation: Simulation
 }
 
+interface SimulationStarted extends SimulationChanged {
+  /** True if nothing was stored. */
+  readonly dryRun?: true
+}
+
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
-/** Starts a simulated dispute. */
-const start: UseCase<SimulationStart, SimulationChanged> = async (parts, actor, request) => {
+/** Starts a simulated dispute. A dry run returns the simulation without starting it, and ignores the idempotency key. */
+const start: UseCase<SimulationStart, SimulationStarted> = async (parts, actor, request) => {
   const { tenantId, chargeback: asked, idempotencyKey } = request
   const reached = await reachTenant(parts, actor, tenantId, 'simulate')
   if (reached.kind !== 'ok') return reached
@@ -74,25 +93,42 @@ const start: UseCase<SimulationStart, SimulationChanged> = async (parts, actor, 
     return invalid('The idempotency key must have 1 to 255 ASCII characters')
   const chargeback = chargebackOf(asked)
   const readiness = readinessFor(parts.callers, reached.value, chargeback)
+  const by = actorName(actor)
+  const nowMs = parts.clock.now()
+  if (asked.dryRun) {
+    const simulation = rehearseSimulation({ tenantId, chargeback, by }, nowMs)
+    return readiness.kind === 'ready' ? ok({ simulation, isNew: true, dryRun: true }) : refusalOf(readiness)
+  }
   const days = retentionOf(reached.value.retention, parts.retentionDefaults()).eventDays
   const isReady = readiness.kind === 'ready'
-  const simulation = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days, isReady }
-  const result = await startSimulation(parts.pool, simulation, parts.clock.now())
+  const simulation = { tenantId, chargeback, by, idempotencyKey, days, isReady }
+  const result = await startSimulation(parts.pool, simulation, nowMs)
   switch (result.kind) {
     case 'started':
     case 'already_started':
       return ok({ simulation: result.simulation, isNew: result.kind === 'started' })
     case 'conflict':
-      return conflict('This idempotency key was used for another simulation: use a new one')
+      return keyReused('This idempotency key was used for another simulation: use a new one')
     case 'unknown_tenant':
       return notFound
     case 'not_ready':
-      return conflict(readiness.kind === 'notReady' ? readiness.problem : 'This tenant is suspended')
+      return refusalOf(readiness)
     case 'too_many':
       return {
-        kind: 'tooMany',
+        ...{ kind: 'tooMany', code: 'too_many_simulations' },
         problem: `${openPerTenantMax} simulations of this tenant are running: wait until one of them ends`,
       }
+  }
+}
+
+function refusalOf(readiness: Readiness): Refusal {
+  switch (readiness.kind) {
+    case 'notReady':
+      return providerNotReady(readiness.problem)
+    case 'unreadable':
+      return secretsUnreadable
+    default:
+      return conflict('This tenant is suspended')
   }
 }
 
@@ -103,12 +139,12 @@ async function advance(
   parts: DeskParts,
   actor: Actor,
   id: SimulationId,
-  eventId: string,
+  sourceEventId: string,
 ): Promise<Outcome<SimulationChanged>> {
   const reached = await read(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const simulation = reached.value
-  const sentCount = simulation.events.findIndex((event) => event.id === eventId)
+  const sentCount = simulation.events.findIndex((event) => event.id === sourceEventId)
   if (sentCount < 0) return invalid('This simulation has no event of that id')
   const sent = simulation.events.filter(({ sentAtMs }) => sentAtMs !== null).length
   if (sent > sentCount) return ok({ simulation, isNew: false })

@@ -1,4 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
+import { setNewest } from '#internal/base/index.ts'
 import {
   rankTenants,
   readStats,
@@ -80,10 +81,7 @@ export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPo
       return known.tenants
     const tenants = rankTenants(readPool, { ...ranking, tenants: 'all', fromMs, toMs })
     const asked = { askedAtMs: nowMs, toMs, tenants }
-    cache.delete(key)
-    cache.set(key, asked)
-    const oldest = cache.keys().next()
-    if (cache.size > rankingsMax && !oldest.done) cache.delete(oldest.value)
+    setNewest(cache, key, asked, rankingsMax)
     // Removes a failed query from the cache, so that the next request repeats the query.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants

@@ -1,9 +1,13 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { withTx } from '#internal/storage/index.ts'
-import type { LimitName } from '#internal/tenants/index.ts'
+import type { AnyLimitName } from '#internal/tenants/index.ts'
 import {
+  checkGuardrail,
   clearLimitOverride,
+  commitGuardrail,
+  findOverrides,
+  type GuardrailAnswer,
   readUsage,
   recordUsage,
   setLimitOverride,
@@ -11,7 +15,7 @@ import {
   type UsageEmission,
   type UsageReport,
 } from '#internal/usage/index.ts'
-import { conflict, type Done, invalid, type Outcome, ok } from './outcome.ts'
+import { type Done, invalid, keyReused, type Outcome, ok, overloaded, type Removed } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -35,35 +39,69 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
 
 /** Adds usage that another service counted. Each emission id is counted only once. */
 async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Promise<Outcome<Done>> {
-  const { tenantId, id, kind, count, at } = emission
+  const { tenantId, id, kind, amount, occurredAtMs } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
   if (reached.kind !== 'ok') return reached
   const nowMs = parts.clock.now()
-  const recorded = await withTx(parts.pool, async (client) => {
-    const result = await recordUsage(client, emission, nowMs)
-    if (result.kind !== 'recorded') return result
-    const detail = { id, meter: kind, amount: count, at: new Date(at).toISOString() }
-    await writeAudit(client, { actor: actorName(actor), action: 'usage.emitted', tenantId, detail }, nowMs)
-    return result
-  })
+  const bounds = parts.limits.of(reached.value).emitted.get(kind) ?? { soft: null, hard: null }
+  const record = () =>
+    withTx(parts.pool, async (client) => {
+      const result = await recordUsage(client, emission, { bounds, nowMs })
+      if (result.kind !== 'recorded') return result
+      const detail = { id, kind, amount, occurredAt: new Date(occurredAtMs).toISOString() }
+      await writeAudit(client, { actor: actorName(actor), action: 'usage.emitted', tenantId, detail }, nowMs)
+      return result
+    })
+  const turn = await parts.turns.run(tenantId, record)
+  if (turn.kind === 'busy') return overloaded
+  const recorded = turn.value
+  if (recorded.kind === 'recorded' && recorded.crossing) parts.onSoftCrossing(recorded.crossing)
   switch (recorded.kind) {
     case 'recorded':
     case 'known':
       return ok({ isNew: recorded.kind === 'recorded' })
     case 'conflict':
-      return conflict('Different usage was recorded with this id: use a new id')
+      return keyReused('Different usage was recorded with this id: use a new id')
     case 'refused':
       return invalid(recorded.problem)
   }
 }
 
+interface GuardrailRequest {
+  readonly tenantId: TenantId
+  readonly kind: string
+  readonly amount: number
+  /** Id under which the amount is counted; absent to count nothing. */
+  readonly id?: string | undefined
+}
+
+/** Decides whether a tenant may use an amount now, and with an id counts it in the same step. A denial is an answer, not a refusal. */
+const check: UseCase<GuardrailRequest, GuardrailAnswer> = async (parts, actor, request) => {
+  const { tenantId, kind, amount, id } = request
+  const reached = await reachTenant(parts, actor, tenantId, id === undefined ? 'see' : 'emitUsage')
+  if (reached.kind !== 'ok') return reached
+  const outcome = await (id === undefined
+    ? checkGuardrail(parts, reached.value, { kind, amount })
+    : commitGuardrail(parts, reached.value, { kind, amount, id, by: actorName(actor) }))
+  switch (outcome.kind) {
+    case 'answered':
+      return ok(outcome.answer)
+    case 'busy':
+      return overloaded
+    case 'conflict':
+      return keyReused('Different usage was counted with this id: use a new id')
+    case 'refused':
+      return invalid(outcome.problem)
+  }
+}
+
 interface LimitOverrideRequest {
   readonly tenantId: TenantId
-  readonly limit: LimitName
+  readonly limit: AnyLimitName
   /** Null removes the limit. */
   readonly hard: number | null
   /** Must be in the future, at most 366 days from now. */
-  readonly untilMs: number
+  readonly expiresAtMs: number
   /** 1 to 500 printable characters. */
   readonly reason: string
 }
@@ -74,13 +112,14 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   if (reached.kind !== 'ok') return reached
   const by = actorName(actor)
   const nowMs = parts.clock.now()
-  const { limits } = await readUsage(parts, reached.value, { fromMs: nowMs, toMs: nowMs })
-  const present = limits.find(({ limit }) => limit === request.limit)?.override
+  const stored = await findOverrides(parts.pool, request.tenantId)
+  const present = stored.find(({ limit }) => limit === request.limit)
   const isSame =
     present !== undefined &&
+    present.expiresAtMs > nowMs &&
     present.by === by &&
     present.hard === request.hard &&
-    present.untilMs === request.untilMs &&
+    present.expiresAtMs === request.expiresAtMs &&
     present.reason === request.reason
   if (isSame) return ok({ isNew: false })
   const written = await setLimitOverride(parts, { ...request, by })
@@ -89,8 +128,8 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   return ok({ isNew: true })
 }
 
-/** Ends an override before its time. `isNew` is false if no override was set. */
-const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Done> = async (
+/** Ends an override before its time. `existed` is false if no override was set. */
+const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Removed> = async (
   parts,
   actor,
   { tenantId, limit },
@@ -99,7 +138,7 @@ const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, D
   if (reached.kind !== 'ok') return reached
   const existed = await clearLimitOverride(parts, { tenantId, limit, by: actorName(actor) })
   await notifyLimits(parts)
-  return ok({ isNew: existed })
+  return ok({ existed })
 }
 
 /** Reloads the limits in this process immediately and notifies the other processes, which would otherwise find the change by polling. */
@@ -108,4 +147,4 @@ async function notifyLimits({ redis, limits }: DeskParts): Promise<void> {
 }
 
 /** Use cases of usage and limits. */
-export const usageCases = { read, emit, override, clearOverride }
+export const usageCases = { read, emit, check, override, clearOverride }

@@ -39,7 +39,10 @@ const catalogue = {
     'This Idempotency-Key was used with another request: use a new key for a new request',
   ],
   limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
-  too_many: [429, 'Others have to end first: wait as long as Retry-After says'],
+  too_many_replays: [
+    429,
+    'Other replays have to end first: wait until one of them ends, or as long as Retry-After says',
+  ],
   too_many_simulations: [
     429,
     'This tenant has as many simulations under way as it may: wait until one of them ends',

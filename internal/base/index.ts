@@ -34,5 +34,16 @@ export {
   type Span,
 } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'
-export { Bell, Shares } from './shares.ts'
-export { type BackoffBounds, backoffMs, type Clock, Deadlines, systemClock, toWire, within } from './time.ts'
+export { Bell, Shares, setNewest } from './shares.ts'
+export {
+  type BackoffBounds,
+  backoffMs,
+  type Clock,
+  Deadlines,
+  parseTimestamp,
+  systemClock,
+  timestampMsMax,
+  timestampPattern,
+  toWire,
+  within,
+} from './time.ts'

@@ -70,3 +70,16 @@ export class Bell {
     this.#wake = undefined
   }
 }
+
+/** Sets an entry and makes it the newest of a map. Above `entriesMax` entries it removes the oldest. */
+export function setNewest<Key, Value>(
+  map: Map<Key, Value>,
+  key: Key,
+  value: Value,
+  entriesMax: number,
+): void {
+  map.delete(key)
+  map.set(key, value)
+  const oldest = map.keys().next()
+  if (map.size > entriesMax && !oldest.done) map.delete(oldest.value)
+}

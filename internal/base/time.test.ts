@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { backoffMs, Deadlines, within } from './time.ts'
+import { backoffMs, Deadlines, parseTimestamp, within } from './time.ts'
 
 const bounds = { firstMs: 100, maxMs: 1000 }
 
@@ -102,4 +102,22 @@ test('Deadlines: 10 000 calls under one timer settle independently', async () =>
     ),
   )
   expect(ends).toEqual(ends.map((_end, index) => `${index % 2 === 0 ? 'value' : 'late'} ${index}`))
+})
+
+test.each([
+  ['a time in UTC', '2026-11-01T08:30:00Z', Date.UTC(2026, 10, 1, 8, 30)],
+  ['a time with an offset', '2026-11-01T08:30:00.25+02:00', Date.UTC(2026, 10, 1, 6, 30, 0, 250)],
+  ['29 February of a leap year', '2028-02-29T00:00:00Z', Date.UTC(2028, 1, 29)],
+  ['29 February of another year', '2026-02-29T00:00:00Z', undefined],
+  ['30 February', '2026-02-30T00:00:00Z', undefined],
+  ['31 April', '2026-04-31T00:00:00Z', undefined],
+  ['month 13', '2026-13-01T00:00:00Z', undefined],
+  ['24 o’clock', '2026-11-01T24:00:00Z', undefined],
+  ['a leap second', '2026-12-31T23:59:60Z', undefined],
+  ['an offset of 24 hours', '2026-11-01T00:00:00+24:00', undefined],
+  ['a time without offset', '2026-11-01T08:30:00', undefined],
+  ['a date', '2026-11-01', undefined],
+  ['a line break at the end', '2026-11-01T08:30:00Z\n', undefined],
+])('parseTimestamp: parses or refuses %s', (_case, text, timeMs) => {
+  expect(parseTimestamp(text)).toBe(timeMs)
 })

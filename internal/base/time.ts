@@ -7,6 +7,26 @@ export interface Clock {
 /** System clock. */
 export const systemClock: Clock = { now: () => Date.now() }
 
+/** Pattern of an RFC 3339 time without leap seconds. Does not check whether the day exists in the month. */
+export const timestampPattern =
+  '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
+const timestampForm = new RegExp(timestampPattern)
+
+/** 9999-12-31T23:59:59.999Z, the last time that ISO 8601 writes with a four-digit year. */
+export const timestampMsMax = 253_402_300_799_999
+
+/**
+ * Parses an RFC 3339 time without leap seconds into milliseconds since the epoch. Returns undefined for any other text, also for a day that
+ * its month does not have, which `Date.parse` takes for one of the next month.
+ */
+export function parseTimestamp(text: string): number | undefined {
+  if (!timestampForm.test(text)) return undefined
+  const [year = 0, month = 0, day] = text.slice(0, 10).split('-').map(Number)
+  const date = new Date(0)
+  date.setUTCFullYear(year, month - 1, day)
+  return date.getUTCDate() === day ? Date.parse(text) : undefined
+}
+
 /** Minimum and maximum wait of exponential backoff. */
 export interface BackoffBounds {
   readonly firstMs: number
@@ -140,7 +160,7 @@ export class Deadlines {
 }
 
 /** Names of timestamps, which are sent as RFC 3339 text under the name without `Ms`. Names of durations are kept. */
-const timestampName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
+const timestampName = /^(from|to|hour|.*At)Ms$/
 
 /**
  * Converts a value to the JSON of the contract: timestamps become text, and `undefined` is omitted. Not for payloads, whose text must not

@@ -261,8 +261,8 @@ export const settings = {
     env: 'LATCHKEY_PUBLIC_URL',
     type: httpUrl,
     defaultNote: 'none: paths only',
-    doc: 'Base URL of the webhook URLs in the status of a Tenant.',
-    usedBy: ['operator', 'backoffice'],
+    doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, and in the OpenAPI document.',
+    usedBy: ['api', 'operator', 'backoffice'],
   },
   operatorNamespaces: {
     env: 'LATCHKEY_OPERATOR_NAMESPACES',

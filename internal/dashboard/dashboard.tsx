@@ -115,7 +115,6 @@ function liveRoute(parts: DashboardParts): PublicRoute {
 function assetRoute({ assets }: DashboardParts): PublicRoute {
   return {
     ...{ access: 'public', method: 'GET', path: assetsPath, bodyBytesMax: 0 },
-    handle: ({ request, params }) =>
-      assets.find(params['file'] ?? '', request.headers.get('accept-encoding')) ?? apiError('route_unknown'),
+    handle: ({ request, params }) => assets.find(params['file'] ?? '', request) ?? apiError('route_unknown'),
   }
 }

@@ -19,6 +19,7 @@ export const sections = [
   { name: 'refused', label: 'Refused calls', path: '/refused', group: 'Webhooks' },
   { name: 'replays', label: 'Replays', path: '/replays', group: 'Webhooks' },
   { name: 'simulations', label: 'Simulations', path: '/simulations', group: 'Webhooks' },
+  { name: 'eventTypes', label: 'Event types', path: '/event-types', group: 'Webhooks' },
   { name: 'locks', label: 'Lock history', path: '/executions', group: 'Records' },
   { name: 'tenants', label: 'Tenants', path: '/tenants', group: 'Platform' },
   { name: 'usage', label: 'Usage', path: '/usage', group: 'Platform' },

@@ -36,8 +36,10 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
       return problem(400, 'invalid', 'Invalid request', warning(refusal.problem))
     case 'conflict':
       return problem(409, 'conflict', 'Conflict with the current state', warning(refusal.problem))
+    case 'keyReused':
+      return problem(422, 'idempotency_key_reused', 'This form was used before', warning(refusal.problem))
     case 'tooMany':
-      return problem(429, 'too_many', 'Too many at a time', warning(refusal.problem))
+      return problem(429, refusal.code, 'Too many at a time', warning(refusal.problem))
     case 'unavailable': {
       const parts = { ...awayParts(way), retryAfterMs: refusal.retryAfterMs }
       return problem(503, 'unavailable', 'No answer at the moment', parts)

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import type { Answer } from '#internal/http/index.ts'
-import { type Assets, acceptsGzip } from './assets/assets.ts'
+import { type Answer, acceptsGzip } from '#internal/http/index.ts'
+import type { Assets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
 
 const policy = [

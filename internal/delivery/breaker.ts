@@ -1,4 +1,5 @@
-import { setNewest } from './capacity.ts'
+import { setNewest } from '#internal/base/index.ts'
+import { rememberedMax } from './capacity.ts'
 
 /** Time for which an open circuit breaker blocks all deliveries of its tenant. */
 export const breakerOpenMs = 30_000
@@ -70,7 +71,7 @@ export class CallbackHealth {
         slices: Array.from({ length: slices }, () => ({ index: -1, attempts: 0, failures: 0 })),
         openedAtMs: undefined,
       }
-      setNewest(this.#callbacks, tenantId, known)
+      setNewest(this.#callbacks, tenantId, known, rememberedMax)
     }
     return known.slices
   }

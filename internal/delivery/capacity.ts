@@ -1,4 +1,4 @@
-import { Shares } from '#internal/base/index.ts'
+import { Shares, setNewest } from '#internal/base/index.ts'
 
 /** Maximum shared places. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
@@ -20,7 +20,7 @@ const answerMs = 2_000
 /** Maximum deliveries in progress in a process, including those that lost their reserved place. */
 const heldMax = 2_048
 /** Maximum callbacks whose responsiveness is remembered. */
-const rememberedMax = 10_000
+export const rememberedMax = 10_000
 /** Maximum deliveries of one tenant: 640 per second and process at 100 ms per response. */
 export const tenantDeliveriesMax = 64
 /** Maximum payload memory. A tenant can use a quarter of it. */
@@ -151,14 +151,6 @@ export class Capacity {
   }
 
   #note(tenantId: string, responsiveness: Responsiveness): void {
-    setNewest(this.#responsiveness, tenantId, responsiveness)
+    setNewest(this.#responsiveness, tenantId, responsiveness, rememberedMax)
   }
-}
-
-/** Sets an entry and makes it the newest of a map. Above 10 000 entries it removes the oldest. */
-export function setNewest<Value>(map: Map<string, Value>, key: string, value: Value): void {
-  map.delete(key)
-  map.set(key, value)
-  const [oldest] = map.size > rememberedMax ? map.keys() : []
-  if (oldest !== undefined) map.delete(oldest)
 }

@@ -52,7 +52,7 @@ const retryAfterMsMax = 36_000_000
  */
 export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
   const { delivery, result, schedule, random, nowMs } = input
-  const attempt = recordOf(input)
+  const attempt = attemptRecordOf(input)
   const fail = (cause: FailedCause, suspends?: SuspendedCause): AttemptConclusion => ({
     ending: { kind: 'failed', attempt: { ...attempt, cause: attempt.cause ?? cause } },
     suspends,
@@ -101,7 +101,11 @@ export function callSucceeded(result: AttemptResult): boolean | undefined {
   return result.kind === 'answered' && result.status >= 200 && result.status < 300
 }
 
-function recordOf({ result, startedAtMs }: ConcludeInput): AttemptRecord {
+/** Returns the record of an attempt. Pure. */
+export function attemptRecordOf({
+  result,
+  startedAtMs,
+}: Pick<ConcludeInput, 'result' | 'startedAtMs'>): AttemptRecord {
   const { durationMs } = result
   if (result.kind === 'answered') {
     const { status, answer } = result

@@ -47,7 +47,7 @@ export function sendDelivery(
 /** Returns the signed request to a tenant's callback. */
 export function signedCall(
   { url, allowedCIDRs, timeoutMs, keys }: PreparedTenant,
-  event: SentEvent,
+  event: EventContent,
   { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
 ) {
   const { id } = event
@@ -67,11 +67,8 @@ export function signedCall(
   }
 }
 
-/** A stored event, or a test event, whose id no stored event has. */
-type SentEvent = Omit<EventContent, 'id'> & { readonly id: string }
-
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received. */
-export function forwardedEvent(event: SentEvent): string {
+export function forwardedEvent(event: EventContent): string {
   const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = event
   return (
     `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +

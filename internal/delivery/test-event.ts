@@ -1,21 +1,24 @@
-import { type Clock, encodeBase32, randomToken } from '#internal/base/index.ts'
+import type { Clock, EventId } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
+import { completeTestEvent, type ReceivedEvent, storeTestEvent } from '#internal/events/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { attemptRecordOf } from './decide.ts'
 import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 import { signedCall } from './send.ts'
 
 /** Dependencies of `sendTestEvent`. */
 export interface TestEventParts {
+  readonly pool: Pool
   readonly outbound: Outbound
   readonly secrets: OpensSecrets
   readonly clock: Clock
 }
 
-/** Tenant whose callback is called, with an optional idempotency key. */
+/** Test event, with the tenant whose callback is called. */
 export interface TestEventRequest {
   readonly tenant: DirectoryTenant
-  /** Calls with the same key have the same `webhook-id`. Omit it for a new id per call. */
-  readonly idempotencyKey?: string | undefined
+  readonly event: ReceivedEvent
 }
 
 /**
@@ -23,38 +26,27 @@ export interface TestEventRequest {
  * cannot decrypt one of the signing secrets.
  */
 export type TestEventResult =
-  | { readonly kind: 'called'; readonly id: string; readonly result: CallResult }
+  | { readonly kind: 'called'; readonly id: EventId; readonly result: CallResult }
   | { readonly kind: 'unsigned' }
   | { readonly kind: 'unreadable' }
 
-/** Type of events that test a callback. */
-export const testEventType = 'latchkey.test'
-const idBytes = 16
-
 /**
- * Calls a tenant's callback once with a made-up event. Signature, timeout and limits are those of a delivery. Stores nothing. A response
- * that would suspend the callback has no effect. Never throws.
+ * Stores a test event, calls its tenant's callback once, and stores the attempt. A test event with the dedupe key of a stored one is sent
+ * under the stored id, as a further attempt. Signature, timeout and limits are those of a delivery. A response that would suspend the
+ * callback has no effect.
+ * @throws errors of Postgres; the callback was not called, or its response was not stored
  */
 export async function sendTestEvent(
-  { outbound, secrets, clock }: TestEventParts,
-  { tenant, idempotencyKey = randomToken() }: TestEventRequest,
+  { pool, outbound, secrets, clock }: TestEventParts,
+  { tenant, event }: TestEventRequest,
 ): Promise<TestEventResult> {
   const prepared = prepareTenant(secrets, tenant)
   if (prepared.isUnreadable) return { kind: 'unreadable' }
   if (prepared.keys.length === 0) return { kind: 'unsigned' }
-  const nowMs = clock.now()
-  const id = idOf(tenant, idempotencyKey)
-  const event = {
-    ...{ id, tenantId: tenant.id, provider: 'generic' as const, rawType: testEventType, type: testEventType },
-    ...{ occurredAtMs: nowMs, receivedAtMs: nowMs, headers: '{}' },
-    payload: '{"message":"A test of this callback. No provider sent it."}',
-  }
-  const call = signedCall(prepared, event, { hops: '1', traceparent: undefined, nowMs })
-  return { kind: 'called', id, result: await outbound.send(call) }
-}
-
-/** Creates an id that no stored event has. */
-function idOf({ id }: DirectoryTenant, idempotencyKey: string): string {
-  const digest = Bun.SHA256.hash(`${id}\n${idempotencyKey}`) as Uint8Array
-  return `test_${encodeBase32(digest.subarray(0, idBytes))}`
+  const stored = await storeTestEvent(pool, event)
+  const startedAtMs = clock.now()
+  const call = signedCall(prepared, stored, { hops: '1', traceparent: undefined, nowMs: startedAtMs })
+  const result = await outbound.send(call)
+  await completeTestEvent(pool, stored.id, attemptRecordOf({ result, startedAtMs }))
+  return { kind: 'called', id: stored.id, result }
 }

@@ -41,7 +41,7 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
     ...{ tenants: [tenantId], fromMs: untilMs - hoursMs, toMs: untilMs, stepMs: 4 * hourMs },
   })
   if (known.total.accepted + known.total.refused > 0) return false
-  const made = { actor: 'dev', action: auditAction, tenantId, detail: { untilMs: nowMs } }
+  const made = { actor: 'dev', action: auditAction, tenantId, detail: { untilMs: nowMs } } as const
   await writeAudit(pool, made, nowMs)
   const clock = { nowMs: untilMs, now: () => clock.nowMs }
   const tally = new StatsTally(clock)

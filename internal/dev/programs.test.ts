@@ -8,6 +8,7 @@ const isRoot = process.getuid?.() === 0
 const { pathWith, run, clear } = createScriptLab('cmd/dev/ensure.ts')
 const ensureRedis = (path: string) => run(path, ['redis'], { HOME: process.env['HOME'] })
 const ensureChromium = (path: string, env = {}) => run(path, ['chromium'], env)
+const ensurePython = (path: string) => run(path, ['python-client'])
 afterEach(clear)
 
 const server = (version: string) => `echo "Redis server v=${version} sha=00000000:0 malloc=libc bits=64"`
@@ -108,4 +109,22 @@ if (isRoot)
 else if (process.platform === 'linux')
   test('chromium program: without root, the error names the command to run', () => {
     expect(ensureChromium(pathWith({ 'apt-get': 'exit 1' })).said).toContain('sudo apt-get install chromium')
+  })
+
+if (isRoot)
+  test('python program: root on Debian installs python3-venv where python3 has no venv, and a failure names the command', () => {
+    const path = pathWith({ python3: 'exit 1', 'apt-get': 'exit 1' })
+    const { exitCode, said } = ensurePython(path)
+    expect(said.trim().split('\n')).toEqual([
+      `> Python: not found, installing Debian's package python3-venv (apt-get)`,
+      '> Python: refreshing the package lists (apt-get update)',
+      'apt-get could not install python3-venv; run apt-get install python3-venv to see why',
+    ])
+    expect(exitCode).toBe(1)
+  })
+else if (process.platform === 'linux')
+  test('python program: without root, the error names the command to run', () => {
+    expect(ensurePython(pathWith({ 'apt-get': 'exit 1' })).said).toContain(
+      'sudo apt-get install python3-venv',
+    )
   })

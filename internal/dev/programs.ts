@@ -57,6 +57,26 @@ function findChromium(): string | undefined {
 }
 
 /**
+ * Finds Python 3.11 or newer with the module `venv` and returns its path. Without `venv`, installs it with apt when run as root on Debian;
+ * otherwise the error names the install command. Repeating the call is safe.
+ * @throws StoreStartError
+ */
+export function ensurePython(onProgress?: OnProgress): Promise<string> {
+  const program = { title: 'Python', name: 'python3-venv', brew: 'python3', other: 'python3' }
+  const missing =
+    'The tests of the Python client need Python 3.11 or newer with the modules venv and ensurepip'
+  const otherwise = 'put another python3 on the PATH'
+  return ensure({ ...program, missing, otherwise, find: findPython }, onProgress)
+}
+
+function findPython(): string | undefined {
+  const path = Bun.which('python3')
+  if (path === null) return undefined
+  const check = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'
+  return Bun.spawnSync([path, '-c', check], { stderr: 'ignore' }).exitCode === 0 ? path : undefined
+}
+
+/**
  * Returns the path of Redis, or undefined if none is on the PATH.
  * @throws StoreStartError when every Redis on the PATH is too old
  */

@@ -13,6 +13,7 @@ import {
 function received(fields: Partial<Delivery> = {}): Omit<Delivery, 'number' | 'attempt'> {
   return {
     ...{ receivedAtMs: 0, path: '/', webhookId: 'evt_1', tenant: '', provider: '', type: '', eventId: '' },
+    origin: '',
     ...{ signature: { kind: 'ok' }, status: 200, headers: [], bodyBytes: 0, body: '', isJson: false },
     ...fields,
   }
@@ -55,6 +56,7 @@ test('tally: counts the ten thousand latest texts', () => {
 })
 
 const delivery: Delivery = {
+  origin: '',
   ...{
     number: 1,
     receivedAtMs: 1_795_000_000_000,
@@ -73,8 +75,8 @@ test('terminal line: shows time, event, tenant, webhook-id, signature, attempt a
   )
   expect(timeOf(delivery.receivedAtMs)).toMatch(/^\d\d:\d\d:\d\d$/)
   const signature = { kind: 'bad', reason: 'Missing required headers' } as const
-  expect(lineOf({ ...delivery, signature, attempt: 3, status: 500 })).toEndWith(
-    'SIGNATURE NOT OK: Missing required headers, attempt 3, answered 500',
+  expect(lineOf({ ...delivery, signature, origin: 'simulation', attempt: 3, status: 500 })).toEndWith(
+    'SIGNATURE NOT OK: Missing required headers, simulation, attempt 3, answered 500',
   )
 })
 

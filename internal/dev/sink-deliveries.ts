@@ -22,6 +22,8 @@ export interface Delivery {
   readonly provider: string
   readonly type: string
   readonly eventId: string
+  /** Origin of the event, such as `simulation`; '' for a provider's call. */
+  readonly origin: string
   readonly signature: Signature
   /** Status of the sink's response. */
   readonly status: number
@@ -77,6 +79,7 @@ export function readCall(
     provider: field(event, 'provider'),
     type: field(event, 'type'),
     eventId: field(event, 'id'),
+    origin: field(membersOf(event?.get('headers')), 'latchkey-origin'),
     signature: verify(call, tenant, keyRing),
     headers: [...headers],
     bodyBytes: body.byteLength,
@@ -111,11 +114,14 @@ function verify(
 /** Returns the members of a JSON object, or undefined for any other JSON value. */
 function parseObject(body: Uint8Array): ReadonlyMap<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
-    return typeof value === 'object' && value !== null ? new Map(Object.entries(value)) : undefined
+    return membersOf(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)))
   } catch {
     return undefined
   }
+}
+
+function membersOf(value: unknown): ReadonlyMap<string, unknown> | undefined {
+  return typeof value === 'object' && value !== null ? new Map(Object.entries(value)) : undefined
 }
 
 function field(event: ReadonlyMap<string, unknown> | undefined, name: string): string {
@@ -213,6 +219,7 @@ export class TerminalLines {
 export function lineOf({ signature, attempt, status, ...delivery }: Delivery): string {
   const notes = [
     signature.kind === 'ok' ? 'signature ok' : `SIGNATURE NOT OK: ${signature.reason}`,
+    ...(delivery.origin === '' ? [] : [word(delivery.origin)]),
     ...(attempt > 1 ? [`attempt ${attempt}`] : []),
     ...(status === 200 ? [] : [`answered ${status}`]),
   ]

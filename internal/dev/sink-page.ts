@@ -67,7 +67,7 @@ function rowOf({ receivedAtMs, attempt, signature, status, ...delivery }: Delive
 <tr>
 <th scope="row"><time datetime="${new Date(receivedAtMs).toISOString()}">${timeOf(receivedAtMs)}</time></th>
 <td>${text(delivery.tenant)}</td>
-<td>${text(delivery.provider)}</td>
+<td>${text(delivery.provider)}${delivery.origin === '' ? '' : ` (${text(delivery.origin)})`}</td>
 <td>${text(delivery.type)}</td>
 <td><code>${text(delivery.webhookId)}</code></td>
 <td>${attempt}${attempt > 1 ? ' (repeat)' : ''}</td>

@@ -43,7 +43,7 @@ describe('request', () => {
       headers: { 'content-type': 'application/json', 'webhook-id': 'evt_1' },
       body: '{"sum":"1 €"}',
     })
-    expect(result).toMatchObject({ kind: 'answered', status: 200, answer: 'ok', answerCut: false })
+    expect(result).toMatchObject({ kind: 'answered', status: 200, answer: 'ok', isAnswerCut: false })
     const [head = '', body] = received.split('\r\n\r\n')
     expect(head.split('\r\n')[0]).toBe('POST /in/box?a=b HTTP/1.1')
     expect(body).toBe('{"sum":"1 €"}')
@@ -157,7 +157,7 @@ describe('answer', () => {
     )
     const call = caller()
     for (let count = 0; count < 2; count++) {
-      expect(await call(server.port)).toMatchObject({ answer: 'é'.repeat(8192), answerCut: false })
+      expect(await call(server.port)).toMatchObject({ answer: 'é'.repeat(8192), isAnswerCut: false })
     }
     expect(server.accepted()).toBe(1)
   })
@@ -179,7 +179,7 @@ describe('answer', () => {
       expect(await call(server.port)).toMatchObject({
         kind: 'answered',
         answer: 'x'.repeat(16_384),
-        answerCut: true,
+        isAnswerCut: true,
       })
     }
     await eventually('no connection', () => server.open() === 0)
@@ -226,7 +226,7 @@ describe('failed call', () => {
     })
     const result = await caller()(server.port, { timeoutMs: 100 })
     expect(result).toMatchObject({ kind: 'failed', cause: 'timeout' })
-    expect(result.kind === 'failed' && result.detail).toContain('status 200')
+    expect(result.kind === 'failed' && result.message).toContain('status 200')
     await eventually('no connection', () => server.open() === 0)
   })
 
@@ -326,7 +326,7 @@ describe('failed call', () => {
     expect(server.accepted()).toBe(0)
   })
 
-  test('failed call: the detail contains no part of the body or the headers', async () => {
+  test('failed call: the message contains no part of the body or the headers', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('secret-of-theirs\r\n')),
     )

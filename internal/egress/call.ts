@@ -28,7 +28,7 @@ export interface CallFailed {
   readonly cause: CallFailureCause
   readonly durationMs: number
   /** Explanation for the tenant. Contains no header, no body and no byte from the remote server. */
-  readonly detail: string
+  readonly message: string
 }
 
 /** Result of one call. */
@@ -73,8 +73,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   async function send(call: OutboundCall): Promise<CallResult> {
     const startedAtMs = performance.now()
-    const failed = (cause: CallFailureCause, detail: string): CallResult => ({
-      ...{ kind: 'failed', cause, detail, durationMs: performance.now() - startedAtMs },
+    const failed = (cause: CallFailureCause, message: string): CallResult => ({
+      ...{ kind: 'failed', cause, message, durationMs: performance.now() - startedAtMs },
     })
     if (call.signal?.aborted) return failed('aborted', callFailures.aborted)
     const checked = check(call.url)
@@ -90,7 +90,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const result = await exchange(connections, { call, url, addresses, startedAtMs, connectMs })
     return result.kind === 'answered'
       ? { ...result, durationMs: performance.now() - startedAtMs }
-      : failed(result.cause, detailOf(result))
+      : failed(result.cause, messageOf(result))
   }
 
   return { send, close: () => connections.close() }
@@ -191,7 +191,7 @@ async function lookedUp(lookup: Resolve, name: string): Promise<Resolved> {
   }
 }
 
-function detailOf({ cause, code, status }: ExchangeFailed): string {
+function messageOf({ cause, code, status }: ExchangeFailed): string {
   const began = status === undefined ? '' : ` An answer with status ${status} had begun.`
   return `${callFailures[cause]}${code === undefined ? '' : ` (${code})`}${began}`
 }

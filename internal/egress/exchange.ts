@@ -68,7 +68,7 @@ export interface Answered {
   /** First `answerBytesMax` bytes of the response body. Invalid UTF-8 becomes U+FFFD. */
   readonly answer: string
   /** Whether the response body is longer than `answer`. */
-  readonly answerCut: boolean
+  readonly isAnswerCut: boolean
 }
 
 /** Result of an exchange. */
@@ -198,9 +198,9 @@ class Exchange implements ConnectionUser {
     connection.write(this.#request.bytes)
   }
 
-  #answered(answerCut: boolean): void {
+  #answered(isAnswerCut: boolean): void {
     const connection = this.#connection
-    this.#finish(answerOf(this.#reader, answerCut))
+    this.#finish(answerOf(this.#reader, isAnswerCut))
     if (!connection) return
     // The connection is not reused if the response came before the whole request was sent, because the server would parse the remaining
     // bytes as another request.
@@ -228,7 +228,7 @@ class Exchange implements ConnectionUser {
   }
 }
 
-function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
+function answerOf(reader: AnswerReader, isAnswerCut: boolean): Exchanged {
   const { status = 0, fields } = reader.head ?? {}
   const one = (name: string) => fields?.get(name)?.slice(0, answerHeaderCharsMax)
   const retryAfter = one('retry-after')
@@ -244,7 +244,7 @@ function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
     },
     // NUL is replaced, because a text column of Postgres rejects it.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
-    answerCut,
+    isAnswerCut,
   }
 }
 

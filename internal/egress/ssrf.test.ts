@@ -225,7 +225,7 @@ describe('listed private address', () => {
     const url = `http://${name}:${sink.port}/`
     const result = await limited.send({ url, allowedCIDRs: list, headers: {}, body: '{}', timeoutMs: 1000 })
     limited.close()
-    return result.kind === 'answered' ? result.status : `${result.cause}: ${result.detail}`
+    return result.kind === 'answered' ? result.status : `${result.cause}: ${result.message}`
   }
   const refusal = () =>
     `address_refused: The callback’s URL must not use port ${sink.port} of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS.`

@@ -72,7 +72,7 @@ describe('TLS', () => {
     expect(await call(`https://hooks.example:${server.port}/`)).toMatchObject({ status: 200 })
     const result = await call(`https://bank.example:${server.port}/`)
     expect(result).toMatchObject({ kind: 'failed', cause: 'tls_failed' })
-    expect(result.kind === 'failed' && result.detail).toContain('ERR_TLS_CERT_ALTNAME_INVALID')
+    expect(result.kind === 'failed' && result.message).toContain('ERR_TLS_CERT_ALTNAME_INVALID')
     expect(requests).toBe(1)
   })
 

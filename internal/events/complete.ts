@@ -8,9 +8,11 @@ import {
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './claim.ts'
 
-/** Columns of failed_events. The table events contains the same columns under the same names. */
-export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+/** Columns of failed_events without `origin`. */
+export const failedFactColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
     payload_expires_on, cycle, completed_at`
+/** Columns of failed_events. The table events contains the same columns under the same names. */
+export const failedEventColumns = `${failedFactColumns}, origin`
 
 /** Record of a delivery attempt. */
 export interface AttemptRecord {
@@ -175,10 +177,15 @@ async function writeEndings(
       tried(({ outcome }) => outcome),
       tried(({ status }) => (status === null ? null : String(status))),
       tried(({ cause }) => cause),
-      tried(({ answer }) => answer?.replaceAll('\u0000', '\ufffd') ?? null),
+      tried(({ answer }) => storableAnswer(answer)),
     ],
   })
   return rows.map(([id]) => id)
+}
+
+/** Returns the body of a response as Postgres can store it. Pure. */
+export function storableAnswer(answer: string | null): string | null {
+  return answer?.replaceAll('\u0000', '\ufffd') ?? null
 }
 
 function isoTime(ms: number): string {

@@ -13,16 +13,17 @@ import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
  * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
- * events of this provider but does not deliver them. `rounds_exhausted`: the event has reached the maximum number of delivery cycles.
- * `changed`: the event is no longer in the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to
- * another tenant, or its tenant is deleted.
+ * events of this provider but does not deliver them. `cycles_exhausted`: the event has reached the maximum number of delivery cycles.
+ * `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in the state or delivery cycle that the
+ * request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
  */
 export const replayFates = [
   'queued',
   'already_queued',
   'payload_expired',
   'not_enabled',
-  'rounds_exhausted',
+  'cycles_exhausted',
+  'test_event',
   'changed',
   'not_found',
 ] as const
@@ -71,16 +72,17 @@ WITH seen AS MATERIALIZED (
   SELECT id, tenant_id, state, cycle FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
 ), locked AS MATERIALIZED (
-  SELECT id, state, cycle, payload_expires_on FROM events
+  SELECT id, state, cycle, payload_expires_on, origin FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2) AND state <> 'accepted'
   ORDER BY id FOR UPDATE
 ), decided AS MATERIALIZED (
   SELECT s.id, s.tenant_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
     WHEN l.id IS NULL THEN 'already_queued'
+    WHEN l.origin = 'test' THEN 'test_event'
     WHEN NOT l.state = ANY($3::text[]) OR l.cycle <> $5::integer THEN 'changed'
     WHEN l.state = 'verified' AND t.spec -> 'walletRollout' ->> 'stage' IS DISTINCT FROM 'enabled' THEN 'not_enabled'
-    WHEN l.cycle >= ${cycleMax} THEN 'rounds_exhausted'
+    WHEN l.cycle >= ${cycleMax} THEN 'cycles_exhausted'
     WHEN l.payload_expires_on < $4::date OR NOT EXISTS (
       SELECT FROM event_payloads p WHERE p.event_id = l.id AND p.expires_on = l.payload_expires_on OFFSET 0)
       THEN 'payload_expired'

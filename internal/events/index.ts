@@ -47,6 +47,13 @@ export {
   rangeOf,
 } from './list-source.ts'
 export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'
+export {
+  type EventOrigin,
+  fromProvider,
+  type OriginKind,
+  originHeaders,
+  originKinds,
+} from './origin.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
 export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from './retention.ts'
 export {
@@ -74,10 +81,11 @@ export {
   suspendCallback,
   sweepTenantQueues,
 } from './tenant-queue.ts'
+export { completeTestEvent, storeTestEvent } from './test-event.ts'
 export {
   type AttemptView,
+  type DueDelivery,
   type EventView,
-  type QueuedView,
   readEvent,
   readPayload,
 } from './view.ts'

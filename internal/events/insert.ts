@@ -8,6 +8,8 @@ import {
 } from '#internal/storage/index.ts'
 import { type ProviderName } from '#internal/tenants/index.ts'
 import { requeueFailed } from './cycles.ts'
+import type { Queryable } from './list-source.ts'
+import { type EventOrigin, originByOf } from './origin.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
@@ -37,10 +39,11 @@ export interface ReceivedEvent {
   readonly expiresOn: Day
   readonly payloadExpiresOn: Day
   readonly dedupeExpiresOn: Day
+  readonly origin: EventOrigin
   readonly state: EventStateAtReceipt
   /** True if the event was accepted above its tenant's monthly limit. */
   readonly overLimit?: true
-  /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Never set for simulations. */
+  /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Set for providers' calls only. */
   readonly retriesOnRedelivery?: true
 }
 
@@ -50,19 +53,19 @@ export interface ReceivedEvent {
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
-    headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state
+    headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state, origin, origin_by
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], $19::text[])
     AS i(key, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload,
-      payload_bytes, expires_on, payload_expires_on, dedupe_expires_on, state)
+      payload_bytes, expires_on, payload_expires_on, dedupe_expires_on, state, origin, origin_by)
 ), fresh AS (
   INSERT INTO dedupe_keys (key, event_id, expires_on) SELECT key, id, dedupe_expires_on FROM input
   ON CONFLICT DO NOTHING RETURNING event_id
 ), stored AS (
   INSERT INTO events (id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, cycle, over_limit)
+    payload_bytes, payload_expires_on, state, cycle, over_limit, origin, origin_by)
   SELECT id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, 1, id = ANY($17::text[]) FROM input JOIN fresh ON event_id = id
+    payload_bytes, payload_expires_on, state, 1, id = ANY($17::text[]), origin, origin_by FROM input JOIN fresh ON event_id = id
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
@@ -84,10 +87,10 @@ SELECT event_id FROM fresh`
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
-  pool: Pool,
+  pool: Queryable,
   events: readonly ReceivedEvent[],
 ): Promise<ReadonlySet<EventId>> {
-  const column = (pick: (event: ReceivedEvent) => string) => textArrayParam(events.map(pick))
+  const column = (pick: (event: ReceivedEvent) => string | null) => textArrayParam(events.map(pick))
   const { rows } = await pool.query<[EventId]>({
     name: 'insert_events',
     text: insertText,
@@ -110,6 +113,8 @@ export async function insertEvents(
       column(({ dedupeExpiresOn }) => dedupeExpiresOn),
       column(({ state }) => state),
       textArrayParam(events.filter(({ overLimit }) => overLimit).map(({ id }) => id)),
+      column(({ origin }) => origin.kind),
+      column(({ origin }) => originByOf(origin)),
     ],
   })
   return new Set(rows.map(([id]) => id))
@@ -136,7 +141,7 @@ export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[
 
 /** Finds events by their dedupe keys. Omits keys that retention has removed. Takes no locks. */
 export async function findEventsByKey(
-  pool: Pool,
+  pool: Queryable,
   dedupeKeys: readonly string[],
 ): Promise<ReadonlyMap<string, EventId>> {
   const { rows } = await pool.query<[string, EventId]>({

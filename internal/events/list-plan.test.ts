@@ -97,6 +97,11 @@ const cases: readonly (readonly [what: string, filter: EventFilter, found: numbe
     600,
   ],
   ['of a type and a provider that do not meet', { type: 'order.t1', provider: 'card' }, 0, 7_000],
+  ['processed, of an origin', { state: 'processed', origin: 'provider' }, 50, 600],
+  ['an origin that no event has', { origin: 'test' }, 0, 7_000],
+  ['an origin that a tenant’s events do not have', { tenantId: large, origin: 'service' }, 0, 7_000],
+  ['failed, of an origin', { origin: 'provider', state: 'delivery_failed' }, 50, 200],
+  ['failed, of an origin that no event has', { origin: 'simulation', state: 'delivery_failed' }, 0, 300],
   ['a day long ago', { fromMs: nowMs - 80 * dayMs, toMs: nowMs - 79 * dayMs, tenantId: large }, 50, 600],
 ]
 

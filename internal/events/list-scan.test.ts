@@ -4,11 +4,13 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { type EventScan, scanBeyond, scanEvents } from './list.ts'
 import { type EventFilter, type EventState, eventStates, rangeOf } from './list-source.ts'
+import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()
 const providers = ['card', 'generic', 'wallet'] as const
 const types = ['order.created', 'order.paid', 'chargeback.lost'] as const
+const origins = [originOf('service', 'user:ada'), originOf('simulation', 'sim_1')] as const
 
 /** Expected event for the reference implementation. */
 interface Known {
@@ -17,6 +19,7 @@ interface Known {
   readonly provider: (typeof providers)[number]
   readonly type: string
   readonly state: EventState
+  readonly origin: EventOrigin
   readonly receivedAtMs: number
 }
 
@@ -44,9 +47,10 @@ async function stored(nth: number): Promise<Known> {
   const id = createEventId(receivedAtMs, eventDays)
   const state = provider === 'wallet' ? 'verified' : (eventStates[nth % 3] ?? 'accepted')
   const payloadExpiresOn = dayAfter(receivedAtMs, 30)
-  const fields = { id, provider, type, rawType: type, receivedAtMs, expiresOn, payloadExpiresOn }
+  const origin = origins[nth % 13] ?? originOf('provider', null)
+  const fields = { id, provider, type, rawType: type, receivedAtMs, expiresOn, payloadExpiresOn, origin }
   await lab.accept(tenantId, 1, { ...fields, state: state === 'verified' ? 'verified' : 'accepted' })
-  return { id, tenantId, provider, type, state, receivedAtMs }
+  return { id, tenantId, provider, type, state, origin, receivedAtMs }
 }
 
 /** Sets the states as deliveries do. Some events failed twice, and some failed before they were delivered. */
@@ -68,6 +72,9 @@ async function completeAll(): Promise<void> {
     [failedOnce],
   )
   await listFailedEvents(lab.pool)
+  // Half of the entries as a version writes them that does not copy `origin`.
+  await lab.pool.query(`UPDATE failed_events SET origin = NULL WHERE id COLLATE "C" IN (
+    SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id) AS nth FROM failed_events) n WHERE nth % 2 = 0)`)
 }
 
 /** Reference implementation of a filter without Postgres, oldest first. */
@@ -79,6 +86,7 @@ function expected(filter: EventFilter): EventId[] {
         (filter.provider === undefined || one.provider === filter.provider) &&
         (filter.type === undefined || one.type === filter.type) &&
         (filter.state === undefined || one.state === filter.state) &&
+        (filter.origin === undefined || one.origin.kind === filter.origin) &&
         (filter.ids === undefined || filter.ids.includes(one.id)) &&
         one.receivedAtMs >= (filter.fromMs ?? 0) &&
         one.receivedAtMs < (filter.toMs ?? Number.POSITIVE_INFINITY),
@@ -89,18 +97,22 @@ function expected(filter: EventFilter): EventId[] {
 
 /** Every combination of filters. */
 function filters(): EventFilter[] {
+  const filteredOrigins: (OriginKind | undefined)[] = [undefined, 'provider', 'service']
   const times = [{}, { fromMs: nowMs - 20 * dayMs, toMs: nowMs - 8 * dayMs }]
   return [undefined, tenants[1]].flatMap((tenantId) =>
     [undefined, ...providers].flatMap((provider) =>
       [undefined, types[2]].flatMap((type) =>
         [undefined, ...eventStates].flatMap((state) =>
-          times.map((time) => ({
-            ...time,
-            ...(tenantId && { tenantId }),
-            ...(provider && { provider }),
-            ...(type && { type }),
-            ...(state && { state }),
-          })),
+          filteredOrigins.flatMap((origin) =>
+            times.map((time) => ({
+              ...time,
+              ...(tenantId && { tenantId }),
+              ...(provider && { provider }),
+              ...(type && { type }),
+              ...(state && { state }),
+              ...(origin && { origin }),
+            })),
+          ),
         ),
       ),
     ),
@@ -108,22 +120,25 @@ function filters(): EventFilter[] {
 }
 
 /** Scans to the end and returns the events and the number of steps. */
-async function walked(scan: EventScan): Promise<{ ids: EventId[]; steps: number }> {
+async function walked(scan: EventScan): Promise<{ ids: EventId[]; origins: EventOrigin[]; steps: number }> {
   const ids: EventId[] = []
+  const origins: EventOrigin[] = []
   let next: EventScan | undefined = scan
   let steps = 0
   while (next && steps < 1_000) {
     const { events, searchedTo } = await scanEvents(lab.pool, next)
     expect(events.length).toBeLessThanOrEqual(scan.rowsMax)
     ids.push(...events.map(({ id }) => id))
+    origins.push(...events.map(({ origin }) => origin))
     steps += 1
     next = searchedTo === undefined ? undefined : scanBeyond(next, searchedTo)
   }
-  return { ids, steps }
+  return { ids, origins, steps }
 }
 
 describe('scanEvents', () => {
   test('scanEvents: every combination of filters returns each match once and in order, in steps of any size', async () => {
+    const originById = new Map(known.map(({ id, origin }) => [id, origin]))
     for (const filter of filters()) {
       const common = { filter, range: rangeOf(filter, nowMs) }
       const oldest = expected(filter)
@@ -132,6 +147,7 @@ describe('scanEvents', () => {
         await walked({ ...common, order: 'oldest', rowsMax: 37, examinedMax: 90 }),
       ]
       expect([filter, wide.ids]).toEqual([filter, oldest.toReversed()])
+      expect(wide.origins).toEqual(oldest.toReversed().flatMap((id) => originById.get(id) ?? []))
       expect([filter, narrow.ids]).toEqual([filter, oldest])
       expect(wide.steps).toBe(1)
     }

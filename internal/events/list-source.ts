@@ -7,7 +7,8 @@ import {
   type TenantId,
 } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import { failedEventColumns } from './complete.ts'
+import { failedFactColumns } from './complete.ts'
+import type { OriginKind } from './origin.ts'
 
 /**
  * State of an event. `accepted`: a delivery cycle is queued or in progress. `verified`: stored but not delivered, while the tenant only
@@ -25,6 +26,7 @@ export interface EventFilter {
   /** Normalized type of the events, without wildcards. */
   readonly type?: string
   readonly state?: EventState
+  readonly origin?: OriginKind
   /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
   readonly fromMs?: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. */
@@ -115,7 +117,7 @@ export interface EventSource {
 
 /** Columns of an event without headers and payload. */
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-  payload_expires_on, state, cycle, completed_at`
+  payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
 /**
  * Maximum length of a tenant queue that is read whole. For a longer queue, the tenant's events are scanned instead: most of its latest
@@ -164,7 +166,7 @@ export async function chooseSource(connection: Queryable, request: SourceRequest
 
 /** Scans one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
 function indexSource(request: SourceRequest): EventSource {
-  const { tenantId, type, state } = request.filter
+  const { tenantId, type, state, origin } = request.filter
   const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
   const parameters = new Parameters()
   const keys: [name: string, value: string][] = []
@@ -172,17 +174,24 @@ function indexSource(request: SourceRequest): EventSource {
   if (type !== undefined) keys.push(['type', type])
   else if (provider !== undefined) keys.push(['provider', provider])
   const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
-  return parameters.source('events', walk, { provider: type === undefined ? undefined : provider, state })
+  const rest = { provider: type === undefined ? undefined : provider, state, origin }
+  return parameters.source('events', walk, rest)
 }
+
+// Columns of an entry of `failed_events`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of the
+// few events that no provider's call brought, the event is read by its key.
+const ofEvent = (column: string) =>
+  `(SELECT o.${column} FROM events o WHERE o.id = failed_events.id AND o.expires_on = failed_events.expires_on)`
+const failedColumns = `${failedFactColumns}, 'delivery_failed' AS state, coalesce(origin, ${ofEvent('origin')}) AS origin,
+  CASE WHEN origin = 'provider' THEN NULL ELSE ${ofEvent('origin_by')} END AS origin_by`
 
 /** Reads failed events from the table `failed_events`. */
 function failedSource(request: SourceRequest): EventSource {
-  const { tenantId, type, provider } = request.filter
+  const { tenantId, type, provider, origin } = request.filter
   const parameters = new Parameters()
   const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
-  const columns = `${failedEventColumns}, 'delivery_failed' AS state`
-  const walk = walkOf(request, { table: 'failed_events', keys, columns }, parameters)
-  return parameters.source('entries', walk, { type, provider })
+  const walk = walkOf(request, { table: 'failed_events', keys, columns: failedColumns }, parameters)
+  return parameters.source('entries', walk, { type, provider, origin })
 }
 
 // Reads the delivery queue by its key, the event id: every accepted event has a row in the queue.
@@ -257,8 +266,13 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
 }
 
 /** Returns the conditions on an event that is found through the queue or by its id. */
-function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string | undefined>> {
-  return { tenant_id: tenantId, provider, type }
+function restOf({
+  tenantId,
+  provider,
+  type,
+  origin,
+}: EventFilter): Readonly<Record<string, string | undefined>> {
+  return { tenant_id: tenantId, provider, type, origin }
 }
 
 function directionOf(order: SourceRequest['order']): 'DESC' | 'ASC' {

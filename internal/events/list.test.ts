@@ -40,9 +40,16 @@ describe('listEvents', () => {
     const { events } = await list()
     expect(events).toEqual([
       {
-        ...{ id: id ?? '', tenantId, provider: 'generic', sourceEventId: 'src_1', rawType: 'order.created' },
-        ...{ type: 'order.created', state: 'accepted', round: 1, settledAtMs: null },
+        ...{
+          id: id ?? '',
+          tenantId,
+          provider: 'generic',
+          sourceEventId: 'src_1',
+          providerRawType: 'order.created',
+        },
+        ...{ type: 'order.created', state: 'accepted', cycle: 1, completedAtMs: null },
         ...{ occurredAtMs: expect.any(Number), receivedAtMs: expect.any(Number) },
+        origin: { kind: 'provider' },
         ...{ payloadBytes: expect.any(Number), payloadExpiresOn: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) },
       } as never,
     ])
@@ -92,7 +99,7 @@ describe('readEvent', () => {
       event: { id, state: 'accepted' },
       headers: '{"content-type":"application/json","latchkey-hops":"1"}',
       ...{ hasPayload: true, attempts: [], hasEarlierAttempts: false },
-      queued: { isClaimed: false, attempts: 0, dueAtMs: expect.any(Number) },
+      delivery: { isClaimed: false, attemptCount: 0, dueAtMs: expect.any(Number) },
     })
     const { forwarder, stop } = lab.forwarder()
     await lab.becomes('delivery_failed', 'SELECT state FROM events WHERE id = $1', [id])
@@ -103,16 +110,16 @@ describe('readEvent', () => {
     await stop()
     await receiver.stop()
     const found = await read(id, tenant.id)
-    expect(found?.queued).toBeUndefined()
+    expect(found?.delivery).toBeUndefined()
     expect(found?.event).toMatchObject({
       state: 'delivery_failed',
-      round: 2,
-      settledAtMs: expect.any(Number),
+      cycle: 2,
+      completedAtMs: expect.any(Number),
     })
     const attempt = { attempt: 1, outcome: 'refused', status: 500, cause: 'attempts_exhausted', answer: 'no' }
     expect(found?.attempts).toMatchObject([
-      { ...attempt, round: 1 },
-      { ...attempt, round: 2 },
+      { ...attempt, cycle: 1 },
+      { ...attempt, cycle: 2 },
     ])
     // The list finds the event by the state that the completion wrote.
     const failedOnes = await list({ tenantId: tenant.id, state: 'delivery_failed' })
@@ -128,8 +135,8 @@ describe('readEvent', () => {
     )
     const found = await read(id)
     expect(found?.attempts).toHaveLength(200)
-    expect(found?.attempts.at(-1)).toMatchObject({ round: 26, attempt: 0 })
-    expect(found?.attempts[0]).toMatchObject({ round: 6, attempt: 1 })
+    expect(found?.attempts.at(-1)).toMatchObject({ cycle: 26, attempt: 0 })
+    expect(found?.attempts[0]).toMatchObject({ cycle: 6, attempt: 1 })
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
@@ -151,3 +158,21 @@ describe('readEvent', () => {
     expect(await readPayload(lab.pool, place, Date.now())).toEqual({ kind: 'expired' })
   })
 })
+
+const simulationId = 'sim_06gzx3byyxdccqxb8v47jbp37g'
+
+test.each([
+  ['of a simulation', { 'latchkey-simulation': simulationId }, { kind: 'simulation', simulationId }],
+  [
+    'whose other header contains the name',
+    { 'x-note': `"latchkey-simulation":"${simulationId}"` },
+    { kind: 'provider' },
+  ],
+] as const)(
+  'readEvent: an event without a stored origin %s has the origin of its headers',
+  async (_what, headers, origin) => {
+    const [id] = await lab.accept(tenantId, 1, { headers: JSON.stringify(headers) })
+    if (id === undefined) throw new Error('no event')
+    expect((await readEvent(lab.pool, { id }, Date.now()))?.event.origin).toEqual(origin)
+  },
+)

@@ -18,6 +18,7 @@ import {
   rangeOf,
   type SourceRequest,
 } from './list-source.ts'
+import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
 
 /** Request for a page of events. */
 export interface EventListRequest extends Omit<EventFilter, 'ids'> {
@@ -93,7 +94,7 @@ export interface EventSummary {
   readonly tenantId: TenantId
   readonly provider: string
   readonly sourceEventId: string
-  readonly rawType: string
+  readonly providerRawType: string
   readonly type: string
   /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
@@ -102,10 +103,11 @@ export interface EventSummary {
   /** Day on which the payload expires. */
   readonly payloadExpiresOn: Day
   readonly state: EventState
-  /** Number of the delivery cycle, 1 for the first. The API contract calls it `round`. */
-  readonly round: number
-  /** Completion time of the last delivery cycle; null while a cycle is in progress. The name is part of the API contract. */
-  readonly settledAtMs: number | null
+  readonly origin: EventOrigin
+  /** Number of the delivery cycle, 1 for the first. */
+  readonly cycle: number
+  /** Completion time of the last delivery cycle; null while a cycle is in progress. */
+  readonly completedAtMs: number | null
 }
 
 /** Events to read, with their maximum number. */
@@ -137,12 +139,15 @@ export const eventReadSettings = {
 
 /** Columns of an event `e` for `summaryOf`. */
 export const selectedColumns = `e.id, e.tenant_id AS "tenantId", e.provider, e.source_event_id AS "sourceEventId",
-  e.raw_type AS "rawType", e.type, floor(extract(epoch FROM e.occurred_at) * 1000)::bigint AS "occurredAtMs",
-  e.payload_bytes AS "payloadBytes", to_char(e.payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", e.state, e.cycle AS round,
-  floor(extract(epoch FROM e.completed_at) * 1000)::bigint AS "settledAtMs"`
+  e.raw_type AS "providerRawType", e.type, floor(extract(epoch FROM e.occurred_at) * 1000)::bigint AS "occurredAtMs",
+  e.payload_bytes AS "payloadBytes", to_char(e.payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", e.state, e.cycle,
+  floor(extract(epoch FROM e.completed_at) * 1000)::bigint AS "completedAtMs", e.origin, e.origin_by AS "originBy"`
 
 /** A row of `selectedColumns`. */
-export type EventRow = Omit<EventSummary, 'receivedAtMs'>
+export interface EventRow extends Omit<EventSummary, 'receivedAtMs' | 'origin'> {
+  readonly origin: OriginKind
+  readonly originBy: string | null
+}
 
 /**
  * Reads events in the order of receipt with limited work: checks conditions that the index does not cover on at most `examinedMax` events,
@@ -234,6 +239,6 @@ async function read<Row extends object>(
 }
 
 /** Creates an event summary from a row. Pure. */
-export function summaryOf(row: EventRow): EventSummary {
-  return { ...row, receivedAtMs: receivedAtMsOf(row.id) }
+export function summaryOf({ origin, originBy, ...row }: EventRow): EventSummary {
+  return { ...row, receivedAtMs: receivedAtMsOf(row.id), origin: originOf(origin, originBy) }
 }

@@ -11,6 +11,7 @@ import {
   uuid,
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
+import type { OriginKind } from './origin.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
@@ -45,6 +46,8 @@ export const events = pgTable(
     cycle: smallint('cycle').notNull(),
     completedAt: at('completed_at'),
     overLimit: boolean('over_limit').notNull().default(false),
+    origin: text('origin').$type<OriginKind>().notNull().default('provider'),
+    originBy: text('origin_by'),
   },
   (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
 )
@@ -76,6 +79,7 @@ export const failedEvents = pgTable(
     payloadExpiresOn: date('payload_expires_on').notNull(),
     cycle: smallint('cycle').notNull(),
     completedAt: at('completed_at').notNull(),
+    origin: text('origin').$type<OriginKind>(),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
 )

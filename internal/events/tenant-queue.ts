@@ -60,10 +60,11 @@ export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
     .select({ cause: tenantQueues.suspendedCause, suspendedAt, openUntil })
     .from(tenantQueues)
     .where(eq(idColumn, tenantId))
-  const { cause = null, suspendedAt: since = null } = row ?? {}
+  const { cause = null } = row ?? {}
+  const suspendedAtMs = row?.suspendedAt?.getTime()
   return {
-    suspendedCallback: cause === null || since === null ? undefined : { cause, sinceMs: since.getTime() },
-    breakerUntilMs: row?.openUntil?.getTime(),
+    suspendedCallback: cause === null || suspendedAtMs === undefined ? undefined : { cause, suspendedAtMs },
+    breakerEndsAtMs: row?.openUntil?.getTime(),
   }
 }
 

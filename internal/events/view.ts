@@ -3,20 +3,21 @@ import type { Pool } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import type { AttemptRecord } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
+import { originInHeaders } from './origin.ts'
 
-/** A completed delivery attempt. `round` is its delivery cycle; the name is part of the API contract. */
+/** A completed delivery attempt. */
 export interface AttemptView extends AttemptRecord {
-  readonly round: number
+  readonly cycle: number
   readonly attempt: number
 }
 
 /** Queue entry of an event whose delivery cycle is in progress. */
-export interface QueuedView {
+export interface DueDelivery {
   /** Due time; while the delivery is claimed, the end of its lease. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
   /** Number of completed attempts of this delivery cycle. */
-  readonly attempts: number
+  readonly attemptCount: number
 }
 
 /** An event with its attempts and its queue entry, without its payload. */
@@ -28,7 +29,7 @@ export interface EventView {
   /** The latest 200 attempts, oldest first. */
   readonly attempts: readonly AttemptView[]
   readonly hasEarlierAttempts: boolean
-  readonly queued: QueuedView | undefined
+  readonly delivery: DueDelivery | undefined
 }
 
 /** Id of an event to read, with its tenant. */
@@ -49,13 +50,13 @@ interface ViewRow extends EventRow {
   readonly headers: string
   readonly dueAtMs: number | null
   readonly isClaimed: boolean
-  readonly attempts: number | null
+  readonly attemptCount: number | null
 }
 
 // Reads rows by their keys, in the partition of the id's day. Takes no locks.
 const viewText = (day: Day) => `
 SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint AS "dueAtMs",
-  d.lease IS NOT NULL AS "isClaimed", d.attempts,
+  d.lease IS NOT NULL AS "isClaimed", d.attempts AS "attemptCount",
   ${selectedColumns}
 FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
@@ -105,20 +106,22 @@ async function readRow(
   pool: Pool,
   { id, tenantId }: EventPlace,
   nowMs: number,
-): Promise<Pick<EventView, 'event' | 'headers' | 'queued'> | undefined> {
+): Promise<Pick<EventView, 'event' | 'headers' | 'delivery'> | undefined> {
   const day = expiryDayOf(id)
   if (hasCome(day, nowMs)) return undefined
   const { rows } = await pool.query<ViewRow>(viewText(day), [id, tenantId ?? null])
   if (rows[0] === undefined) return undefined
-  const { headers, dueAtMs, isClaimed, attempts, ...event } = rows[0]
-  const queued = dueAtMs === null ? undefined : { dueAtMs, isClaimed, attempts: attempts ?? 0 }
-  return { event: summaryOf(event), headers, queued }
+  const { headers, dueAtMs, isClaimed, attemptCount, ...columns } = rows[0]
+  const delivery = dueAtMs === null ? undefined : { dueAtMs, isClaimed, attemptCount: attemptCount ?? 0 }
+  const event = summaryOf(columns)
+  const origin = (event.origin.kind === 'provider' && originInHeaders(headers)) || event.origin
+  return { event: { ...event, origin }, headers, delivery }
 }
 
 // Reads the attempts of one event from one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
-    text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
+    text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
         duration_ms AS "durationMs", outcome, status, cause, answer
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
       ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,

@@ -5,10 +5,13 @@ export {
   type AnswerDoc,
   bindRoutes,
   createCallParser,
+  type Documented,
   type Example,
   type Examples,
   errorSchemaOf,
   type JsonSchema,
+  type LimitsInDocument,
+  mayGrow,
   named,
   type Operation,
   type Parameter,
@@ -42,3 +45,4 @@ export type {
 } from './route.ts'
 export { createServer, type RequestEvent, type ServerOptions } from './server.ts'
 export { createSourceAddress, networkOf } from './source-address.ts'
+export { acceptsGzip, type StaticBody, staticAnswer, staticBody } from './static-body.ts'

@@ -3,7 +3,20 @@ import { type ApiError, type ErrorCode, errorCodes } from '#internal/base/index.
 import { createParser, parseJsonObject, parseQuery } from './parse.ts'
 import type { Answer, Call, GuardedRoute, Route } from './route.ts'
 
-/** A JSON Schema (2020-12) or a TypeBox schema. A schema with `$id` becomes a component of the OpenAPI document under that name. */
+/** Limits of the process that serves a document, which the document shows. */
+export interface LimitsInDocument {
+  readonly recordTtlSecondsMax: number
+  readonly recordBodyBytesMax: number
+  readonly signatureMaxAgeSeconds: number
+}
+
+/** Part of a document that can depend on the limits of the process that serves it. */
+export type Documented<Part> = Part | ((limits: LimitsInDocument) => Part)
+
+/**
+ * A JSON Schema (2020-12) or a TypeBox schema. A schema with `$id` becomes a component of the OpenAPI document under that name. The keyword
+ * `documented`, a `Documented<JsonSchema>`, replaces the schema in the document.
+ */
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
 /** Example of a request body, a parameter or a response. */
@@ -48,7 +61,9 @@ export interface Operation {
   readonly id: string
   readonly tag: string
   readonly summary: string
-  readonly description?: string
+  readonly description?: Documented<string>
+  /** Marks an operation that docs/change-policy.md lets go; its description names what replaces it. */
+  readonly deprecated?: true
   /** Authentication scheme. If absent, the route needs no authentication. */
   readonly security?: 'apiKey' | 'token'
   readonly parameters?: readonly Parameter[]
@@ -199,9 +214,12 @@ export function named<Schema extends JsonSchema>(
   return { ...schema, $id: name }
 }
 
+/** Marks a set of values of an answer to which a minor version may add values (docs/change-policy.md). */
+export const mayGrow = { 'x-may-grow': true } as const
+
 /** Error codes that only the internal API uses. */
 const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  ...(['unauthenticated', 'forbidden', 'not_found', 'conflict', 'too_many', 'unavailable'] as const),
+  ...(['unauthenticated', 'forbidden', 'not_found', 'conflict', 'too_many_replays', 'unavailable'] as const),
 ])
 
 /** Error codes of the public API contract. */
@@ -216,7 +234,7 @@ export function errorSchemaOf(codes: readonly ErrorCode[]) {
       message: { type: 'string', description: 'Problem and next step.' },
       error: { type: 'string', description: 'Reason phrase of the status (RFC 9110).' },
       statusCode: { type: 'integer', description: 'HTTP status.' },
-      code: { type: 'string', enum: codes, description: 'Stable name of the error.' },
+      code: { type: 'string', enum: codes, ...mayGrow, description: 'Stable name of the error.' },
       requestId: { type: 'string', description: 'Id of this request in the logs.' },
     },
   }

@@ -317,9 +317,11 @@ export function allowedMethods(
   pathname: string,
 ): readonly string[] {
   const segments = pathname.split('/')
-  return routes
+  const methods = routes
     .filter((route) => matches(route.path.split('/'), segments))
     .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  // A literal path and a path with a parameter can match with the same method.
+  return [...new Set(methods)]
 }
 
 function matches(pattern: readonly string[], segments: readonly string[]): boolean {

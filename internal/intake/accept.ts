@@ -1,5 +1,10 @@
 import type { Clock } from '#internal/base/index.ts'
-import type { Acceptance, ReceivedEvent } from '#internal/events/index.ts'
+import {
+  type Acceptance,
+  type EventOrigin,
+  fromProvider,
+  type ReceivedEvent,
+} from '#internal/events/index.ts'
 import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
@@ -71,15 +76,16 @@ export async function acceptWebhook(
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const limits = context.checkLimits(tenant)
   if (limits.kind === 'limited') return limits
+  const origin: EventOrigin = simulationId === undefined ? fromProvider : { kind: 'simulation', simulationId }
   const event = createReceivedEvent({
     tenant,
     provider: provider.name,
     event: read,
-    headers: keptHeaders(headers, simulationId),
+    headers: keptHeaders(headers, origin),
     receivedAtMs,
     state,
     overLimit: limits.kind === 'over',
-    isSimulated: simulationId !== undefined,
+    origin,
     retention: retentionOf(tenant.retention, context.retentionDefaults()),
   })
   return { kind: await context.queue.accept(event), event }

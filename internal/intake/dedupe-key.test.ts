@@ -18,6 +18,7 @@ beforeAll(async () => {
 
 function made(id: TenantId, provider: ProviderName, eventId: string): ReceivedEvent {
   return createReceivedEvent({
+    origin: { kind: 'provider' },
     ...{
       tenant: directoryTenant({ id }),
       provider,

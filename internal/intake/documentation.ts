@@ -1,13 +1,14 @@
 import type { ErrorCode } from '#internal/base/index.ts'
 import {
   type AnswerDoc,
+  type Documented,
   type Example,
   type Examples,
   named,
   type Operation,
   type Parameter,
 } from '#internal/http/index.ts'
-import { providerAliases, providerNames } from '#internal/tenants/index.ts'
+import { acceptedProviderNames, providerAliasText } from '#internal/tenants/index.ts'
 import { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
 import type { RefusalCause } from './provider.ts'
 import type { ProviderHeader } from './provider-header.ts'
@@ -55,22 +56,18 @@ function examplesOf(valueOf: (call: ExampleCall) => unknown, withSummary = false
   )
 }
 
-const aliasTexts = Object.entries(providerAliases).map(
-  ([vendor, neutral]) => `\`${vendor}\` for \`${neutral}\``,
-)
-
 const providerParameter: Parameter = {
   ...{ name: 'provider', in: 'path', required: true, description: 'Provider of the call.' },
   schema: named('Provider', {
     type: 'string',
-    enum: [...providerNames, ...Object.keys(providerAliases)],
-    description: `A provider. Vendors’ names are aliases of neutral ones: ${aliasTexts.join(', ')}.`,
+    enum: acceptedProviderNames,
+    description: `A provider. Vendors’ names are aliases of neutral ones: ${providerAliasText}.`,
   }),
   examples: examplesOf(({ provider }) => provider),
 }
 
 const GenericEvent = named('GenericEvent', {
-  title: 'Our own format',
+  description: 'An event of the provider `generic`.',
   type: 'object',
   additionalProperties: true,
   properties: {
@@ -95,7 +92,6 @@ const GenericEvent = named('GenericEvent', {
 })
 
 const VendorEvent = named('VendorEvent', {
-  title: 'A vendor’s event',
   type: 'object',
   description: 'Any JSON object of the vendor, without repeated names at its top level.',
 })
@@ -170,7 +166,6 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
     description:
       'The call is not the provider’s, or cannot be read: `invalid signature` for a signature that is missing, wrong, too old or of another scheme; `conflicting headers` where two headers, or an unsigned header and the signed body, contradict each other; and `invalid signature` for any other problem without a text of its own. The envelope where the body did not arrive completely, arrived too slowly or is compressed.',
     schema: named('WebhookInvalid', {
-      title: 'Refused call',
       type: 'object',
       required: ['error'],
       properties: {
@@ -189,7 +184,6 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
 const tenantNotAllowed = (more = ''): AnswerDoc => ({
   description: `No such tenant, a suspended one, or one for which this provider is not set up or not enabled.${more}`,
   schema: named('TenantNotAllowed', {
-    title: 'Tenant without such calls',
     type: 'object',
     required: ['message'],
     properties: { message: { type: 'string', const: 'tenant not allowed' } },
@@ -209,13 +203,15 @@ const errorTexts = {
   503: 'The event was not stored: send it again.',
 }
 
-const description = `Send the provider's body unchanged: the signature covers its bytes. It is verified with each of the tenant's secrets for this provider, of which one must match, or with the certificate that a call of \`wallet\` names. A signed time may differ by up to \`LATCHKEY_SIGNATURE_MAX_AGE_SECONDS\` (300 s) in both directions; that of \`wallet\` may be up to 4 days old, because its vendor retries for three. Duplicates are detected by tenant, provider and event id, on both routes together; a new event is stored, acknowledged and forwarded as the outbound event \`event\`.
+const description: Documented<string> = ({
+  signatureMaxAgeSeconds,
+}) => `Send the provider's body unchanged: the signature covers its bytes. It is verified with each of the tenant's secrets for this provider, of which one must match, or with the certificate that a call of \`wallet\` names. A signed time may differ by up to ${signatureMaxAgeSeconds} s in both directions; that of \`wallet\` may be up to 4 days old, because its vendor retries for three. Duplicates are detected by tenant, provider and event id, on both routes together; a new event is stored, acknowledged and forwarded as the outbound event \`event\`.
 
 | provider | event id | raw type | body, at most |
 | --- | --- | --- | --- |
 | \`card\` | \`id\` of the body | \`type\` of the body | 1 MiB |
 | \`storefront\` | \`X-Storefront-Webhook-Id\` | \`X-Storefront-Topic\` | 1 MiB |
-| \`codehost\` | \`X-Codehost-Delivery\` | \`X-Codehost-Event\` and \`action\` of the body | 25 MiB |
+| \`codehost\` | \`X-Codehost-Delivery\` | \`X-Codehost-Event\` | 25 MiB |
 | \`generic\` | \`webhook-id\`, \`X-Service-Event-Id\`, or \`id\` of the body | \`type\` of the body | 1 MiB |
 | \`wallet\` | \`id\` of the body | \`event_type\` of the body | 1 MiB |
 | \`gateway\` | SHA-256 of the payload | \`kind\` of the notification | 1 MiB |

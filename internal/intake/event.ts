@@ -1,5 +1,11 @@
-import { createEventId, dayAfter } from '#internal/base/index.ts'
-import type { EventStateAtReceipt, ReceivedEvent } from '#internal/events/index.ts'
+import { createEventId, dayAfter, randomToken } from '#internal/base/index.ts'
+import {
+  type EventOrigin,
+  type EventStateAtReceipt,
+  fromProvider,
+  originHeaders,
+  type ReceivedEvent,
+} from '#internal/events/index.ts'
 import { isCredentialHeader } from '#internal/redaction/index.ts'
 import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/tenants/index.ts'
 import type { ProviderEvent } from './provider.ts'
@@ -16,7 +22,7 @@ export interface Receipt {
   readonly state: EventStateAtReceipt
   /** True if the tenant has reached its monthly limit; default false. */
   readonly overLimit?: boolean
-  readonly isSimulated?: boolean
+  readonly origin: EventOrigin
   readonly retention: RetentionDays
 }
 
@@ -28,14 +34,14 @@ const timeMsMax = Date.UTC(9999, 11, 31)
 
 /** Creates the event of a verified call, with its id, dedupe key and expiry days. */
 export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
-  const { tenant, provider, event, receivedAtMs, isSimulated = false } = receipt
+  const { tenant, provider, event, receivedAtMs, origin } = receipt
   const { payloadDays, eventDays } = receipt.retention
   const { sourceEventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
   // Tenant ids and provider names contain no line feed, so different combinations produce different texts.
   const dedupeText = `${tenant.id}\n${provider}\n${sourceEventId}`
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
   // Tenant rows that an older version wrote lack `retryOnRedelivery`.
-  const retriesOnRedelivery = !isSimulated && tenant.callback.rules.retryOnRedelivery
+  const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback.rules.retryOnRedelivery
   return {
     id: createEventId(receivedAtMs, eventDays),
     dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
@@ -52,16 +58,51 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
     expiresOn: dayAfter(receivedAtMs, eventDays),
     payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
+    origin,
     state: receipt.state,
     ...(receipt.overLimit && { overLimit: true }),
     ...(retriesOnRedelivery && { retriesOnRedelivery: true }),
   }
 }
 
+/** Type of events that test a callback. */
+const testEventType = 'latchkey.test'
+
+/** A test event to create. */
+interface TestEventFields {
+  readonly tenant: DirectoryTenant
+  /** Name of the caller that sends it. */
+  readonly actor: string
+  /** Test events with the same key are the same event. Omit it for a new event. */
+  readonly idempotencyKey?: string | undefined
+  readonly retention: RetentionDays
+  readonly nowMs: number
+}
+
+/** Creates an event that tests a tenant's callback. It is not queued: its state is `verified`, which means stored and not delivered. */
+export function createTestEvent({
+  tenant,
+  actor,
+  retention,
+  nowMs,
+  ...fields
+}: TestEventFields): ReceivedEvent {
+  const { idempotencyKey = randomToken() } = fields
+  const origin = { kind: 'test', actor } as const
+  // A hash, so that the id of a provider's event equals it only on purpose.
+  const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
+  return createReceivedEvent({
+    ...{ tenant, provider: 'generic', origin, receivedAtMs: nowMs, state: 'verified', retention },
+    event: {
+      ...{ kind: 'event', sourceEventId: `test_${digest}`, rawType: testEventType, type: testEventType },
+      ...{ occurredAtMs: nowMs, payload: '{"message":"A test of this callback. No provider sent it."}' },
+    },
+    headers: JSON.stringify({ [hopsHeader]: '1', ...originHeaders(origin) }),
+  })
+}
+
 /** Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an endless loop. */
 export const hopsHeader = 'latchkey-hops'
-/** Header that names the simulation that made the call. Callers cannot set it: headers that begin with `latchkey-` are dropped. */
-export const simulationHeader = 'latchkey-simulation'
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 
@@ -73,16 +114,16 @@ export function hopsOf(headers: Headers): number {
 }
 
 /**
- * Returns the headers to keep, as JSON, with the hop count incremented. Their size is limited by the server's maximum for request heads.
+ * Returns the headers to keep, as JSON, with the hop count incremented, and with those of an origin other than a provider's call. Their size
+ * is limited by the server's maximum for request heads.
  */
-export function keptHeaders(headers: Headers, simulationId?: string): string {
+export function keptHeaders(headers: Headers, origin = fromProvider): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
     if (keepsHeader(name)) kept[name] = value
   })
   kept[hopsHeader] = String(hopsOf(headers) + 1)
-  if (simulationId !== undefined) kept[simulationHeader] = simulationId
-  return JSON.stringify(kept)
+  return JSON.stringify(Object.assign(kept, originHeaders(origin)))
 }
 
 /** Hop-by-hop headers (RFC 9110 section 7.6.1). */

@@ -1,5 +1,6 @@
 export { type AcceptContext, type Accepted, acceptWebhook, type WebhookCall } from './accept.ts'
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
+export { type CatalogueEntry, conditionsText } from './catalogue.ts'
 export {
   type CertificateFetchOutcome,
   type CertificateSources,
@@ -9,7 +10,9 @@ export {
   createCertificateFetch,
 } from './certificates/store.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
+export { createTestEvent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
+export { eventCatalogue, eventTypeRoutes, typesOf } from './event-types.ts'
 export { exampleCalls } from './examples.ts'
 
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'

@@ -28,7 +28,7 @@ function handIn(
 ) {
   const request: IngestRequest = {
     ...{ tenant: tenantWith(), provider: 'card', sourceEventId: 'one', type: 'a.b', rawType: 'a.b' },
-    ...{ occurredAtMs: undefined, headers: {}, payload: '{}', ...fields },
+    ...{ occurredAtMs: undefined, headers: {}, payload: '{}', actor: 'user:importer', ...fields },
   }
   return ingestEvent(
     {
@@ -83,7 +83,7 @@ test('ingestEvent: an error in beforeStored leaves no event', async () => {
       rawType: 'a.b',
       occurredAtMs: undefined,
     },
-    ...{ headers: {}, payload: '{}' },
+    ...{ headers: {}, payload: '{}', actor: 'user:importer' },
   }
   const retentionDefaults = () => ({ payloadDays: 30, eventDays: 90 })
   expect(ingestEvent({ ...parts, retentionDefaults }, request, Date.now())).rejects.toThrow('audit log')
@@ -126,11 +126,13 @@ test('ingestEvent: drops credentials, signatures and latchkey headers', async ()
   const tenant = tenantWith()
   const headers = {
     ...{ Authorization: 'Bearer x', Cookie: 'a=b', 'Stripe-Signature': 't=1', 'Latchkey-Hops': '0' },
-    ...{ 'Latchkey-Simulation': 'sim_1', 'X-Trace': 'kept' },
+    ...{ 'Latchkey-Simulation': 'sim_1', 'Latchkey-Origin': 'test', 'X-Trace': 'kept' },
   }
   await handIn({ tenant, headers })
   const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events WHERE tenant_id = $1', [
     tenant.id,
   ])
-  expect(JSON.parse(rows[0]?.headers ?? '')).toEqual({ 'x-trace': 'kept', 'latchkey-hops': '1' })
+  expect(JSON.parse(rows[0]?.headers ?? '')).toEqual({
+    ...{ 'x-trace': 'kept', 'latchkey-hops': '1', 'latchkey-origin': 'service' },
+  })
 })

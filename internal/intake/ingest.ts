@@ -1,7 +1,9 @@
 import type { EventId } from '#internal/base/index.ts'
 import {
+  type EventOrigin,
   type EventStateAtReceipt,
   findEventsByKey,
+  originHeaders,
   type ReceivedEvent,
   type StoreBatchOptions,
   storeBatch,
@@ -15,7 +17,7 @@ import {
 import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
 import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
-/** An event that was verified elsewhere, to be stored like an event from a call of its provider. */
+/** An event that another service hands in, to be stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
@@ -28,6 +30,8 @@ export interface IngestRequest {
   readonly headers: Readonly<Record<string, string>>
   /** JSON text of an object, stored unchanged. */
   readonly payload: string
+  /** Name of the caller that hands the event in. */
+  readonly actor: string
 }
 
 /** Dependencies of `ingestEvent`. */
@@ -103,13 +107,14 @@ function eventOf(
   state: EventStateAtReceipt,
   nowMs: number,
 ): ReceivedEvent {
-  const { tenant, provider, sourceEventId, rawType, type, occurredAtMs, payload } = request
+  const { tenant, provider, sourceEventId, rawType, type, occurredAtMs, payload, actor } = request
+  const origin: EventOrigin = { kind: 'service', actor }
   const named = Object.entries(request.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
   const kept = Object.fromEntries(named.filter(([name]) => keepsHeader(name)))
   return createReceivedEvent({
-    ...{ tenant, provider, state, receivedAtMs: nowMs },
+    ...{ tenant, provider, state, receivedAtMs: nowMs, origin },
     event: { kind: 'event', sourceEventId, rawType, type, occurredAtMs, payload },
-    headers: JSON.stringify({ ...kept, [hopsHeader]: '1' }),
+    headers: JSON.stringify({ ...kept, [hopsHeader]: '1', ...originHeaders(origin) }),
     retention: retentionOf(tenant.retention, retentionDefaults()),
   })
 }

@@ -53,7 +53,7 @@ test('listRefusedCalls: pages list calls newest first, each call once, without e
     pages.push(page.calls.map(({ headers }) => nthOf(headers)))
     after = page.next
   } while (after !== undefined)
-  // Of the calls with one day of retention, those of yesterday and today are left.
+  // Calls with one day of retention remain if they are from yesterday or today.
   const kept = Array.from({ length: 25 }, (_none, nth) => nth).filter((nth) => nth % 2 === 0 || nth >= 19)
   expect(pages.flat()).toEqual(kept.toReversed())
   expect(pages.slice(0, -1).every((page) => page.length === 4)).toBe(true)

@@ -4,7 +4,6 @@ import {
   isDottedType,
   makeEvent,
   memberAt,
-  normalizeType,
   readEventBody,
   readEventId,
   readEventText,
@@ -12,7 +11,6 @@ import {
   readIsoTime,
   readUnixSeconds,
   textAt,
-  typeTable,
   unlistedType,
 } from './normalize.ts'
 
@@ -147,13 +145,6 @@ test('unlistedType: always returns the normalized form', () => {
     }),
     { seed: 7 },
   )
-})
-
-test('normalizeType: uses only own rows of the table, lets a row derive the type from the body, and else derives the type from the raw type', () => {
-  const table = typeTable({ a: 'x.a', b: (body) => (body['yes'] === true ? 'x.b' : undefined) })
-  const typeOf = (rawType: string, body = {}) => normalizeType('p', table, rawType, body)
-  expect([typeOf('a'), typeOf('b', { yes: true }), typeOf('b')]).toEqual(['x.a', 'x.b', 'p.b'])
-  for (const rawType of ['c', 'constructor', '__proto__']) expect(typeOf(rawType)).toBe(`p.${rawType}`)
 })
 
 test('makeEvent: a missing raw type becomes unknown, and a malformed raw type is refused', () => {

@@ -1,5 +1,5 @@
 // Parsing steps that all provider adapters share. All functions are pure and never throw.
-import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
+import { hasRepeatedMember, isNestedTooDeep, parseTimestamp, timestampMsMax } from '#internal/base/index.ts'
 import type { Adapter, CallHeaders, Normalization, ProviderCall, RefusalCause } from './provider.ts'
 import type { ProviderHeader } from './provider-header.ts'
 
@@ -86,7 +86,8 @@ function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-function isObject(value: unknown): value is JsonObject {
+/** Returns whether a JSON value is an object. */
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
@@ -137,14 +138,9 @@ export function readHeaderEventId(value: string): EventId {
   return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
 }
 
-/** 9999-12-31T23:59:59.999Z, the last time that ISO 8601 writes with a four-digit year. */
-const lastMs = 253_402_300_799_999
-const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
-
 /** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for any other value and for years outside 1970 to 9999. */
 export function readIsoTime(value: unknown): number | undefined {
-  if (typeof value !== 'string' || !rfc3339.test(value)) return undefined
-  return inRange(Date.parse(value))
+  return typeof value === 'string' ? inRange(parseTimestamp(value) ?? -1) : undefined
 }
 
 /** Converts a Unix time in seconds to milliseconds; fractions are allowed. Returns undefined in the same cases as `readIsoTime`. */
@@ -153,38 +149,7 @@ export function readUnixSeconds(value: unknown): number | undefined {
 }
 
 function inRange(ms: number): number | undefined {
-  return ms >= 0 && ms <= lastMs ? ms : undefined
-}
-
-/**
- * Normalized type for a raw type, or a function that derives it from the body. If the function returns undefined, the raw type is treated
- * as unlisted.
- */
-export type TypeRule = string | ((body: JsonObject) => string | undefined)
-
-/** Rules by raw type. A Map, since a raw type can be called `constructor`. */
-export type TypeTable = ReadonlyMap<string, TypeRule>
-
-/** Creates a table from rows of raw type and rule. */
-export function typeTable(rows: Readonly<Record<string, TypeRule>>): TypeTable {
-  return new Map(Object.entries(rows))
-}
-
-/** Returns a value's entry in a table, ignoring inherited members; undefined if the entry does not exist. */
-export function listed(
-  table: Readonly<Record<string, string>>,
-  name: string | undefined,
-): string | undefined {
-  return name !== undefined && Object.hasOwn(table, name) ? table[name] : undefined
-}
-
-/**
- * Returns the normalized type of a raw type by the table. Returns `<provider>.<raw>` if no row lists the type or if its rule returns
- * undefined.
- */
-export function normalizeType(provider: string, table: TypeTable, rawType: string, body: JsonObject): string {
-  const rule = table.get(rawType)
-  return (typeof rule === 'function' ? rule(body) : rule) ?? unlistedType(provider, rawType)
+  return ms >= 0 && ms <= timestampMsMax ? ms : undefined
 }
 
 /** Derives `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */

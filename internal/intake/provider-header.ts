@@ -24,7 +24,7 @@ export const eventIdSchema: JsonSchema = {
   type: 'string',
   minLength: 1,
   maxLength: 255,
-  pattern: '^[^\\s,]+$',
+  pattern: '^[^\\x00-\\x20,\\x7f\\xa0]+$',
 }
 
 /** Schema of `t=<unix seconds>,v1=<hex>[,v1=…]`, which `verifyTimedHeader` checks. */

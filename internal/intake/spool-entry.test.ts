@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import type { EventOrigin, ReceivedEvent } from '#internal/events/index.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { decodeEntry, encodeEvent } from './spool.ts'
 
@@ -30,6 +30,22 @@ describe('spool encoding', () => {
     )
   })
 
+  test.each<EventOrigin>([
+    { kind: 'provider' },
+    { kind: 'service', actor: 'user:ada' },
+    { kind: 'simulation', simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+    { kind: 'test', actor: 'user:ada' },
+  ])('spool entry: an event with origin $kind keeps its origin', (origin) => {
+    const event = receivedEvent({ origin })
+    expect(decodeEntry(entryOf(encodeEvent(event))).event).toEqual(event)
+  })
+
+  test('spool entry: a provider’s call has no origin, as in entries of earlier versions', () => {
+    const facts = JSON.parse(encodeEvent(receivedEvent())[1]) as object
+    expect(Object.keys(facts)).not.toContain('origin')
+    expect(decodeEntry(encodedWith({})).event?.origin).toEqual({ kind: 'provider' })
+  })
+
   test('spool entry: contains the payload without escaping', () => {
     const event = receivedEvent({ payload: '{"a": 820982911946154508, "b":"ä\\u0000"}' })
     expect(encodeEvent(event)[2]).toBe(event.payload)
@@ -48,6 +64,9 @@ describe('unreadable spool entries', () => {
     ['with an invalid day', { expiresOn: '2026-13-01' }],
     ['with an unknown state', { state: 'processed' }],
     ['without headers', { headers: null }],
+    ['with an unknown origin', { origin: { kind: 'letter', actor: 'user:ada' } }],
+    ['with an origin without its actor', { origin: { kind: 'service' } }],
+    ['with an origin that is text', { origin: 'service' }],
   ])('spool entry: an entry %s is unreadable', (_name, fields) => {
     expect(decodeEntry(encodedWith(fields)).event).toBeUndefined()
     expect(decodeEntry(encodedWith({})).event).toBeDefined()

@@ -1,5 +1,5 @@
 import { isTenantId, parseEventId } from '#internal/base/index.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import { type EventOrigin, fromProvider, type ReceivedEvent } from '#internal/events/index.ts'
 import {
   BatchWriter,
   defineScript,
@@ -53,17 +53,20 @@ export interface SpoolEntry {
 
 /**
  * All fields of an event except id and payload, as JSON. The payload is stored unescaped, since escaping would make it about a tenth
- * longer.
+ * longer. `origin` is absent for a provider's call, as in entries of versions before this field.
  */
-type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload'>
+type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload' | 'origin'> & {
+  readonly origin?: Exclude<EventOrigin, { readonly kind: 'provider' }>
+}
 
 /**
  * Encodes an event as four values: id, all other fields as JSON (`SpooledFacts`), payload and tenant. The tenant is repeated as a separate
  * field, so that the script can count the tenant's share. `decodeEntry` restores every byte.
  */
 export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
-  const { id, payload, ...facts } = event
-  return [id, JSON.stringify(facts satisfies SpooledFacts), payload, event.tenantId]
+  const { id, payload, origin, ...rest } = event
+  const facts: SpooledFacts = { ...rest, ...(origin.kind !== 'provider' && { origin }) }
+  return [id, JSON.stringify(facts), payload, event.tenantId]
 }
 
 /**
@@ -80,7 +83,8 @@ export function decodeEntry(reply: unknown): SpoolEntry {
   const id = parseEventId(eventId)
   const facts = text === undefined ? undefined : parseFacts(text)
   const isReadable = id !== undefined && facts !== undefined && payload !== undefined
-  return { entryId, eventId, event: isReadable ? { ...facts, id, payload } : undefined }
+  const event = isReadable ? { origin: fromProvider, ...facts, id, payload } : undefined
+  return { entryId, eventId, event }
 }
 
 function parseFacts(text: string): SpooledFacts | undefined {
@@ -102,6 +106,14 @@ const isWhole = (max: number) => (value: unknown) =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= max
 const isDay = (value: unknown) =>
   isLike(/^\d{4}-\d\d-\d\d$/)(value) && !Number.isNaN(Date.parse(String(value)))
+const isOriginOrAbsent = (value: unknown) => {
+  if (value === undefined) return true
+  if (typeof value !== 'object' || value === null) return false
+  const { kind, actor, simulationId } = value as Partial<Record<string, unknown>>
+  return kind === 'simulation'
+    ? isText(simulationId)
+    : (kind === 'service' || kind === 'test') && isText(actor)
+}
 const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 
 /** Validates each field of `SpooledFacts`. The type ensures that no field is missing here. */
@@ -119,6 +131,7 @@ const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) =>
   expiresOn: isDay,
   payloadExpiresOn: isDay,
   dedupeExpiresOn: isDay,
+  origin: isOriginOrAbsent,
   state: (value) => value === 'accepted' || value === 'verified',
   overLimit: isTrueOrAbsent,
   retriesOnRedelivery: isTrueOrAbsent,

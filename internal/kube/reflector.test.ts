@@ -381,7 +381,7 @@ test.each<[boolean, string[]]>([
     await until(() => watchesSeen().length === 1)
     watch.send({ type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '11' } } })
     await until(() => reflector.failure() === undefined)
-    // The definition has a field more, and the object is told with it at the version that it had.
+    // After a change of the definition, the list contains the object with one more field and an unchanged resourceVersion.
     lists.push(() => listOf(11, [{ ...tenant('a', 1), spec: { displayName: 'A' } }]))
     open()
     watch.end()

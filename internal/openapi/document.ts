@@ -1,10 +1,12 @@
 import { type ErrorCode, errorEnvelope, statusOf } from '#internal/base/index.ts'
 import {
   type AnswerDoc,
+  type Documented,
   type Example,
   type Examples,
   errorSchemaOf,
   type JsonSchema,
+  type LimitsInDocument,
   type Operation as OperationDoc,
   type Parameter,
   type RequestBody,
@@ -17,6 +19,7 @@ export interface Operation {
   readonly summary: string
   readonly description?: string
   readonly tags: readonly string[]
+  readonly deprecated?: true
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
   readonly parameters?: readonly (Parameter | ParameterRef)[]
   readonly requestBody?: RequestBody
@@ -54,10 +57,15 @@ export class DocumentBuilder {
   readonly #parameters: Record<string, Parameter> = {}
   readonly #codes = new Set<ErrorCode>()
   readonly #headers: ReadonlySet<string>
+  readonly #limits: LimitsInDocument | undefined
 
-  /** @param headers names of the header components; error responses omit all other headers */
-  constructor(headers: readonly string[]) {
+  /**
+   * @param headers names of the header components; error responses omit all other headers
+   * @param limits limits in force; required if a route documents one
+   */
+  constructor(headers: readonly string[], limits?: LimitsInDocument) {
     this.#headers = new Set(headers)
+    this.#limits = limits
   }
 
   /** Schemas that were referenced, including `Error`. */
@@ -80,7 +88,16 @@ export class DocumentBuilder {
   }
 
   #operationOf(operation: OperationDoc): Operation {
-    const { id, tag, summary, description, security, parameters, sharedParameters = [] } = operation
+    const {
+      id,
+      tag,
+      summary,
+      description,
+      deprecated,
+      security,
+      parameters,
+      sharedParameters = [],
+    } = operation
     const { requestBody, answers, errors, errorTexts = {} } = operation
     const refs = sharedParameters.map((shared): ParameterRef => {
       this.#parameters[shared.name] = this.#parameter(shared)
@@ -91,7 +108,8 @@ export class DocumentBuilder {
       responses[status] = this.#answer(answer, responses[status])
     return {
       ...{ operationId: id, summary, tags: [tag] },
-      ...(description !== undefined && { description }),
+      ...(description !== undefined && { description: this.#resolve(description) }),
+      ...(deprecated && { deprecated }),
       security: security === undefined ? [] : [{ [security]: [] }],
       ...((parameters || refs.length > 0) && {
         parameters: [...(parameters ?? []).map((each) => this.#parameter(each)), ...refs],
@@ -141,7 +159,7 @@ export class DocumentBuilder {
 
   /**
    * Converts a schema to plain JSON Schema. A named schema becomes a component and is referenced. A regular expression with flags becomes a
-   * string pattern that engines without Unicode property support understand.
+   * string pattern that ECMA-262, RE2 and Python read alike.
    */
   schema(schema: JsonSchema): JsonSchema {
     return this.#convert(schema) as JsonSchema
@@ -151,14 +169,31 @@ export class DocumentBuilder {
     if (Array.isArray(value)) return value.map((each) => this.#convert(each))
     if (typeof value !== 'object' || value === null) return value
     const { $id: name, documented, ...rest } = value as Readonly<Record<string, unknown>>
-    if (documented !== undefined) return this.#convert(documented)
+    if (documented !== undefined) return this.#convert(this.#resolve(documented as Documented<JsonSchema>))
     if (typeof name === 'string') {
       this.#schemas[name] ??= this.#convert(rest) as JsonSchema
       return { $ref: `#/components/schemas/${name}` }
     }
     const fields = Object.fromEntries(Object.entries(rest).map(([key, inner]) => [key, this.#convert(inner)]))
-    return fields['type'] === 'RegExp' ? textSchema(fields) : fields
+    if (fields['type'] === 'RegExp') return textSchema(fields)
+    // Generators read an object without known names as one without any.
+    const isOpen =
+      fields['type'] === 'object' && !('properties' in fields || 'additionalProperties' in fields)
+    if (isOpen) return { ...fields, additionalProperties: true }
+    // The parser of requests does not check `enum` and reads the same words from `pattern`.
+    const { pattern, ...withoutPattern } = fields
+    return Array.isArray(fields['enum']) && typeof pattern === 'string' ? withoutPattern : fields
   }
+
+  #resolve<Part>(part: Documented<Part>): Part {
+    if (!isResolver(part)) return part
+    if (this.#limits === undefined) throw new Error('this document shows no limits')
+    return part(this.#limits)
+  }
+}
+
+function isResolver<Part>(part: Documented<Part>): part is (limits: LimitsInDocument) => Part {
+  return typeof part === 'function'
 }
 
 const errorRef: JsonSchema = { $ref: '#/components/schemas/Error' }
@@ -214,12 +249,42 @@ function textSchema(schema: Readonly<Record<string, unknown>>): JsonSchema {
 }
 
 /**
- * Replaces Unicode property classes by explicit character ranges. Omits the class of lone surrogates: UTF-8 cannot encode them, and no
- * portable pattern can match those that are escaped in JSON. The server refuses these.
+ * Writes a character class so that ECMA-262, RE2 and Python read it alike: Unicode property classes become ranges, and escapes with `\\u`
+ * become `\\x` or the character itself. Omits the class of lone surrogates: UTF-8 cannot encode them, and no portable pattern can match
+ * those that are escaped in JSON. The server refuses these.
  */
 function portable(characters: string): string {
-  return characters.replaceAll('\\p{Cc}', '\\u0000-\\u001f\\u007f-\\u009f').replaceAll('\\p{Cs}', '')
+  return characters
+    .replaceAll('\\p{Cc}', '\\x00-\\x1f\\x7f-\\x9f')
+    .replaceAll('\\p{Cs}', '')
+    .replaceAll(/\\u00([0-9a-f]{2})/gi, '\\x$1')
+    .replaceAll(/\\u([0-9a-f]{4})/gi, (_escape, code: string) =>
+      String.fromCharCode(Number.parseInt(code, 16)),
+    )
 }
+
+/** Text for the description of a document about `unroutedResponses`. */
+export const unroutedText =
+  'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method, `HeadTooLong` for a request line and headers over 16 KiB. HEAD is handled like GET, without the response body.'
+
+/** Documents the responses to calls that reach no operation, as components of a document. */
+export function unroutedResponses(builder: DocumentBuilder) {
+  const { 404: RouteUnknown, 405: MethodNotAllowed } = builder.errorAnswers([
+    'route_unknown',
+    'method_not_allowed',
+  ])
+  const HeadTooLong = { description: 'Status 431, without a body. The connection is closed.' }
+  return { RouteUnknown, MethodNotAllowed, HeadTooLong }
+}
+
+/** Server of a document: the URL that callers use. */
+export interface Server {
+  readonly url: string
+  readonly description: string
+}
+
+/** The host from which the document was read. Behind a proxy that adds a path, it is not the whole URL. */
+export const ownServer: Server = { url: '/', description: 'The host that serves this document.' }
 
 /** Documents the route that serves the document itself. */
 export function documentRoute(path: string): DocumentedRoute {

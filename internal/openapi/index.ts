@@ -1,2 +1,2 @@
 export { internalDocument, internalDocumentRoutes } from './internal.ts'
-export { contractRoutes, publicContract } from './public.ts'
+export { type ContractConfig, contractRoutes, publicContract } from './public.ts'

@@ -8,13 +8,14 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { bodiesOf, expectFits, fillPath, openContract } from '#test/support/contract.ts'
+import { bodiesOf, expectFits, expectHeaders, fillPath, json, openContract } from '#test/support/contract.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { internalDocument } from './internal.ts'
 
 const document = internalDocument()
-const { operations, answerSchema, expectDocumented, parametersOf, schemaAt } = openContract(document)
+const { operations, answerSchema, schemaAt, expectDocumented, expectRequestExamplesFit } =
+  openContract(document)
 const documentPath = '/internal/v1/openapi.json'
 let backoffice: TestBackoffice
 beforeAll(async () => {
@@ -66,6 +67,21 @@ describe('internal API', () => {
     }
   })
 
+  test.each([
+    ['GET', '/internal/v1/nothing', 404, 'RouteUnknown'],
+    ['PATCH', '/internal/v1/tenants', 405, 'MethodNotAllowed'],
+  ] as const)(
+    'internal API: %s %s without an operation returns the documented status %d',
+    async (method, path, status, name) => {
+      const answer = await backoffice.call(method, path)
+      expect(answer.status).toBe(status)
+      const documented = document.components.responses[name]
+      if (!documented) throw new Error(`the document has no response ${name}`)
+      expectFits(schemaAt('components', 'responses', name, ...json), answer.json)
+      for (const header of expectHeaders(documented, answer)) expect(answer.headers.has(header)).toBe(true)
+    },
+  )
+
   test('internal API document: operation ids are unique', () => {
     const names = operations.map(({ operation }) => operation.operationId)
     expect(new Set(names).size).toBe(names.length)
@@ -78,20 +94,7 @@ describe('internal API', () => {
       for (const [status, response] of Object.entries(operation.responses))
         for (const { value } of Object.values(response.content['application/json'].examples ?? {}))
           expectFits(answerSchema(method, path, status), value)
-      for (const [media, { examples }] of bodiesOf(operation)) {
-        const schema = schemaAt(
-          'paths',
-          path,
-          method.toLowerCase(),
-          'requestBody',
-          'content',
-          media,
-          'schema',
-        )
-        for (const { value } of Object.values(examples)) expectFits(schema, value)
-      }
-      for (const { parameter, schema } of parametersOf(described))
-        for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
+      expectRequestExamplesFit(described)
     },
   )
 })
@@ -113,6 +116,27 @@ describe('errors of the internal API', () => {
         expect([path, answer.status]).toEqual([path, 401])
         expectDocumented(method, path, answer)
       }
+  })
+
+  test.each([
+    ['30 February', 'to=2026-02-30T00:00:00Z'],
+    ['a time before 1970', 'to=1970-01-01T00:00:00%2B01:00'],
+    ['a time after 9999 in UTC', 'to=9999-12-31T23:59:59-23:59'],
+  ])('internal API: %s in a query returns 400 as documented', async (_case, query) => {
+    const path = '/internal/v1/tenants/{tenantId}/usage'
+    const tenantId = backoffice.tenantId('acme')
+    const answer = await backoffice.call('GET', `${fillPath(path, { tenantId })}?${query}`)
+    expect([answer.status, answer.json['message']]).toEqual([400, expect.stringContaining('"to"')])
+    expectDocumented('GET', path, answer)
+  })
+
+  test('internal API: an empty Idempotency-Key returns 400, also where the key is optional', async () => {
+    const path = '/internal/v1/tenants/{tenantId}/callback/test'
+    const headers = { 'Idempotency-Key': '' }
+    const values = { tenantId: backoffice.tenantId('acme') }
+    const answer = await backoffice.call('POST', fillPath(path, values), { headers })
+    expect(answer.status).toBe(400)
+    expectDocumented('POST', path, answer)
   })
 
   test('internal API: an unknown query parameter returns 400 as documented', async () => {
@@ -175,7 +199,11 @@ describe('answers of the internal API', () => {
   ) {
     const { query = '', ...options } = more
     const answer = await backoffice.call(method, fillPath(path, values) + query, options)
-    expect([path, answer.status, answer.status === 200 ? '' : answer.text]).toEqual([path, 200, ''])
+    expect([path, answer.status, answer.status < 300 ? '' : answer.text]).toEqual([
+      path,
+      expect.any(Number),
+      '',
+    ])
     expectDocumented(method, path, answer)
     left.delete(`${method} ${path}`)
     return answer
@@ -190,7 +218,7 @@ describe('answers of the internal API', () => {
     const keyed = () => ({ headers: { 'Idempotency-Key': crypto.randomUUID() } })
     await done('GET', documentPath)
     await done('GET', '/internal/v1/tenants', {}, { query: '?search=acm&limit=1' })
-    await done('GET', '/internal/v1/tenant', {}, { query: '?slug=acme' })
+    await done('GET', '/internal/v1/tenants/lookup', {}, { query: '?slug=acme' })
     for (const part of [
       '',
       '/permissions',
@@ -204,12 +232,19 @@ describe('answers of the internal API', () => {
     await done('POST', `${tenant}/callback/test`, mine, keyed())
     await done('POST', `${tenant}/callback/resume`, mine)
     const at = new Date(Date.now() - hourMs).toISOString()
-    const emission = { body: { kind: 'exports.rows', count: 3, at } }
+    const emission = { body: { kind: 'exports.rows', amount: 3, occurredAt: at } }
     await done('PUT', `${tenant}/usage/{emissionId}`, { ...mine, emissionId: 'e-1' }, emission)
+    for (const usage of [
+      { kind: 'events' },
+      { kind: 'exports.rows', amount: 2, commit: true, id: 'c-1' },
+      { kind: 'exports.rows', amount: 2, commit: true, id: 'c-1' },
+      { kind: 'locks', commit: true, id: 'c-1' },
+    ])
+      await done('POST', '/internal/v1/guardrails/check', {}, { body: { tenantId, ...usage } })
     const limit = { ...mine, limit: 'eventsPerMonth' }
     const until = new Date(Date.now() + hourMs).toISOString()
     await done('PUT', `${tenant}/limits/{limit}/override`, limit, {
-      body: { hard: 5, until, reason: 'a test' },
+      body: { hard: 5, expiresAt: until, reason: 'a test' },
     })
     await done('GET', `${tenant}/limits`, mine)
     await done('DELETE', `${tenant}/limits/{limit}/override`, limit)
@@ -219,12 +254,13 @@ describe('answers of the internal API', () => {
     ] as const) {
       const setting = { ...values, name: 'forwarding.paused' }
       await done('GET', path, values)
+      await done('GET', `${path}/{name}`, setting)
       await done('PUT', `${path}/{name}`, setting, { body: { value: true, expectedVersion: 0 } })
       await done('DELETE', `${path}/{name}`, setting)
     }
     await walkEvents(tenantId)
     await walkSimulations(mine)
-    await done('GET', '/internal/v1/audit', {}, { query: `?tenant=${tenantId}&limit=2` })
+    await done('GET', '/internal/v1/audit-entries', {}, { query: `?tenantId=${tenantId}&limit=2` })
     expect([...left]).toEqual([])
   })
 
@@ -236,30 +272,30 @@ describe('answers of the internal API', () => {
       type: 'payment.succeeded',
       payload: { a: 1 },
     }
-    const appended = await done('POST', '/internal/v1/events', {}, { body })
+    const ingested = await done('POST', '/internal/v1/events', {}, { body })
     const [failed] = await acceptEvents(backoffice.pool, [
       receivedEvent({ tenantId: backoffice.tenantId('acme') }),
     ])
-    const eventId = String(appended.json['id'])
+    const eventId = String(ingested.json['id'])
     await backoffice.pool.query(
       `UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = $1`,
       [failed],
     )
     await backoffice.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [failed])
-    await done('GET', '/internal/v1/events', {}, { query: `?tenant=${tenantId}&limit=1` })
+    await done('GET', '/internal/v1/events', {}, { query: `?tenantId=${tenantId}&limit=1` })
     await done('GET', '/internal/v1/events/{eventId}', { eventId })
     await done('GET', '/internal/v1/events/{eventId}/payload', { eventId })
     await done(
       'POST',
       '/internal/v1/events/{eventId}/replays',
       { eventId: String(failed) },
-      { body: { round: 1 } },
+      { body: { cycle: 1 } },
     )
     const from = new Date(Date.now() - hourMs).toISOString()
-    await done('POST', '/internal/v1/replay-preview', {}, { body: { tenantId, from } })
+    await done('POST', '/internal/v1/replay-previews', {}, { body: { tenantId, from } })
     const start = { body: { tenantId, from }, headers: { 'Idempotency-Key': 'one' } }
     const started = await done('POST', '/internal/v1/replays', {}, start)
-    const replayId = (started.json['job'] as { id: string }).id
+    const replayId = (started.json['replay'] as { id: string }).id
     expect((await done('POST', '/internal/v1/replays', {}, start)).headers.get('idempotent-replayed')).toBe(
       'true',
     )
@@ -274,11 +310,14 @@ describe('answers of the internal API', () => {
       headers: { 'Idempotency-Key': 's' },
     }
     const started = await done('POST', `${tenant}/simulations`, mine, options)
-    const { id, events } = started.json['simulation'] as { id: string; events: { id: string }[] }
+    const { simulationId: id, events } = started.json['simulation'] as {
+      simulationId: string
+      events: { id: string }[]
+    }
     const simulationId = { simulationId: id }
     await done('GET', '/internal/v1/simulations')
     await done('GET', '/internal/v1/simulations/{simulationId}', simulationId)
-    const event = { body: { event: events[0]?.id } }
+    const event = { body: { sourceEventId: events[0]?.id } }
     await done('POST', '/internal/v1/simulations/{simulationId}/advance', simulationId, event)
     await done('POST', '/internal/v1/simulations/{simulationId}/cancel', simulationId)
   }

@@ -1,12 +1,13 @@
 import { internalRoutes } from '#internal/backoffice/index.ts'
 import type { PublicRoute } from '#internal/http/index.ts'
-import { DocumentBuilder, documentRoute } from './document.ts'
+import { DocumentBuilder, documentRoute, ownServer, unroutedResponses, unroutedText } from './document.ts'
 import { serveDocument } from './public.ts'
 
 const documentPath = '/internal/v1/openapi.json'
 const text = (description: string) => ({ description, schema: { type: 'string' } })
 
 const headers = {
+  Allow: text('Methods of this path.'),
   'X-Request-Id': text("Id of this request in the logs: the caller's own or a generated one."),
   'Idempotent-Replayed': text('`true` for a repeat, which changed nothing.'),
   'Retry-After': text('Seconds to wait before the next call.'),
@@ -17,19 +18,20 @@ const headers = {
 export function internalDocument() {
   const builder = new DocumentBuilder(Object.keys(headers))
   const paths = builder.pathsOf([documentRoute(documentPath), ...internalRoutes])
+  const responses = unroutedResponses(builder)
   return {
     openapi: '3.1.1',
     info: {
       title: 'Latchkey, internal',
       version: '1.0.0',
       summary: 'Tenants and events for other services of the company and for the dashboard',
-      description:
-        'Every call needs a token: either a Kubernetes token for the audience `latchkey` (`kubectl create token NAME --audience latchkey`), whose rights on Tenants apply, or a tenant’s API key of scope `dashboard` or `dashboard:read`, which sees that tenant alone. `dashboard:read` reads everything except payloads as received, and every write is 403; `dashboard` also reads payloads, replays, and tests and resumes the callback, and simulates together with `simulations`. Rights in Kubernetes: `get tenants` to see, `get tenants/payloads`, `create tenants/replays`, `update tenants/settings`, `create tenants/simulations`, `create tenants/events`, `create tenants/usage`. Lists have a stable order, newest first unless stated otherwise, and pages by `after`. A write may be repeated unchanged: it is done once, and a repeat has `Idempotent-Replayed`. Two writes differ: a test of a callback calls it each time (with an `Idempotency-Key` under the same `webhook-id`), and a replay of one event without `round` begins another delivery cycle if the last one has ended meanwhile. Every write and every read of a payload is in the audit log.',
+      description: `Every call needs a token: either a Kubernetes token for the audience \`latchkey\` (\`kubectl create token NAME --audience latchkey\`), whose rights on Tenants apply, or a tenant’s API key of scope \`dashboard\` or \`dashboard:read\`, which sees that tenant alone. \`dashboard:read\` reads everything except payloads as received, and every write is 403; \`dashboard\` also reads payloads, replays, and tests and resumes the callback, and simulates together with \`simulations\`. Rights in Kubernetes: \`get tenants\` to see, \`get tenants/payloads\`, \`create tenants/replays\`, \`update tenants/settings\`, \`create tenants/simulations\`, \`create tenants/events\`, \`create tenants/usage\`. Lists have a stable order, newest first unless stated otherwise, and pages by \`after\`. A write may be repeated unchanged: it is done once, and a repeat has \`Idempotent-Replayed\`. Two writes differ: a test of a callback calls it each time (with an \`Idempotency-Key\` under the same \`webhook-id\`), and a replay of one event without \`cycle\` begins another delivery cycle if the last one has ended meanwhile. Every write and every read of a payload is in the audit log. ${unroutedText}`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
+    servers: [ownServer],
     tags: [
       { name: 'tenants', description: 'Tenants and their state.' },
-      { name: 'events', description: 'Events received from providers and their delivery status.' },
+      { name: 'events', description: 'Events, their origin and their delivery status.' },
       { name: 'replays', description: 'Deliver many events again.' },
       { name: 'usage', description: 'Usage and its limits.' },
       { name: 'settings', description: 'Settings that change at run time.' },
@@ -50,7 +52,7 @@ export function internalDocument() {
       },
       headers,
       parameters: builder.parameters,
-      responses: {},
+      responses,
       schemas: builder.schemas,
     },
   }

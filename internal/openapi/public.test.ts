@@ -1,21 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { webhookRoutes } from '#internal/intake/index.ts'
+import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
-import { startTestApi, type TestAnswer, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import {
+  startTestApi,
+  type TestAnswer,
+  type TestApi,
+  tenantYaml,
+  testApiKey,
+  testLimits,
+} from '#test/support/api.ts'
 import {
   answerSchema,
-  bodiesOf,
   contract as document,
   type ExampleRequest,
   expectDocumented,
   expectFits,
   expectHeaders,
+  expectRequestExamplesFit,
   fillPath,
   json,
   operations,
-  parametersOf,
   requestExamples,
   schemaAt,
 } from '#test/support/contract.ts'
@@ -66,7 +72,10 @@ describe('public contract', () => {
   })
 
   test('public contract: lists exactly the routes and methods of the server', async () => {
-    const tables = [...recordRoutes, ...webhookRoutes, ...simulationRoutes, ...contractRoutes()]
+    const tables = [
+      ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes],
+      ...[...simulationRoutes, ...contractRoutes(testLimits)],
+    ]
     const routes = tables.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
     expect(documented.toSorted()).toEqual(routes.toSorted())
@@ -135,24 +144,7 @@ describe('public contract', () => {
 
   test.each(operations)(
     'public contract: request examples of $method $path match their schemas',
-    (described) => {
-      const { method, path, operation } = described
-      for (const [media, { examples }] of bodiesOf(operation)) {
-        const schema = schemaAt(
-          'paths',
-          path,
-          method.toLowerCase(),
-          'requestBody',
-          'content',
-          media,
-          'schema',
-        )
-        for (const { value } of Object.values(examples)) expectFits(schema, value)
-      }
-      for (const { parameter, schema } of parametersOf(described)) {
-        for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
-      }
-    },
+    expectRequestExamplesFit,
   )
 })
 

@@ -1,10 +1,29 @@
 import { idPattern } from '#internal/base/index.ts'
-import { type JsonSchema, named, type Parameter, type PublicRoute } from '#internal/http/index.ts'
-import { exampleCalls, webhookRoutes } from '#internal/intake/index.ts'
+import { originKinds } from '#internal/events/index.ts'
+import {
+  type JsonSchema,
+  type LimitsInDocument,
+  mayGrow,
+  named,
+  type Parameter,
+  type PublicRoute,
+  staticAnswer,
+  staticBody,
+} from '#internal/http/index.ts'
+import { eventTypeRoutes, exampleCalls, webhookRoutes } from '#internal/intake/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
-import { DocumentBuilder, documentRoute, headerRefs, type OutboundOperation } from './document.ts'
+import {
+  DocumentBuilder,
+  documentRoute,
+  headerRefs,
+  type OutboundOperation,
+  ownServer,
+  type Server,
+  unroutedResponses,
+  unroutedText,
+} from './document.ts'
 
 const documentPath = '/v1/openapi.json'
 const text = (description: string) => ({ description, schema: { type: 'string' } })
@@ -21,31 +40,34 @@ const headers = {
   ),
 }
 
+/** Configuration of the API that its document shows. */
+export interface ContractConfig extends LimitsInDocument {
+  /** Base URL under which the API is reached from outside. Default: unknown. */
+  readonly publicUrl?: string | undefined
+}
+
 /**
  * Returns the OpenAPI 3.1 document of the public API: exactly the routes that the API serves, and the calls to callbacks. `info.version`
  * changes with the contract; within `/v1` fields are only added.
  */
-export function publicContract() {
-  const builder = new DocumentBuilder(Object.keys(headers))
+export function publicContract({ publicUrl, ...limits }: ContractConfig) {
+  const builder = new DocumentBuilder(Object.keys(headers), limits)
   const paths = builder.pathsOf([
-    ...[...recordRoutes, ...webhookRoutes, ...simulationRoutes],
+    ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...simulationRoutes],
     documentRoute(documentPath),
   ])
   const webhooks = { event: { post: outboundEvent(builder) } }
-  const { 404: routeUnknown, 405: methodNotAllowed } = builder.errorAnswers([
-    'route_unknown',
-    'method_not_allowed',
-  ])
+  const responses = unroutedResponses(builder)
   return {
     openapi: '3.1.1',
     info: {
       title: 'Latchkey',
       version: '1.0.0',
       summary: 'Idempotency records and webhook intake',
-      description:
-        'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method. HEAD is handled like GET, without the response body. A record call with a body accepts no query parameters and returns 400 for them.',
+      description: `${unroutedText} A record call with a body accepts no query parameters and returns 400 for them.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
+    servers: serversAt(publicUrl),
     tags: [
       {
         name: 'records',
@@ -56,7 +78,7 @@ export function publicContract() {
         description: 'Calls of providers: verified, deduplicated, stored, acknowledged.',
       },
       { name: 'simulations', description: 'Simulated events, to test callbacks.' },
-      { name: 'events', description: 'Calls to tenants’ callbacks.' },
+      { name: 'events', description: 'Calls to tenants’ callbacks, and the types of their events.' },
       { name: 'contract', description: 'This document.' },
     ],
     paths,
@@ -67,50 +89,74 @@ export function publicContract() {
       },
       headers,
       parameters: builder.parameters,
-      responses: { RouteUnknown: routeUnknown, MethodNotAllowed: methodNotAllowed },
+      responses,
       schemas: builder.schemas,
     },
   }
 }
 
+function serversAt(publicUrl: string | undefined): readonly Server[] {
+  if (publicUrl === undefined) return [ownServer]
+  return [{ url: publicUrl.replace(/\/+$/, ''), description: 'Public base URL.' }, ownServer]
+}
+
 /** Returns the route that serves the public contract without authentication. */
-export function contractRoutes(): readonly PublicRoute[] {
-  return [serveDocument(documentPath, publicContract())]
+export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
+  return [serveDocument(documentPath, publicContract(config))]
 }
 
 /** Returns a route that serves a document, without authentication. */
 export function serveDocument(path: string, document: object): PublicRoute {
-  const body = JSON.stringify(document)
+  const body = staticBody(JSON.stringify(document))
   return {
     ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
-    handle: () => ({ kind: 'answer', status: 200, body, outcome: 'contract' }),
+    handle: ({ request }) => staticAnswer(body, request, { headers: {}, outcome: 'contract' }),
   }
 }
 
 const time = { type: 'string', format: 'date-time', pattern: 'Z$' }
 const eventProperties: Readonly<Record<string, JsonSchema>> = {
   id: { type: 'string', pattern: idPattern('evt'), description: 'Latchkey’s id, the same in every attempt.' },
-  provider: { type: 'string', enum: providerNames, description: 'Neutral name of the provider.' },
+  provider: {
+    ...{ type: 'string', enum: providerNames, ...mayGrow },
+    description: 'Neutral name of the provider.',
+  },
   providerRawType: { type: 'string', maxLength: 255, description: 'The provider’s name of the type.' },
   type: {
     type: 'string',
     maxLength: 255,
     pattern: '^[a-z0-9_]+(\\.[a-z0-9_]+)+$',
     description:
-      'Normalized type. A raw type without a normalized type becomes `<provider>.<raw>`, in dotted lowercase.',
+      'Normalized type. `GET /v1/event-types` lists the known types, and versions add more: ignore types that you do not know. A raw type that is not listed becomes `<provider>.<raw type>` in dotted lowercase; with `codehost`, `codehost.<event>.<action>` if the payload has an action. A sender of `generic` can use any type: check `provider`, too.',
+    examples: ['payment.succeeded', 'chargeback.under_review', 'order.paid', 'pull_request.merged'],
   },
   tenantId: { type: 'string', pattern: idPattern('ten') },
   occurredAt: { ...time, description: 'Time given by the provider, otherwise `receivedAt`. UTC.' },
-  receivedAt: { ...time, description: 'Time at which Latchkey received the call. UTC.' },
+  receivedAt: { ...time, description: 'Time at which Latchkey received the event. UTC.' },
   payload: {
     type: 'object',
     description: 'The provider’s JSON with the text of its numbers unchanged.',
   },
   headers: {
     type: 'object',
+    properties: {
+      'latchkey-hops': {
+        ...{ type: 'string', pattern: '^[0-9]{1,3}$' },
+        description: 'Number of times that the event was forwarded.',
+      },
+      'latchkey-origin': {
+        ...{ type: 'string', enum: originKinds.filter((kind) => kind !== 'provider'), ...mayGrow },
+        description:
+          'Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header.',
+      },
+      'latchkey-simulation': {
+        ...{ type: 'string', pattern: idPattern('sim') },
+        description: 'Simulation that made the event.',
+      },
+    },
     additionalProperties: { type: 'string' },
     description:
-      'Headers of the provider’s call, names in lower case, without credentials and signatures; also `latchkey-hops`, and `latchkey-simulation` for events of a simulation.',
+      'Headers of the provider’s call, names in lower case, without credentials and signatures. No caller can set headers that begin with `latchkey-`.',
   },
 }
 const Event = named('Event', {

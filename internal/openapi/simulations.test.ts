@@ -50,3 +50,20 @@ test('public contract: the server responds to every simulation example as docume
     expect(shape(answered)).toEqual(shape(shown))
   }
 })
+
+test.each([
+  ['stripe', 'card'],
+  ['paypal', 'wallet'],
+])(
+  'simulation: the vendor’s name %s is accepted for %s, and both names are the same request',
+  async (vendor, neutral) => {
+    const headers = { 'Idempotency-Key': `by-${vendor}` }
+    const start = (provider: string) =>
+      api.call('POST', path, { amount: 1, currency: 'EUR', provider }, headers)
+    const first = await start(vendor)
+    expect(first.status).toBe(202)
+    const repeat = await start(neutral)
+    expect([repeat.status, repeat.json]).toEqual([202, first.json])
+    expect((await start('shopify')).status).toBe(400)
+  },
+)

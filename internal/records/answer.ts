@@ -76,8 +76,7 @@ export function explainStoreError(error: unknown): ApiError | undefined {
 const cached = (value: boolean, description: string) => ({ type: 'boolean', const: value, description })
 const ok = { type: 'boolean', const: true }
 
-const hit: JsonSchema = {
-  title: 'Hit',
+const hit: JsonSchema = named('RecordFound', {
   type: 'object',
   required: ['cached', 'record'],
   properties: {
@@ -92,10 +91,9 @@ const hit: JsonSchema = {
       },
     }),
   },
-}
+})
 
-const locked: JsonSchema = {
-  title: 'Locked',
+const locked: JsonSchema = named('LockTaken', {
   type: 'object',
   required: ['cached', 'locked', 'lockToken', 'fence', 'expiresInMs'],
   properties: {
@@ -111,10 +109,9 @@ const locked: JsonSchema = {
         'An earlier holder let its lock expire without saving: its work may have been done. Reported for 24 hours after the end of that lock, or for its `ttlSeconds` where that is longer, at most 7 days.',
     },
   },
-}
+})
 
-const busy: JsonSchema = {
-  title: 'Busy',
+const busy: JsonSchema = named('LockBusy', {
   type: 'object',
   required: ['cached', 'locked', 'retryAfterMs'],
   properties: {
@@ -122,14 +119,13 @@ const busy: JsonSchema = {
     locked: cached(false, 'Another caller holds the lock.'),
     retryAfterMs: { type: 'integer', minimum: 1, description: 'Milliseconds to wait before the next check.' },
   },
-}
+})
 
-const none: JsonSchema = {
-  title: 'None',
+const none: JsonSchema = named('RecordMissing', {
   type: 'object',
   required: ['cached'],
   properties: { cached: cached(false, 'There is no record.') },
-}
+})
 
 /** Response schema of POST /v1/record. */
 export const CheckAnswer = named('CheckAnswer', { oneOf: [hit, locked, busy] })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { publicContract } from '#internal/openapi/index.ts'
-import { startTestApi, type TestAnswer, type TestApi, testApiKey } from '#test/support/api.ts'
+import { startTestApi, type TestAnswer, type TestApi, testApiKey, testLimits } from '#test/support/api.ts'
 
 let api: TestApi
 
@@ -79,7 +79,7 @@ function expectRefused(target: Target, answer: TestAnswer, ...words: (string | n
   expect(answer.headers.get('content-type')).toBe('application/json')
   for (const word of words) expect(answer.json.message).toContain(String(word))
   expect(answer.text).not.toContain(mark)
-  const operation = publicContract().paths[target.path]?.[target.method.toLowerCase()]
+  const operation = publicContract(testLimits).paths[target.path]?.[target.method.toLowerCase()]
   expect(Object.keys(operation?.responses['400']?.content['application/json'].examples ?? {})).toContain(
     'invalid_request',
   )

@@ -188,7 +188,7 @@ const removeRoute = route({
     },
     answers: {
       200: {
-        description: 'Whether it existed.',
+        description: 'Whether the record existed; with `lockToken`, whether that lock existed.',
         schema: RemoveAnswer,
         examples: {
           removed: { value: { ok: true, existed: true } },

@@ -137,7 +137,7 @@ describe('list of lock history entries', () => {
     await later.flush()
     const { entries } = await listLockHistory(pool, { tenantId: own, limit: 10 }, nowMs)
     expect(entries).toMatchObject([
-      { state: 'completed', heldUntilMs: nowMs - hourMs + 60_000, durationMs: hourMs },
+      { state: 'completed', expiresAtMs: nowMs - hourMs + 60_000, durationMs: hourMs },
     ])
   })
 

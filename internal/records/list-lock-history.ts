@@ -239,6 +239,6 @@ function hasEnding(selection: Selection): SQL | undefined {
 
 /** Returns the condition for the states `running` and `expired`, which depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
-  if (state === 'running') return gt(executions.heldUntilMs, nowMs)
-  return state === 'expired' ? lte(executions.heldUntilMs, nowMs) : undefined
+  if (state === 'running') return gt(executions.expiresAtMs, nowMs)
+  return state === 'expired' ? lte(executions.expiresAtMs, nowMs) : undefined
 }

@@ -161,7 +161,7 @@ async function upsertEntries(pool: Pool, rows: readonly LockHistoryRow[]): Promi
       texts(({ expiresOn }) => expiresOn),
       texts(({ scope }) => scope),
       texts(({ key }) => key),
-      numbers(({ heldUntilMs }) => heldUntilMs),
+      numbers(({ expiresAtMs }) => expiresAtMs),
       numbers(({ extendedAtMs }) => extendedAtMs),
       numbers(({ endedAtMs }) => endedAtMs),
       numbers(({ ending }) => endings.indexOf(ending) + 1),

@@ -91,22 +91,22 @@ export function acquiredAtMsOf(fence: number): number {
 
 /** Describes the state of a lock at a given time. Durations are never negative, even if the clock went back. */
 export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): LockHistoryEntry {
-  const { fence, heldUntilMs, endedAtMs } = facts
+  const { fence, expiresAtMs, endedAtMs } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)
   const durationMs = endedAtMs === null ? null : Math.max(0, endedAtMs - acquiredAtMs)
-  const openState = heldUntilMs !== null && heldUntilMs > nowMs ? 'running' : 'expired'
+  const openState = expiresAtMs !== null && expiresAtMs > nowMs ? 'running' : 'expired'
   return { ...facts, state: ending === 'open' ? openState : ending, acquiredAtMs, durationMs }
 }
 
 /** Converts one note to the facts about its lock that the note contains. */
 export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFacts {
   const { fence } = note
-  const facts = { fence, scope, key, heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
+  const facts = { fence, scope, key, expiresAtMs: null, extendedAtMs: null, endedAtMs: null, status: null }
   switch (note.kind) {
     case 'acquired':
-      return { ...facts, ending: 'open', heldUntilMs: acquiredAtMsOf(fence) + note.heldMs }
+      return { ...facts, ending: 'open', expiresAtMs: acquiredAtMsOf(fence) + note.heldMs }
     case 'extended':
-      return { ...facts, ending: 'open', heldUntilMs: note.atMs + note.heldMs, extendedAtMs: note.atMs }
+      return { ...facts, ending: 'open', expiresAtMs: note.atMs + note.heldMs, extendedAtMs: note.atMs }
     case 'completed':
       return { ...facts, ending: note.kind, endedAtMs: note.atMs, status: note.status }
     default:
@@ -119,17 +119,17 @@ export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFact
  * `lock-history-recorder.ts` does the same in SQL.
  */
 export function joinFacts(one: LockFacts, other: LockFacts): LockFacts {
-  const { heldUntilMs, extendedAtMs } = isLess(holdingOf(one), holdingOf(other)) ? other : one
+  const { expiresAtMs, extendedAtMs } = isLess(holdingOf(one), holdingOf(other)) ? other : one
   const { endedAtMs, ending, status } = isLess(endOf(other), endOf(one)) ? other : one
   const { fence, scope, key } = one
-  return { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, ending, status }
+  return { fence, scope, key, expiresAtMs, extendedAtMs, endedAtMs, ending, status }
 }
 
 type Rank = readonly (number | string)[]
 
-const holdingOf = ({ extendedAtMs, heldUntilMs }: LockFacts): Rank => [
+const holdingOf = ({ extendedAtMs, expiresAtMs }: LockFacts): Rank => [
   extendedAtMs ?? Number.NEGATIVE_INFINITY,
-  heldUntilMs ?? Number.NEGATIVE_INFINITY,
+  expiresAtMs ?? Number.NEGATIVE_INFINITY,
 ]
 const endOf = ({ endedAtMs, ending, status }: LockFacts): Rank => [
   endedAtMs ?? Number.POSITIVE_INFINITY,

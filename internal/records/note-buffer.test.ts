@@ -169,12 +169,12 @@ describe('joinFacts', () => {
     [
       'a later request for a shorter duration wins',
       [acquired, extended(10, 1_000)],
-      { heldUntilMs: acquiredAtMs + 1_010, extendedAtMs: acquiredAtMs + 10 },
+      { expiresAtMs: acquiredAtMs + 1_010, extendedAtMs: acquiredAtMs + 10 },
     ],
     [
       'an earlier request for a longer duration is ignored',
       [extended(20, 500), extended(10, 90_000), acquired],
-      { heldUntilMs: acquiredAtMs + 520, extendedAtMs: acquiredAtMs + 20 },
+      { expiresAtMs: acquiredAtMs + 520, extendedAtMs: acquiredAtMs + 20 },
     ],
     [
       'the first of two ends wins, with its status',
@@ -188,7 +188,7 @@ describe('joinFacts', () => {
     [
       'an end without an acquisition leaves the duration unknown',
       [{ kind: 'released', fence, atMs: acquiredAtMs + 9 }],
-      { ending: 'released', heldUntilMs: null, status: null },
+      { ending: 'released', expiresAtMs: null, status: null },
     ],
   ])('joinFacts: %s', (_name, notes, expected) => {
     expect(joinAll(notes.map((note) => factsOf(address, note)))).toMatchObject(expected)
@@ -208,7 +208,7 @@ describe('describeLock', () => {
       'is expired after its duration',
       [held],
       1_000,
-      { state: 'expired', durationMs: null, heldUntilMs: acquiredAtMs + 1_000 },
+      { state: 'expired', durationMs: null, expiresAtMs: acquiredAtMs + 1_000 },
     ],
     [
       'is completed even by a late save',

@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import type { Documented, JsonSchema } from '#internal/http/index.ts'
 
 /** Maximum checks of a batch. */
 export const batchChecksMax = 100
@@ -6,9 +7,6 @@ export const batchChecksMax = 100
 export const lockSecondsMax = 900
 /** Maximum milliseconds that a check waits for a busy key. */
 export const waitMsMax = 25_000
-
-const positiveSeconds = (maximum: number, description: string) =>
-  Type.Integer({ minimum: 1, maximum, description })
 
 /**
  * Defines a text that becomes part of a Redis key or is compared. Its length is counted in code points. Control characters, lone surrogates
@@ -24,14 +22,21 @@ const key = text(255, 'Idempotency key within the scope.')
 const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
   description: 'The token returned when the lock was taken. Opaque.',
 })
-const ttlSeconds = positiveSeconds(
-  2_147_483_647,
-  'Seconds the record is kept. Default 86 400; capped by the platform and the tenant.',
-)
-const lockSeconds = positiveSeconds(
-  lockSecondsMax,
-  'Seconds the lock is held. Default 60; at most `ttlSeconds`.',
-)
+/** In the document, the maximum is the configured one. A longer value has an error of its own, because the tenant may set a lower maximum. */
+const ttlSeconds = Type.Integer({
+  minimum: 1,
+  maximum: 2_147_483_647,
+  documented: (({ recordTtlSecondsMax }) => ({
+    ...{ type: 'integer', minimum: 1, maximum: recordTtlSecondsMax },
+    description:
+      'Seconds the record is kept. Default 86400, or the maximum if that is shorter. The tenant may set a lower maximum.',
+  })) satisfies Documented<JsonSchema>,
+})
+const lockSeconds = Type.Integer({
+  minimum: 1,
+  maximum: lockSecondsMax,
+  description: 'Seconds the lock is held. Default 60; at most `ttlSeconds`.',
+})
 
 const headerNameCharsMax = 256
 const headerValueCharsMax = 65_536
@@ -125,7 +130,9 @@ export const SaveRequest = Type.Object(
     }),
     headers: Type.Optional(responseHeaders),
     body: Type.Unknown({
-      description: 'Body of the response being saved: any JSON value, kept as received.',
+      documented: (({ recordBodyBytesMax }) => ({
+        description: `Body of the response being saved: any JSON value, kept as received. At most ${recordBodyBytesMax} bytes of JSON; the tenant may set a lower maximum.`,
+      })) satisfies Documented<JsonSchema>,
     }),
     ttlSeconds: Type.Optional(ttlSeconds),
     lockToken: Type.Optional(lockToken),

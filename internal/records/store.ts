@@ -240,7 +240,7 @@ export class RecordStore {
     const { tenantId } = step.address
     let reply = first
     if (reply[0] === 'seed') {
-      await this.#seed(tenantId)
+      await this.#meter.seed(tenantId)
       // After the deadline the caller has received 503 and must not acquire a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
@@ -256,15 +256,6 @@ export class RecordStore {
     }
     if (reply[0] === 'seed') throw new RedisUnavailable('refused')
     return reply
-  }
-
-  async #seed(tenantId: TenantId): Promise<void> {
-    try {
-      await this.#meter.seed(tenantId)
-    } catch (error) {
-      // Without the counts from Postgres limits cannot be checked and no lock is granted, so the store is reported as unavailable.
-      throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
-    }
   }
 }
 

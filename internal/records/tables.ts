@@ -13,7 +13,7 @@ export const executions = pgTable(
     scope: text('scope').notNull(),
     key: text('key').notNull(),
     /** Time at which the lock expires or expired. Null if only the outcome of the lock is known. */
-    heldUntilMs: epochMs('held_until'),
+    expiresAtMs: epochMs('held_until'),
     /** Time of the last extension or re-entry. */
     extendedAtMs: epochMs('extended_at'),
     endedAtMs: epochMs('ended_at'),

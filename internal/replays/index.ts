@@ -7,6 +7,7 @@ export {
   type ReplayJob,
   type ReplayPage,
   readReplay,
+  replayedOrigins,
   replayStates,
 } from './job.ts'
 export { replayEvent } from './replay-event.ts'

@@ -1,12 +1,15 @@
 import { and, desc, eq, lt } from 'drizzle-orm'
 import { createEventId, expectPageLimit, idPattern, pageOf, type TenantId } from '#internal/base/index.ts'
-import type { EventFilter, EventState, ReplayFate } from '#internal/events/index.ts'
+import type { EventFilter, EventState, EventSummary, OriginKind, ReplayFate } from '#internal/events/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
 import { replays } from './tables.ts'
 
-/** Filter of the events to replay. An event must match all members and can be in any state except `accepted`. */
-export interface ReplayFilter extends Omit<EventFilter, 'state'> {
+/**
+ * Filter of the events to replay. An event must match all members and can be in any state except `accepted`. Test events are never replayed.
+ */
+export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly state?: Exclude<EventState, 'accepted'>
+  readonly origin?: (typeof replayedOrigins)[number]
   readonly fromMs: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. Default and maximum: the start of the replay. */
   readonly toMs?: number
@@ -42,20 +45,29 @@ export interface ReplayJob {
   readonly examinedTo: string | null
   /** True while the replay waits for the delivery of the tenant's queued retries and replays. */
   readonly isWaiting: boolean
-  readonly failedCause: string | null
+  /** Cause of a failed step or a failed replay; null if there is none. */
+  readonly cause: string | null
   readonly createdAtMs: number
   readonly startedAtMs: number | null
   readonly endedAtMs: number | null
 }
 
+/** Origins of events that a replay covers. */
+export const replayedOrigins = ['provider', 'service', 'simulation'] as const satisfies readonly OriginKind[]
+
+/** Returns whether a replay covers an event that matches its filter. Pure. */
+export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
+  return origin.kind !== 'test'
+}
+
 /** Creates a job from a row. Pure. */
 export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
   const { id, filter, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
-  const { examinedTo, isWaiting, failedCause } = row
+  const { examinedTo, isWaiting, failedCause: cause } = row
   return {
     ...{ id, filter, ratePerSecond, requestedBy, state },
     total: { count: row.totalCount, isExact: row.totalIsExact },
-    ...{ queuedCount, skipped, examinedTo, isWaiting, failedCause },
+    ...{ queuedCount, skipped, examinedTo, isWaiting, cause },
     createdAtMs: row.createdAt.getTime(),
     startedAtMs: row.startedAt?.getTime() ?? null,
     endedAtMs: row.endedAt?.getTime() ?? null,

@@ -93,7 +93,7 @@ describe('replayEvent', () => {
     expect(await lab.value(cycles, [id])).toBe(2)
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
     const { rows } = await lab.pool.query('SELECT actor, action, tenant_id, detail FROM audit')
-    const detail = { event: id, round: 2 }
+    const detail = { eventId: id, cycle: 2 }
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 
@@ -127,7 +127,7 @@ describe('replayEvent', () => {
     expect(await replay(id)).toEqual({ kind: 'not_found' })
     await lab.pool.query('UPDATE tenants SET deleted_at = NULL WHERE id = $1', [tenant.id])
     await lab.pool.query('UPDATE events SET cycle = 32767')
-    expect(await replay(id)).toEqual({ kind: 'rounds_exhausted' })
+    expect(await replay(id)).toEqual({ kind: 'cycles_exhausted' })
     await lab.pool.query('UPDATE events SET cycle = 32766')
     await lab.pool.query('DELETE FROM event_payloads')
     expect(await replay(id)).toEqual({ kind: 'payload_expired' })

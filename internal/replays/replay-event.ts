@@ -44,7 +44,7 @@ export async function replayEvent(
     if (fate === 'queued')
       await writeAudit(client, {
         ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
-        detail: { event: eventId, round: cycle },
+        detail: { eventId, cycle },
       })
     if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
       return { kind: fate, tenantId: result.tenantId, cycle }

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -35,8 +36,12 @@ beforeEach(async () => {
 })
 
 /** Stores events whose delivery cycle has failed. */
-async function failed(count: number, owner = tenantId): Promise<EventId[]> {
-  const ids = await lab.accept(owner, count)
+async function failed(
+  count: number,
+  owner = tenantId,
+  fields: Partial<ReceivedEvent> = {},
+): Promise<EventId[]> {
+  const ids = await lab.accept(owner, count, fields)
   await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [ids])
   await lab.pool.query(
     "UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = ANY($1)",
@@ -82,6 +87,26 @@ const queuedIds = async () =>
   )
 
 describe('replay jobs', () => {
+  test.each([
+    ['without an origin, all events but test events', undefined, ['provider', 'service', 'simulation']],
+    ['of an origin, only its events', 'service', ['service']],
+  ] as const)('replay job: a filter %s', async (_what, origin, kinds) => {
+    const ids = new Map<string, EventId[]>()
+    const actor = 'user:ada'
+    for (const each of [
+      { kind: 'provider' },
+      { kind: 'service', actor },
+      { kind: 'simulation', simulationId: 'sim_1' },
+      { kind: 'test', actor },
+    ] as const)
+      ids.set(each.kind, await failed(2, tenantId, { origin: each }))
+    const job = await started({ filter: { ...anHour(), ...(origin && { origin }) } })
+    expect(job.total).toEqual({ count: 2 * kinds.length, isExact: true })
+    await workOff()
+    expect(await queuedIds()).toEqual(kinds.flatMap((kind) => ids.get(kind) ?? []).toSorted())
+    expect((await readReplay(pool, { id: job.id }))?.skipped).toEqual({})
+  })
+
   test('replay job: queues matching events once, oldest first, and counts them', async () => {
     const ids = await failed(1_100)
     await lab.accept(tenantId, 3, { type: 'order.paid' })
@@ -103,7 +128,7 @@ describe('replay jobs', () => {
     await workOff()
     expect(await retries()).toEqual(ids)
     const done = await readReplay(pool, { id: job.id, tenantId })
-    expect(done).toMatchObject({ state: 'completed', queuedCount: 1_100, skipped: {}, failedCause: null })
+    expect(done).toMatchObject({ state: 'completed', queuedCount: 1_100, skipped: {}, cause: null })
     expect(done?.endedAtMs).toBeGreaterThanOrEqual(done?.startedAtMs ?? Number.NaN)
     expect(await lab.value('SELECT count(*) FROM events WHERE cycle = 2')).toBe(1_100)
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
@@ -172,7 +197,7 @@ describe('replay jobs', () => {
       await lab.pool.query('DROP FUNCTION refuse')
     }
     expect(await queuedIds()).toEqual([])
-    expect(await readReplay(pool, { id: job.id })).toMatchObject({ queuedCount: 0, failedCause: '55000' })
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ queuedCount: 0, cause: '55000' })
     await workOff()
     expect(await queuedIds()).toEqual(ids)
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'completed', queuedCount: 700 })
@@ -191,7 +216,7 @@ describe('replay jobs', () => {
     await stepReplay(pool, Date.now())
     expect(await readReplay(pool, { id: bad.id })).toMatchObject({
       state: 'failed',
-      failedCause: 'internal',
+      cause: 'internal',
     })
     expect(await readReplay(pool, { id: good.id })).toMatchObject({ queuedCount: 5 })
   })
@@ -250,7 +275,7 @@ describe('replay jobs', () => {
     const job = await started()
     await lab.pool.query("UPDATE replays SET created_at = now() - interval '8 days'")
     await stepReplay(pool, Date.now())
-    expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'failed', failedCause: 'too_old' })
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'failed', cause: 'too_old' })
   })
 
   test('replay job: new events do not wait for the events of the job', async () => {
@@ -347,7 +372,7 @@ describe('previewReplay and listReplays', () => {
     const ids = await failed(60)
     await lab.accept(tenantId, 2)
     const preview = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
-    expect(preview.count).toEqual({ count: 60, isExact: true })
+    expect(preview.total).toEqual({ count: 60, isExact: true })
     expect(preview.examples.map(({ id }) => id)).toEqual(ids.slice(0, 20))
     const newest = await previewReplay(pool, anHour(), Date.now() + 1)
     expect([newest.newest?.id]).toEqual(ids.slice(-1))
@@ -362,8 +387,8 @@ describe('previewReplay and listReplays', () => {
        FROM events, generate_series(1, 12000) n WHERE id = $1`,
       [one],
     )
-    const { count } = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
-    expect(count).toEqual({ count: 10_000, isExact: false })
+    const { total } = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
+    expect(total).toEqual({ count: 10_000, isExact: false })
   })
 
   test('list of replays: returns pages, newest first, within the tenant', async () => {

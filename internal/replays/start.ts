@@ -15,6 +15,7 @@ import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index
 import {
   createReplayId,
   isReplay,
+  isReplayed,
   jobOf,
   type ReplayCount,
   type ReplayFilter,
@@ -30,7 +31,7 @@ export interface StartReplayRequest {
   readonly ratePerSecond: number
   /** Actor for the audit log; 1 to 200 characters. */
   readonly by: string
-  /** A repeat with this key returns the same replay. 1 to 200 characters, unique within the tenant. */
+  /** A repeat with this key returns the same replay. 1 to 255 characters, unique within the tenant. */
   readonly idempotencyKey: string
   /**
    * True if a tenant replays its own events. Such a replay is refused if it would exceed the maximum of unfinished replays without those
@@ -65,6 +66,7 @@ export const replayRateMax = 1_000
 
 const idsMax = 1_000
 const textCharsMax = 200
+const keyCharsMax = 255
 /** Key of the advisory lock for starting replays, unique within this database. */
 const advisoryLock = 7_205_759_403_792_797
 
@@ -83,7 +85,7 @@ export async function startReplay(
   if (problem !== undefined) return { kind: 'invalid', problem }
   const known = await findByKey(pool, request)
   if (known) return sameOr(known, request)
-  const { count } = await previewReplay(pool, request.filter, nowMs)
+  const { total } = await previewReplay(pool, request.filter, nowMs)
   return await withTx(pool, async (client) => {
     // Serializes the starts of replays, so that each start counts all replays that were started earlier.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
@@ -91,7 +93,7 @@ export async function startReplay(
     if (meanwhile) return sameOr(meanwhile, request)
     const refusal = await checkBounds(client, request)
     if (refusal) return refusal
-    return { kind: 'started', job: await insertJob(client, request, { count, nowMs }) }
+    return { kind: 'started', job: await insertJob(client, request, { total, nowMs }) }
   })
 }
 
@@ -114,7 +116,7 @@ export async function cancelReplay(
       await writeAudit(client, {
         ...{ actor: request.by, action: 'replays.cancelled' },
         tenantId: cancelled.filter.tenantId ?? null,
-        detail: { replay: request.id },
+        detail: { replayId: request.id },
       })
       return { kind: 'cancelled', job: jobOf(cancelled) }
     }
@@ -125,7 +127,7 @@ export async function cancelReplay(
 
 /** Preview of the events that a replay would examine. */
 export interface ReplayPreview {
-  readonly count: ReplayCount
+  readonly total: ReplayCount
   /** The first 20 events, oldest first. */
   readonly examples: readonly EventSummary[]
   /** The latest event, if the limited search finds it. */
@@ -156,28 +158,31 @@ export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: num
   let isExact = false
   for (let step = 0; step < stepsMax && count < countMax && !isExact; step += 1) {
     const { events, searchedTo } = await scanEvents(pool, scan)
-    const matching = events.filter(({ state }) => state !== 'accepted')
+    const matching = events.filter((event) => event.state !== 'accepted' && isReplayed(event))
     count += matching.length
     examples.push(...matching.slice(0, examplesMax - examples.length))
     if (searchedTo === undefined) isExact = true
     else scan = scanBeyond(scan, searchedTo)
   }
   const latest = await scanEvents(pool, { ...common, order: 'newest', rowsMax: newestRows })
-  const newest = latest.events.find(({ state }) => state !== 'accepted')
-  return { count: { count, isExact }, examples, newest }
+  const newest = latest.events.find((event) => event.state !== 'accepted' && isReplayed(event))
+  return { total: { count, isExact }, examples, newest }
 }
 
 /** Returns the validation error of a request for its caller, or undefined. Pure. */
 function validate({ filter, ratePerSecond, by, idempotencyKey }: StartReplayRequest): string | undefined {
   const { fromMs, toMs = Number.POSITIVE_INFINITY, ids, state } = filter
-  const isText = (text: string) => text.length >= 1 && text.length <= textCharsMax && text.isWellFormed()
+  const isText = (text: string, charsMax: number) =>
+    text.length >= 1 && text.length <= charsMax && text.isWellFormed()
   if (!Number.isInteger(ratePerSecond) || ratePerSecond < 1 || ratePerSecond > replayRateMax)
-    return `the rate is 1 to ${replayRateMax} events a second`
-  if (!(fromMs < toMs)) return 'the time it begins at has to lie before the one it ends at'
-  if (ids && (ids.length < 1 || ids.length > idsMax)) return `ids are 1 to ${idsMax}`
-  if ((state as string) === 'accepted') return 'accepted events are on their way: there is nothing to replay'
-  if (!isText(by)) return `who asks is a text of 1 to ${textCharsMax} characters`
-  if (!isText(idempotencyKey)) return `the idempotency key is a text of 1 to ${textCharsMax} characters`
+    return `the rate must be 1 to ${replayRateMax} events per second`
+  if (!(fromMs < toMs)) return 'the start must be before the end'
+  if (ids && (ids.length < 1 || ids.length > idsMax)) return `a filter must contain 1 to ${idsMax} ids`
+  if ((state as string) === 'accepted')
+    return 'accepted events are still being delivered and cannot be replayed'
+  if (!isText(by, textCharsMax)) return `the actor must have 1 to ${textCharsMax} characters`
+  if (!isText(idempotencyKey, keyCharsMax))
+    return `the idempotency key must have 1 to ${keyCharsMax} characters`
   return undefined
 }
 
@@ -223,7 +228,7 @@ async function checkBounds(
 async function insertJob(
   client: PoolClient,
   { filter, ratePerSecond, by, idempotencyKey }: StartReplayRequest,
-  { count, nowMs }: { readonly count: ReplayCount; readonly nowMs: number },
+  { total, nowMs }: { readonly total: ReplayCount; readonly nowMs: number },
 ): Promise<ReplayJob> {
   const id = createReplayId(nowMs)
   const tenantId = filter.tenantId ?? null
@@ -231,14 +236,14 @@ async function insertJob(
     .insert(replays)
     .values({
       ...{ id, idempotencyKey, tenantId, filter, ratePerSecond, requestedBy: by, state: 'queued' },
-      ...{ totalCount: count.count, totalIsExact: count.isExact },
+      ...{ totalCount: total.count, totalIsExact: total.isExact },
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
       ...{ createdAt: sql`now()`, nextStepAt: sql`now()` },
     })
     .returning()
   if (row === undefined) throw new Error('INSERT INTO replays returned no row')
   const { ids, ...rest } = filter
-  const detail = { replay: id, ratePerSecond, total: count, filter: { ...rest, ids: ids?.length } }
+  const detail = { replayId: id, ratePerSecond, total, filter: { ...rest, ids: ids?.length } }
   await writeAudit(client, { actor: by, action: 'replays.started', tenantId, detail })
   return jobOf(row)
 }

@@ -10,7 +10,7 @@ import {
   scanEvents,
 } from '#internal/events/index.ts'
 import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
-import type { ReplayFilter, ReplayId } from './job.ts'
+import { isReplayed, type ReplayFilter, type ReplayId } from './job.ts'
 
 /**
  * Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step failed and will be
@@ -91,7 +91,8 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
     )
     return { kind: 'waiting', id: job.id }
   }
-  const { events, searchedTo } = await nextEvents(client, job, nowMs)
+  const { events: matching, searchedTo } = await nextEvents(client, job, nowMs)
+  const events = matching.filter(isReplayed)
   const { tenantId, state } = job.filter
   const results = await beginCycles(
     client,

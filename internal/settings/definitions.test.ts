@@ -9,6 +9,7 @@ import {
   parseSettingText,
   settingDefinitions,
   settingNames,
+  toRuntimeSettings,
 } from './definitions.ts'
 
 const problemOf = (name: string, value: unknown, ofTenant = false) => {
@@ -51,6 +52,8 @@ describe('a value', () => {
     ['limits.locksPerMinute.soft', 0],
     ['limits.recordBytes.hard', 1_000_000_000_000_000],
     ['limits.eventsPerMonth.over', 'refuse'],
+    ['limits.exports.rowsPerMonth.hard', 0],
+    ['limits.aPerMonth.soft', 1_000_000_000_000_000],
     ['retention.payloadDays', 1],
     ['retention.eventDays', 90],
   ])('checkSetting: accepts %s = %p', (name, value) => {
@@ -76,6 +79,11 @@ describe('a value', () => {
       'limits.locksPerMinute.hard has to be a whole number from 0 to 1000000000000000',
     ],
     ['limits.eventsPerMonth.over', 'drop', 'limits.eventsPerMonth.over has to be accept or refuse'],
+    [
+      'limits.exports.rowsPerMonth.soft',
+      'many',
+      'limits.exports.rowsPerMonth.soft has to be a whole number from 0 to 1000000000000000',
+    ],
     ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
     ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],
   ])('checkSetting: refuses %s = %p', (name, value, problem) => {
@@ -98,7 +106,20 @@ describe('a value', () => {
 describe('a name', () => {
   test.each([
     ['forwarding.pause', 'There is no setting of that name: did you mean forwarding.paused?'],
-    ['providers.stripe.paused', 'There is no setting of that name: did you mean providers.card.paused?'],
+    ['providers.stripe.pause', 'There is no setting of that name: did you mean providers.card.paused?'],
+    [
+      'limits.exports.rowsPerMinute.hard',
+      'There is no setting of that name: `latchkey settings list` shows all',
+    ],
+    ['limits.ExportsPerMonth.hard', 'There is no setting of that name: `latchkey settings list` shows all'],
+    [
+      'limits.exports.rowsPerMonth.over',
+      'There is no setting of that name: `latchkey settings list` shows all',
+    ],
+    [
+      `limits.${'a'.repeat(65)}PerMonth.hard`,
+      'There is no setting of that name: `latchkey settings list` shows all',
+    ],
     ['toString', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['__proto__', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['x'.repeat(10_000), 'There is no setting of that name: `latchkey settings list` shows all'],
@@ -117,8 +138,32 @@ describe('a name', () => {
   })
 })
 
+test('runtime settings: limits on emitted kinds are listed by kind with their soft and hard values', () => {
+  const settings = [
+    ['limits.exports.rowsPerMonth.hard', 9],
+    ['limits.aPerMonth.soft', 1],
+    ['limits.exports.rowsPerMonth.soft', 5],
+    ['limits.locksPerMonth.hard', 7],
+  ] as const
+  const stored = settings.map(([name, value]) => ({
+    ...{ name, value, tenantId: null, version: 1, updatedAtMs: 0, updatedBy: 'ada' },
+  }))
+  expect(toRuntimeSettings({ version: 1, settings: stored }).limits).toEqual({
+    locksPerMonth: { hard: 7 },
+    emitted: [
+      { kind: 'exports.rows', soft: 5, hard: 9 },
+      { kind: 'a', soft: 1 },
+    ],
+  })
+})
+
 test.each([
   [{}, undefined],
+  [{ 'limits.exports.rowsPerMonth.soft': 2 }, undefined],
+  [
+    { 'limits.exports.rowsPerMonth.soft': 2, 'limits.exports.rowsPerMonth.hard': 1 },
+    'limits.exports.rowsPerMonth.soft must not be over limits.exports.rowsPerMonth.hard: they would be 2 and 1',
+  ],
   [
     { 'retention.eventDays': 29 },
     'retention.payloadDays must not be over retention.eventDays: they would be 30 and 29',

@@ -3,9 +3,16 @@ import { Value } from '@sinclair/typebox/value'
 import type { TenantId } from '#internal/base/index.ts'
 import { didYouMean } from '#internal/config/index.ts'
 import {
+  acceptedProviderNames,
+  type EmittedLimitName,
+  emittedKindOf,
+  emittedKindsMax,
+  emittedLimitName,
   type LimitName,
   type Limits,
   limitAmountMax,
+  limitNameCharsMax,
+  limitNamePattern,
   limitNames,
   neutralProviderName,
   type ProviderName,
@@ -14,8 +21,8 @@ import {
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
 
-/** Name of a setting, as a user types it. */
-export type SettingName =
+/** Name of a setting with a definition of its own. */
+export type FixedSettingName =
   | 'forwarding.paused'
   | `providers.${ProviderName}.paused`
   | 'log.sampling'
@@ -23,6 +30,10 @@ export type SettingName =
   | 'limits.eventsPerMonth.over'
   | 'retention.payloadDays'
   | 'retention.eventDays'
+/** Name of a platform's default limit on an emitted kind, such as `limits.exports.rowsPerMonth.hard`. */
+export type EmittedSettingName = `limits.${EmittedLimitName}.${'soft' | 'hard'}`
+/** Name of a setting, as a user types it. */
+export type SettingName = FixedSettingName | EmittedSettingName
 
 /** Value of a setting. */
 export type SettingValue = boolean | number | string
@@ -43,6 +54,12 @@ const daysMax = 90
 
 const flag = { schema: t.Boolean(), expected: 'true or false', default: false }
 
+const limitEnds = { soft: 'from which on a tenant is warned of', hard: 'that a tenant may reach' } as const
+const amountSetting = {
+  ...({ scope: 'installation' } as const),
+  schema: t.Integer({ minimum: 0, maximum: limitAmountMax }),
+  expected: `a whole number from 0 to ${limitAmountMax}`,
+}
 const limitDocs: Record<LimitName, string> = {
   locksPerMinute: 'Locks in a UTC minute',
   locksPerMonth: 'Locks in a UTC month',
@@ -50,13 +67,13 @@ const limitDocs: Record<LimitName, string> = {
   eventsPerMonth: 'Events in a UTC month',
   recordBytes: 'Bytes of all records and locks',
 }
-const limitDefaults: Partial<Record<SettingName, number>> = {
+const limitDefaults: Partial<Record<FixedSettingName, number>> = {
   'limits.locksPerMinute.hard': 60_000,
   'limits.recordBytes.hard': 1024 ** 3,
 }
 
-/** All settings by name, in display order. */
-export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>> = {
+/** All settings of fixed names, in display order. */
+export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefinition>> = {
   'forwarding.paused': {
     ...flag,
     scope: 'any',
@@ -87,12 +104,54 @@ export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>
   'retention.eventDays': days(90, 'Days that events and attempts are kept'),
 }
 
-/** All setting names, in display order. */
-export const settingNames = Object.keys(settingDefinitions) as readonly SettingName[]
+/** All fixed setting names, in display order. */
+export const settingNames = Object.keys(settingDefinitions) as readonly FixedSettingName[]
+
+/**
+ * Returns the JSON Schema of the names that requests can use for settings of a tenant, or of the installation. Names of providers can also
+ * be the vendors'.
+ */
+export function settingNameSchema(ofTenant: boolean) {
+  const vendors = acceptedProviderNames.map((name) => `providers.${name}.paused`)
+  const scoped = settingNames.filter((name) => !ofTenant || settingDefinitions[name].scope === 'any')
+  const names = [...new Set([...scoped, ...vendors])]
+  if (ofTenant) return { type: 'string', enum: names }
+  const limit = limitNamePattern.slice(1, -1)
+  const fixed = names.map((name) => name.replaceAll('.', '[.]')).join('|')
+  return {
+    type: 'string',
+    maxLength: 'limits..soft'.length + limitNameCharsMax,
+    pattern: `^(${fixed}|limits[.]${limit}[.](soft|hard))$`,
+  }
+}
 
 /** Returns whether a string is the name of a setting. */
 export function isSettingName(name: string): name is SettingName {
+  return isFixedName(name) || emittedOf(name) !== undefined
+}
+
+/** Returns the definition of a setting. */
+export function definitionOf(name: SettingName): SettingDefinition {
+  if (isFixedName(name)) return settingDefinitions[name]
+  const { kind = '', end = 'hard' } = emittedOf(name) ?? {}
+  return {
+    ...amountSetting,
+    default: null,
+    doc: `Usage of ${kind} in a UTC month ${limitEnds[end]}, where its spec.limits.emitted leaves it open. At most ${emittedKindsMax} kinds.`,
+  }
+}
+
+function isFixedName(name: string): name is FixedSettingName {
   return Object.hasOwn(settingDefinitions, name)
+}
+
+/** Returns the emitted kind that a setting limits, and which limit it sets; undefined for any other name. */
+export function emittedOf(
+  name: string,
+): { readonly kind: string; readonly end: 'soft' | 'hard' } | undefined {
+  const [, limit = '', end] = /^limits[.](.{1,128})[.](soft|hard)$/.exec(name) ?? []
+  const kind = emittedKindOf(limit)
+  return kind === undefined ? undefined : { kind, end: end === 'soft' ? 'soft' : 'hard' }
 }
 
 function providerPause(name: ProviderName): SettingDefinition {
@@ -103,18 +162,15 @@ function providerPause(name: ProviderName): SettingDefinition {
   }
 }
 
-function limitSettings(limit: LimitName): [SettingName, SettingDefinition][] {
-  const ends = { soft: 'from which on a tenant is warned of', hard: 'that a tenant may reach' } as const
+function limitSettings(limit: LimitName): [FixedSettingName, SettingDefinition][] {
   return (['soft', 'hard'] as const).map((end) => {
-    const name: SettingName = `limits.${limit}.${end}`
+    const name: FixedSettingName = `limits.${limit}.${end}`
     return [
       name,
       {
-        scope: 'installation',
-        schema: t.Integer({ minimum: 0, maximum: limitAmountMax }),
-        expected: `a whole number from 0 to ${limitAmountMax}`,
+        ...amountSetting,
         default: limitDefaults[name] ?? null,
-        doc: `${limitDocs[limit]} ${ends[end]}, where its spec.limits.${limit} leaves it open.`,
+        doc: `${limitDocs[limit]} ${limitEnds[end]}, where its spec.limits.${limit} leaves it open.`,
       },
     ]
   })
@@ -153,7 +209,8 @@ export interface RuntimeSettings {
 /** Computes the runtime settings from the stored settings. Without an argument, all settings have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
-  const valueOf = (name: SettingName) => values.get(keyOf(name, null)) ?? settingDefinitions[name].default
+  const valueOf = (name: FixedSettingName) =>
+    values.get(keyOf(name, null)) ?? settingDefinitions[name].default
   const pausedFor = (name: SettingName) =>
     new Set(
       settings.flatMap((each) =>
@@ -205,7 +262,18 @@ function limitsOf(values: ReadonlyMap<string, SettingValue>): Limits {
       limits[name] = { ...bounds, over: over === 'refuse' ? 'refuse' : 'accept' }
     } else if (soft !== undefined || hard !== undefined) limits[name] = bounds
   }
-  return limits
+  const emitted = emittedLimits(values)
+  return emitted.length > 0 ? { ...limits, emitted } : limits
+}
+
+function emittedLimits(values: ReadonlyMap<string, SettingValue>): NonNullable<Limits['emitted']> {
+  const byKind = new Map<string, { kind: string; soft?: number; hard?: number }>()
+  for (const [name, value] of values) {
+    const of = emittedOf(name)
+    if (of === undefined || typeof value !== 'number') continue
+    byKind.set(of.kind, { ...byKind.get(of.kind), kind: of.kind, [of.end]: value })
+  }
+  return [...byKind.values()]
 }
 
 /** A setting to check. `ofTenant` is true for a setting of one tenant. */
@@ -217,19 +285,20 @@ interface SettingInput {
 type Refused = { readonly kind: 'refused'; readonly problem: string }
 
 /**
- * Checks the name of a setting, and whether the setting can apply to one tenant. `problem` in the result tells the caller how to correct
- * the name.
+ * Checks the name of a setting, and whether the setting can apply to one tenant. Replaces the vendor's name of a provider by the neutral
+ * name. `problem` in the result tells the caller how to correct the name.
  */
 export function checkSettingName({
-  name,
+  name: given,
   ofTenant,
 }: SettingInput): { readonly kind: 'ok'; readonly name: SettingName } | Refused {
+  const name = withNeutralProvider(given)
   if (!isSettingName(name)) {
-    const meant = meantName(name)
+    const meant = didYouMean(name, settingNames)
     const hint = meant === undefined ? '`latchkey settings list` shows all' : `did you mean ${meant}?`
     return { kind: 'refused', problem: `There is no setting of that name: ${hint}` }
   }
-  if (ofTenant && settingDefinitions[name].scope === 'installation')
+  if (ofTenant && definitionOf(name).scope === 'installation')
     return { kind: 'refused', problem: `${name} holds for the whole installation: leave the tenant out` }
   return { kind: 'ok', name }
 }
@@ -240,13 +309,13 @@ export function checkSetting(input: SettingInput & { readonly value: unknown }) 
   if (named.kind === 'refused') return named
   const { value } = input
   if (isValueOf(named.name, value)) return { ...named, value }
-  const problem = `${named.name} has to be ${settingDefinitions[named.name].expected}`
+  const problem = `${named.name} has to be ${definitionOf(named.name).expected}`
   return { kind: 'refused' as const, problem }
 }
 
 /** Returns whether a value is valid for a setting. */
 export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
-  return Value.Check(settingDefinitions[name].schema, value)
+  return Value.Check(definitionOf(name).schema, value)
 }
 
 /** Parses a value that a user typed: `true`, `false`, a number, or any other text. Does not check whether the setting accepts the value. */
@@ -258,17 +327,23 @@ export function parseSettingText(text: string): SettingValue {
 /** Pairs of settings whose first value must not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
   ['retention.payloadDays', 'retention.eventDays'],
-  ...settingNames
-    .filter((name) => name.endsWith('.soft'))
-    .map((soft) => [soft, soft.replace(/soft$/, 'hard') as SettingName] as const),
+  ...settingNames.filter((name) => name.endsWith('.soft')).map(pairOf),
 ]
+
+function pairOf(soft: SettingName) {
+  return [soft, soft.replace(/soft$/, 'hard') as SettingName] as const
+}
 
 /** Returns a message about two settings of the installation that contradict each other, or undefined. */
 export function conflictBetween(
   values: Readonly<Partial<Record<SettingName, SettingValue | undefined>>>,
 ): string | undefined {
-  const valueOf = (name: SettingName) => values[name] ?? settingDefinitions[name].default
-  for (const [less, more] of ordered) {
+  const valueOf = (name: SettingName) => values[name] ?? definitionOf(name).default
+  const emitted = Object.keys(values).flatMap((name) => {
+    const of = emittedOf(name)
+    return of === undefined ? [] : [pairOf(`limits.${emittedLimitName(of.kind)}.soft`)]
+  })
+  for (const [less, more] of [...ordered, ...emitted]) {
     const [low, high] = [valueOf(less), valueOf(more)]
     if (typeof low === 'number' && typeof high === 'number' && low > high)
       return `${less} must not be over ${more}: they would be ${low} and ${high}`
@@ -276,10 +351,9 @@ export function conflictBetween(
   return undefined
 }
 
-/** Suggests the setting name that the caller probably meant, even if the caller used a vendor's name for a provider. */
-function meantName(name: string): string | undefined {
-  const neutral = name.replace(/^providers\.([^.]{1,64})\./, (whole, provider: string) =>
-    whole.replace(provider, neutralProviderName(provider) ?? provider),
+function withNeutralProvider(name: string): string {
+  return name.replace(
+    /^providers\.([^.]{1,64})\./,
+    (_whole, provider: string) => `providers.${neutralProviderName(provider) ?? provider}.`,
   )
-  return didYouMean(neutral, settingNames)
 }

@@ -3,6 +3,7 @@ export {
   parseSettingText,
   type SettingName,
   type SettingValue,
+  settingNameSchema,
   settingNames,
 } from './definitions.ts'
 export {

@@ -180,6 +180,35 @@ describe('a write', () => {
   })
 })
 
+describe('limits on emitted kinds', () => {
+  const hardOf = (kind: string) => `limits.${kind}PerMonth.hard`
+
+  test('settings: a limit on an emitted kind is listed while it is stored, or if it is asked for', async () => {
+    const listed = async (asked?: string) =>
+      (await listSettings(pool, null, asked)).flatMap(({ name, value }) =>
+        name === hardOf('exports.rows') ? [value] : [],
+      )
+    expect(await listed()).toEqual([])
+    expect(await listed(hardOf('exports.rows'))).toEqual([null])
+    await set(hardOf('exports.rows'), 5)
+    expect([await listed(), await listed(hardOf('exports.rows'))]).toEqual([[5], [5]])
+    await clear(hardOf('exports.rows'))
+    expect(await listed()).toEqual([])
+  })
+
+  test('settings: limits can be set on 50 emitted kinds, and on those again, but on no other', async () => {
+    await pool.query(
+      `INSERT INTO settings SELECT '', 'limits.k' || n || 'PerMonth.hard', '9', 1, now(), 'x' FROM generate_series(1, 50) n`,
+    )
+    expect(await set(hardOf('k1'), 8)).toMatchObject({ kind: 'written', old: 9 })
+    expect(await set('limits.k50PerMonth.soft', 9)).toMatchObject({ kind: 'written' })
+    const problem = 'Limits of 50 emitted kinds are set, which is the maximum: clear some'
+    expect(await set(hardOf('other'), 8)).toEqual({ kind: 'refused', problem })
+    expect(await clear(hardOf('k1'))).toMatchObject({ kind: 'written', old: 8 })
+    expect(await set(hardOf('other'), 8)).toMatchObject({ kind: 'written' })
+  })
+})
+
 describe('clearing', () => {
   test('settings: clearing restores the default and is audited, and clearing again changes nothing', async () => {
     await set('retention.payloadDays', 10)

@@ -2,17 +2,18 @@ import { and, asc, eq, notInArray, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
-import { lockLiveTenant } from '#internal/tenants/index.ts'
+import { emittedKindsMax, lockLiveTenant } from '#internal/tenants/index.ts'
 import {
   checkSetting,
   checkSettingName,
   conflictBetween,
+  definitionOf,
+  emittedOf,
   isSettingName,
   isValueOf,
   type SettingDefinition,
   type SettingName,
   type SettingValue,
-  settingDefinitions,
   settingNames,
 } from './definitions.ts'
 import { settings, settingsVersion } from './tables.ts'
@@ -85,13 +86,22 @@ export interface ListedSetting {
   readonly value: SettingValue | null
 }
 
-/** Lists all settings that can apply to the installation (null) or to a tenant, in display order. */
-export async function listSettings(pool: Pool, tenantId: TenantId | null): Promise<readonly ListedSetting[]> {
+/**
+ * Lists all settings that can apply to the installation (null) or to a tenant: those of fixed names in display order, then the stored
+ * limits on emitted kinds. With `asked`, includes that setting too, if it can apply.
+ */
+export async function listSettings(
+  pool: Pool,
+  tenantId: TenantId | null,
+  asked?: string,
+): Promise<readonly ListedSetting[]> {
   const read = await readSettings(pool)
-  return settingNames
-    .filter((name) => tenantId === null || settingDefinitions[name].scope === 'any')
+  const emitted = read.settings.flatMap(({ name }) => (emittedOf(name) ? [name] : []))
+  const named = asked !== undefined && isSettingName(asked) ? [asked] : []
+  return [...new Set<SettingName>([...settingNames, ...emitted, ...named])]
+    .filter((name) => tenantId === null || definitionOf(name).scope === 'any')
     .map((name) => {
-      const definition = settingDefinitions[name]
+      const definition = definitionOf(name)
       const stored = read.settings.find((each) => each.name === name && each.tenantId === tenantId)
       return { name, definition, stored, value: stored?.value ?? definition.default }
     })
@@ -199,7 +209,10 @@ async function problemOf(client: PoolClient, { name, tenantId, value }: Change):
   if (tenantId === null) {
     const rows = await db.select().from(settings).where(eq(settings.tenantId, ''))
     const values = Object.fromEntries(rows.flatMap(toStored).map((each) => [each.name, each.value]))
-    return conflictBetween({ ...values, [name]: value })
+    const kinds = new Set([...Object.keys(values), name].flatMap((each) => emittedOf(each)?.kind ?? []))
+    return value !== undefined && emittedOf(name) !== undefined && kinds.size > emittedKindsMax
+      ? `Limits of ${emittedKindsMax} emitted kinds are set, which is the maximum: clear some`
+      : conflictBetween({ ...values, [name]: value })
   }
   if (value === undefined) return undefined
   if (!(await lockLiveTenant(client, tenantId))) return 'There is no such tenant'

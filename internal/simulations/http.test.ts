@@ -100,7 +100,7 @@ describe('starting', () => {
       {
         actor: 'key:default',
         action: 'simulations.started',
-        detail: { simulation: simulationId, provider: 'card' },
+        detail: { simulationId, provider: 'card' },
       },
     ])
   })
@@ -155,7 +155,7 @@ describe('repeats', () => {
     const started = await startSimulation(pool, request, Date.now())
     const answer = await call()
     expect([answer.status, answer.headers.get('idempotent-replayed')]).toEqual([202, 'true'])
-    expect(started).toMatchObject({ simulation: { id: answer.json.simulationId } })
+    expect(started).toMatchObject({ simulation: { simulationId: answer.json.simulationId } })
     expect(await count('simulations')).toBe(1)
   })
 

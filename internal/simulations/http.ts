@@ -4,16 +4,13 @@ import { type Answer, named, type ParsedCall, route } from '#internal/http/index
 import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { stepsCount } from './chargeback.ts'
 import {
   type Chargeback,
   chargebackOf,
-  createSimulationId,
-  eventsOf,
+  rehearseSimulation,
   SimulateChargebackRequest,
-  type SimulatedEvent,
   type Simulation,
-  type SimulationId,
+  simulationBytesMax,
 } from './simulation.ts'
 import { openPerTenantMax, readinessFor, type StartSimulationResult, startSimulation } from './start.ts'
 
@@ -28,7 +25,6 @@ export interface Simulations {
   onStarted(): void
 }
 
-const bodyBytesMax = 16 * 1024
 /** Printable ASCII, since every client can send it in a header. */
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const tooManyRetrySeconds = 60
@@ -99,13 +95,13 @@ export const simulationRoutes = [
   route({
     ...{ method: 'POST', path: '/v1/simulate/chargeback', scope: 'simulations' },
     body: SimulateChargebackRequest,
-    bodyBytesMax: () => bodyBytesMax,
+    bodyBytesMax: () => simulationBytesMax,
     operation: {
       ...{ id: 'simulateChargeback', tag: 'simulations' },
       summary: 'Simulate a dispute and send its events to the callback',
       description: `Three events, each sent when it is due: \`chargeback.created\` at once, then \`chargeback.under_review\`, then \`chargeback.won\` or \`chargeback.lost\`. Each has the provider's format and signature and takes the way of a real call: verification, deduplication, usage, log and delivery. \`card\` is signed with the tenant's own secret, \`wallet\` with a key that nothing else trusts. While the tenant verifies \`wallet\` (stage \`verify\`), events are stored and not forwarded.
 
-A forwarded event of a simulation has \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause, and its payload's id is the event's \`id\` in this answer. An event that meets a limit or a pause is retried later; an event that is seven days late is abandoned with its simulation.
+A forwarded event of a simulation has \`latchkey-origin: simulation\` and \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause, and its payload's id is the event's \`id\` in this answer. An event that meets a limit or a pause is retried later; an event that is seven days late is abandoned with its simulation.
 
 With an \`Idempotency-Key\` a repeated call returns the same simulation, with \`Idempotent-Replayed: true\`, as long as events of the tenant are kept. Without one each call starts another simulation. A dry run takes no key.`,
       parameters: [
@@ -183,9 +179,10 @@ async function simulate(
   // A repeat returns the existing simulation, even if the tenant or provider is no longer ready.
   if (notReady && (body.dryRun || idempotencyKey === undefined)) return notReady
   const nowMs = simulations.clock.now()
-  if (body.dryRun) return rehearse(chargeback, nowMs)
+  const asked = { tenantId: tenant.id, chargeback, by: `key:${key.name}` }
+  if (body.dryRun) return accepted(rehearseSimulation(asked, nowMs), 'rehearsed', { dryRun: true })
   const request = {
-    ...{ tenantId: tenant.id, chargeback, by: `key:${key.name}`, idempotencyKey },
+    ...{ ...asked, idempotencyKey },
     days: simulations.eventDaysOf(tenant),
     isReady: notReady === undefined,
   }
@@ -212,17 +209,6 @@ function refuse(
   return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
-/** Returns the response to a dry run. */
-function rehearse(chargeback: Chargeback, nowMs: number): Answer {
-  const id = createSimulationId(nowMs)
-  const dueAtMs = Array.from(
-    { length: stepsCount },
-    (_none, step) => nowMs + step * chargeback.stepSeconds * 1000,
-  )
-  const events = eventsOf(id, chargeback, { dueAtMs, sentAtMs: [] })
-  return accepted({ id, events }, 'rehearsed', { dryRun: true })
-}
-
 /** @param notReady error that applies to new simulations only */
 function answerOf(result: StartSimulationResult, notReady: ApiError | undefined): Answer | ApiError {
   switch (result.kind) {
@@ -245,17 +231,8 @@ function answerOf(result: StartSimulationResult, notReady: ApiError | undefined)
   }
 }
 
-interface Shown {
-  readonly id: SimulationId
-  readonly events: Simulation['events']
-}
-
-function accepted({ id, events }: Shown, outcome: string, more: object = {}): Answer {
-  const shown = events.map(({ id: eventId, type, dueAtMs }: SimulatedEvent) => ({
-    id: eventId,
-    type,
-    dueAt: new Date(dueAtMs).toISOString(),
-  }))
-  const body = JSON.stringify({ ok: true, simulationId: id, events: shown, ...more })
-  return { kind: 'answer', status: 202, body, outcome, log: { simulation: id } }
+function accepted({ simulationId, events }: Simulation, outcome: string, more: object = {}): Answer {
+  const shown = events.map(({ id, type, dueAtMs }) => ({ id, type, dueAt: new Date(dueAtMs).toISOString() }))
+  const body = JSON.stringify({ ok: true, simulationId, events: shown, ...more })
+  return { kind: 'answer', status: 202, body, outcome, log: { simulation: simulationId } }
 }

@@ -5,6 +5,7 @@ export {
   chargebackOutcomes,
   chargebackReasons,
   parseSimulationId,
+  rehearseSimulation,
   SimulateChargebackRequest,
   type SimulatedEvent,
   type Simulation,
@@ -12,6 +13,7 @@ export {
   type SimulationId,
   type SimulationState,
   simulatedProviders,
+  simulationBytesMax,
   simulationStates,
   stepSecondsMax,
 } from './simulation.ts'

@@ -1,7 +1,12 @@
 import { Type } from '@sinclair/typebox'
 import { createEventId, idPattern, type TenantId } from '#internal/base/index.ts'
 import type { RefusedCause } from '#internal/intake/index.ts'
-import { sourceEventId, stepTypes } from './chargeback.ts'
+import {
+  type AcceptedProviderName,
+  acceptedProviderNames,
+  neutralProviderName,
+} from '#internal/tenants/index.ts'
+import { sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
 import type { SimulationRow } from './tables.ts'
 
 /** Maximum seconds between two events. */
@@ -27,6 +32,9 @@ export type ChargebackReason = (typeof chargebackReasons)[number]
 export const simulatedProviders = ['card', 'wallet'] as const
 /** Provider of a simulation; one of `simulatedProviders`. */
 export type SimulatedProvider = (typeof simulatedProviders)[number]
+const simulatedProviderOf = (name: AcceptedProviderName) =>
+  simulatedProviders.find((each) => each === neutralProviderName(name))
+const acceptedNames = acceptedProviderNames.filter((name) => simulatedProviderOf(name) !== undefined)
 
 /** Outcomes of a dispute. */
 export const chargebackOutcomes = ['won', 'lost'] as const
@@ -36,10 +44,15 @@ function oneOf<const V extends readonly string[]>(values: V, description: string
   return Type.Unsafe<V[number]>(Type.String({ enum: [...values], pattern, description }))
 }
 
+/** Maximum size of the request in bytes, for every API that starts simulations. */
+export const simulationBytesMax = 16 * 1024
+
 /** Body of POST /v1/simulate/chargeback. */
 export const SimulateChargebackRequest = Type.Object(
   {
-    provider: Type.Optional(oneOf(simulatedProviders, 'Provider of the dispute. Default `card`.')),
+    provider: Type.Optional(
+      oneOf(acceptedNames, 'Provider of the dispute, or its vendor’s name. Default `card`.'),
+    ),
     amount: Type.Integer({
       minimum: 1,
       maximum: amountMax,
@@ -93,7 +106,7 @@ export interface Chargeback {
 /** Applies the defaults to a request. Pure. */
 export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
   return {
-    provider: request.provider ?? 'card',
+    provider: simulatedProviderOf(request.provider ?? 'card') ?? 'card',
     amount: request.amount,
     currency: request.currency.toUpperCase(),
     reason: request.reason ?? 'fraudulent',
@@ -133,7 +146,7 @@ export interface SimulatedEvent {
 
 /** A simulated dispute. */
 export interface Simulation {
-  readonly id: SimulationId
+  readonly simulationId: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
   /** Actor as recorded in the audit log. */
@@ -148,13 +161,29 @@ export interface Simulation {
 
 /** Creates a simulation from its row. Pure. */
 export function simulationOf(row: SimulationRow): Simulation {
-  const { id, tenantId, request: chargeback, requestedBy, state, cause } = row
+  const { id: simulationId, tenantId, request: chargeback, requestedBy, state, cause } = row
   const times = { dueAtMs: row.dueAt.map(Number), sentAtMs: row.sentAt.map(Number) }
   return {
-    ...{ id, tenantId, chargeback, requestedBy, state, cause, events: eventsOf(id, chargeback, times) },
+    ...{ simulationId, tenantId, chargeback, requestedBy, state, cause },
+    events: eventsOf(simulationId, chargeback, times),
     createdAtMs: row.createdAt.getTime(),
     startedAtMs: row.startedAt?.getTime() ?? null,
     endedAtMs: row.endedAt?.getTime() ?? null,
+  }
+}
+
+/** Returns the simulation that a request would start, for a dry run. Nothing is stored. */
+export function rehearseSimulation(
+  { tenantId, chargeback, by }: { tenantId: TenantId; chargeback: Chargeback; by: string },
+  nowMs: number,
+): Simulation {
+  const simulationId = createSimulationId(nowMs)
+  const stepMs = chargeback.stepSeconds * 1000
+  const dueAtMs = Array.from({ length: stepsCount }, (_none, step) => nowMs + step * stepMs)
+  return {
+    ...{ simulationId, tenantId, chargeback, requestedBy: by, state: 'scheduled', cause: null },
+    events: eventsOf(simulationId, chargeback, { dueAtMs, sentAtMs: [] }),
+    ...{ createdAtMs: nowMs, startedAtMs: null, endedAtMs: null },
   }
 }
 

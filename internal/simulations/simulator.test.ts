@@ -63,7 +63,7 @@ describe('simulator', () => {
         await simulator.runOnce()
         await simulator.runOnce()
         expect(await typesStored()).toEqual(life.slice(0, step))
-        const now = await read(simulation.id)
+        const now = await read(simulation.simulationId)
         expect([now.state, sentOf(now)]).toEqual([step === 3 ? 'completed' : 'running', step])
         await lab.pass(60_000)
       }
@@ -72,19 +72,20 @@ describe('simulator', () => {
       for (const { headers, state } of events) {
         expect(state).toBe('accepted')
         expect(JSON.parse(headers)).toMatchObject({
-          'latchkey-simulation': simulation.id,
+          'latchkey-simulation': simulation.simulationId,
+          'latchkey-origin': 'simulation',
           'latchkey-hops': '1',
         })
         expect(headers).not.toContain('-sig')
       }
       expect(lab.reports.map(({ outcome }) => outcome)).toEqual(['stored', 'stored', 'stored'])
-      const done = await read(simulation.id)
+      const done = await read(simulation.simulationId)
       expect(done.endedAtMs).toBeGreaterThanOrEqual(done.startedAtMs ?? Number.POSITIVE_INFINITY)
     },
   )
 
   test('simulator: with stepSeconds 0 all events are sent in one run, in order', async () => {
-    const { id } = await lab.start('acme', { stepSeconds: 0, outcome: 'won' })
+    const { simulationId: id } = await lab.start('acme', { stepSeconds: 0, outcome: 'won' })
     await lab.simulator().runOnce()
     expect(await typesStored()).toEqual(['chargeback.created', 'chargeback.under_review', 'chargeback.won'])
     expect((await read(id)).state).toBe('completed')
@@ -112,7 +113,7 @@ describe('simulator', () => {
 
 describe('crashed process', () => {
   test('simulator: an event that was accepted before a crash is sent again as a duplicate', async () => {
-    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    const { simulationId: id } = await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce(AbortSignal.timeout(60_000))
     const before = await stored()
     // Restores the state between the commit of the event and the completion of the step.
@@ -130,7 +131,7 @@ describe('crashed process', () => {
   })
 
   test('simulator: a claim lasts until its lease expires, and a process that lost its lease completes nothing', async () => {
-    const { id } = await lab.start('acme')
+    const { simulationId: id } = await lab.start('acme')
     const [taken] = await claimSteps(lab.pool, { lease: 'slow', leaseMs: 30_000, rowsMax: 5 })
     expect(taken).toMatchObject({ id, step: 0, failures: 0, isTooLate: false })
     await lab.simulator().runOnce()
@@ -160,7 +161,7 @@ describe('retried steps', () => {
       'events_per_minute',
     ],
   ])('simulator: retries after %s', async (_name, trouble, cause) => {
-    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    const { simulationId: id } = await lab.start('acme', { stepSeconds: 0 })
     trouble()
     const simulator = lab.simulator()
     await simulator.runOnce()
@@ -176,7 +177,7 @@ describe('retried steps', () => {
   })
 
   test('simulator: does not send an event that is seven days late', async () => {
-    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    const { simulationId: id } = await lab.start('acme', { stepSeconds: 0 })
     // No process ran for seven days, so the event is not sent any more.
     await lab.pass(7 * 86_400_000 + 1_000)
     await lab.simulator().runOnce()
@@ -200,11 +201,11 @@ describe('changed tenant', () => {
     await lab.apply(yamlOf({ spec: ['suspended: true'] }))
     await lab.pass(60_000)
     await lab.simulator().runOnce()
-    expect(await read(card.id)).toMatchObject({ state: 'running', cause: 'tenant_suspended' })
+    expect(await read(card.simulationId)).toMatchObject({ state: 'running', cause: 'tenant_suspended' })
     await lab.apply(yamlOf({ providers: ['wallet'] }))
     await lab.pass(60_000)
     await lab.simulator().runOnce()
-    expect(await read(card.id)).toMatchObject({ state: 'failed', cause: 'provider_not_configured' })
+    expect(await read(card.simulationId)).toMatchObject({ state: 'failed', cause: 'provider_not_configured' })
     expect(await typesStored()).toEqual(life.slice(0, 1))
     await lab.apply(yamlOf())
   })
@@ -212,7 +213,7 @@ describe('changed tenant', () => {
 
 describe('manual changes', () => {
   test('advanceSimulation: makes the next event due now and does not change the times of later events', async () => {
-    const { id, events } = await lab.start('acme', { stepSeconds: 3_600 })
+    const { simulationId: id, events } = await lab.start('acme', { stepSeconds: 3_600 })
     await lab.simulator().runOnce()
     const advanced = await advance({ id, by: 'ada' })
     if (advanced.kind !== 'advanced') throw new Error(advanced.kind)
@@ -227,13 +228,13 @@ describe('manual changes', () => {
       "SELECT actor, detail FROM audit WHERE action = 'simulations.advanced'",
     )
     expect(rows).toEqual([
-      { actor: 'ada', detail: { simulation: id, event: events[1]?.id } },
-      { actor: 'ada', detail: { simulation: id, event: events[2]?.id } },
+      { actor: 'ada', detail: { simulationId: id, sourceEventId: events[1]?.id } },
+      { actor: 'ada', detail: { simulationId: id, sourceEventId: events[2]?.id } },
     ])
   })
 
   test('advanceSimulation: an event under a lease is not claimed by a second process', async () => {
-    const { id } = await lab.start('acme')
+    const { simulationId: id } = await lab.start('acme')
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
     await advance({ id, by: 'ada' })
@@ -242,7 +243,7 @@ describe('manual changes', () => {
   })
 
   test('cancelSimulation: sends no further event and records an event in flight', async () => {
-    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    const { simulationId: id } = await lab.start('acme', { stepSeconds: 0 })
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
     expect(await cancel({ id, by: 'ada' })).toMatchObject({ kind: 'cancelled' })
@@ -257,7 +258,7 @@ describe('manual changes', () => {
   })
 
   test('simulation store: another tenant’s simulation is not found', async () => {
-    const { id } = await lab.start('acme')
+    const { simulationId: id } = await lab.start('acme')
     const other = { id, tenantId: lab.tenant('other').id }
     expect(await readSimulation(lab.pool, other)).toBeUndefined()
     expect(await advance({ ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
@@ -268,18 +269,20 @@ describe('manual changes', () => {
   test('listSimulations: returns simulations newest first, by pages, tenant and state', async () => {
     const started: Simulation[] = []
     for (let nth = 0; nth < 7; nth += 1) started.push(await lab.start(nth % 2 === 0 ? 'acme' : 'other'))
-    const ids = started.map(({ id }) => id).toReversed()
+    const ids = started.map(({ simulationId }) => simulationId).toReversed()
     const first = await listSimulations(lab.pool, { limit: 4 })
     const second = await listSimulations(lab.pool, { limit: 4, ...(first.next && { after: first.next }) })
-    const listed = [...first.simulations, ...second.simulations].map(({ id }) => id)
+    const listed = [...first.simulations, ...second.simulations].map(({ simulationId }) => simulationId)
     // Simulations of the same millisecond have no defined order.
     expect(listed).toEqual(ids.toSorted().toReversed())
     expect(second.next).toBeUndefined()
     const tenantId = lab.tenant('other').id
     expect((await listSimulations(lab.pool, { tenantId, limit: 100 })).simulations).toHaveLength(3)
-    await cancel({ id: started[1]?.id as SimulationId, by: 'ada' })
+    await cancel({ id: started[1]?.simulationId as SimulationId, by: 'ada' })
     const { simulations } = await listSimulations(lab.pool, { tenantId, state: 'cancelled', limit: 100 })
-    expect(simulations.map(({ id }) => id)).toEqual([started[1]?.id as SimulationId])
+    expect(simulations.map(({ simulationId }) => simulationId)).toEqual([
+      started[1]?.simulationId as SimulationId,
+    ])
     expect(listSimulations(lab.pool, { limit: 101 })).rejects.toThrow(RangeError)
   })
 })
@@ -302,6 +305,6 @@ test('forgetSimulations: deletes ended simulations after eventDays and keeps ope
   const inDays = (days: number) => Date.now() + days * 86_400_000
   expect(await forgetSimulations(lab.pool, inDays(90))).toEqual({ removed: 0, hasMore: false })
   expect(await forgetSimulations(lab.pool, inDays(91))).toEqual({ removed: 1, hasMore: false })
-  expect(await readSimulation(lab.pool, { id: ended.id })).toBeUndefined()
-  expect((await read(running.id)).state).toBe('running')
+  expect(await readSimulation(lab.pool, { id: ended.simulationId })).toBeUndefined()
+  expect((await read(running.simulationId)).state).toBe('running')
 })

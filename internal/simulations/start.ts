@@ -121,7 +121,7 @@ export async function startSimulation(
       })
       .returning()
     if (row === undefined) throw new Error('INSERT INTO simulations returned no row')
-    const detail = { simulation: row.id, provider: chargeback.provider }
+    const detail = { simulationId: row.id, provider: chargeback.provider }
     await writeAudit(client, { actor: by, action: 'simulations.started', tenantId, detail }, nowMs)
     return { kind: 'started', simulation: simulationOf(row) }
   })

@@ -72,7 +72,7 @@ test('listSimulations: short pages continue until all simulations were examined'
   do {
     const asked = { state: 'failed', limit: 20, ...(after && { after }) } as const
     const page = await listSimulations(pool, asked)
-    ids.push(...page.simulations.map(({ id }) => id))
+    ids.push(...page.simulations.map(({ simulationId }) => simulationId))
     after = page.next
     pages += 1
   } while (after !== undefined && pages < 100)

@@ -123,7 +123,7 @@ export interface SimulationChange extends SimulationPlace {
  * Result of changing a simulation. Two results leave the simulation as it was. `ended`: it had already ended. `changed`: the number of its
  * sent events is not the required number.
  */
-export type SimulationChangeResult<Done extends string> =
+export type SimulationChangeResult<Done extends ChangeKind> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
 
@@ -162,12 +162,15 @@ export function cancelSimulation(
   return changeSimulation(pool, { ...change, set, kind: 'cancelled' }, nowMs)
 }
 
-interface ChangeStatement<Done extends string> extends SimulationChange {
+/** Changes of a simulation, as its actions are named in the audit log. */
+type ChangeKind = 'advanced' | 'cancelled'
+
+interface ChangeStatement<Done extends ChangeKind> extends SimulationChange {
   readonly set: PgUpdateSetSource<typeof simulations>
   readonly kind: Done
 }
 
-async function changeSimulation<Done extends string>(
+async function changeSimulation<Done extends ChangeKind>(
   pool: Pool,
   { by, sentCount, set, kind, ...place }: ChangeStatement<Done>,
   nowMs: number,
@@ -182,10 +185,11 @@ async function changeSimulation<Done extends string>(
       .returning()
     const [changed] = rows.map(simulationOf)
     if (changed) {
-      const event = changed.events.find(({ sentAtMs }) => sentAtMs === null)?.id
-      const detail = { simulation: changed.id, ...(event !== undefined && { event }) }
-      const { tenantId } = changed
-      await writeAudit(client, { actor: by, action: `simulations.${kind}`, tenantId, detail }, nowMs)
+      const { simulationId, tenantId, events } = changed
+      const sourceEventId = events.find(({ sentAtMs }) => sentAtMs === null)?.id
+      const detail = { simulationId, ...(sourceEventId !== undefined && { sourceEventId }) }
+      const action = `simulations.${kind}` as const
+      await writeAudit(client, { actor: by, action, tenantId, detail }, nowMs)
       return { kind, simulation: changed }
     }
     const simulation = await readSimulation(client, place)

@@ -3,10 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import { parseAllDocuments } from 'yaml'
+import { timestampPattern } from '#internal/base/index.ts'
 import { portsBlocked } from '#internal/egress/index.ts'
-import { providerAliases, Tenant, tenantApiVersion, timestampPattern } from './model.ts'
+import { limitNames, providerAliases, Tenant, tenantApiVersion } from './model.ts'
 import { conditionTypes } from './reconcile/conditions.ts'
 import { adoptAnnotation } from './tenant-object.ts'
+import { ownKinds } from './usage-kinds.ts'
 
 const folder = resolve(import.meta.dir, '../../crds')
 
@@ -102,7 +104,7 @@ function formatOf(schema: Schema): string | undefined {
   return Number(schema['maximum']) > 2_147_483_647 ? 'int64' : 'int32'
 }
 
-/** An object's default is told field by field, below it. */
+/** Replaces the default of an object with `{}`, since the defaults of its fields are compared one by one. */
 function emptied(value: unknown, { type }: Schema): unknown {
   return type === 'object' && value !== undefined ? {} : value
 }
@@ -207,8 +209,13 @@ describe('rules', () => {
   })
 
   test('CEL rules: every limit refuses a soft value above the hard value', () => {
-    for (const name of Object.keys(Tenant.properties.spec.properties.limits.properties))
+    for (const name of [...limitNames, 'emitted[]'])
       expect(rulesOf(`spec.limits.${name}`).map(({ message }) => message)).toEqual(['must not be over hard'])
+  })
+
+  test('CEL rules: a limit on an emitted kind is refused for every kind that Latchkey counts itself', () => {
+    const [rule] = rulesOf('spec.limits.emitted[].kind')
+    expect(rule?.rule).toBe(`!(self in [${ownKinds.map((kind) => `'${kind}'`).join(', ')}])`)
   })
 
   test('CEL rules: a provider listed under its neutral name and its alias counts as listed twice', () => {

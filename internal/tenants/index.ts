@@ -14,6 +14,7 @@ export {
 export type { GateOpening } from './key-ring-gate.ts'
 export { KeyRingGate } from './key-ring-gate.ts'
 export type {
+  AnyLimitName,
   ApiKeyScope,
   LimitName,
   Limits,
@@ -23,11 +24,16 @@ export type {
   WebhookUrl,
 } from './model.ts'
 export {
+  type AcceptedProviderName,
+  acceptedProviderNames,
   apiKeyScopes,
   dnsLabel,
   limitAmountMax,
+  limitNameCharsMax,
+  limitNamePattern,
   limitNames,
-  providerAliases,
+  parseLimitName,
+  providerAliasText,
   providerNames,
   retentionOf,
   Tenant,
@@ -63,3 +69,15 @@ export {
   type TenantSecretView,
   type TenantSheet,
 } from './tenant-views.ts'
+export {
+  type EmittedLimitName,
+  emittedKindOf,
+  emittedKindsMax,
+  emittedLimitName,
+  isEmittedKind,
+  isOwnKind,
+  type OwnKind,
+  ownKinds,
+  usageKindCharsMax,
+  usageKindPattern,
+} from './usage-kinds.ts'

@@ -1,4 +1,12 @@
 import { type Static, type TObject, type TProperties, Type as t } from '@sinclair/typebox'
+import { timestampPattern } from '#internal/base/index.ts'
+import {
+  type EmittedLimitName,
+  emittedKindOf,
+  emittedKindsMax,
+  usageKindCharsMax,
+  usageKindPattern,
+} from './usage-kinds.ts'
 
 /** API group and version of the Tenant resource. */
 export const tenantApiVersion = 'latchkey.dev/v1alpha1'
@@ -16,6 +24,18 @@ export const providerAliases = {
   paypal: 'wallet',
   braintree: 'gateway',
 } as const satisfies Record<string, ProviderName>
+
+/** A neutral name or a vendor's name of a provider. `neutralProviderName` converts it. */
+export type AcceptedProviderName = ProviderName | keyof typeof providerAliases
+/** All names of providers that requests can contain, neutral names first. */
+export const acceptedProviderNames = [
+  ...providerNames,
+  ...(Object.keys(providerAliases) as (keyof typeof providerAliases)[]),
+] as const satisfies readonly AcceptedProviderName[]
+/** Documentation of the vendors' names. */
+export const providerAliasText = Object.entries(providerAliases)
+  .map(([alias, name]) => `${alias} for ${name}`)
+  .join(', ')
 
 /** Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. */
 export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const
@@ -40,9 +60,6 @@ function oneOf<const V extends readonly string[]>(
 
 /** Pattern of an RFC 1123 label, such as the name of a namespace. */
 export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
-/** Pattern of an RFC 3339 time without leap seconds. Does not check whether the day exists in the month. */
-export const timestampPattern =
-  '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
 
 const timestamp = (description: string) => t.String({ pattern: timestampPattern, maxLength: 40, description })
 
@@ -121,10 +138,8 @@ const callback = strict(
 
 const provider = strict(
   {
-    name: oneOf([...providerNames, ...(Object.keys(providerAliases) as (keyof typeof providerAliases)[])], {
-      description: `${providerNames.join(', ')}; or a vendor's name: ${Object.entries(providerAliases)
-        .map(([alias, name]) => `${alias} for ${name}`)
-        .join(', ')}.`,
+    name: oneOf(acceptedProviderNames, {
+      description: `${providerNames.join(', ')}; or a vendor's name: ${providerAliasText}.`,
     }),
     enabled: t.Boolean({ default: true, description: 'false refuses webhook calls of this provider.' }),
     secretRef: t.Optional(secretRef('Secret with 1 to 5 live signing secrets.')),
@@ -245,6 +260,18 @@ const bounds = {
 }
 const limit = (description: string) => t.Optional(strict(bounds, { description }))
 
+const emittedLimit = strict(
+  {
+    kind: t.String({
+      pattern: usageKindPattern,
+      maxLength: usageKindCharsMax,
+      description: 'Kind of usage: dotted lowercase, neither locks nor events.',
+    }),
+    ...bounds,
+  },
+  { description: 'Limit on a kind of usage in a UTC month.' },
+)
+
 const limits = strict(
   {
     locksPerMinute: limit('Locks acquired in a UTC minute.'),
@@ -263,6 +290,13 @@ const limits = strict(
       ),
     ),
     recordBytes: limit('Memory of records and locks in bytes: key, text and 144 bytes for each.'),
+    emitted: t.Optional(
+      t.Array(emittedLimit, {
+        maxItems: emittedKindsMax,
+        description:
+          'Limits on usage that other services report, each for a UTC month. A kind is listed once.',
+      }),
+    ),
   },
   { default: {}, description: 'Usage limits. An absent limit has the platform’s default.' },
 )
@@ -379,9 +413,11 @@ export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
 }
 /** Usage limits of a tenant. An absent limit has the platform's default. */
 export type Limits = Static<typeof limits>
-/** The name of a usage limit. */
-export type LimitName = keyof Limits
-/** All limit names, in the order of `spec.limits`. */
+/** Name of a limit on what Latchkey counts itself. */
+export type LimitName = Exclude<keyof Limits, 'emitted'>
+/** Name of any limit, those on emitted kinds included. */
+export type AnyLimitName = LimitName | EmittedLimitName
+/** Names of all limits on what Latchkey counts itself, in the order of `spec.limits`. */
 export const limitNames = [
   'locksPerMinute',
   'locksPerMonth',
@@ -389,6 +425,18 @@ export const limitNames = [
   'eventsPerMonth',
   'recordBytes',
 ] as const satisfies readonly LimitName[]
+
+/** Pattern of the names that `parseLimitName` accepts. */
+export const limitNamePattern = `^(${limitNames.join('|')}|${usageKindPattern.slice(1, -1)}PerMonth)$`
+/** Maximum length of the name of a limit. */
+export const limitNameCharsMax = usageKindCharsMax + 'PerMonth'.length
+
+/** Parses the name of a limit; returns undefined for any other text. Pure. */
+export function parseLimitName(text: string): AnyLimitName | undefined {
+  const own = limitNames.find((name) => name === text)
+  return own ?? (emittedKindOf(text) === undefined ? undefined : (text as EmittedLimitName))
+}
+
 /** Rules of the record API, with defaults filled in. */
 export type RecordRules = Static<typeof records>
 

@@ -1,7 +1,16 @@
 import { isIP } from 'node:net'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
+import { parseTimestamp } from '#internal/base/index.ts'
 import { checkCallbackUrl } from '#internal/egress/index.ts'
-import { type ProviderName, providerAliases, providerNames, Tenant, type TenantSpec } from './model.ts'
+import {
+  type AcceptedProviderName,
+  type ProviderName,
+  providerAliases,
+  providerNames,
+  Tenant,
+  type TenantSpec,
+} from './model.ts'
+import { isOwnKind } from './usage-kinds.ts'
 
 /** A problem in a manifest. `path` has the form `spec.providers[1].name`; it is empty for a problem of the whole manifest. */
 export interface Problem {
@@ -31,6 +40,8 @@ export function parseTenant(value: unknown): ParsedTenant {
 }
 
 /** Converts a neutral or vendor name to the provider's neutral name; returns undefined for an unknown name. */
+export function neutralProviderName(name: AcceptedProviderName): ProviderName
+export function neutralProviderName(name: string): ProviderName | undefined
 export function neutralProviderName(name: string): ProviderName | undefined {
   if (Object.hasOwn(providerAliases, name)) return providerAliases[name as keyof typeof providerAliases]
   return providerNames.find((known) => known === name)
@@ -39,7 +50,7 @@ export function neutralProviderName(name: string): ProviderName | undefined {
 function withNeutralNames(tenant: Tenant): Tenant {
   const providers = tenant.spec.providers.map((entry) => ({
     ...entry,
-    name: neutralProviderName(entry.name) ?? entry.name,
+    name: neutralProviderName(entry.name),
   }))
   return { ...tenant, spec: { ...tenant.spec, providers } }
 }
@@ -84,8 +95,8 @@ function checkTenantRules(spec: TenantSpec): Problem[] {
   return [
     ...callbackProblems(spec),
     ...spec.providers.flatMap((entry, index) => providerProblems(entry, `spec.providers[${index}]`)),
-    ...repeatedNames(spec.providers, 'spec.providers'),
-    ...repeatedNames(spec.apiKeys, 'spec.apiKeys'),
+    ...repeatedNames(spec.providers, 'spec.providers', 'name'),
+    ...repeatedNames(spec.apiKeys, 'spec.apiKeys', 'name'),
     ...spec.apiKeys.flatMap(({ expiresAt }, index) =>
       expiresAt === undefined ? [] : dateProblems(expiresAt, `spec.apiKeys[${index}].expiresAt`),
     ),
@@ -155,14 +166,19 @@ function providerProblems(entry: TenantSpec['providers'][number], path: string):
   return problems
 }
 
-function repeatedNames(entries: readonly { name: string }[], path: string): Problem[] {
+function repeatedNames<Field extends string>(
+  entries: readonly Readonly<Record<Field, string>>[],
+  path: string,
+  field: Field,
+): Problem[] {
   const seen = new Set<string>()
-  return entries.flatMap(({ name }, index) => {
+  return entries.flatMap(({ [field]: name }, index) => {
     if (!seen.has(name)) {
       seen.add(name)
       return []
     }
-    return [{ path: `${path}[${index}].name`, message: `${name} is repeated: names are unique in this list` }]
+    const message = `${name} is repeated: ${field}s are unique in this list`
+    return [{ path: `${path}[${index}].${field}`, message }]
   })
 }
 
@@ -180,12 +196,23 @@ function walletProblems({ walletRollout }: TenantSpec): Problem[] {
   return problems
 }
 
-function limitProblems({ limits }: TenantSpec): Problem[] {
-  return Object.entries(limits).flatMap(([name, { soft, hard }]) =>
-    soft !== undefined && hard !== undefined && soft > hard
-      ? [{ path: `spec.limits.${name}.soft`, message: 'must not be over hard' }]
-      : [],
-  )
+function limitProblems({ limits: { emitted = [], ...own } }: TenantSpec): Problem[] {
+  const path = (index: number) => `spec.limits.emitted[${index}]`
+  const all = [
+    ...Object.entries(own).map(([name, bounds]) => ({ path: `spec.limits.${name}`, bounds })),
+    ...emitted.map((bounds, index) => ({ path: path(index), bounds })),
+  ]
+  return [
+    ...all.flatMap(({ path: at, bounds: { soft, hard } }) =>
+      soft !== undefined && hard !== undefined && soft > hard
+        ? [{ path: `${at}.soft`, message: 'must not be over hard' }]
+        : [],
+    ),
+    ...emitted.flatMap(({ kind }, index) =>
+      isOwnKind(kind) ? [{ path: `${path(index)}.kind`, message: `${kind} have limits of their own` }] : [],
+    ),
+    ...repeatedNames(emitted, 'spec.limits.emitted', 'kind'),
+  ]
 }
 
 function retentionProblems({ retention }: TenantSpec): Problem[] {
@@ -194,11 +221,9 @@ function retentionProblems({ retention }: TenantSpec): Problem[] {
   return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
 }
 
-/** Checks that a date exists, because `Date.parse` accepts 30 February as 2 March. */
+/** Checks that a date exists; the pattern has been checked before. */
 function dateProblems(text: string, path: string): Problem[] {
-  const [year, month = 0, day] = text.slice(0, 10).split('-').map(Number)
-  const exists = new Date(Date.UTC(year ?? 0, month - 1, day)).getUTCDate() === day
-  return exists ? [] : [{ path, message: 'is a date that does not exist' }]
+  return parseTimestamp(text) === undefined ? [{ path, message: 'is a date that does not exist' }] : []
 }
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }

@@ -22,13 +22,13 @@ export interface TenantData {
 export interface CallbackSuspension {
   /** Cause of the suspension. `gone`: the callback responded 410. `disabled`: its response contained the header `webhook-delivery`. */
   readonly cause: string
-  readonly sinceMs: number
+  readonly suspendedAtMs: number
 }
 
 /** Entry of the audit log. `detail` must not contain secrets. */
 export interface AuditEntry {
   readonly actor: string
-  readonly action: string
+  readonly action: `tenants.${'adopted' | 'changed' | 'created' | 'credentials' | 'deleted' | 'restored'}`
   readonly tenantId: TenantId
   readonly detail: Readonly<Record<string, unknown>>
 }

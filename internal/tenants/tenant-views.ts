@@ -9,7 +9,7 @@ import { apiKeys, tenantSecrets, tenants } from './tables.ts'
 
 const { id, namespace, name, slug, spec, deletedAtMs } = tenants
 const headColumns = {
-  ...{ id, namespace, name, slug, isSuspended: tenants.suspended, createdAtMs: tenants.resourceCreatedAtMs },
+  ...{ id, namespace, name, slug, suspended: tenants.suspended, createdAtMs: tenants.resourceCreatedAtMs },
   displayName: sql<string | null>`${spec} ->> 'displayName'`,
   ready: sql<Pick<Condition, 'status' | 'reason'> | null>`
     jsonb_path_query_first(${tenants.conditions}, '$[*] ? (@.type == "Ready")')`,
@@ -62,8 +62,8 @@ export async function listTenantsOfKey(
 }
 
 /**
- * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `endsAtMs` is null for a key that never
- * ends.
+ * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `expiresAtMs` is null for a key that never
+ * expires; after a rotation it is the end of the overlap.
  */
 export type TenantKeyView = TenantSheet['keys'][number]
 /** A stored secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
@@ -86,7 +86,7 @@ export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
       .from(tenants)
       .where(and(eq(id, tenantId), isNull(deletedAtMs))),
     db
-      .select({ name: apiKeys.name, scopes, prefix, createdAtMs, endsAtMs: endMs })
+      .select({ name: apiKeys.name, scopes, prefix, createdAtMs, expiresAtMs: endMs })
       .from(apiKeys)
       .where(eq(apiKeys.tenantId, tenantId))
       .orderBy(asc(apiKeys.name), asc(createdAtMs)),

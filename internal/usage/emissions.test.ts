@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
+import { withTx } from '#internal/storage/index.ts'
 import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { forgetEmissions, recordUsage, type UsageEmission } from './emissions.ts'
+import type { LimitBounds } from './limits.ts'
 import { listHours } from './store.ts'
 
 let lab: RecordLab
@@ -27,21 +29,22 @@ const emissionOf = (tenantId: TenantId, more: Partial<UsageEmission> = {}): Usag
   id: 'em-1',
   tenantId,
   kind: 'exports.rows',
-  count: 10,
-  at: nowMs,
+  amount: 10,
+  occurredAtMs: nowMs,
   ...more,
 })
+const unlimited = { soft: null, hard: null }
+const record = (emission: UsageEmission, bounds: LimitBounds = unlimited) =>
+  withTx(lab.pool, (client) => recordUsage(client, emission, { bounds, nowMs }))
 const amounts = async (tenantId: TenantId) =>
   (await listHours(lab.pool, tenantId, { fromMs: 0, toMs: nowMs + dayMs })).map(
-    ({ hourMs, meter, amount }) => [new Date(hourMs).toISOString().slice(5, 13), meter, amount],
+    ({ hourMs, kind, amount }) => [new Date(hourMs).toISOString().slice(5, 13), kind, amount],
   )
 
 test('emissions: concurrent and repeated calls with one id count once', async () => {
   const id = await liveTenant()
-  const told = await Promise.all(
-    Array.from({ length: 8 }, () => recordUsage(lab.pool, emissionOf(id), nowMs)),
-  )
-  expect(told.map(({ kind }) => kind).toSorted()).toEqual([...Array(7).fill('known'), 'recorded'])
+  const results = await Promise.all(Array.from({ length: 8 }, () => record(emissionOf(id))))
+  expect(results.map(({ kind }) => kind).toSorted()).toEqual([...Array(7).fill('known'), 'recorded'])
   expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 10]])
 })
 
@@ -49,11 +52,11 @@ test('emissions: calls with other ids add to the same hour or start another hour
   const id = await liveTenant()
   for (const more of [
     { id: 'a' },
-    { id: 'b', count: 5 },
-    { id: 'c', at: nowMs - dayMs },
+    { id: 'b', amount: 5 },
+    { id: 'c', occurredAtMs: nowMs - dayMs },
     { id: 'd', kind: 'x' },
   ]) {
-    expect(await recordUsage(lab.pool, emissionOf(id, more), nowMs)).toEqual({ kind: 'recorded' })
+    expect(await record(emissionOf(id, more))).toMatchObject({ kind: 'recorded' })
   }
   expect(await amounts(id)).toEqual([
     ['11-20T10', 'exports.rows', 10],
@@ -64,22 +67,22 @@ test('emissions: calls with other ids add to the same hour or start another hour
 
 test('emissions: different content under a known id is a conflict, and ids of tenants are independent', async () => {
   const [id, other] = [await liveTenant(), await liveTenant()]
-  await recordUsage(lab.pool, emissionOf(id), nowMs)
-  expect(await recordUsage(lab.pool, emissionOf(id, { count: 11 }), nowMs)).toEqual({ kind: 'conflict' })
+  await record(emissionOf(id))
+  expect(await record(emissionOf(id, { amount: 11 }))).toEqual({ kind: 'conflict' })
   expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 10]])
-  expect(await recordUsage(lab.pool, emissionOf(other), nowMs)).toEqual({ kind: 'recorded' })
+  expect(await record(emissionOf(other))).toMatchObject({ kind: 'recorded' })
 })
 
 describe('emissions: refuses an emission', () => {
   test.each<[string, Partial<UsageEmission>, string]>([
     ['without an id', { id: '' }, 'id'],
     ['of a reserved meter', { kind: 'locks' }, 'itself'],
-    ['that is older than 35 days', { at: nowMs - 36 * dayMs }, '35 days'],
-    ['that is in the future', { at: nowMs + dayMs }, '35 days'],
+    ['that is older than 35 days', { occurredAtMs: nowMs - 36 * dayMs }, '35 days'],
+    ['that is in the future', { occurredAtMs: nowMs + dayMs }, '35 days'],
     ['of an unknown tenant', { tenantId: randomTenantId() }, 'no such tenant'],
   ])('emissions: refuses an emission %s', async (_case, more, words) => {
     const id = await liveTenant()
-    expect(await recordUsage(lab.pool, emissionOf(id, more), nowMs)).toMatchObject({
+    expect(await record(emissionOf(id, more))).toMatchObject({
       kind: 'refused',
       problem: expect.stringContaining(words),
     })
@@ -90,7 +93,7 @@ describe('emissions: refuses an emission', () => {
 test('forgetEmissions: removes a limited number of expired ids and keeps their amounts', async () => {
   await lab.pool.query('DELETE FROM usage_emissions')
   const id = await liveTenant()
-  for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)
+  for (const name of ['a', 'b', 'c']) await record(emissionOf(id, { id: name }))
   const laterMs = nowMs + 40 * dayMs
   expect(await forgetEmissions(lab.pool, laterMs, 2)).toEqual({ removed: 0, hasMore: false })
   expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toEqual({ removed: 2, hasMore: true })
@@ -101,7 +104,7 @@ test('forgetEmissions: removes a limited number of expired ids and keeps their a
 test('forgetEmissions: skips ids that another process is removing', async () => {
   await lab.pool.query('DELETE FROM usage_emissions')
   const id = await liveTenant()
-  for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)
+  for (const name of ['a', 'b', 'c']) await record(emissionOf(id, { id: name }))
   const other = await lab.pool.connect()
   await other.query('BEGIN')
   await other.query(`DELETE FROM usage_emissions WHERE id IN ('a', 'b')`)

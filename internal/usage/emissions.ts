@@ -1,16 +1,33 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import { emittedLimitName, isOwnKind, ownKinds } from '#internal/tenants/index.ts'
+import { type Decided, decideUsage, toDecided, type UsageDecision } from './decision.ts'
+import type { LimitBounds } from './limits.ts'
+import type { SoftCrossing } from './meter.ts'
+import { monthStartMs } from './months.ts'
+import { findMonthAmounts, saveSoftCrossings } from './store.ts'
 
 /** Usage reported by another system. */
 export interface UsageEmission {
-  /** Id of the emission in the other system, unique per tenant: 1 to 128 printable characters. */
+  /** Id of the emission in the other system, unique per tenant: 1 to 128 characters without control characters. */
   readonly id: string
   readonly tenantId: TenantId
-  /** Meter name, such as `exports.rows`. The names `locks` and `events` are reserved. */
+  /** Kind of usage, such as `exports.rows`. The kinds `locks` and `events` are reserved. */
   readonly kind: string
-  readonly count: number
+  readonly amount: number
   /** Time in ms since the epoch; the amount counts towards its UTC hour. At most 35 days ago and 5 minutes ahead. */
-  readonly at: number
+  readonly occurredAtMs: number
+}
+
+/** Limit on the emitted kind, and the current time in ms. */
+export interface EmissionTerms {
+  readonly bounds: LimitBounds
+  readonly nowMs: number
+}
+
+/** The soft limit that an emission crossed, if this process is the first to see it in this month. */
+interface Crossed {
+  readonly crossing: SoftCrossing | undefined
 }
 
 /**
@@ -18,54 +35,204 @@ export interface UsageEmission {
  * different emission.
  */
 export type UsageRecorded =
-  | { readonly kind: 'recorded' | 'known' | 'conflict' }
+  | ({ readonly kind: 'recorded' } & Crossed)
+  | { readonly kind: 'known' | 'conflict' }
+  | { readonly kind: 'refused'; readonly problem: string }
+
+/**
+ * Result of committing usage. `repeat`: the same usage was counted before under this id, and nothing changed. `conflict`: the id belongs to
+ * different usage. `used`: usage of the month afterwards.
+ */
+export type UsageCommitted =
+  | ({ readonly kind: 'committed'; readonly decided: Decided; readonly used: number } & Crossed)
+  | { readonly kind: 'repeat' | 'denied'; readonly decided: Decided; readonly used: number }
+  | { readonly kind: 'conflict' }
   | { readonly kind: 'refused'; readonly problem: string }
 
 const hourMs = 3_600_000
 const agoMsMax = 35 * 24 * hourMs
 const aheadMsMax = 300_000
-const idPattern = /^[^\p{Cc}\p{Cf}]{1,128}$/u
-const ownMeters = ['locks', 'events']
+const idPattern = /^[^\p{Cc}\p{Cs}\uFFFD]{1,128}$/u
 /** Retention of ids: longer than the maximum age of an emission, so that no emission is recorded twice. */
 const rememberedMs = 40 * 24 * hourMs
+const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as const
 
 /**
- * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing. One statement commits id and amount together, and
- * concurrent calls with one id wait for each other.
+ * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing. It is never refused for a limit. Concurrent calls
+ * with one id wait for each other.
+ * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */
 export async function recordUsage(
-  connection: Pick<Pool | PoolClient, 'query'>,
+  client: PoolClient,
   emission: UsageEmission,
-  nowMs: number,
+  { bounds: { soft }, nowMs }: EmissionTerms,
 ): Promise<UsageRecorded> {
-  const problem = problemWith(emission, nowMs)
+  const { tenantId, kind, occurredAtMs } = emission
+  const isTimely = occurredAtMs >= nowMs - agoMsMax && occurredAtMs <= nowMs + aheadMsMax
+  const problem = problemWith(emission) ?? (isTimely ? undefined : 'The time must be within the last 35 days')
   if (problem !== undefined) return { kind: 'refused', problem }
-  const { id, tenantId, kind, count, at } = emission
-  const hour = new Date(Math.floor(at / hourMs) * hourMs)
-  const { rows } = await connection.query<{ alive: boolean; recorded: boolean }>({
-    name: 'usage-record',
+  await lockMonth(client, emission)
+  const added = await addEmission(client, { ...emission, decision: null }, nowMs)
+  if (added === 'noTenant') return noTenant
+  if (added !== 'added') {
+    // A commit counted in the hour of its call, which its caller does not know.
+    const isSameHour = added.decision !== null || added.hour === hourOf(occurredAtMs)
+    const isSame = isSameUsage(added, emission) && isSameHour
+    return { kind: isSame ? 'known' : 'conflict' }
+  }
+  if (soft === null) return { kind: 'recorded', crossing: undefined }
+  const used = await findMonthAmount(client, { tenantId, kind, occurredAtMs })
+  return { kind: 'recorded', crossing: await saveCrossing(client, { ...emission, used, soft }) }
+}
+
+/**
+ * Decides whether a tenant may use an amount of an emitted kind now, and adds the amount to its usage of the hour unless it is denied, once
+ * per id. All commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A
+ * denied call is not remembered.
+ * @param client connection of a transaction, which the caller commits
+ * @throws errors of Postgres; the caller should then repeat the call
+ */
+export async function commitUsage(
+  client: PoolClient,
+  usage: Omit<UsageEmission, 'occurredAtMs'>,
+  { bounds, nowMs }: EmissionTerms,
+): Promise<UsageCommitted> {
+  const emission = { ...usage, occurredAtMs: nowMs }
+  const { tenantId, kind, amount, id } = usage
+  const problem = problemWith(usage)
+  if (problem !== undefined) return { kind: 'refused', problem }
+  await lockMonth(client, emission)
+  // A statement after the lock, so that its snapshot contains everything that the previous holder of the lock committed.
+  const used = await findMonthAmount(client, emission)
+  const present = await findEmission(client, tenantId, id)
+  if (present) return repeatOf(present, usage, { bounds, used })
+  const decided = decideUsage([{ limit: emittedLimitName(kind), used, added: amount, ...bounds }])
+  if (decided.decision === 'deny') return { kind: 'denied', decided, used }
+  const added = await addEmission(client, { ...emission, decision: decided.decision }, nowMs)
+  if (added === 'noTenant') return noTenant
+  // An emission of another kind or month, or of an earlier version of Latchkey, can take the id without this lock.
+  if (added !== 'added') return repeatOf(added, usage, { bounds, used })
+  const after = { ...emission, used: used + amount, soft: bounds.soft }
+  return { kind: 'committed', decided, used: after.used, crossing: await saveCrossing(client, after) }
+}
+
+interface StoredEmission {
+  readonly kind: string
+  /** Start of the hour in hours since the Unix epoch. */
+  readonly hour: number
+  readonly amount: number
+  /** Null for an emission that was not decided by a guardrail. */
+  readonly decision: UsageDecision | null
+}
+
+/** An id that an emission has used is a repeat too: its amount is counted. Its decision follows from the usage now. */
+function repeatOf(
+  present: StoredEmission,
+  usage: Omit<UsageEmission, 'occurredAtMs'>,
+  { bounds, used }: { readonly bounds: LimitBounds; readonly used: number },
+): UsageCommitted {
+  if (!isSameUsage(present, usage)) return { kind: 'conflict' }
+  const isSoft = bounds.soft !== null && used >= bounds.soft
+  const decision = present.decision ?? (isSoft ? 'warn' : 'allow')
+  const limit = decision === 'allow' ? null : emittedLimitName(usage.kind)
+  return { kind: 'repeat', decided: toDecided(decision, limit, [bounds]), used }
+}
+
+function isSameUsage(
+  present: StoredEmission,
+  { kind, amount }: Omit<UsageEmission, 'occurredAtMs'>,
+): boolean {
+  return present.kind === kind && present.amount === amount
+}
+
+function hourOf(atMs: number): number {
+  return Math.floor(atMs / hourMs)
+}
+
+/** First key of the advisory locks of months; arbitrary, but no other lock with two keys may have it. */
+const monthLocks = 1_702_001
+
+/**
+ * Serializes the transactions that count usage of a tenant's kind in a month. Advisory, because no row of the month needs to exist. Months
+ * whose names have the same hash share a lock, which only delays them.
+ */
+async function lockMonth(
+  client: PoolClient,
+  { tenantId, kind, occurredAtMs }: Pick<UsageEmission, 'tenantId' | 'kind' | 'occurredAtMs'>,
+): Promise<void> {
+  await client.query({
+    name: 'usage-lock-month',
+    text: 'SELECT pg_advisory_xact_lock($1, hashtext($2))',
+    values: [monthLocks, `${tenantId} ${kind} ${monthStartMs(occurredAtMs)}`],
+  })
+}
+
+async function findMonthAmount(
+  client: PoolClient,
+  { tenantId, kind, occurredAtMs }: Pick<UsageEmission, 'tenantId' | 'kind' | 'occurredAtMs'>,
+): Promise<number> {
+  return (await findMonthAmounts(client, tenantId, [kind], occurredAtMs)).get(kind) ?? 0
+}
+
+async function addEmission(
+  client: PoolClient,
+  emission: UsageEmission & Pick<StoredEmission, 'decision'>,
+  nowMs: number,
+): Promise<'added' | 'noTenant' | StoredEmission> {
+  const { id, tenantId, kind, amount, occurredAtMs, decision } = emission
+  const { rows } = await client.query<{ alive: boolean; recorded: boolean }>({
+    name: 'usage-add-emission',
     // The share lock makes a deletion of the tenant wait, so that the tenant's purge finds the rows inserted here.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
-             INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
-             SELECT id, $2, $3, $4, $5, $6 FROM owner ON CONFLICT DO NOTHING RETURNING tenant_id, meter, hour, amount
+             INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at, decision)
+             SELECT id, $2, $3, to_timestamp($4::bigint * 3600), $5, $6, $7 FROM owner
+             ON CONFLICT DO NOTHING RETURNING tenant_id, meter, hour, amount
            ), added AS (
              INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount) SELECT * FROM fresh
              ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = u.amount + excluded.amount
            )
            SELECT EXISTS (SELECT FROM owner) AS alive, EXISTS (SELECT FROM fresh) AS recorded`,
-    values: [tenantId, id, kind, hour, count, new Date(nowMs)],
+    values: [tenantId, id, kind, hourOf(occurredAtMs), amount, new Date(nowMs), decision],
   })
-  if (rows[0]?.alive !== true) return { kind: 'refused', problem: 'There is no such tenant' }
-  if (rows[0].recorded) return { kind: 'recorded' }
+  if (rows[0]?.alive !== true) return 'noTenant'
+  if (rows[0].recorded) return 'added'
   // Needs a second statement, because the snapshot of the first can be too old to contain the conflicting row.
-  const before = await connection.query({
-    name: 'usage-find-emission',
-    text: `SELECT FROM usage_emissions WHERE tenant_id = $1 AND id = $2 AND meter = $3 AND hour = $4 AND amount = $5`,
-    values: [tenantId, id, kind, hour, count],
+  return (await findEmission(client, tenantId, id)) ?? Promise.reject(new Error('an emission disappeared'))
+}
+
+async function findEmission(
+  client: PoolClient,
+  tenantId: TenantId,
+  id: string,
+): Promise<StoredEmission | undefined> {
+  const { rows } = await client.query<StoredEmission>({
+    name: 'usage-find-counted',
+    text: `SELECT meter AS kind, extract(epoch FROM hour)::bigint / 3600 AS hour, amount, decision
+           FROM usage_emissions WHERE tenant_id = $1 AND id = $2`,
+    values: [tenantId, id],
   })
-  return { kind: before.rowCount === 1 ? 'known' : 'conflict' }
+  return rows[0]
+}
+
+/** Saves the crossing of a soft limit; returns undefined if it is not reached, or was saved before in this month. */
+async function saveCrossing(
+  client: PoolClient,
+  {
+    tenantId,
+    kind,
+    occurredAtMs,
+    used,
+    soft,
+  }: UsageEmission & { readonly used: number; readonly soft: number | null },
+): Promise<SoftCrossing | undefined> {
+  if (soft === null || used === 0 || used < soft) return undefined
+  const limit = emittedLimitName(kind)
+  const [crossing] = await saveSoftCrossings(client, [
+    { tenantId, limit, periodMs: monthStartMs(occurredAtMs), used, soft },
+  ])
+  return crossing
 }
 
 /**
@@ -76,9 +243,11 @@ export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Pr
   return removeOldest(pool, { table: 'usage_emissions', before, ...(rowsMax !== undefined && { rowsMax }) })
 }
 
-function problemWith({ id, kind, at }: UsageEmission, nowMs: number): string | undefined {
-  if (!idPattern.test(id)) return 'The id must have 1 to 128 printable characters'
-  if (ownMeters.includes(kind)) return `${ownMeters.join(' and ')} are counted by Latchkey itself`
-  if (!(at >= nowMs - agoMsMax && at <= nowMs + aheadMsMax)) return 'The time must be within the last 35 days'
-  return undefined
+/** Validates the id of counted usage; returns an error text for the caller, or undefined. Pure. */
+export function problemWithUsageId(id: string): string | undefined {
+  return idPattern.test(id) ? undefined : 'The id must have 1 to 128 characters without control characters'
+}
+
+function problemWith({ id, kind }: Pick<UsageEmission, 'id' | 'kind'>): string | undefined {
+  return isOwnKind(kind) ? `${ownKinds.join(' and ')} are counted by Latchkey itself` : problemWithUsageId(id)
 }

@@ -1,13 +1,13 @@
-import { randomToken, type TenantId } from '#internal/base/index.ts'
+import { randomToken, setNewest, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisScript } from '#internal/storage/index.ts'
 import type { EffectiveLimits, EventLimitName } from './limits.ts'
+import { monthEndMs } from './months.ts'
 import {
   defineSeedScript,
   type Failure,
   inTurns,
   type MeterParts,
   meterKeys,
-  monthEndMs,
   seedMeter,
   settleEach,
 } from './reading.ts'
@@ -152,12 +152,8 @@ export class EventMeter {
       known.activeMs = nowMs
       return known
     }
-    if (this.#known.size >= tenantsMax) {
-      const [oldest] = this.#known.keys()
-      if (oldest !== undefined) this.#known.delete(oldest)
-    }
     const made: Known = { activeMs: nowMs, heardMs: Number.NEGATIVE_INFINITY, counts: nothingHeard }
-    this.#known.set(tenantId, made)
+    setNewest(this.#known, tenantId, made, tenantsMax)
     return made
   }
 

@@ -1,11 +1,31 @@
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
+export { decisionReasons, usageDecisions } from './decision.ts'
 export { forgetEmissions, recordUsage, type UsageEmission } from './emissions.ts'
 export type { EventVerdict } from './event-meter.ts'
-export { LimitsInForce, type LockLimitName, type LockLimits, limitHeaders } from './limits.ts'
+export {
+  checkGuardrail,
+  commitGuardrail,
+  type GuardrailAnswer,
+  type GuardrailOutcome,
+} from './guardrails.ts'
+export {
+  type LimitState,
+  LimitsInForce,
+  type LockLimitName,
+  type LockLimits,
+  limitHeaders,
+  limitStates,
+} from './limits.ts'
 export { forgetMeters, Meter, type SoftCrossing } from './meter.ts'
-export { clearLimitOverride, limitsChannel, setLimitOverride, tellLimits } from './overrides.ts'
+export {
+  clearLimitOverride,
+  findOverrides,
+  limitsChannel,
+  setLimitOverride,
+  tellLimits,
+} from './overrides.ts'
 export {
   type RankRequest,
   rankTenants,
@@ -21,5 +41,6 @@ export { meterKeys } from './reading.ts'
 export { forgetStats, StatsRecorder, statsTables } from './stats-recorder.ts'
 export { type StatName, StatsTally } from './stats-tally.ts'
 export { forgetHours, purgeUsageSteps } from './store.ts'
+export { UsageTurns } from './turns.ts'
 /** Lua for scripts that count usage: the server's clock, and the meters. */
 export { clockLua, meterLua }

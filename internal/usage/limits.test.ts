@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import { type LimitName, limitNames } from '#internal/tenants/index.ts'
-import { type EffectiveLimits, effectiveLimits, type LimitSources, limitHeaders } from './limits.ts'
+import { type AnyLimitName, limitNames } from '#internal/tenants/index.ts'
+import {
+  type EffectiveLimits,
+  effectiveLimits,
+  emittedLimits,
+  type LimitBounds,
+  type LimitSources,
+  limitHeaders,
+} from './limits.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 10)
 const builtIn: EffectiveLimits = {
@@ -11,7 +18,11 @@ const builtIn: EffectiveLimits = {
   recordBytes: { soft: null, hard: 1024 ** 3 },
 }
 
-const override = (limit: LimitName, hard: number | null, untilMs = nowMs + 1) => ({ limit, hard, untilMs })
+const override = (limit: AnyLimitName, hard: number | null, expiresAtMs = nowMs + 1) => ({
+  limit,
+  hard,
+  expiresAtMs,
+})
 const over = (soft: number | null, hard: number | null, how: 'accept' | 'refuse') => ({
   eventsPerMonth: { soft, hard, over: how },
 })
@@ -75,6 +86,48 @@ describe('effectiveLimits', () => {
     const limits = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs, ...sources })
     expect(limits).toEqual({ ...builtIn, ...expected })
     expect(Object.keys(limits)).toEqual([...limitNames])
+  })
+})
+
+describe('emittedLimits', () => {
+  const kind = 'exports.rows'
+  test.each<[string, Partial<LimitSources>, Record<string, LimitBounds>]>([
+    ['no kind is limited if no source sets a limit', {}, {}],
+    [
+      'soft and hard limits each come from the first source that sets them, for each kind',
+      {
+        spec: {
+          emitted: [
+            { kind, soft: 3 },
+            { kind: 'a', hard: 0 },
+          ],
+        },
+        defaults: {
+          emitted: [
+            { kind, soft: 1, hard: 9 },
+            { kind: 'z', soft: 2 },
+          ],
+        },
+      },
+      { a: { soft: null, hard: 0 }, [kind]: { soft: 3, hard: 9 }, z: { soft: 2, hard: null } },
+    ],
+    [
+      'an override replaces the hard limit, and limits a kind that nothing else limits',
+      {
+        spec: { emitted: [{ kind, soft: 3, hard: 5 }] },
+        overrides: [
+          override(`${kind}PerMonth`, null),
+          override('bPerMonth', 7),
+          override('locksPerMonth', 1),
+        ],
+      },
+      { b: { soft: null, hard: 7 }, [kind]: { soft: 3, hard: null } },
+    ],
+    ['an expired override limits no kind', { overrides: [override('bPerMonth', 7, nowMs)] }, {}],
+  ])('emittedLimits: %s', (_case, sources, expected) => {
+    const limits = emittedLimits({ overrides: [], spec: {}, defaults: {}, nowMs, ...sources })
+    expect(Object.fromEntries(limits)).toEqual(expected)
+    expect([...limits.keys()]).toEqual(Object.keys(expected))
   })
 })
 

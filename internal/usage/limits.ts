@@ -1,6 +1,12 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { LimitName, Limits } from '#internal/tenants/index.ts'
+import {
+  type AnyLimitName,
+  emittedKindOf,
+  emittedLimitName,
+  type LimitName,
+  type Limits,
+} from '#internal/tenants/index.ts'
 import { readOverrides, readOverridesVersion, type StoredOverride } from './overrides.ts'
 
 /** Name of a limit that a lock acquisition can exceed. */
@@ -16,10 +22,13 @@ export interface LimitBounds {
   readonly hard: number | null
 }
 
-/** All limits that apply to a tenant. `over`: whether events over the month's hard limit are accepted. */
+/** All limits that apply to what Latchkey counts for a tenant. `over`: whether events over the month's hard limit are accepted. */
 export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>> {
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
+
+/** Limits on emitted kinds of usage by kind, each for a UTC month. */
+export type EmittedLimits = ReadonlyMap<string, LimitBounds>
 
 /**
  * Hard limits that the acquire script checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
@@ -27,11 +36,9 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
  */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
-type Override = Pick<StoredOverride, 'limit' | 'hard' | 'untilMs'>
-
 /** Sources of a tenant's limits in order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
 export interface LimitSources {
-  readonly overrides: readonly Override[]
+  readonly overrides: readonly Pick<StoredOverride, 'limit' | 'hard' | 'expiresAtMs'>[]
   readonly spec: Limits
   /** Runtime settings, which apply where the spec sets no limit. Built-in limits apply where these settings set none either. */
   readonly defaults: Limits
@@ -41,15 +48,10 @@ export interface LimitSources {
 const builtInHard: Partial<Record<LimitName, number>> = { locksPerMinute: 60_000, recordBytes: 1024 ** 3 }
 
 /** Decides the limits that apply to a tenant. Soft and hard limits are decided separately, each from the first source that sets a value. */
-export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSources): EffectiveLimits {
-  const bounds = (name: LimitName): LimitBounds => {
-    const override = overrides.find(({ limit, untilMs }) => limit === name && untilMs > nowMs)
-    const own = spec[name]?.hard ?? defaults[name]?.hard ?? builtInHard[name] ?? null
-    return {
-      soft: spec[name]?.soft ?? defaults[name]?.soft ?? null,
-      hard: override ? override.hard : own,
-    }
-  }
+export function effectiveLimits(sources: LimitSources): EffectiveLimits {
+  const { spec, defaults } = sources
+  const bounds = (name: LimitName): LimitBounds =>
+    boundsOf(sources, name, [spec[name], defaults[name], { hard: builtInHard[name] }])
   const over = (spec.eventsPerMonth ?? defaults.eventsPerMonth)?.over ?? 'accept'
   return {
     locksPerMinute: bounds('locksPerMinute'),
@@ -58,6 +60,62 @@ export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSourc
     eventsPerMonth: { ...bounds('eventsPerMonth'), over },
     recordBytes: bounds('recordBytes'),
   }
+}
+
+/**
+ * Decides the limits on emitted kinds that apply to a tenant, by kind in alphabetical order, from the same sources. A kind that no source
+ * limits is absent.
+ */
+export function emittedLimits(sources: LimitSources): EmittedLimits {
+  const byKind = (limits: Limits) => new Map((limits.emitted ?? []).map((limit) => [limit.kind, limit]))
+  const [spec, defaults] = [byKind(sources.spec), byKind(sources.defaults)]
+  const overridden = sources.overrides.flatMap(({ limit, expiresAtMs }) =>
+    expiresAtMs > sources.nowMs ? (emittedKindOf(limit) ?? []) : [],
+  )
+  const kinds = [...new Set([...spec.keys(), ...defaults.keys(), ...overridden])].toSorted()
+  return new Map(
+    kinds.map((kind) => [
+      kind,
+      boundsOf(sources, emittedLimitName(kind), [spec.get(kind), defaults.get(kind)]),
+    ]),
+  )
+}
+
+type GivenBounds = { readonly soft?: number | undefined; readonly hard?: number | undefined } | undefined
+
+/** @param given values of the sources below overrides, in order of precedence */
+function boundsOf(
+  { overrides, nowMs }: LimitSources,
+  name: AnyLimitName,
+  given: readonly GivenBounds[],
+): LimitBounds {
+  const override = overrides.find(({ limit, expiresAtMs }) => limit === name && expiresAtMs > nowMs)
+  const first = (end: keyof LimitBounds) => given.find((each) => each?.[end] !== undefined)?.[end] ?? null
+  return { soft: first('soft'), hard: override ? override.hard : first('hard') }
+}
+
+/** States of a limit, from free to exhausted. */
+export const limitStates = ['ok', 'soft', 'overridden', 'hard'] as const
+/** State of a limit. */
+export type LimitState = (typeof limitStates)[number]
+
+/** Limit with its usage. */
+export interface LimitFacts extends LimitBounds {
+  /** Null if the usage is unknown. */
+  readonly used: number | null
+  /** Override in force, if there is one. */
+  readonly override: unknown
+}
+
+/**
+ * Decides the state of a limit; null while its usage is unknown. `hard`: the hard limit in force is reached, also that of an override.
+ * `overridden`: an override is in force and not exhausted. `soft`: the soft limit is reached. `ok`: none of these. Pure.
+ */
+export function limitState({ used, soft, hard, override }: LimitFacts): LimitState | null {
+  if (used !== null && hard !== null && used >= hard) return 'hard'
+  if (override !== undefined) return 'overridden'
+  if (used === null) return null
+  return soft !== null && used >= soft ? 'soft' : 'ok'
 }
 
 /** Name and window of a limit in the `RateLimit` header fields. */
@@ -100,10 +158,14 @@ export interface LimitedTenant {
   readonly limits: Limits
 }
 
-/** Limits of a tenant: all limits, and the hard limits that the acquire script checks. */
+/** Limits of a tenant: those on what Latchkey counts, the hard limits that the acquire script checks, and those on emitted kinds. */
 export interface TenantLimits {
   readonly all: EffectiveLimits
   readonly locks: LockLimits
+  /** Decided on each access, because acquisitions do not need it. */
+  readonly emitted: EmittedLimits
+  /** Overrides of the tenant, including expired ones. */
+  readonly overrides: readonly StoredOverride[]
 }
 
 const nothingSet: Limits = Object.freeze({})
@@ -116,7 +178,7 @@ export class LimitsInForce {
   readonly #options: LimitsInForceOptions
   #defaults = nothingSet
   #version: number | undefined
-  #overrides: ReadonlyMap<TenantId, readonly Override[]> = new Map()
+  #overrides: ReadonlyMap<TenantId, readonly StoredOverride[]> = new Map()
   /**
    * Limits of tenants without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every
    * acquisition.
@@ -155,7 +217,7 @@ export class LimitsInForce {
   }
 }
 
-function limitsOf(sources: LimitSources): TenantLimits {
+function limitsOf(sources: LimitSources & { readonly overrides: readonly StoredOverride[] }): TenantLimits {
   const all = effectiveLimits(sources)
   const { locksPerMinute, locksPerMonth, recordBytes } = all
   return {
@@ -165,5 +227,9 @@ function limitsOf(sources: LimitSources): TenantLimits {
       locksPerMonth: locksPerMonth.hard,
       recordBytes: recordBytes.hard,
     },
+    get emitted() {
+      return emittedLimits(sources)
+    },
+    overrides: sources.overrides,
   }
 }

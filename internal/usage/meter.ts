@@ -1,6 +1,11 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import type { LimitName } from '#internal/tenants/index.ts'
+import {
+  defineScript,
+  type RedisConnection,
+  type RedisScript,
+  RedisUnavailable,
+} from '#internal/storage/index.ts'
+import type { AnyLimitName, LimitName } from '#internal/tenants/index.ts'
 import { EventMeter } from './event-meter.ts'
 import type { EffectiveLimits } from './limits.ts'
 import {
@@ -68,12 +73,17 @@ export class Meter {
 
   /**
    * Seeds a tenant's meters of locks and bytes. Concurrent calls share one attempt, and one of several processes wins.
-   * @throws if Postgres or Redis does not reply, because no lock may be granted without meters, and for a deleted tenant
+   * @throws RedisUnavailable if Postgres or Redis does not reply, because no lock may be granted without its limits, and for a deleted
+   * tenant
    */
   seed(tenantId: TenantId): Promise<void> {
     const running = this.#seeding.get(tenantId)
     if (running) return running
-    const attempt = this.#seedOnce(tenantId).finally(() => this.#seeding.delete(tenantId))
+    const attempt = this.#seedOnce(tenantId)
+      .catch((error: unknown) => {
+        throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
+      })
+      .finally(() => this.#seeding.delete(tenantId))
     this.#seeding.set(tenantId, attempt)
     return attempt
   }
@@ -164,7 +174,7 @@ function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
 /** Soft limit that was reached in a period. */
 export interface SoftCrossing {
   readonly tenantId: TenantId
-  readonly limit: LimitName
+  readonly limit: AnyLimitName
   /** Start of the period in ms since the epoch: of a UTC minute or month, or of a UTC day for record bytes. */
   readonly periodMs: number
   readonly used: number

@@ -32,7 +32,7 @@ const settingOf = (tenantId: TenantId, more: Partial<OverrideSetting> = {}): Ove
   tenantId,
   limit: 'locksPerMinute',
   hard: 5,
-  untilMs: clock.nowMs + hourMs,
+  expiresAtMs: clock.nowMs + hourMs,
   by: 'ops@platform.example',
   reason: 'a migration',
   ...more,
@@ -61,7 +61,7 @@ test('overrides: apply in every process after its next poll, and expire by thems
   expect(processes[0]?.of({ ...tenant, id: randomTenantId() }).locks.locksPerMinute).toBe(10)
   await setLimitOverride(
     parts(),
-    settingOf(id, { limit: 'eventsPerMonth', hard: null, untilMs: clock.nowMs + 2 * hourMs }),
+    settingOf(id, { limit: 'eventsPerMonth', hard: null, expiresAtMs: clock.nowMs + 2 * hourMs }),
   )
   await look()
   clock.nowMs += hourMs
@@ -94,8 +94,8 @@ test('overrides: a cleared override ends, and both writes are in the audit log',
   const until = new Date(clock.nowMs + hourMs).toISOString()
   const by = { action: 'usage.override_set', actor: 'ops@platform.example' }
   expect(await auditOf(id)).toEqual([
-    { ...by, detail: { limit: 'locksPerMinute', hard: 7, until, reason: 'a migration' } },
-    { ...by, detail: { limit: 'locksPerMinute', hard: 8, until, reason: 'more of it' } },
+    { ...by, detail: { limit: 'locksPerMinute', hard: 7, expiresAt: until, reason: 'a migration' } },
+    { ...by, detail: { limit: 'locksPerMinute', hard: 8, expiresAt: until, reason: 'more of it' } },
     { action: 'usage.override_cleared', actor: 'somebody', detail: { limit: 'locksPerMinute', hard: 8 } },
   ])
 })
@@ -115,9 +115,9 @@ describe('invalid overrides', () => {
   test.each<[string, Partial<OverrideSetting>, string]>([
     ['of a negative value', { hard: -1 }, 'whole number'],
     ['of a fraction', { hard: 1.5 }, 'whole number'],
-    ['that has already expired', { untilMs: 0 }, 'in the future'],
-    ['without an end', { untilMs: Number.POSITIVE_INFINITY }, '366 days'],
-    ['with an invalid end', { untilMs: Number.NaN }, 'in the future'],
+    ['that has already expired', { expiresAtMs: 0 }, 'in the future'],
+    ['without an end', { expiresAtMs: Number.POSITIVE_INFINITY }, '366 days'],
+    ['with an invalid end', { expiresAtMs: Number.NaN }, 'in the future'],
     ['without a reason', { reason: '' }, 'reason must'],
     ['with a line break in its reason', { reason: 'a\nb' }, 'reason must'],
   ])('overrides: an override %s is refused and not stored', async (_case, more, words) => {

@@ -2,7 +2,14 @@ import { and, asc, eq, lte, ne, or, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, type RedisConnection, withTx } from '#internal/storage/index.ts'
-import { type LimitName, limitAmountMax, limitNames, lockLiveTenant } from '#internal/tenants/index.ts'
+import {
+  type AnyLimitName,
+  emittedKindOf,
+  emittedKindsMax,
+  limitAmountMax,
+  lockLiveTenant,
+  parseLimitName,
+} from '#internal/tenants/index.ts'
 import { limitOverrides, limitOverridesVersion } from './tables.ts'
 
 /** Redis channel that wakes all processes after a write of overrides. The message is empty. */
@@ -24,14 +31,14 @@ export interface OverrideParts {
 
 /** Override as stored. Times are in ms since the epoch. */
 export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, 'limit'>> & {
-  readonly limit: LimitName
+  readonly limit: AnyLimitName
 }
 
 /** Override to clear, and the actor for the audit log. */
 export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit' | 'by'>
 
 /**
- * Override to set. `hard`: null for no limit. `untilMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 printable characters.
+ * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 printable characters.
  */
 export type OverrideSetting = Omit<StoredOverride, 'setAtMs'>
 
@@ -67,12 +74,20 @@ export async function setLimitOverride(
     const isOther = or(ne(limitOverrides.tenantId, tenantId), ne(limitOverrides.limit, limit))
     if ((await db.$count(limitOverrides, isOther)) >= overridesMax)
       return { kind: 'refused', problem: `There are ${overridesMax} overrides, which is the maximum` }
+    if (emittedKindOf(limit) !== undefined) {
+      const present = (await findOverrides(client, tenantId)).filter((each) => each.limit !== limit)
+      if (present.filter((each) => emittedKindOf(each.limit) !== undefined).length >= emittedKindsMax)
+        return {
+          kind: 'refused',
+          problem: `The tenant has overrides of ${emittedKindsMax} emitted kinds, which is the maximum`,
+        }
+    }
     const row = { ...values, by, setAtMs }
     const target = [limitOverrides.tenantId, limitOverrides.limit]
     const insert = db.insert(limitOverrides).values({ tenantId, limit, ...row })
     await insert.onConflictDoUpdate({ target, set: row })
-    const { hard, untilMs, reason } = values
-    const detail = { limit, hard, until: new Date(untilMs).toISOString(), reason }
+    const { hard, expiresAtMs, reason } = values
+    const detail = { limit, hard, expiresAt: new Date(expiresAtMs).toISOString(), reason }
     await writeAudit(client, { actor: by, action: 'usage.override_set', tenantId, detail }, setAtMs)
     return { kind: 'written' }
   })
@@ -98,10 +113,10 @@ export async function clearLimitOverride(
   })
 }
 
-function problemWith({ hard, untilMs, reason }: OverrideSetting, nowMs: number): string | undefined {
+function problemWith({ hard, expiresAtMs, reason }: OverrideSetting, nowMs: number): string | undefined {
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
     return `The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`
-  if (!(untilMs > nowMs && untilMs <= nowMs + lastingMsMax))
+  if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + lastingMsMax))
     return 'The end must be in the future, at most 366 days ahead'
   return reasonPattern.test(reason) ? undefined : 'The reason must have 1 to 500 printable characters'
 }
@@ -110,7 +125,7 @@ function problemWith({ hard, untilMs, reason }: OverrideSetting, nowMs: number):
 async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
   const db = orm(client)
   await db.update(limitOverridesVersion).set({ version: sql`${limitOverridesVersion.version} + 1` })
-  await db.delete(limitOverrides).where(lte(limitOverrides.untilMs, nowMs))
+  await db.delete(limitOverrides).where(lte(limitOverrides.expiresAtMs, nowMs))
 }
 
 const versionOnly = { version: limitOverridesVersion.version }
@@ -136,9 +151,16 @@ export async function readOverrides(
 }
 
 /** Reads a tenant's overrides, including expired ones. */
-export async function findOverrides(pool: Pool, tenantId: TenantId): Promise<readonly StoredOverride[]> {
+export async function findOverrides(
+  connection: Pool | PoolClient,
+  tenantId: TenantId,
+): Promise<readonly StoredOverride[]> {
   const { limit, tenantId: owner } = limitOverrides
-  const rows = await orm(pool).select().from(limitOverrides).where(eq(owner, tenantId)).orderBy(asc(limit))
+  const rows = await orm(connection)
+    .select()
+    .from(limitOverrides)
+    .where(eq(owner, tenantId))
+    .orderBy(asc(limit))
   return rows.filter(isKnown)
 }
 
@@ -148,5 +170,5 @@ function versionIn([row]: readonly { readonly version: number }[]): number {
 }
 
 function isKnown(row: typeof limitOverrides.$inferSelect): row is StoredOverride {
-  return limitNames.some((name) => name === row.limit)
+  return parseLimitName(row.limit) !== undefined
 }

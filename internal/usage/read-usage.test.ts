@@ -49,7 +49,7 @@ test('readUsage: returns current counts of Redis with the limits in force, and h
   expect(limits['eventsPerMinute']?.resetsAtMs).toBeWithin(Date.now(), Date.now() + 60_001)
   const now = new Date()
   expect(limits['locksPerMonth']?.resetsAtMs).toBe(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1))
-  const hours = report.hours.map(({ meter, amount }) => [meter, amount])
+  const hours = report.hours.map(({ kind, amount }) => [kind, amount])
   expect(hours).toEqual([
     ['events', 3],
     ['locks', 2],

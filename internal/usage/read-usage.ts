@@ -1,10 +1,23 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
-import { type LimitName, limitNames } from '#internal/tenants/index.ts'
-import type { LimitedTenant, LimitsInForce } from './limits.ts'
+import {
+  type AnyLimitName,
+  emittedLimitName,
+  type LimitName,
+  limitNames,
+  type OwnKind,
+} from '#internal/tenants/index.ts'
+import {
+  type LimitBounds,
+  type LimitedTenant,
+  type LimitState,
+  type LimitsInForce,
+  limitState,
+} from './limits.ts'
+import { monthEndMs } from './months.ts'
 import { findOverrides, type StoredOverride } from './overrides.ts'
-import { countAt, defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
-import { findUsage, type HourAmount, listHours } from './store.ts'
+import { countAt, defineUsageScript, readMeters, type UsageReading } from './reading.ts'
+import { findMonthAmounts, findUsage, type HourAmount, listHours } from './store.ts'
 
 /** Dependencies of `readUsage`. */
 export interface ReadUsageParts {
@@ -16,22 +29,24 @@ export interface ReadUsageParts {
 
 /** Limit and its current usage. Times are in ms since the epoch. */
 export interface LimitUsage {
-  readonly limit: LimitName
+  readonly limit: AnyLimitName
   /** Usage in the current window; null if the usage is stored only in Redis and Redis does not reply. */
   readonly used: number | null
   readonly soft: number | null
   /** Hard limit that applies now. An active override replaces the tenant's usual limit. */
   readonly hard: number | null
+  /** Null while the usage is unknown. */
+  readonly state: LimitState | null
   readonly override: Omit<StoredOverride, 'tenantId' | 'limit'> | undefined
   /** End of the window; undefined for record bytes, which have no window. */
   readonly resetsAtMs: number | undefined
 }
 
-/** A tenant's usage against its limits. */
+/** A tenant's usage against its limits. `limits`: those on what Latchkey counts, then those on emitted kinds by name. */
 export interface UsageReport {
   readonly limits: readonly LimitUsage[]
   readonly over: 'accept' | 'refuse'
-  /** Amounts by hour and meter. Hours without usage are omitted. The amounts lag by at most one flush of the meters. */
+  /** Amounts by hour and kind. Hours without usage are omitted. The amounts lag by at most one flush of the meters. */
   readonly hours: readonly HourAmount[]
 }
 
@@ -50,50 +65,82 @@ export async function readUsage(
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<UsageReport> {
   const nowMs = parts.clock.now()
-  const [used, overrides, hours] = await Promise.all([
-    readUsed(parts, tenant.id, nowMs),
+  const { all, emitted } = parts.limits.of(tenant)
+  const [reading, overrides, hours, amounts] = await Promise.all([
+    readIfPresent(parts, tenant.id),
     findOverrides(parts.pool, tenant.id),
     listHours(parts.pool, tenant.id, { fromMs: Math.max(fromMs, toMs - spanMsMax), toMs }),
+    findMonthAmounts(parts.pool, tenant.id, [...emitted.keys()], nowMs),
   ])
-  const { all } = parts.limits.of(tenant)
-  const limits = limitNames.map((limit): LimitUsage => {
-    const override = overrides.find((each) => each.limit === limit && each.untilMs > nowMs)
-    return {
-      limit,
-      used: used[limit],
-      soft: all[limit].soft,
-      hard: all[limit].hard,
-      override: override && withoutAddress(override),
-      resetsAtMs: resetsAt(limit, nowMs),
-    }
-  })
-  return { limits, over: all.eventsPerMonth.over, hours }
+  const used = await usedOf(parts, tenant.id, { reading, nowMs })
+  const own = limitNames.map((limit) =>
+    toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
+  )
+  const ofOthers = [...emitted].map(([kind, bounds]) =>
+    toLimitUsage(emittedLimitName(kind), { used: amounts.get(kind) ?? 0, bounds, overrides, nowMs }),
+  )
+  return { limits: [...own, ...ofOthers], over: all.eventsPerMonth.over, hours }
+}
+
+/** Usage, limit and overrides of a tenant, expired ones included. */
+interface UsedFacts {
+  readonly used: number | null
+  readonly bounds: LimitBounds
+  readonly overrides: readonly StoredOverride[]
+  readonly nowMs: number
+}
+
+/** Compares usage with a limit. Pure. */
+export function toLimitUsage(
+  limit: AnyLimitName,
+  { used, bounds: { soft, hard }, overrides, nowMs }: UsedFacts,
+): LimitUsage {
+  const found = overrides.find((each) => each.limit === limit && each.expiresAtMs > nowMs)
+  const override = found && withoutAddress(found)
+  const state = limitState({ used, soft, hard, override })
+  return { limit, used, soft, hard, state, override, resetsAtMs: resetsAt(limit, nowMs) }
 }
 
 function withoutAddress({ tenantId: _tenantId, limit: _limit, ...rest }: StoredOverride) {
   return rest
 }
 
-function resetsAt(limit: LimitName, nowMs: number): number | undefined {
+function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   if (limit === 'recordBytes') return undefined
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-type Used = Record<LimitName, number | null>
+/** Reads a tenant's meters in one round trip. @throws RedisUnavailable */
+export function readCurrent(
+  { redis }: Pick<ReadUsageParts, 'redis'>,
+  tenantId: TenantId,
+): Promise<UsageReading> {
+  return readMeters(redis, script, tenantId)
+}
 
-async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number): Promise<Used> {
-  const reading = await readMeters(parts.redis, script, tenantId).catch((error: unknown) => {
+function readIfPresent(parts: ReadUsageParts, tenantId: TenantId): Promise<UsageReading | undefined> {
+  return readCurrent(parts, tenantId).catch((error: unknown) => {
     if (error instanceof RedisUnavailable) return undefined
     throw error
   })
+}
+
+type Used = Record<LimitName, number | null>
+
+/** Returns the usage of what Latchkey counts. @param of `reading` is undefined while Redis is unavailable */
+export async function usedOf(
+  { pool }: Pick<ReadUsageParts, 'pool'>,
+  tenantId: TenantId,
+  { reading, nowMs }: { readonly reading: UsageReading | undefined; readonly nowMs: number },
+): Promise<Used> {
   // If Redis has no meter, the amount of the month is in Postgres, from which the next count seeds the meter.
-  const month = async (meter: 'locks' | 'events') => {
-    const read = reading?.[meter]
+  const month = async (kind: OwnKind) => {
+    const read = reading?.[kind]
     return read
       ? countAt(read.months, reading.nowMs)
-      : (await findUsage(parts.pool, tenantId, meter, nowMs)).monthAmount
+      : (await findUsage(pool, tenantId, kind, nowMs)).monthAmount
   }
-  const minute = (meter: 'locks' | 'events') => reading && minuteOf(reading, meter)
+  const minute = (kind: OwnKind) => reading && countAt(reading[kind]?.minutes ?? [], reading.nowMs)
   const [locksPerMonth, eventsPerMonth] = await Promise.all([month('locks'), month('events')])
   return {
     locksPerMinute: minute('locks') ?? null,
@@ -102,8 +149,4 @@ async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number
     eventsPerMonth,
     recordBytes: reading?.recordBytes ?? null,
   }
-}
-
-function minuteOf(reading: UsageReading, meter: 'locks' | 'events'): number {
-  return countAt(reading[meter]?.minutes ?? [], reading.nowMs)
 }

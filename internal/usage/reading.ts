@@ -1,5 +1,6 @@
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { monthEndMs, monthStartMs } from './months.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
@@ -110,12 +111,6 @@ export function countAt(windows: readonly WindowCount[], nowMs: number): number 
   return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
 }
 
-/** Returns the end of the UTC month that contains the given time, in ms since the epoch. */
-export function monthEndMs(nowMs: number): number {
-  const now = new Date(nowMs)
-  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
-}
-
 const minuteMs = 60_000
 
 type RawPart = readonly (number | string)[]
@@ -138,8 +133,7 @@ function minuteOf(minute: number, count: number): WindowCount {
 
 function monthOf(endSec: number, count: number): WindowCount {
   const endMs = endSec * 1000
-  const last = new Date(endMs - 1)
-  return { startMs: Date.UTC(last.getUTCFullYear(), last.getUTCMonth(), 1), endMs, count }
+  return { startMs: monthStartMs(endMs - 1), endMs, count }
 }
 
 /** Item for which the work failed, with its error. */

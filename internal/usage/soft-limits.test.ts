@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import type { LimitName, Limits } from '#internal/tenants/index.ts'
+import type { AnyLimitName, Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { effectiveLimits } from './limits.ts'
 import { Meter, type SoftCrossing, softCrossings } from './meter.ts'
@@ -27,7 +27,7 @@ describe('soft limits that are reached', () => {
     hours: [],
   })
 
-  test.each<[string, Limits, UsageReading, [LimitName, number, number][]]>([
+  test.each<[string, Limits, UsageReading, [AnyLimitName, number, number][]]>([
     ['no limit is reached if none is set', {}, reading(meter(9, 9), meter(9, 9), 9), []],
     ['a limit is not reached below its value', { locksPerMinute: { soft: 10 } }, reading(meter(9, 99)), []],
     [

@@ -3,12 +3,14 @@ import type { TenantId } from '#internal/base/index.ts'
 import {
   orm,
   type Pool,
+  type PoolClient,
   type PurgeStep,
   purgeByKey,
   type RemovedRows,
   removeOldest,
 } from '#internal/storage/index.ts'
 import type { SoftCrossing } from './meter.ts'
+import { monthEndMs, monthStartMs } from './months.ts'
 import type { MeterName } from './reading.ts'
 import { recordEpochs, usageHourly } from './tables.ts'
 
@@ -39,7 +41,7 @@ export const usageRowsMax = 1000
  */
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
-  const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
+  const month = new Date(monthStartMs(nowMs))
   const { rows } = await pool.query<{ hour: string; month: string; deleted: boolean; epoch: string | null }>({
     name: 'usage-find',
     text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month,
@@ -55,6 +57,23 @@ export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName
     deleted: row?.deleted === true,
     epoch: row?.epoch ?? undefined,
   }
+}
+
+/** Reads the amounts of emitted kinds in the UTC month that contains a time. Kinds without usage are absent. */
+export async function findMonthAmounts(
+  connection: Pool | PoolClient,
+  tenantId: TenantId,
+  kinds: readonly string[],
+  atMs: number,
+): Promise<ReadonlyMap<string, number>> {
+  if (kinds.length === 0) return new Map()
+  const { rows } = await connection.query<{ kind: string; amount: string }>({
+    name: 'usage-find-month',
+    text: `SELECT meter AS kind, sum(amount) AS amount FROM usage_hourly
+           WHERE tenant_id = $1 AND meter = ANY($2) AND hour >= $3 AND hour < $4 GROUP BY meter`,
+    values: [tenantId, kinds, new Date(monthStartMs(atMs)), new Date(monthEndMs(atMs))],
+  })
+  return new Map(rows.map(({ kind, amount }) => [kind, Number(amount)]))
 }
 
 /**
@@ -90,13 +109,13 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
  * call writes and returns nothing.
  */
 export async function saveSoftCrossings(
-  pool: Pool,
+  connection: Pool | PoolClient,
   crossings: readonly SoftCrossing[],
 ): Promise<readonly SoftCrossing[]> {
   const details = crossings.map(({ limit, periodMs, used, soft }) =>
     JSON.stringify({ limit, period: new Date(periodMs).toISOString(), used, soft }),
   )
-  const { rows } = await pool.query<{ tenantId: string; limit: string; period: string }>({
+  const { rows } = await connection.query<{ tenantId: string; limit: string; period: string }>({
     name: 'usage-save-soft-crossings',
     text: `INSERT INTO audit (at, actor, action, tenant_id, detail)
            SELECT now(), 'api', 'usage.soft_limit_crossed', tenant_id, detail::jsonb
@@ -160,23 +179,23 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Usage of one meter in one hour. The meter belongs to Latchkey, or to another system that reports its usage. */
+/** Usage of one kind in one hour. The kind is `locks`, `events`, or one that another system reports. */
 export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
 
 const hoursReadMax = 20_000
 
-/** Lists a tenant's hours that began in a time span, by time and meter; at most 20 000. */
+/** Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,
   span: { readonly fromMs: number; readonly toMs: number },
 ): Promise<readonly HourAmount[]> {
-  const { tenantId: owner, hourMs: startMs, meter, amount } = usageHourly
+  const { tenantId: owner, hourMs: startMs, kind, amount } = usageHourly
   return await orm(pool)
-    .select({ hourMs: startMs, meter, amount })
+    .select({ hourMs: startMs, kind, amount })
     .from(usageHourly)
     .where(and(eq(owner, tenantId), gte(startMs, span.fromMs), lt(startMs, span.toMs)))
-    .orderBy(asc(startMs), asc(meter))
+    .orderBy(asc(startMs), asc(kind))
     .limit(hoursReadMax)
 }
 

@@ -5,17 +5,17 @@ import { countColumns } from './stats-tally.ts'
 
 const tenantId = () => text('tenant_id').$type<TenantId>()
 
-/** Usage per tenant, meter and UTC hour. */
+/** Usage per tenant, kind and UTC hour. */
 export const usageHourly = pgTable(
   'usage_hourly',
   {
     tenantId: tenantId().notNull(),
-    meter: text('meter').notNull(),
+    kind: text('meter').notNull(),
     /** Start of the hour. */
     hourMs: epochMs('hour').notNull(),
     amount: int8('amount').notNull(),
   },
-  (table) => [primaryKey({ columns: [table.tenantId, table.meter, table.hourMs] })],
+  (table) => [primaryKey({ columns: [table.tenantId, table.kind, table.hourMs] })],
 )
 
 /** Recorded emissions (usage reported by other systems), kept to recognize repeated reports. */
@@ -24,10 +24,12 @@ export const usageEmissions = pgTable(
   {
     tenantId: tenantId().notNull(),
     id: text('id').notNull(),
-    meter: text('meter').notNull(),
+    kind: text('meter').notNull(),
     hourMs: epochMs('hour').notNull(),
     amount: int8('amount').notNull(),
     recordedAtMs: epochMs('recorded_at').notNull(),
+    /** Decision of the guardrail that counted the usage; null if it was reported, not decided. */
+    decision: text('decision'),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
 )
@@ -53,7 +55,7 @@ export const limitOverrides = pgTable(
     limit: text('limit_name').notNull(),
     /** Null means no limit. */
     hard: int8('hard'),
-    untilMs: epochMs('until').notNull(),
+    expiresAtMs: epochMs('until').notNull(),
     reason: text('reason').notNull(),
     setAtMs: epochMs('set_at').notNull(),
     by: text('set_by').notNull(),

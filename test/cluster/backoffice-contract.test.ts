@@ -95,7 +95,7 @@ test('internal API: a user with read rights sees its namespace, but cannot chang
   expect(await statusOf(token, 'GET', `events/${acme.eventId}`)).toBe(200)
   expect(await statusOf(token, 'GET', `events/${crate.eventId}`)).toBe(404)
   expect(await statusOf(token, 'GET', `events/${acme.eventId}/payload`)).toBe(403)
-  expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { round: 1 })).toBe(403)
+  expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { cycle: 1 })).toBe(403)
   expect(
     await statusOf(token, 'PUT', `tenants/${acme.tenantId}/settings/forwarding.paused`, { value: true }),
   ).toBe(403)
@@ -106,11 +106,11 @@ describe('internal API', () => {
   test('internal API: the support role can replay and simulate in its namespace only', async () => {
     const rights = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
     const token = await userWith('support', rights)
-    expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { round: 1 })).toBe(200)
-    expect(await statusOf(token, 'POST', `events/${crate.failedId}/replays`, { round: 1 })).toBe(404)
+    expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { cycle: 1 })).toBe(202)
+    expect(await statusOf(token, 'POST', `events/${crate.failedId}/replays`, { cycle: 1 })).toBe(404)
     const simulation = { amount: 100, currency: 'EUR' }
-    expect(await statusOf(token, 'POST', `tenants/${acme.tenantId}/simulations`, simulation)).toBe(200)
-    const audit = await call(token, 'GET', `audit?tenant=${acme.tenantId}&limit=5`)
+    expect(await statusOf(token, 'POST', `tenants/${acme.tenantId}/simulations`, simulation)).toBe(202)
+    const audit = await call(token, 'GET', `audit-entries?tenantId=${acme.tenantId}&limit=5`)
     const actors = (audit.json['items'] as { actor: string }[]).map(({ actor }) => actor)
     expect(actors).toContain(`user:${users.account('support')}`)
   })
@@ -118,7 +118,7 @@ describe('internal API', () => {
   test('internal API: a user with a right on one tenant can reveal payloads of that tenant only', async () => {
     const token = await userWith('one-tenant', ['get tenants', 'get tenants/payloads'], 'acme')
     expect(await statusOf(token, 'GET', `events/${acme.eventId}/payload`)).toBe(200)
-    expect(await statusOf(token, 'GET', `tenant?slug=bolt`)).toBe(404)
+    expect(await statusOf(token, 'GET', 'tenants/lookup?slug=bolt')).toBe(404)
     expect(await statusOf(token, 'GET', `tenants?namespaces=${shops.name}`)).toBe(200)
   })
 
@@ -126,7 +126,7 @@ describe('internal API', () => {
     const token = await userWith('biller', ['get tenants', 'create tenants/events', 'create tenants/usage'])
     const event = { tenantId: acme.tenantId, provider: 'card', sourceEventId: 'x', type: 'a.b', payload: {} }
     expect(await statusOf(token, 'POST', 'events', event)).toBe(200)
-    const usage = { kind: 'exports.rows', count: 1, at: new Date().toISOString() }
+    const usage = { kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() }
     expect(await statusOf(token, 'PUT', `tenants/${acme.tenantId}/usage/e-1`, usage)).toBe(200)
     expect(await statusOf(token, 'DELETE', `tenants/${acme.tenantId}/limits/recordBytes/override`)).toBe(403)
   })

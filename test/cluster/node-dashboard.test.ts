@@ -48,7 +48,7 @@ test(
       expect([await statusOf(`/tenants/${other}`), await statusOf('/tenants/nobody')]).toEqual([404, 404])
       expect((await session.get(`/tenants?namespaces=${othersNamespace}`)).html).not.toContain(other)
 
-      const replay = await session.post(`/events/${event.id}/replay`, { round: '1' })
+      const replay = await session.post(`/events/${event.id}/replay`, { cycle: '1' })
       expect([replay.status, replay.location]).toEqual([303, expect.stringContaining(`/events/${event.id}`)])
       const calls = await shop.received([event.payloadId], before + 1)
       expect(calls.map(({ id }) => id)).toContain(event.id)

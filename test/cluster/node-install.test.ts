@@ -137,7 +137,7 @@ describe('installation by the preset kind', () => {
     const forwarded = await forwardPort(releaseNamespace, 'service/latchkey-backoffice', 8081)
     const statusFor = async (bearer: string) => {
       const headers = { Authorization: `Bearer ${bearer}` }
-      const url = `http://127.0.0.1:${forwarded.port}/internal/v1/tenant?slug=acme`
+      const url = `http://127.0.0.1:${forwarded.port}/internal/v1/tenants/lookup?slug=acme`
       return (await fetch(url, { headers })).status
     }
     try {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
+import { checkDelivery, type Delivered } from '#test/support/delivery-check.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
 import { openCluster } from './cluster.ts'
 import { makeRestrictedNamespace, patience, serviceUrl, waitSeconds } from './node-release.ts'
@@ -71,6 +72,7 @@ export async function openShop(): Promise<Shop> {
       const isAll = async () => {
         for (const call of await calls(from + seen.length)) {
           seen.push(call)
+          checkDelivery(deliveredOf(call))
           missing.delete(payloadIdOf(call))
         }
         return missing.size === 0 ? true : undefined
@@ -82,6 +84,12 @@ export async function openShop(): Promise<Shop> {
       )
     },
   }
+}
+
+/** Returns a call with the headers that the callback keeps. */
+function deliveredOf({ id, timestamp, signature, body }: ReceivedCall): Delivered {
+  const signed = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature }
+  return { headers: new Headers({ 'content-type': 'application/json', ...signed }), body }
 }
 
 /** Returns the sender's id in the payload of a call. */

@@ -351,3 +351,28 @@ async function sendHalf(url: string, body: string) {
 }
 
 const goOn = 'HTTP/1.1 100 Continue\r\n\r\n'
+
+test('api process: its document shows the limits and the public URL of its environment, and 3601 s is refused where 3600 is the maximum', async () => {
+  const started = keep(
+    await startApiProcess({
+      ...env,
+      IDEMPOTENCY_MAX_RECORD_TTL_SECONDS: '3600',
+      IDEMPOTENCY_MAX_RECORD_BODY_BYTES: '1000',
+      LATCHKEY_SIGNATURE_MAX_AGE_SECONDS: '60',
+      LATCHKEY_PUBLIC_URL: 'https://hooks.example.com/',
+    }),
+  )
+  const document = await (await fetch(`${started.url}/v1/openapi.json`)).text()
+  expect(JSON.parse(document)).toMatchObject({
+    servers: [{ url: 'https://hooks.example.com' }, { url: '/' }],
+    components: { schemas: { CheckRequest: { properties: { ttlSeconds: { maximum: 3600 } } } } },
+  })
+  expect(document).toContain('At most 1000 bytes of JSON')
+  expect(document).toContain('by up to 60 s')
+  const statusOf = async (ttlSeconds: number) => {
+    const body = JSON.stringify({ scope: 'limits', key: String(ttlSeconds), ttlSeconds })
+    const headers = { ...authorization, 'Content-Type': 'application/json' }
+    return (await fetch(`${started.url}/v1/record`, { method: 'POST', headers, body })).status
+  }
+  expect([await statusOf(3600), await statusOf(3601)]).toEqual([200, 400])
+})

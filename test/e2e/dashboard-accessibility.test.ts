@@ -97,6 +97,7 @@ function addressOf(path: string): string {
     .replace('/events/:id', `/events/${acme.failedId}`)
     .replace('/replays/:id', `/replays/${acme.replayId}`)
     .replace(':simulation', acme.simulationId)
+    .replace(':type', 'payment.succeeded')
     .replace(':tenant', 'acme')
   return `${filled}${queries[path] ?? ''}`
 }

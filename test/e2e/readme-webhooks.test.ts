@@ -45,15 +45,7 @@ test('README: the first webhook prints the shown response, and the callback gets
     .text()
   expect(printed).toBe(/readme-test: webhook.*?```text\n(.*?)```/s.exec(readme)?.[1] ?? '')
   const shown = JSON.parse(await block('event', 'json')) as Record<string, unknown>
-  const delivery = await poll(
-    async () => {
-      const seen = (await (await fetch(`${ready.sink}/deliveries.json`)).json()) as {
-        deliveries: { body: string; signature: object }[]
-      }
-      return seen.deliveries[0]
-    },
-    { deadlineMs: 10_000 },
-  )
+  const delivery = await poll(async () => (await dev.deliveries())[0], { deadlineMs: 10_000 })
   expect(delivery?.signature).toEqual({ kind: 'ok' })
   const event = JSON.parse(delivery?.body ?? '{}') as Record<string, unknown>
   expect(Object.keys(event)).toEqual(Object.keys(shown))
@@ -86,6 +78,7 @@ test('README: the simulation gets the shown response, and its events appear in o
       .replaceAll(/^> \d\d:\d\d:\d\d/gm, '> …')
   expect(withoutChance(printed)).toBe(withoutChance(shown))
   await dev.prints('chargeback.won')
+  expect((await dev.deliveries())[0]).toMatchObject({ type: 'chargeback.won', origin: 'simulation' })
   const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
   // The README's first webhook was a dispute, too.
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))

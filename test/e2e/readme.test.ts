@@ -3,6 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
+import { adminToken, startTestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 
 const root = join(import.meta.dir, '../..')
 const readme = await Bun.file(join(root, 'README.md')).text()
@@ -47,6 +49,25 @@ test('README: the example program prints the shown output', async () => {
   const both = JSON.parse(/^both (.*)$/m.exec(printed)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
   expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
+})
+
+test('README: the curl command for guardrails prints the shown answer', async () => {
+  const [, script = '', expected = ''] =
+    /<!-- readme-test: curl-guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/s.exec(readme) ?? []
+  const [, spec = ''] = /```yaml\nspec:\n((?: .*\n)*? *emitted:\n(?: .*\n)+)```/.exec(readme) ?? []
+  const backoffice = await startTestBackoffice(dashboardTenantYaml('acme', { spec: [spec.trim()] }))
+  try {
+    const shell = script
+      .replace(/^TOKEN=.*$/m, `TOKEN=${adminToken}`)
+      .replace(/^TENANT=.*$/m, `TENANT=${backoffice.tenantId('acme')}`)
+      .replace('http://localhost:8081', backoffice.url)
+    const printed = await Bun.$`bash -euc ${shell}`.text()
+    const withoutTimes = (text: string): unknown =>
+      JSON.parse(text, (name, value: unknown) => (name === 'resetsAt' ? '' : value))
+    expect(withoutTimes(printed)).toEqual(withoutTimes(expected))
+  } finally {
+    await backoffice.close()
+  }
 })
 
 /** Replaces tokens, fences and times, which differ between runs. */

@@ -33,6 +33,7 @@ const shots: readonly Shot[] = [
   at('refused', '/refused?tenant=demo'),
   at('replays', '/replays'),
   at('simulations', '/simulations'),
+  at('event-types', '/event-types'),
   at('executions', '/executions?tenant=demo'),
   at('tenants', '/tenants'),
   behind('tenant', '/tenants', '/tenants/ten_'),

@@ -25,13 +25,13 @@ const soon = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
 /** Complete form for each `POST` page, so that only authorization can refuse it. A new page without one fails the test. */
 const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/events/:id/payload': () => ({}),
-  '/events/:id/replay': () => ({ round: '1' }),
+  '/events/:id/replay': () => ({ cycle: '1' }),
   '/replays': () => ({ from: day(), to: soon(), rate: '50', key: crypto.randomUUID() }),
   '/replays/:id/cancel': () => ({}),
   '/tenants/:tenant/test': () => ({ key: 'planted' }),
   '/tenants/:tenant/resume': () => ({}),
   '/usage/override': ({ tenant }) => ({
-    ...{ tenant, limit: 'eventsPerMonth', kind: 'none', until: soon(), reason: 'r', sure: 'yes' },
+    ...{ tenant, limit: 'eventsPerMonth', kind: 'none', expiresAt: soon(), reason: 'r', sure: 'yes' },
   }),
   '/usage/override/clear': ({ tenant }) => ({ tenant, limit: 'eventsPerMonth' }),
   '/simulations/new': ({ tenant }) => ({ tenant, amount: '1', currency: 'EUR', key: 'planted' }),
@@ -44,10 +44,13 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
 /** Request bodies of the internal API. */
 const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
-    ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
+    ...{ kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() },
   }),
   'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
-    ...{ hard: 1, until: `${soon()}Z`, reason: 'a test' },
+    ...{ hard: 1, expiresAt: `${soon()}Z`, reason: 'a test' },
+  }),
+  'POST /internal/v1/guardrails/check': ({ tenant }) => ({
+    ...{ tenantId: tenant, kind: 'locks', commit: true, id: 'planted' },
   }),
   'PUT /internal/v1/settings/:name': () => ({ value: true }),
   'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
@@ -55,10 +58,10 @@ const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   'POST /internal/v1/events': ({ tenant }) => ({
     ...{ tenantId: tenant, provider: 'card', sourceEventId: 'planted', type: 'a.b', payload: {} },
   }),
-  'POST /internal/v1/events/:eventId/replays': () => ({ round: 1 }),
+  'POST /internal/v1/events/:eventId/replays': () => ({ cycle: 1 }),
   'POST /internal/v1/replays': ({ tenant }) => ({ tenantId: tenant, from: `${day()}Z` }),
   'POST /internal/v1/simulations/:simulationId/advance': ({ simulation }) => ({
-    event: `evt_${simulation}_1`,
+    sourceEventId: `evt_${simulation}_1`,
   }),
 }
 
@@ -108,16 +111,16 @@ async function seed(): Promise<DemoIds> {
     body: JSON.stringify({ amount: 4200, currency: 'EUR', stepSeconds: 3_600 }),
   })
   const { simulationId } = (await simulated.json()) as { simulationId: string }
-  const { id: tenant } = await read<{ id: string }>('/internal/v1/tenant?slug=demo')
+  const { id: tenant } = await read<{ id: string }>('/internal/v1/tenants/lookup?slug=demo')
   const event = await until('an event of the simulation', async () => {
-    const { items } = await read<{ items: { id: string }[] }>(`/internal/v1/events?tenant=${tenant}`)
+    const { items } = await read<{ items: { id: string }[] }>(`/internal/v1/events?tenantId=${tenant}`)
     return items[0]?.id
   })
   const started = await call(dashboard.token, 'POST', '/internal/v1/replays', {
     ...{ tenantId: tenant, from: `${day()}Z`, ratePerSecond: 1 },
   })
-  const { job } = JSON.parse(started.text) as { job: { id: string } }
-  return { tenant, event, replay: job.id, simulation: simulationId }
+  const { replay } = JSON.parse(started.text) as { replay: { id: string } }
+  return { tenant, event, replay: replay.id, simulation: simulationId }
 }
 
 function pathOf(path: string): string {
@@ -132,7 +135,7 @@ function pathOf(path: string): string {
 
 /** Returns the audit log without sign-ins: a line for each change and each revealed payload. */
 async function deeds(): Promise<readonly unknown[]> {
-  const { items } = await read<{ items: { action: string }[] }>('/internal/v1/audit?limit=100')
+  const { items } = await read<{ items: { action: string }[] }>('/internal/v1/audit-entries?limit=100')
   return items.filter(({ action }) => !action.startsWith('sessions.'))
 }
 
@@ -160,7 +163,7 @@ describe('viewer', () => {
     const answers = new Map<string, number>()
     for (const { method, path } of internalRoutes) {
       const name = `${method} ${path}`
-      if (method === 'GET' || name === 'POST /internal/v1/replay-preview') continue
+      if (method === 'GET' || name === 'POST /internal/v1/replay-previews') continue
       answers.set(name, (await call(viewerKey, method, pathOf(path), bodies[name]?.(ids))).status)
     }
     const payload = '/internal/v1/events/:eventId/payload'

@@ -6,6 +6,7 @@ import {
   startProgram,
   type TestProcess,
 } from '#test/support/api-process.ts'
+import { checkDelivery } from '#test/support/delivery-check.ts'
 import { migrateUrl } from '#test/support/migrated-database.ts'
 import {
   createTestPostgres,
@@ -94,7 +95,9 @@ class Scene implements EventScene {
       port: 0,
       hostname: '127.0.0.1',
       fetch: async (request) => {
-        const { payload } = (await request.json()) as { payload: { id: string } }
+        const body = await request.text()
+        checkDelivery({ headers: request.headers, body })
+        const { payload } = JSON.parse(body) as { payload: { id: string } }
         for (const load of this.#loads) load.ledger.arrived(payload.id)
         return new Response(null, { status: 204 })
       },

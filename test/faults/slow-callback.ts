@@ -1,3 +1,5 @@
+import { checkDelivery } from '#test/support/delivery-check.ts'
+
 /** Callback whose calls hang until released. */
 export interface SlowCallback {
   readonly url: string
@@ -22,7 +24,9 @@ export function startSlowCallback(onArrived: (id: string) => void): SlowCallback
     hostname: '127.0.0.1',
     idleTimeout: 0,
     async fetch(request) {
-      const { payload } = (await request.json()) as { payload: { id: string } }
+      const body = await request.text()
+      checkDelivery({ headers: request.headers, body })
+      const { payload } = JSON.parse(body) as { payload: { id: string } }
       calls += 1
       onArrived(payload.id)
       if (!isSlow) return new Response(null, { status: 204 })

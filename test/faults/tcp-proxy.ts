@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from 'node:net'
 
-/** TCP proxy before a server on 127.0.0.1, which can cut or stall its connections. */
+/** TCP proxy on 127.0.0.1 before a server, which can cut or stall its connections. */
 export interface TcpProxy {
   readonly port: number
   /** Closes every connection and refuses new ones. */
@@ -12,8 +12,8 @@ export interface TcpProxy {
   close(): Promise<void>
 }
 
-/** Starts a proxy before the server at port `target`. */
-export async function startTcpProxy(target: number): Promise<TcpProxy> {
+/** Starts a proxy before the server at port `target` of `host`. */
+export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   let mode: 'open' | 'cut' | 'hung' = 'open'
   const server = createServer((client) => {
@@ -21,7 +21,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       client.destroy()
       return
     }
-    const upstream = connect({ port: target, host: '127.0.0.1' })
+    const upstream = connect({ port: target, host })
     for (const [from, to] of [
       [client, upstream],
       [upstream, client],

@@ -5,6 +5,7 @@ import { type Api, type ApiConfig, startApi } from '#cmd/api/app.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
+import type { LimitsInDocument } from '#internal/http/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
@@ -61,6 +62,13 @@ export interface TestAnswer {
   readonly text: string
   /** Returns the body as JSON. */
   readonly json: Record<string, unknown>
+}
+
+/** Limits of a test API whose options set no others. */
+export const testLimits: LimitsInDocument = {
+  recordTtlSecondsMax: 2_592_000,
+  recordBodyBytesMax: 262_144,
+  signatureMaxAgeSeconds: 300,
 }
 
 /** API key of the default tenant, with scope `records`. */
@@ -136,13 +144,13 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     databaseUrl,
     redisUrl,
     keyRing,
-    signatureMaxAgeSeconds: 300,
+    signatureMaxAgeSeconds: testLimits.signatureMaxAgeSeconds,
     redisSpoolDurable: options.redisSpoolDurable ?? false,
     trustedProxies: options.trustedProxies,
     gatewaySandbox: options.gatewaySandbox ?? false,
     ...(options.certificates && { certificates: options.certificates }),
-    recordTtlSecondsMax: options.recordTtlSecondsMax ?? 2_592_000,
-    recordBodyBytesMax: options.recordBodyBytesMax ?? 262_144,
+    recordTtlSecondsMax: options.recordTtlSecondsMax ?? testLimits.recordTtlSecondsMax,
+    recordBodyBytesMax: options.recordBodyBytesMax ?? testLimits.recordBodyBytesMax,
   }
   const api = await startApi({ ...telemetry, scope }, config)
   const url = `http://localhost:${api.port}`

@@ -58,10 +58,10 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   const post = async (path: string, body: object) => {
     const headers = { 'Idempotency-Key': `seed-${slug}` }
     const answer = await backoffice.call('POST', `/internal/v1/${path}`, { body, headers })
-    if (answer.status !== 200) throw new Error(`${path}: ${answer.text}`)
+    if (answer.status !== 202) throw new Error(`${path}: ${answer.text}`)
     return answer.json
   }
-  const { job } = await post('replays', { tenantId, from, state: 'verified' })
+  const { replay } = await post('replays', { tenantId, from, state: 'verified' })
   const { simulation } = await post(`tenants/${tenantId}/simulations`, {
     ...{ amount: 100, currency: 'EUR', stepSeconds: 3_600 },
   })
@@ -75,8 +75,8 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   const { id: refusedId } = await refuseCall(backoffice, slug)
   return {
     ...{ tenantId, eventId, failedId, sourceEventId, refusedId },
-    replayId: (job as { id: string }).id,
-    simulationId: (simulation as { id: string }).id,
+    replayId: (replay as { id: string }).id,
+    simulationId: (simulation as { simulationId: string }).simulationId,
   }
 }
 

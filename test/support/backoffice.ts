@@ -1,3 +1,4 @@
+import { withRecordEvents } from '#cmd/api/telemetry.ts'
 import { openBackofficePort } from '#cmd/backoffice/port.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -42,6 +43,8 @@ export interface TestBackoffice {
   call(method: string, path: string, options?: CallOptions): Promise<TestAnswer>
   applyManifests(yaml: string): Promise<void>
   logs(): string
+  /** Returns the metrics of the process in text form. */
+  metrics(): Promise<string>
   close(): Promise<void>
 }
 
@@ -72,7 +75,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
     logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
   })
   const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
-  const host = { ...telemetry, scope }
+  const host = withRecordEvents({ ...telemetry, scope })
   const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
   const { pool, redis } = await openStores(host, { databaseUrl, redisUrl }, stores)
   const settings = await openSettings(host, { pool, redis })
@@ -92,7 +95,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
         directory,
         secrets: openerOf(directory),
         settings,
-        usage: { limits, meter },
+        usage: { limits, meter, onSoftCrossing: host.softLimitCrossed },
         stats: new StatsTally(systemClock),
       },
       ...(transport && { transport }),
@@ -105,6 +108,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
       telemetry.log.flush()
       return chunks.join('')
     },
+    metrics: async () => (await telemetry.metrics.render()).text,
     async close() {
       await scope.close(5_000)
       await telemetry.tracing.close(1_000)
@@ -126,9 +130,18 @@ export async function startTestBackoffice(
   const apiServer = openApiServer()
   const own = createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' })
   const opened = await openBackofficeOn({ databaseUrl: database.url, redisUrl, transport: transport ?? own })
-  const { url, pool, redis, directory, logs } = opened
+  const { url, pool, redis, directory, logs, metrics } = opened
   return {
-    ...{ url, pool, redis, directory, logs, allow: apiServer.allow, breakApiServer: apiServer.break },
+    ...{
+      url,
+      pool,
+      redis,
+      directory,
+      logs,
+      metrics,
+      allow: apiServer.allow,
+      breakApiServer: apiServer.break,
+    },
     tenantId(slug) {
       const found = directory.findTenantBySlug(slug)
       if (!found) throw new Error(`there is no tenant ${slug}`)

@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
+import { checkDelivery } from './delivery-check.ts'
 
 /** Call received by a callback. */
 export interface ReceivedCall {
@@ -30,8 +31,18 @@ export interface CallbackReceiver {
 /** Signing secret in the operator's format. */
 export const callbackSecret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`
 
+/** Options of a receiver. */
+export interface ReceiverOptions {
+  /** `events`, the default: a call that does not fit the published contract fails its test. `anything`: the test says what it delivers. */
+  readonly accepts?: 'events' | 'anything'
+}
+
 /** Starts a receiver, by default on a free port. The caller stops it. */
-export function startReceiver(secret = callbackSecret, port = 0): CallbackReceiver {
+export function startReceiver(
+  secret = callbackSecret,
+  port = 0,
+  { accepts = 'events' }: ReceiverOptions = {},
+): CallbackReceiver {
   const webhook = new Webhook(secret)
   const calls: ReceivedCall[] = []
   let answer: Answer = () => new Response(null, { status: 204 })
@@ -42,6 +53,7 @@ export function startReceiver(secret = callbackSecret, port = 0): CallbackReceiv
     async fetch(request) {
       const body = await request.text()
       const { headers } = request
+      if (accepts === 'events') checkDelivery({ headers, body })
       const id = headers.get('webhook-id') ?? ''
       const call = { id, headers, body, verified: verifies(webhook, body, headers), atMs: Date.now() }
       calls.push(call)

@@ -1,42 +1,54 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '../..')
-/** Folder with one subfolder per hash of sources; those older than an hour are removed. */
+/** Folder with one subfolder per hash of sources; those not used for an hour are removed. */
 const kept = join(root, '.latchkey', 'programs')
 const keptMsMax = 3_600_000
-let compiled: string | undefined
+const compiled = new Map<string, string>()
 
 /**
  * Returns the path of the compiled program, built by the Dockerfile's command for this machine's architecture. It is built once per
- * version of the sources (about a second of CPU), and starts with a third of the CPU that running the sources takes. @throws with the
- * compiler's output
+ * version of the sources (about a second of CPU), and starts with a third of the CPU that running the sources takes. @param sources folder
+ * with the sources, default this repository. @throws with the compiler's output
  */
-export function compiledProgram(): string {
-  if (compiled !== undefined) return compiled
-  const folder = join(kept, hashOfSources())
+export function compiledProgram(sources: string = root): string {
+  const known = compiled.get(sources)
+  if (known !== undefined) return known
+  const folder = join(kept, hashOfSources(sources))
   if (!existsSync(folder)) {
     removeOld()
     // Renamed when complete: other test processes may compile at the same time.
     const part = `${folder}.${process.pid}`
-    const options = [...dockerfileOptions(), `--outfile=${join(part, 'latchkey')}`]
-    const child = Bun.spawnSync([process.execPath, 'build', ...options], { cwd: root, stdout: 'ignore' })
+    const options = [...dockerfileOptions(sources), `--outfile=${join(part, 'latchkey')}`]
+    const child = Bun.spawnSync([process.execPath, 'build', ...options], { cwd: sources, stdout: 'ignore' })
     if (child.exitCode !== 0) throw new Error(`the program does not compile:\n${child.stderr.toString()}`)
     if (existsSync(folder)) rmSync(part, { recursive: true })
     else renameSync(part, folder)
   }
+  // Marks it as in use, since compiling other sources removes what is old.
+  utimesSync(folder, new Date(), new Date())
   const program = join(folder, 'latchkey')
-  compiled = program
+  compiled.set(sources, program)
   return program
 }
 
-function hashOfSources(): string {
+function hashOfSources(sources: string): string {
   const hash = new Bun.CryptoHasher('sha256').update(Bun.version)
   const files = ['cmd', 'internal'].flatMap((folder) => [
-    ...new Bun.Glob(`${folder}/**/*`).scanSync({ cwd: root }),
+    ...new Bun.Glob(`${folder}/**/*`).scanSync({ cwd: sources }),
   ])
   for (const file of [...files.sort(), 'package.json', 'bun.lock', 'Dockerfile'])
-    if (!/\.test\.tsx?$/.test(file)) hash.update(file).update(readFileSync(join(root, file)))
+    if (!/\.test\.tsx?$/.test(file)) hash.update(file).update(readFileSync(join(sources, file)))
   return hash.digest('hex').slice(0, 16)
 }
 
@@ -50,8 +62,8 @@ function removeOld(): void {
 }
 
 /** Returns the arguments of `bun build` in the Dockerfile, without target platform and output path. */
-function dockerfileOptions(): readonly string[] {
-  const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8')
+function dockerfileOptions(sources: string): readonly string[] {
+  const dockerfile = readFileSync(join(sources, 'Dockerfile'), 'utf8')
   const [, command] = /^ *bun build ((?:.*\\\n)*.*)$/m.exec(dockerfile) ?? []
   if (command === undefined) throw new Error('the Dockerfile has no line that begins with "bun build"')
   const words = command.replaceAll('\\\n', ' ').trim().split(/\s+/)

@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats'
 import type { Parameter } from '#internal/http/index.ts'
 import type { Operation, ParameterRef, Paths, ResponseObject } from '#internal/openapi/document.ts'
 import { publicContract } from '#internal/openapi/index.ts'
-import type { TestAnswer } from './api.ts'
+import { type TestAnswer, testLimits } from './api.ts'
 
 /** OpenAPI document whose examples and answers are compared with a server. */
 export interface ContractDocument {
@@ -41,6 +41,8 @@ export interface OpenContract {
   resolveParameter(place: readonly string[], parameter: Parameter | ParameterRef): ResolvedParameter
   /** Returns all parameters of an operation. */
   parametersOf(described: DescribedOperation): ResolvedParameter[]
+  /** Fails the test unless all examples of an operation's body and parameters match their schemas. */
+  expectRequestExamplesFit(described: DescribedOperation): void
   /** Returns the example calls of an operation by name, assembled from all examples of that name. */
   requestExamples(described: DescribedOperation): Map<string, ExampleRequest>
 }
@@ -80,6 +82,16 @@ export function openContract(document: ContractDocument): OpenContract {
     answerSchema: answerOf,
     resolveParameter,
     parametersOf,
+    expectRequestExamplesFit(described) {
+      const { method, path, operation } = described
+      const place = ['paths', path, method.toLowerCase(), 'requestBody', 'content']
+      for (const [media, { examples }] of bodiesOf(operation)) {
+        const schema = schemaAt(...place, media, 'schema')
+        for (const { value } of Object.values(examples)) expectFits(schema, value)
+      }
+      for (const { parameter, schema } of parametersOf(described))
+        for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
+    },
     expectDocumented(method, path, answer) {
       const documented = document.paths[path]?.[method.toLowerCase()]?.responses[String(answer.status)]
       if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
@@ -114,8 +126,8 @@ function closed(value: unknown): unknown {
   return isObject ? { additionalProperties: false, ...fields } : fields
 }
 
-/** Public contract. */
-export const contract = publicContract()
+/** Public contract of a test API whose options set no other limits. */
+export const contract = publicContract(testLimits)
 
 /** Comparison of answers with the public contract. */
 export const {
@@ -125,6 +137,7 @@ export const {
   expectDocumented,
   resolveParameter,
   parametersOf,
+  expectRequestExamplesFit,
   requestExamples,
 } = openContract(contract)
 
@@ -143,6 +156,8 @@ const transportHeaders = [
   'content-length',
   'date',
   'cache-control',
+  'content-encoding',
+  'vary',
   'connection',
   'keep-alive',
 ]

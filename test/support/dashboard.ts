@@ -24,6 +24,8 @@ export async function startDashboard(env: Readonly<Record<string, string>> = {})
     env: { ...freePorts, LATCHKEY_DEV_DEMO: 'false', ...env },
   })
   const close = async () => {
+    // A server that did not start, or was ended by its test, has no deliveries to compare.
+    await server.deliveries().catch(() => [])
     server.signal('SIGTERM')
     await server.exited
     await removeStores(dataDir)

@@ -1,5 +1,7 @@
 import { resolve } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
+import { bodyKeptBytesMax, type Delivery } from '#internal/dev/sink-deliveries.ts'
+import { checkDelivery } from './delivery-check.ts'
 
 /** Root of the repository. */
 export const root = resolve(import.meta.dir, '../..')
@@ -32,6 +34,8 @@ export interface DevServer {
   ready(): Promise<DevAddresses>
   /** Waits until it prints a text. @throws with the output if it ends or 90 s pass */
   prints(text: string): Promise<void>
+  /** Returns what the sink received, newest first, after comparing it with the published contract. */
+  deliveries(): Promise<readonly Delivery[]>
   /** Sends a signal. */
   signal(signal: NodeJS.Signals): void
   /** Resolves to the exit code, or to null after a fatal signal. */
@@ -82,9 +86,22 @@ export function startDevServer(options: DevServerOptions): DevServer {
     output: () => output,
     ready: () => find(() => readAddresses(output)),
     prints: (text) => find(() => output.includes(text) || undefined).then(() => undefined),
+    async deliveries() {
+      const { sink } = await find(() => readAddresses(output))
+      const { deliveries } = (await (await fetch(`${sink}/deliveries.json`)).json()) as {
+        deliveries: readonly Delivery[]
+      }
+      for (const { headers, body, bodyBytes } of deliveries)
+        if (bodyBytes <= bodyKeptBytesMax) checkDelivery({ headers: headersOf(headers), body })
+      return deliveries
+    },
     signal: (signal) => child.kill(signal),
     exited,
   }
+}
+
+function headersOf(pairs: Delivery['headers']): Headers {
+  return new Headers(pairs.map(([name, value]): [string, string] => [name, value]))
 }
 
 function readAddresses(output: string): DevAddresses | undefined {

@@ -1,5 +1,9 @@
-import { afterAll } from 'bun:test'
+import { afterAll, afterEach } from 'bun:test'
 import './exit-signals.ts'
+import { failOnDeliveryProblems } from './delivery-problems.ts'
 import { stopTestStores } from './stores.ts'
 
+afterEach(failOnDeliveryProblems)
 afterAll(stopTestStores)
+// Deliveries after the last test.
+afterAll(failOnDeliveryProblems)

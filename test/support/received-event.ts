@@ -29,6 +29,7 @@ export function receivedEvent(
     expiresOn: dayAfter(receivedAtMs, 90),
     payloadExpiresOn: dayAfter(receivedAtMs, 30),
     dedupeExpiresOn: dayAfter(receivedAtMs, 90),
+    origin: { kind: 'provider' },
     state: 'accepted',
     ...fields,
   }

@@ -17,6 +17,7 @@ const gateway = { name: 'gateway', secretRef: { name: 'a' }, gateway: { publicKe
 const key = { name: 'default', scopes: ['records'] }
 const review = { approvedBy: 'a', approvedAt: '2026-01-01T00:00:00Z' }
 const callback = (fields: SpecPart) => ({ callback: { url: 'https://hooks.example/', ...fields } })
+const emitted = (...limits: object[]) => ({ limits: { emitted: limits } })
 const expiring = (expiresAt: string) => ({ apiKeys: [{ ...key, expiresAt }] })
 const retry = (schedule: readonly string[]) => callback({ retry: { schedule } })
 
@@ -172,6 +173,25 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
     { limits: { locksPerMonth: { over: 'accept' } } },
     'spec.limits.locksPerMonth.over',
   ],
+  ['an emitted kind twice', emitted({ kind: 'a.b' }, { kind: 'a.b' }), 'spec.limits.emitted[1].kind'],
+  ['an emitted kind in capitals', emitted({ kind: 'Rows' }), 'spec.limits.emitted[0].kind'],
+  ['an emitted kind of 65 characters', emitted({ kind: 'a'.repeat(65) }), 'spec.limits.emitted[0].kind'],
+  [
+    'an emitted kind that Latchkey counts',
+    emitted({ kind: 'locks', hard: 1 }),
+    'spec.limits.emitted[0].kind',
+  ],
+  ['an emitted limit without its kind', emitted({ hard: 1 }), 'spec.limits.emitted[0].kind'],
+  [
+    'soft over hard: an emitted kind',
+    emitted({ kind: 'a.b', soft: 2, hard: 1 }),
+    'spec.limits.emitted[0].soft',
+  ],
+  [
+    'limits on 51 emitted kinds',
+    emitted(...Array.from({ length: 51 }, (_none, nth) => ({ kind: `k${nth}` }))),
+    'spec.limits.emitted',
+  ],
   ['payloads kept 91 days', { retention: { payloadDays: 91 } }, 'spec.retention.payloadDays'],
   [
     'payloads kept longer than events',
@@ -250,6 +270,10 @@ export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[]
     { limits: { recordBytes: { soft: 1_000_000_000_000_000, hard: 1_000_000_000_000_000 } } },
   ],
   ['soft without hard', { limits: { eventsPerMonth: { soft: 5, over: 'refuse' } } }],
+  [
+    'limits on emitted kinds',
+    emitted({ kind: 'exports.rows', soft: 1, hard: 2 }, { kind: 'a', hard: 0 }, { kind: 'a.b' }),
+  ],
   ['payloads kept as long as events', { retention: { payloadDays: 7, eventDays: 7 } }],
   ['events kept fewer days than payloads by default', { retention: { eventDays: 7 } }],
   ['fields to hide', { redaction: { fields: ['iban', 'dateOfBirth'] } }],

@@ -64,7 +64,7 @@ Templates see numbers as floats: int64 keeps large ones from being printed as 1e
 - name: LATCHKEY_EGRESS_PROXY
   value: {{ $config.egressProxy | quote }}
 {{- end }}
-{{- if and (has .name (list "operator" "backoffice")) $config.publicUrl }}
+{{- if and (has .name (list "api" "operator" "backoffice")) $config.publicUrl }}
 - name: LATCHKEY_PUBLIC_URL
   value: {{ $config.publicUrl | quote }}
 {{- end }}

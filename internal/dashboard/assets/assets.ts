@@ -1,6 +1,6 @@
 import sse from 'htmx.org/dist/ext/hx-sse.min.js' with { type: 'text' }
 import htmx from 'htmx.org/dist/htmx.min.js' with { type: 'text' }
-import type { Answer } from '#internal/http/index.ts'
+import { type Answer, type StaticBody, staticAnswer, staticBody } from '#internal/http/index.ts'
 import browser from './browser.mjs' with { type: 'text' }
 import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
@@ -11,13 +11,12 @@ export interface Assets {
   readonly scriptPath: string
   readonly iconPath: string
   /** Finds an asset by file name. Returns undefined for an unknown name, such as a file of an older version. */
-  find(fileName: string, acceptEncoding: string | null): Answer<Uint8Array<ArrayBuffer>> | undefined
+  find(fileName: string, request: Request): Answer<Uint8Array<ArrayBuffer>> | undefined
 }
 
 interface Asset {
   readonly type: string
-  readonly plain: Uint8Array<ArrayBuffer>
-  readonly gzipped: Uint8Array<ArrayBuffer>
+  readonly body: StaticBody
 }
 
 /** Route that serves the assets. */
@@ -29,12 +28,12 @@ const hashChars = 12
 export function createAssets(): Assets {
   const files = new Map<string, Asset>()
   const add = (name: string, ending: string, type: string, text: string) => {
-    const plain = Uint8Array.from(Buffer.from(text))
-    const hash = Buffer.from(Bun.SHA256.hash(plain) as Uint8Array)
+    const body = staticBody(text)
+    const hash = Buffer.from(Bun.SHA256.hash(body.plain) as Uint8Array)
       .toString('hex')
       .slice(0, hashChars)
     const fileName = `${name}.${hash}.${ending}`
-    files.set(fileName, { type, plain, gzipped: Uint8Array.from(Bun.gzipSync(plain, { level: 9 })) })
+    files.set(fileName, { type, body })
     return assetsPath.replace(':file', fileName)
   }
   return {
@@ -42,29 +41,18 @@ export function createAssets(): Assets {
     // Joins htmx, its extension for server-sent events and the dashboard's own script, so that browsers load them with one request.
     scriptPath: add('dashboard', 'js', 'text/javascript; charset=utf-8', [htmx, sse, browser].join('\n;')),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
-    find(fileName, acceptEncoding) {
+    find(fileName, request) {
       const asset = files.get(fileName)
-      return asset && assetAnswer(asset, acceptsGzip(acceptEncoding))
+      return (
+        asset &&
+        staticAnswer(asset.body, request, {
+          headers: {
+            'Content-Type': asset.type,
+            'Cache-Control': `public, max-age=${yearSeconds}, immutable`,
+          },
+          outcome: 'asset',
+        })
+      )
     },
   }
-}
-
-function assetAnswer({ type, plain, gzipped }: Asset, isGzip: boolean): Answer<Uint8Array<ArrayBuffer>> {
-  return {
-    ...{ kind: 'answer', status: 200, outcome: 'asset', body: isGzip ? gzipped : plain },
-    headers: {
-      'Content-Type': type,
-      'Cache-Control': `public, max-age=${yearSeconds}, immutable`,
-      Vary: 'Accept-Encoding',
-      ...(isGzip && { 'Content-Encoding': 'gzip' }),
-    },
-  }
-}
-
-/** Checks that an `Accept-Encoding` header accepts gzip; `gzip;q=0` refuses it. */
-export function acceptsGzip(acceptEncoding: string | null): boolean {
-  return (acceptEncoding ?? '').split(',').some((part) => {
-    const [name, weight = ''] = part.split(';').map((each) => each.trim().toLowerCase())
-    return name === 'gzip' && !/^q=0(\.0*)?$/.test(weight)
-  })
 }

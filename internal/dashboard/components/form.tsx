@@ -32,7 +32,8 @@ export interface Field {
   readonly expected?: string
 }
 
-interface Choice<Value extends string = string> {
+/** Option of a field. */
+export interface Choice<Value extends string = string> {
   readonly value: Value
   readonly label: string
 }

@@ -1,14 +1,22 @@
-import type { AuditRecord } from '#internal/access/index.ts'
+import { type AuditRecord, auditActionFilters } from '#internal/access/index.ts'
 import { type Filter, listRow } from '../components/list.tsx'
 import { Time } from '../components/text.tsx'
 import { link } from '../page.ts'
 
 const path = '/audit'
 
+const actionChoices = auditActionFilters.map((value) => ({
+  value,
+  label: value.endsWith('.') ? `${value}…` : value,
+}))
+
+/** Returns whether entries can be filtered by an action. Entries of other versions can have other actions. */
+const isFilter = (action: string) => auditActionFilters.some((each) => each === action)
+
 /** Filters of the audit log. */
 export const auditFields = [
   { kind: 'text', name: 'actor', label: 'Actor', charsMax: 200, placeholder: 'Part of a name' },
-  { kind: 'text', name: 'action', label: 'Action', charsMax: 200, placeholder: 'payloads.read, or replays.' },
+  { kind: 'choice', name: 'action', label: 'Action', none: 'Any', choices: actionChoices },
   { kind: 'time', name: 'from', label: 'From (UTC)' },
   { kind: 'time', name: 'to', label: 'Until (UTC)' },
 ] as const satisfies readonly Filter[]
@@ -23,7 +31,7 @@ export const auditRow = listRow({
   columns({ query, tenantLabel }) {
     const kept = { tenant: query['tenant'] }
     return [
-      { title: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
+      { title: 'Time', cell: ({ occurredAtMs }) => <Time atMs={occurredAtMs} /> },
       {
         title: 'Actor',
         cell: ({ actor }) => (
@@ -32,7 +40,11 @@ export const auditRow = listRow({
           </a>
         ),
       },
-      { title: 'Action', cell: ({ action }) => <a href={link(path, { ...kept, action })}>{action}</a> },
+      {
+        title: 'Action',
+        cell: ({ action }) =>
+          isFilter(action) ? <a href={link(path, { ...kept, action })}>{action}</a> : action,
+      },
       {
         title: 'Tenant',
         cell: ({ tenantId }) =>
@@ -50,7 +62,7 @@ export const auditRow = listRow({
     ...{ icon: 'audit', title: 'No entries yet' },
     text: 'Every sign-in, every read of a raw payload and every change leaves an entry.',
   },
-  noMatch: '“Actor” is part of a name in any case; “Action” is an action or its beginning.',
+  noMatch: '“Actor” is part of a name in any case.',
 })
 
 const valueCharsMax = 200

@@ -4,7 +4,7 @@ import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { Copy, durationText } from '../components/text.tsx'
-import { type ActionContext, doneAt, nameOf, type PageContext, shown } from '../page.ts'
+import { type ActionContext, doneAt, link, nameOf, type PageContext, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
 
 type Tenant = NonNullable<PageContext['tenant']>
@@ -26,7 +26,8 @@ const testRows = deedRows<Tenant>({
       <>
         <p>
           The callback is called once, now, with an event of type <code>latchkey.test</code>, signed like
-          every delivery. Nothing is stored or retried, and no other event is affected.
+          every delivery. It is listed with the origin “Test”, never retried or replayed, and no other event
+          is affected.
         </p>
         <p>You will see the response. The audit log records the call.</p>
       </>
@@ -74,7 +75,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
         title={isGood ? 'The callback accepted the event' : 'A delivery like this one would have failed'}
       >
         {result.kind === 'failed'
-          ? result.detail
+          ? result.message
           : isGood
             ? `It answered ${result.status} in ${time}.`
             : `It answered ${result.status} after ${time}; only 2xx is success, and redirects are not followed.`}
@@ -83,12 +84,13 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
         <Facts
           facts={[
             ['webhook-id', <Copy text={id} label="Copy the id" />],
+            ['Event', <a href={link(`/events/${id}`, { tenant: tenant.id })}>stored as a test</a>],
             ['Status', answered && String(answered.status)],
             ['Cause', result.kind === 'failed' ? <code>{result.cause}</code> : undefined],
             ['Time', time],
-            ['Content-Type', answered?.headers.contentType],
-            ['Retry-After', answered?.headers.retryAfter],
-            ['webhook-delivery', answered?.headers.webhookDelivery],
+            ['Content-Type', answered?.headers['content-type']],
+            ['Retry-After', answered?.headers['retry-after']],
+            ['webhook-delivery', answered?.headers['webhook-delivery']],
           ]}
         />
         {answered !== undefined &&
@@ -97,7 +99,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
           ) : (
             <JsonBlock text={answered.answer} label="response" />
           ))}
-        {answered?.answerCut === true && <p class="card-note">The response is truncated here.</p>}
+        {answered?.isAnswerCut === true && <p class="card-note">The response is truncated here.</p>}
       </Card>
     </>
   )

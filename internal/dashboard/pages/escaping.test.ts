@@ -42,7 +42,14 @@ beforeAll(async () => {
   await plantRows(backoffice)
   const until = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
   await user.post('/usage/override', {
-    ...{ tenant: 'bolt', limit: 'locksPerMonth', kind: 'none', until, reason: planted('why'), sure: 'yes' },
+    ...{
+      tenant: 'bolt',
+      limit: 'locksPerMonth',
+      kind: 'none',
+      expiresAt: until,
+      reason: planted('why'),
+      sure: 'yes',
+    },
   })
   await user.post('/settings/change', { name: 'log.sampling', value: '0.5', version: '0' })
   const started = await user.post('/simulations/new', {
@@ -76,7 +83,7 @@ async function plantEvents({ pool, tenantId: idOf, call }: TestBackoffice): Prom
   const started = await call('POST', '/internal/v1/replays', {
     ...{ body: { tenantId, from, type: evil }, headers: { 'Idempotency-Key': 'evil' } },
   })
-  expect(started.status).toBe(200)
+  expect(started.status).toBe(202)
   await pool.query(
     'UPDATE replays SET requested_by = $1, failed_cause = $1, state = $2 WHERE tenant_id = $3',
     [evil, 'failed', tenantId],
@@ -192,7 +199,10 @@ test.each([
 
 const typed = planted('typed')
 test.each<[string, Record<string, string>]>([
-  ['/usage/override', { tenant: 'bolt', limit: 'locksPerMonth', hard: typed, until: typed, reason: typed }],
+  [
+    '/usage/override',
+    { tenant: 'bolt', limit: 'locksPerMonth', hard: typed, expiresAt: typed, reason: typed },
+  ],
   ['/simulations/new', { tenant: 'bolt', amount: typed, currency: typed, reference: typed, key: typed }],
   ['/settings/change', { name: 'log.sampling', value: typed, version: typed }],
 ])('escaping: invalid values are escaped in the form %s', async (path, fields) => {

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import type { AttemptView, EventSummary, QueuedView } from '#internal/events/index.ts'
-import { parseSimulationId } from '#internal/simulations/index.ts'
+import type { AttemptView, DueDelivery, EventSummary } from '#internal/events/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
@@ -10,6 +9,7 @@ import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone }
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { deedRows } from './deed.tsx'
+import { OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
 const eventRow: PageRow = {
@@ -71,14 +71,14 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Same type</LinkButton>
-        {rights.replay && !isPending && (
+        {rights.replay && !isPending && event.origin.kind !== 'test' && (
           <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
             <Icon name="replays" /> Replay
           </LinkButton>
         )}
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline detail={detail} tenant={tenant} nowMs={nowMs} />
+        <Timeline detail={detail} tenant={tenant} nowMs={nowMs} kept={kept} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -89,29 +89,22 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
   )
 }
 
-function factsOf(
-  { tenantLabel, query }: PageContext,
-  { event, headers }: EventDetail,
-): readonly (Fact | undefined)[] {
-  const { tenantId } = event
-  const simulation = parseSimulationId(headers['latchkey-simulation'] ?? '')
+function factsOf({ tenantLabel, query }: PageContext, { event }: EventDetail): readonly Fact[] {
+  const { tenantId, origin } = event
   return [
     ['Tenant', <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>],
     ['Provider', event.provider],
+    ['Origin', <OriginFact {...{ origin, tenant: query['tenant'] }} />],
     ['Provider’s id', <Copy text={event.sourceEventId} label="Copy the provider’s id" />],
-    ['Provider’s type', <code>{event.rawType}</code>],
+    ['Provider’s type', <code>{event.providerRawType}</code>],
     ['Occurred', <Time atMs={event.occurredAtMs} format="full" />],
     ['Received', <Time atMs={event.receivedAtMs} format="full" />],
-    ['Delivery cycle', String(event.round)],
+    ['Delivery cycle', String(event.cycle)],
     ['Payload', `${bytesText(event.payloadBytes)}, kept until ${event.payloadExpiresOn}`],
-    simulation && [
-      'Sent by',
-      <a href={link(`/simulations/${simulation}`, { tenant: query['tenant'] })}>a simulation</a>,
-    ],
   ]
 }
 
-function Payload({ context, detail: { event, payload }, rights }: EventParts) {
+function Payload({ context, detail: { event, redactedPayload: payload }, rights }: EventParts) {
   if (payload === undefined)
     return (
       <Card title="Payload">
@@ -210,7 +203,7 @@ const replayRows = deedRows<EventSummary>({
     button: 'Replay the event',
     back: link(`/events/${event.id}`, { tenant: query['tenant'] }),
     // Number of the delivery cycle that the page shows. With this number, a form that is sent twice starts only one new cycle.
-    hidden: { round: String(event.round) },
+    hidden: { cycle: String(event.cycle) },
     text: (
       <>
         <p>
@@ -229,14 +222,14 @@ const replayRows = deedRows<EventSummary>({
     ),
   }),
   async act({ id }, { backoffice, actor, form }) {
-    const round = Number(form['round'])
-    if (!Number.isInteger(round) || round < 1)
+    const cycle = Number(form['cycle'])
+    if (!Number.isInteger(cycle) || cycle < 1)
       return { kind: 'invalid', problem: 'This form is incomplete: open the event and replay it from there' }
-    const replayed = await backoffice.events.replay(actor, { id, round })
+    const replayed = await backoffice.events.replay(actor, { id, cycle })
     if (replayed.kind !== 'ok') return replayed
     const path = link(`/events/${id}`, { tenant: form['tenant'] })
-    return replayed.value.isQueued
-      ? goTo(path, `Delivery cycle ${replayed.value.round} has begun. The callback is called within seconds.`)
+    return replayed.value.isNew
+      ? goTo(path, `Delivery cycle ${replayed.value.cycle} has begun. The callback is called within seconds.`)
       : goTo(path, 'The event is already being delivered; nothing was added.', 'info')
   },
 })
@@ -248,17 +241,22 @@ interface TimelineParts extends Pick<EventParts, 'detail' | 'tenant'> {
   readonly nowMs: number
 }
 
-function Timeline({ detail, tenant, nowMs }: TimelineParts) {
+interface WholeTimelineParts extends TimelineParts {
+  /** Query that links keep. */
+  readonly kept: { readonly tenant: string | undefined }
+}
+
+function Timeline({ detail, tenant, nowMs, kept }: WholeTimelineParts) {
   const { event, attempts, hasEarlierAttempts } = detail
-  const cycles = [...new Set([...attempts.map(({ round }) => round), event.round])]
-  const lateMs = event.receivedAtMs - event.occurredAtMs
+  const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
+  const { received, stored } = receiptText(event, kept.tenant)
   return (
     <ol class="timeline">
-      <Step id="received" tone="quiet" title="Received" atMs={event.receivedAtMs}>
-        {event.provider} called{lateMs < 1_000 ? '' : `, ${durationText(lateMs)} after the event occurred`}.
+      <Step id="received" tone="quiet" title={received[0]} atMs={event.receivedAtMs}>
+        {received[1]}
       </Step>
-      <Step id="verified" tone="good" title="Verified and stored">
-        The signature was verified, and the event was committed before the provider got its response.
+      <Step id="stored" tone={event.origin.kind === 'provider' ? 'good' : 'quiet'} title={stored[0]}>
+        {stored[1]}
       </Step>
       {hasEarlierAttempts && (
         <Step id="earlier" tone="quiet" title="Earlier attempts">
@@ -269,7 +267,7 @@ function Timeline({ detail, tenant, nowMs }: TimelineParts) {
         <Cycle
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
-          attempts={attempts.filter((each) => each.round === cycle)}
+          attempts={attempts.filter((each) => each.cycle === cycle)}
         />
       ))}
       <End detail={detail} tenant={tenant} nowMs={nowMs} />
@@ -332,7 +330,7 @@ interface AttemptParts {
   readonly next: AttemptView | undefined
 }
 
-function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {
+function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
   // If several attempts in a row failed in the same way, only the last of them shows advice.
@@ -343,7 +341,7 @@ function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end },
   const result = status === null ? (advice?.title ?? 'no response') : `answered ${status}`
   return (
     <Step
-      id={`attempt-${round}-${attempt}`}
+      id={`attempt-${cycle}-${attempt}`}
       tone={isDelivered ? 'good' : 'bad'}
       title={`Attempt ${attempt}: ${result}`}
       note={durationText(durationMs)}
@@ -367,40 +365,43 @@ function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end },
   )
 }
 
-function End({ detail: { event, queued, attempts }, tenant, nowMs }: TimelineParts) {
-  const { state, settledAtMs } = event
+function End({ detail: { event, delivery, attempts }, tenant, nowMs }: TimelineParts) {
+  const { state, completedAtMs } = event
   if (state === 'verified')
     return (
       <Step id="end" tone="quiet" title="Not delivered">
-        The provider is in verify-only mode for this tenant: its events are verified and kept. Enable it, then
-        replay the event.
+        The provider is in verify-only mode for this tenant: its events are kept and not delivered. Enable it,
+        then replay the event.
       </Step>
     )
-  const count = attempts.filter(({ round }) => round === event.round).length
+  const count = attempts.filter(({ cycle }) => cycle === event.cycle).length
   if (state === 'processed')
     return (
-      <Step id="end" tone="good" title="Processed" atMs={settledAtMs ?? undefined}>
+      <Step id="end" tone="good" title="Processed" atMs={completedAtMs ?? undefined}>
         The callback accepted the event{count > 1 ? ` at attempt ${count}` : ''}.
       </Step>
     )
   if (state === 'delivery_failed')
     return (
-      <Step id="end" tone="bad" title="Delivery failed" atMs={settledAtMs ?? undefined}>
+      <Step id="end" tone="bad" title="Delivery failed" atMs={completedAtMs ?? undefined}>
         {count === 0
           ? 'Delivery ended without an attempt.'
           : `Delivery ended after ${count} attempt${count === 1 ? '' : 's'}.`}{' '}
         {endCauseOf(attempts.at(-1)?.cause ?? null)}{' '}
-        <span class="todo">Fix the problem, then replay the event.</span>
+        <span class="todo">
+          Fix the problem, then{' '}
+          {event.origin.kind === 'test' ? 'send another test event' : 'replay the event'}.
+        </span>
       </Step>
     )
-  return <Next queued={queued} tenant={tenant} nowMs={nowMs} />
+  return <Next delivery={delivery} tenant={tenant} nowMs={nowMs} />
 }
 
 function Next({
-  queued,
+  delivery,
   tenant,
   nowMs,
-}: Omit<TimelineParts, 'detail'> & { readonly queued: QueuedView | undefined }) {
+}: Omit<TimelineParts, 'detail'> & { readonly delivery: DueDelivery | undefined }) {
   const halt = tenant === undefined ? undefined : haltOf(tenant, nowMs)
   if (halt !== undefined)
     return (
@@ -408,13 +409,13 @@ function Next({
         {halt} <a href={`/tenants/${tenant?.id}`}>Open the tenant</a>
       </Step>
     )
-  if (queued === undefined || queued.isClaimed)
+  if (delivery === undefined || delivery.isClaimed)
     return (
       <Step id="end" tone="info" title="Being delivered now">
         A forwarder has claimed the delivery.
       </Step>
     )
-  if (queued.dueAtMs <= nowMs)
+  if (delivery.dueAtMs <= nowMs)
     return (
       <Step id="end" tone="info" title="Due now">
         The delivery waits in the tenant queue.
@@ -422,11 +423,11 @@ function Next({
     )
   const title = (
     <>
-      Next attempt <Ago atMs={queued.dueAtMs} nowMs={nowMs} />
+      Next attempt <Ago atMs={delivery.dueAtMs} nowMs={nowMs} />
     </>
   )
   return (
-    <Step id="end" tone="info" title={title} atMs={queued.dueAtMs}>
+    <Step id="end" tone="info" title={title} atMs={delivery.dueAtMs}>
       Set by the tenant’s retry schedule, or by the callback’s Retry-After.
     </Step>
   )
@@ -434,22 +435,22 @@ function Next({
 
 /** Returns the reason why the tenant's deliveries are halted, or undefined if they are not halted. */
 function haltOf(
-  { isSuspended, suspendedCallback, breakerUntilMs }: TenantDetail,
+  { suspended, suspendedCallback, breakerEndsAtMs }: TenantDetail,
   nowMs: number,
 ): ComponentChildren | undefined {
-  if (isSuspended) return 'The tenant is suspended.'
+  if (suspended) return 'The tenant is suspended.'
   if (suspendedCallback !== undefined)
     return (
       <>
-        The callback is suspended since <Time atMs={suspendedCallback.sinceMs} />:{' '}
+        The callback is suspended since <Time atMs={suspendedCallback.suspendedAtMs} />:{' '}
         {suspendedCallback.cause.replaceAll('_', ' ')}. Resume it on the tenant’s page.
       </>
     )
-  if (breakerUntilMs === undefined || breakerUntilMs <= nowMs) return undefined
+  if (breakerEndsAtMs === undefined || breakerEndsAtMs <= nowMs) return undefined
   return (
     <>
       The circuit breaker is open after many failed attempts. The next attempt is made{' '}
-      <Ago atMs={breakerUntilMs} nowMs={nowMs} />.
+      <Ago atMs={breakerEndsAtMs} nowMs={nowMs} />.
     </>
   )
 }

@@ -178,7 +178,7 @@ test('payload: is redacted on the page, and shown as received on request, with a
   expect(revealed.status).toBe(200)
   for (const part of [secret, 'ada@example.com']) expect(revealed.html).toContain(part)
   const { rows } = await backoffice.pool.query(
-    `SELECT actor FROM audit WHERE action = 'payloads.read' AND detail->>'event' = $1`,
+    `SELECT actor FROM audit WHERE action = 'payloads.read' AND detail->>'eventId' = $1`,
     [id],
   )
   expect(rows).toEqual([{ actor: 'dev:admin' }])
@@ -201,10 +201,10 @@ const cycleOf = async (id: EventId) =>
 test('event replay: the page asks first, and sending the form twice starts one delivery cycle', async () => {
   const id = await acceptFailed()
   const asked = await admin.get(`/events/${id}/replay`)
-  for (const part of ['Deliver this event again?', 'name="round" value="1"'])
+  for (const part of ['Deliver this event again?', 'name="cycle" value="1"'])
     expect(asked.html).toContain(part)
   for (const time of [1, 2]) {
-    const { status, location } = await admin.post(`/events/${id}/replay`, { round: '1' })
+    const { status, location } = await admin.post(`/events/${id}/replay`, { cycle: '1' })
     expect([time, status, location]).toEqual([time, 303, `/events/${id}`])
   }
   expect(await cycleOf(id)).toEqual([{ cycle: 2, state: 'accepted' }])
@@ -216,12 +216,12 @@ test('event replay: a user without the right is not offered a replay and cannot 
   const viewer = await userWith('', 'payloads')
   expect((await viewer.get(`/events/${id}`)).html).not.toContain(`/events/${id}/replay`)
   expect((await viewer.get(`/events/${id}/replay`)).status).toBe(403)
-  expect((await viewer.post(`/events/${id}/replay`, { round: '1' })).status).toBe(403)
+  expect((await viewer.post(`/events/${id}/replay`, { cycle: '1' })).status).toBe(403)
   expect(await cycleOf(id)).toEqual([{ cycle: 1, state: 'delivery_failed' }])
 })
 
-test.each(['', '0', 'x'])('event replay: a form with cycle %p returns 400', async (round) => {
-  expect((await admin.post(`/events/${acme.failedId}/replay`, { round })).status).toBe(400)
+test.each(['', '0', 'x'])('event replay: a form with cycle %p returns 400', async (cycle) => {
+  expect((await admin.post(`/events/${acme.failedId}/replay`, { cycle })).status).toBe(400)
 })
 
 test('tenant key: can open the event pages of its tenant, which show no tenant filter', async () => {

@@ -1,10 +1,11 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import type { EventSummary } from '#internal/events/index.ts'
+import { type EventSummary, originKinds } from '#internal/events/index.ts'
 import { type FieldValues, LinkButton, providerField } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { Copy, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
+import { originChoices, ProviderCell } from './origin.tsx'
 
 const hourMs = 3_600_000
 const spans = [
@@ -17,7 +18,7 @@ const states = [
   { value: 'accepted', label: 'Pending' },
   { value: 'processed', label: 'Processed' },
   { value: 'delivery_failed', label: 'Failed' },
-  { value: 'verified', label: 'Verified' },
+  { value: 'verified', label: 'Stored only' },
 ] as const
 
 /** Filters of the event list. */
@@ -25,6 +26,7 @@ export const eventFields = [
   { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: states },
   providerField,
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
+  { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
   { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
   { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
   { kind: 'time', name: 'from', label: 'Received from (UTC)', place: 'times' },
@@ -35,7 +37,7 @@ export const eventFields = [
 export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
   lead: ({ tenant }) =>
-    `Events received from providers${tenant === undefined ? '' : ` for ${nameOf(tenant)}`}, and their delivery status.`,
+    `Events${tenant === undefined ? '' : ` of ${nameOf(tenant)}`} and their delivery status. Where no provider called, a badge says so.`,
   load: ({ backoffice, actor, selection, nowMs }, { after, ...asked }) =>
     backoffice.events.list(actor, { ...selection, after, ...eventFilterOf(asked, nowMs) }),
   actions: replaySeveral,
@@ -68,11 +70,12 @@ export function eventFilterOf(
 
 async function replaySeveral(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  const { after: _after, find: _find, state, within, from, ...kept } = context.query
+  const { after: _after, find: _find, state, within, from, origin, ...kept } = context.query
   const span = spans.find(({ value }) => value === within)
   const fields = {
     ...kept,
     state: state === 'accepted' ? undefined : state,
+    origin: origin === 'test' ? undefined : origin,
     from: from ?? (span && new Date(context.nowMs - span.ms).toISOString().slice(0, 19)),
   }
   return <LinkButton href={link('/replays/new', fields)}>Replay several…</LinkButton>
@@ -94,15 +97,15 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
     },
     {
       title: 'State',
-      cell: ({ state, round }) => (
+      cell: ({ state, cycle }) => (
         <>
           <StateBadge state={state} />
-          {round > 1 && <span class="muted"> cycle {round}</span>}
+          {cycle > 1 && <span class="muted"> cycle {cycle}</span>}
         </>
       ),
     },
     ...(tenant === undefined ? [ofTenant] : []),
-    { title: 'Provider', cell: ({ provider }) => provider },
+    { title: 'Provider', cell: (event) => <ProviderCell event={event} /> },
     {
       title: 'Provider’s id',
       ...{ isWide: true, isMinor: true },

@@ -17,7 +17,7 @@ import { parseReplayForm, replayFields } from './replay-start.tsx'
 import { replayShare } from './replays.tsx'
 import { valueText } from './settings.tsx'
 import { moneyText, parseStartForm } from './simulations.tsx'
-import { amountText, limitState, parseOverrideForm } from './usage.tsx'
+import { amountText, limitBadge, parseOverrideForm } from './usage.tsx'
 
 const nowMs = Date.parse('2026-11-21T20:00:00.500Z')
 const id = createEventId(nowMs, 90)
@@ -106,7 +106,7 @@ test('replay form: a missing end becomes the current second, and the form’s ow
   expect(parseReplayForm(again, { tenantId, nowMs: nowMs + 60_000 })).toEqual(asked)
 })
 
-const override = { kind: 'amount', hard: '90000', until: '2026-11-22T20:00', reason: 'A sale' }
+const override = { kind: 'amount', hard: '90000', expiresAt: '2026-11-22T20:00', reason: 'A sale' }
 const start = { provider: 'card', amount: '4200', currency: 'eur', outcome: 'won', stepSeconds: '5' }
 type Parsed = { readonly kind: string; readonly problems?: object }
 const parsers: Readonly<Record<string, (wrong: object) => Parsed>> = {
@@ -127,8 +127,8 @@ test.each([
   ['override', 'hard', '1e3'],
   ['override', 'hard', '1234567890123456'],
   ['override', 'hard', ''],
-  ['override', 'until', 'tomorrow'],
-  ['override', 'until', '2026-11-21T20:00'],
+  ['override', 'expiresAt', 'tomorrow'],
+  ['override', 'expiresAt', '2026-11-21T20:00'],
   ['override', 'reason', ''],
   ['override', 'reason', 'x'.repeat(501)],
   ['simulation', 'amount', '0'],
@@ -145,8 +145,8 @@ test.each([
 })
 
 test('override form: parses an amount, or no limit if the user chose that', () => {
-  const untilMs = Date.parse('2026-11-22T20:00:00Z')
-  const expected = { kind: 'read', hard: 90_000, untilMs, reason: 'A sale' } as const
+  const expiresAtMs = Date.parse('2026-11-22T20:00:00Z')
+  const expected = { kind: 'read', hard: 90_000, expiresAtMs, reason: 'A sale' } as const
   expect(parseOverrideForm('recordBytes', override, nowMs)).toEqual(expected)
   expect(parseOverrideForm('recordBytes', { ...override, kind: 'none', hard: '' }, nowMs)).toEqual({
     ...expected,
@@ -164,7 +164,7 @@ test('simulation form: parses the fields of the public API and omits empty field
 
 const job = {
   ...{ id: 'rpl_1', ratePerSecond: 1, requestedBy: 'ada', state: 'running', skipped: {}, queuedCount: 0 },
-  ...{ examinedTo: null, isWaiting: false, failedCause: null, startedAtMs: null, endedAtMs: null },
+  ...{ examinedTo: null, isWaiting: false, cause: null, startedAtMs: null, endedAtMs: null },
   filter: { fromMs: nowMs - 1_000, toMs: nowMs },
   total: { count: 10, isExact: true },
   createdAtMs: nowMs,
@@ -184,15 +184,17 @@ test.each([
 })
 
 test.each([
-  [{ used: null, soft: 5, hard: 10 }, 'Unknown', undefined],
-  [{ used: 3, soft: null, hard: null }, 'No limit', undefined],
-  [{ used: 4, soft: 5, hard: 10 }, 'Within limits', 0.4],
-  [{ used: 5, soft: 5, hard: 10 }, 'Over the soft limit', 0.5],
-  [{ used: 7, soft: 5, hard: null }, 'Over the soft limit', 1.4],
-  [{ used: 10, soft: 5, hard: 10 }, 'At the limit', 1],
-  [{ used: 0, soft: null, hard: 0 }, 'At the limit', 1],
-])('limit usage: %j is shown as: %s', (usage, text, share) => {
-  expect(limitState(usage)).toMatchObject({ text, share })
+  [{ used: null, soft: 5, hard: 10, state: null }, 'Unknown', undefined],
+  [{ used: 3, soft: null, hard: null, state: 'ok' }, 'No limit', undefined],
+  [{ used: 4, soft: 5, hard: 10, state: 'ok' }, 'Within limits', 0.4],
+  [{ used: 5, soft: 5, hard: 10, state: 'soft' }, 'Over the soft limit', 0.5],
+  [{ used: 7, soft: 5, hard: null, state: 'soft' }, 'Over the soft limit', 1.4],
+  [{ used: 10, soft: 5, hard: 10, state: 'hard' }, 'At the limit', 1],
+  [{ used: 0, soft: null, hard: 0, state: 'hard' }, 'At the limit', 1],
+  [{ used: 3, soft: null, hard: null, state: 'overridden' }, 'Overridden', undefined],
+  [{ used: 6, soft: 5, hard: 10, state: 'overridden' }, 'Overridden', 0.6],
+] as const)('limit usage: %j is shown as: %s', (usage, text, share) => {
+  expect(limitBadge(usage)).toMatchObject({ text, share })
 })
 
 test.each([

@@ -78,7 +78,7 @@ const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<
     ({ tenantId }) => [`/tenants/${tenantId}/resume`],
     ({ tenantId: tenant }) => [
       '/usage/override',
-      { tenant, limit: 'eventsPerMonth', kind: 'none', until: soon, reason: 'r', sure: 'yes' },
+      { tenant, limit: 'eventsPerMonth', kind: 'none', expiresAt: soon, reason: 'r', sure: 'yes' },
     ],
     ({ tenantId: tenant }) => ['/usage/override/clear', { tenant, limit: 'eventsPerMonth' }],
     ({ tenantId: tenant }) => ['/simulations/new', { tenant, amount: '1', currency: 'EUR', key: 'planted' }],
@@ -90,7 +90,7 @@ const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<
     ],
     ({ tenantId: tenant }) => ['/settings/clear', { tenant, name: 'forwarding.paused', version: '0' }],
     ({ failedId }) => [`/events/${failedId}/payload`],
-    ({ failedId }) => [`/events/${failedId}/replay`, { round: '1' }],
+    ({ failedId }) => [`/events/${failedId}/replay`, { cycle: '1' }],
     ({ replayId }) => [`/replays/${replayId}/cancel`],
     ({ tenantId: tenant }) => ['/replays', { tenant, from: hourAgo, to: soon, key: crypto.randomUUID() }],
   ]

@@ -53,7 +53,7 @@ export const lockHistoryRow = listRow({
     'Scope and key have to match exactly, including case. Locks are deleted after the tenant’s retention.',
 })
 
-function heldText({ durationMs, heldUntilMs, state }: LockHistoryEntry): string {
+function heldText({ durationMs, expiresAtMs, state }: LockHistoryEntry): string {
   if (durationMs !== null) return durationText(durationMs)
-  return state === 'running' && heldUntilMs !== null ? 'running' : '–'
+  return state === 'running' && expiresAtMs !== null ? 'running' : '–'
 }

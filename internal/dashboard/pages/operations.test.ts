@@ -28,7 +28,7 @@ describe('usage', () => {
   const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
   const fields = (more: Readonly<Record<string, string>> = {}) => ({
     ...{ tenant: 'acme', limit: 'eventsPerMonth', kind: 'amount', hard: '12345' },
-    ...{ until: inAnHour(), reason: 'A sale', ...more },
+    ...{ expiresAt: inAnHour(), reason: 'A sale', ...more },
   })
 
   test('usage page: offers a choice of tenants if no tenant is chosen', async () => {
@@ -57,11 +57,14 @@ describe('usage', () => {
     const { html } = await session.get('/usage?tenant=acme')
     expect(html).toContain('<strong>12,345</strong>')
     expect(html).toContain(`by user:${user}: “A sale”`)
-    expect((await session.get('/audit?action=usage.override')).html).toContain('A sale')
+    expect((await session.get('/audit?action=usage.override_set')).html).toContain('A sale')
   })
 
   test('limit override: an invalid form returns 422 with the error texts and the typed values', async () => {
-    const { status, html } = await session.post('/usage/override', fields({ hard: 'many', until: 'never' }))
+    const { status, html } = await session.post(
+      '/usage/override',
+      fields({ hard: 'many', expiresAt: 'never' }),
+    )
     expect(status).toBe(422)
     expect(html).toContain('Give a whole number of at most 15 digits')
     expect(html).toContain('Give a time in UTC')
@@ -70,7 +73,7 @@ describe('usage', () => {
 
   test('limit override: the form shows a refusal of the use case', async () => {
     const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
-    const { status, html } = await session.post('/usage/override', fields({ until, sure: 'yes' }))
+    const { status, html } = await session.post('/usage/override', fields({ expiresAt: until, sure: 'yes' }))
     expect(status).toBe(422)
     expect(html).toContain('at most 366 days')
   })
@@ -82,6 +85,20 @@ describe('usage', () => {
     expect((await session.get('/usage/override/clear?tenant=acme&limit=eventsPerMonth')).status).toBe(200)
     expect((await session.post('/usage/override/clear', of)).location).toBe(`/usage?tenant=${acme}`)
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
+  })
+
+  test('usage page: shows limits on emitted kinds with their state, and their overrides can be changed', async () => {
+    const limit = 'exports.rowsPerMonth'
+    await session.post('/usage/override', fields({ limit, hard: '99', sure: 'yes' }))
+    const { html } = await session.get('/usage?tenant=acme')
+    expect(html).toContain('exports.rows a month')
+    expect(html).toMatch(/<strong>99<\/strong> of 99 · 100 %/)
+    expect(html).toContain('At the limit')
+    const form = await session.get(`/usage/override?tenant=acme&limit=${limit}`)
+    expect(form.html).toContain('Override exports.rows a month')
+    expect(fieldIn(form.html, 'hard')).toBe('99')
+    await session.post('/usage/override/clear', { tenant: 'acme', limit })
+    expect((await session.get('/usage?tenant=acme')).html).not.toContain('exports.rows a month')
   })
 
   test('limit override: an unknown limit returns 400', async () => {
@@ -133,10 +150,10 @@ describe('simulations', () => {
     const { location } = await session.post('/simulations/new', fields({ key: 'to-be-cancelled' }))
     const path = location ?? ''
     const page = await session.get(path)
-    const next = fieldIn(page.html, 'event') ?? ''
+    const next = fieldIn(page.html, 'sourceEventId') ?? ''
     expect(next).toMatch(/^evt_sim_.*_1$/)
-    expect((await session.post(`${path}/advance`, { event: next })).location).toBe(path)
-    expect((await session.post(`${path}/advance`, { event: 'evt_of_nobody' })).status).toBe(400)
+    expect((await session.post(`${path}/advance`, { sourceEventId: next })).location).toBe(path)
+    expect((await session.post(`${path}/advance`, { sourceEventId: 'evt_of_nobody' })).status).toBe(400)
     expect((await session.get(`${path}/cancel`)).html).toContain('3 events will not be')
     expect((await session.post(`${path}/cancel`)).location).toBe(path)
     const after = (await session.get(path)).html
@@ -242,6 +259,16 @@ describe('settings', () => {
     expect(again.location).toBe('/settings')
   })
 
+  test('settings: a limit on an emitted kind has a form before it is set, and is listed afterwards', async () => {
+    const limit = 'limits.exports.rowsPerMonth.hard'
+    const form = await session.get(`/settings/change?name=${limit}`)
+    expect([form.status, form.html.includes('Usage of exports.rows in a UTC month')]).toEqual([200, true])
+    expect((await session.get('/settings')).html).not.toContain(limit)
+    const sent = { name: limit, value: '77', version: '0' }
+    expect((await session.post('/settings/change', sent)).location).toBe('/settings')
+    expect((await session.get('/settings')).html).toContain(limit)
+  })
+
   test('settings: the default applies after a setting is cleared', async () => {
     const { html } = await session.get(`/settings/clear?name=${name}`)
     const version = fieldIn(html, 'version') ?? ''
@@ -270,6 +297,11 @@ describe('settings', () => {
   test('settings: an unknown setting returns 404', async () => {
     expect((await session.get('/settings/change?name=mood')).status).toBe(404)
   })
+
+  test('settings: a link with the vendor’s name of a provider opens the setting of the neutral name', async () => {
+    const { status, html } = await session.get('/settings/change?name=providers.stripe.paused')
+    expect([status, html.includes('<code>providers.card.paused</code>')]).toEqual([200, true])
+  })
 })
 
 describe('audit log', () => {
@@ -284,7 +316,7 @@ describe('audit log', () => {
     expect(html).toContain(expected)
   })
 
-  test.each(['actor=nobody-at-all', 'action=other.', 'to=2026-01-01', 'tenant=idle&action=settings'])(
+  test.each(['actor=nobody-at-all', 'to=2026-01-01', 'tenant=idle&action=settings.'])(
     'audit log: a search by %s finds no entries, and the page says so',
     async (query) => {
       expect((await session.get(`/audit?${query}`)).html).toContain('No entries match')

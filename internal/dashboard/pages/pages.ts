@@ -2,6 +2,7 @@ import type { ActionRow, PageRow } from '../page.ts'
 import { auditRow } from './audit.tsx'
 import { callbackRows } from './callback.tsx'
 import { eventRows } from './event.tsx'
+import { eventTypeRows } from './event-types.tsx'
 import { eventsRow } from './events.tsx'
 import { lockHistoryRow } from './lock-history.tsx'
 import { overviewRow } from './overview.tsx'
@@ -23,6 +24,7 @@ export const pages: readonly (PageRow | ActionRow)[] = [
   ...[...tenantListRows, tenantRow, ...callbackRows],
   ...usageRows,
   ...simulationRows,
+  ...eventTypeRows,
   lockHistoryRow,
   ...settingRows,
   auditRow,

@@ -1,7 +1,12 @@
 import { defined } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
-import { type ReplayFilter, type ReplayPreview, replayRateMax } from '#internal/replays/index.ts'
+import {
+  type ReplayFilter,
+  type ReplayPreview,
+  replayedOrigins,
+  replayRateMax,
+} from '#internal/replays/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
   type Field,
@@ -28,6 +33,7 @@ import {
   withRightTo,
 } from '../page.ts'
 import type { Form } from '../request.ts'
+import { originChoices, originWords, ProviderCell } from './origin.tsx'
 
 const dayMs = 86_400_000
 const rateDefault = 50
@@ -35,13 +41,14 @@ const crumbs = [{ label: 'Replays', path: '/replays' }]
 const states = [
   { value: 'delivery_failed', label: 'Failed' },
   { value: 'processed', label: 'Processed' },
-  { value: 'verified', label: 'Verified only' },
+  { value: 'verified', label: 'Stored only' },
 ] as const
 
 const formFields = [
   { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: states },
   providerField,
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any', charsMax: 255 },
+  { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(replayedOrigins) },
   { kind: 'time', name: 'from', label: 'Received from (UTC)', isRequired: true },
   { kind: 'time', name: 'to', label: 'Received before (UTC)', hint: 'Empty: until now.' },
   {
@@ -79,27 +86,29 @@ export function parseReplayForm(
 
 /** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
-  filter: { tenantId, provider, type, state, fromMs, toMs },
+  filter: { tenantId, provider, type, state, origin, fromMs, toMs },
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
   return {
-    ...{ tenant: tenantId, state, provider, type, from: timeFieldText(fromMs) },
+    ...{ tenant: tenantId, state, provider, type, origin, from: timeFieldText(fromMs) },
     to: toMs === undefined ? undefined : timeFieldText(toMs),
     rate: String(ratePerSecond),
   }
 }
 
-const stateWords = { delivery_failed: 'failed', processed: 'processed', verified: 'verified only' } as const
+const stateWords = { delivery_failed: 'failed', processed: 'processed', verified: 'stored only' } as const
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { state, provider, type, fromMs, toMs, ids } = filter
+  const { state, provider, type, origin, fromMs, toMs, ids } = filter
+  const words = [
+    ids === undefined ? undefined : `${ids.length} named`,
+    ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
+  ]
   return (
     <span>
-      {[ids === undefined ? undefined : `${ids.length} named`, state && stateWords[state], provider, type]
-        .filter((word) => word !== undefined)
-        .join(' · ') || 'all ended events'}
-      , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
+      {words.filter((word) => word !== undefined).join(' · ') || 'all ended events'}, <Time atMs={fromMs} />{' '}
+      to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
     </span>
   )
 }
@@ -170,11 +179,11 @@ interface PreviewParts {
   readonly preview: ReplayPreview
 }
 
-function Preview({ context, asked, preview: { count, examples } }: PreviewParts) {
+function Preview({ context, asked, preview: { total, examples } }: PreviewParts) {
   const fields = replayFields(asked)
   const change = link('/replays/new', fields)
-  const isEmpty = count.count === 0
-  const isAll = count.isExact && count.count <= examples.length
+  const isEmpty = total.count === 0
+  const isAll = total.isExact && total.count <= examples.length
   return (
     <>
       <PageHeader
@@ -200,7 +209,7 @@ function Preview({ context, asked, preview: { count, examples } }: PreviewParts)
         </Empty>
       ) : (
         <>
-          <Estimate context={context} asked={asked} count={count} />
+          <Estimate context={context} asked={asked} total={total} />
           <Card title={isAll ? 'All events' : `The first ${examples.length} events`} note="oldest first">
             <Examples context={context} examples={examples} />
           </Card>
@@ -213,8 +222,8 @@ function Preview({ context, asked, preview: { count, examples } }: PreviewParts)
 function Estimate({
   context: { tenant, tenantLabel },
   asked: { ratePerSecond },
-  count: { count, isExact },
-}: Pick<PreviewParts, 'context' | 'asked'> & Pick<ReplayPreview, 'count'>) {
+  total: { count, isExact },
+}: Pick<PreviewParts, 'context' | 'asked'> & Pick<ReplayPreview, 'total'>) {
   const least = isExact ? '' : 'at least '
   return (
     <Tiles>
@@ -251,7 +260,7 @@ function Examples({
         { title: 'Type', isWide: true, cell: ({ id, type }) => <a href={`/events/${id}`}>{type}</a> },
         { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
         ...(tenant === undefined ? [ofTenant] : []),
-        { title: 'Provider', cell: ({ provider }) => provider },
+        { title: 'Provider', cell: (event) => <ProviderCell event={event} /> },
         { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
       ]}
     />
@@ -262,7 +271,7 @@ function Examples({
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
-  backKeeps: ['state', 'provider', 'type', 'from', 'to', 'rate'],
+  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'rate'],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })
@@ -272,7 +281,7 @@ const startReplayRow: ActionRow = {
     const idempotencyKey = `dashboard:${form['key']}`
     const started = await backoffice.replays.start(actor, { filter, ratePerSecond, idempotencyKey })
     if (started.kind !== 'ok') return started
-    const path = link(`/replays/${started.value.job.id}`, { tenant: filter.tenantId })
+    const path = link(`/replays/${started.value.replay.id}`, { tenant: filter.tenantId })
     return doneAt(
       path,
       started.value,

@@ -132,7 +132,7 @@ function Replay({ context, job, canReplay }: ReplayParts) {
   const { id, filter } = job
   const kept = { tenant: query['tenant'] }
   const events = link('/events', {
-    ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type },
+    ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type, origin: filter.origin },
     from: timeFieldText(filter.fromMs),
     to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
   })
@@ -170,12 +170,12 @@ function Replay({ context, job, canReplay }: ReplayParts) {
   )
 }
 
-function noticeOf({ state, isWaiting, failedCause }: ReplayJob) {
+function noticeOf({ state, isWaiting, cause }: ReplayJob) {
   if (state === 'failed')
     return (
       <Notice tone="bad" title="The replay failed">
-        {failedCause === null ? 'The cause is unknown.' : `Cause: ${failedCause}.`} Queued events are still
-        delivered. Start a similar replay for the rest; events that were delivered meanwhile are skipped.
+        {cause === null ? 'The cause is unknown.' : `Cause: ${cause}.`} Queued events are still delivered.
+        Start a similar replay for the rest; events that were delivered meanwhile are skipped.
       </Notice>
     )
   if (isWaiting)
@@ -192,7 +192,8 @@ const skippedWords: Readonly<Record<Exclude<ReplayFate, 'queued'>, string>> = {
   already_queued: 'Skipped: already queued',
   payload_expired: 'Skipped: payload expired',
   not_enabled: 'Skipped: provider in verify-only mode',
-  rounds_exhausted: 'Skipped: too many delivery cycles',
+  cycles_exhausted: 'Skipped: too many delivery cycles',
+  test_event: 'Skipped: test event',
   changed: 'Skipped: changed meanwhile',
   not_found: 'Skipped: deleted',
 }

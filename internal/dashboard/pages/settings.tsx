@@ -49,7 +49,11 @@ const groups = [
   { title: 'Forwarding', note: 'deliveries to callbacks', begins: 'forwarding.' },
   { title: 'Providers', note: 'acceptance of their calls', begins: 'providers.' },
   { title: 'Logs', note: 'of every process', begins: 'log.' },
-  { title: 'Limits', note: 'defaults for tenants', begins: 'limits.' },
+  {
+    title: 'Limits',
+    note: 'defaults for tenants; for usage that services report: latchkey settings set limits.<kind>PerMonth.hard',
+    begins: 'limits.',
+  },
   { title: 'Retention', note: 'defaults for tenants', begins: 'retention.' },
 ] as const
 
@@ -225,11 +229,10 @@ async function findSetting(
   { backoffice, actor, tenant }: PageContext,
   fields: Readonly<Record<string, string>>,
 ) {
-  const listed = await backoffice.settings.list(actor, tenant?.id ?? null)
-  if (listed.kind !== 'ok') return listed
-  const subject = listed.value.find(({ name }) => name === fields['name'])
-  if (subject === undefined) return { kind: 'notFound' } as const
-  return { kind: 'found', subject, owner: tenant?.id ?? 'all' } as const
+  const named = { name: fields['name'] ?? '', tenantId: tenant?.id ?? null }
+  const read = await backoffice.settings.read(actor, named)
+  if (read.kind !== 'ok') return read
+  return { kind: 'found', subject: read.value, owner: tenant?.id ?? 'all' } as const
 }
 
 /** Returns 0 for a missing version, which conflicts with any stored value. */
@@ -330,7 +333,8 @@ const clearRows = deedRows<ListedSetting>({
       ...{ name, tenantId: tenant?.id ?? null, expectedVersion },
     })
     if (cleared.kind !== 'ok') return cleared
-    return doneAt(listOf(context), cleared.value, `${name} was cleared.`, `${name} was not set.`)
+    const change = { isNew: cleared.value.existed }
+    return doneAt(listOf(context), change, `${name} was cleared.`, `${name} was not set.`)
   },
 })
 

@@ -60,7 +60,7 @@ const simulationsRow = listRow({
   columns: ({ tenantLabel, nowMs }) => [
     {
       ...{ title: 'Dispute', isWide: true },
-      cell: (simulation) => <a href={`/simulations/${simulation.id}`}>{disputeText(simulation)}</a>,
+      cell: (simulation) => <a href={`/simulations/${simulation.simulationId}`}>{disputeText(simulation)}</a>,
     },
     { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
     { title: 'Sent', isNumber: true, cell: ({ events }) => `${sentCount(events)} of ${events.length}` },
@@ -119,10 +119,11 @@ const startRow: ActionRow = {
       if (read.kind === 'wrong') return showStartForm({ ...parts, problems: read.problems })
       const request = { tenantId: tenant.id, chargeback: read.chargeback, idempotencyKey: parts.key }
       const started = await backoffice.simulations.start(actor, request)
-      if (started.kind === 'invalid' || started.kind === 'conflict' || started.kind === 'tooMany')
+      if (started.kind === 'ok')
+        return goTo(`/simulations/${started.value.simulation.simulationId}`, 'The simulation was started.')
+      if ('problem' in started && started.kind !== 'notFound')
         return showStartForm({ ...parts, problem: started.problem })
-      if (started.kind !== 'ok') return started
-      return goTo(`/simulations/${started.value.simulation.id}`, 'The simulation was started.')
+      return started
     }),
 }
 
@@ -173,7 +174,7 @@ function showStartForm({ context, typed, problems, problem, key }: StartFormPart
     title,
     <FormPage
       {...{ title, crumb: 'Simulations', card: 'Chargeback', isPaired: true, action: startPath, csrfToken }}
-      lead={`A dispute of ${tenant && nameOf(tenant)}: opened, under review, then won or lost. Its callback receives the events like real ones, with the header latchkey-simulation.`}
+      lead={`A dispute of ${tenant && nameOf(tenant)}: opened, under review, then won or lost. Its callback receives the events like a provider’s, with latchkey-origin and latchkey-simulation among their headers.`}
       problem={problem === undefined ? undefined : { title: problem }}
       hidden={{ tenant: tenant?.id, key }}
       fields={filled(startFields, typed, problems ?? {})}
@@ -232,8 +233,12 @@ const advanceRow: ActionRow = {
     const found = await findSimulation(context)
     if (found.kind !== 'found') return found
     const { backoffice, actor, form } = context
-    const path = `/simulations/${found.subject.id}`
-    const done = await backoffice.simulations.advance(actor, found.subject.id, form['event'] ?? '')
+    const path = `/simulations/${found.subject.simulationId}`
+    const done = await backoffice.simulations.advance(
+      actor,
+      found.subject.simulationId,
+      form['sourceEventId'] ?? '',
+    )
     if (done.kind === 'conflict') return goTo(path, done.problem, 'bad')
     if (done.kind !== 'ok') return done
     return doneAt(path, done.value, 'The next event is due now.', 'This event was already sent.')
@@ -245,7 +250,7 @@ const cancelRows = deedRows<Simulation>({
   ...{ title: 'Cancel the simulation', right: 'simulate', find: findSimulation },
   ask: (simulation) => ({
     ...{ question: 'Cancel the simulation?', button: 'Cancel the simulation', tone: 'danger' },
-    back: `/simulations/${simulation.id}`,
+    back: `/simulations/${simulation.simulationId}`,
     text: (
       <p>
         {disputeText(simulation)}: {simulation.events.length - sentCount(simulation.events)} events will not
@@ -253,7 +258,7 @@ const cancelRows = deedRows<Simulation>({
       </p>
     ),
   }),
-  async act({ id }, { backoffice, actor }) {
+  async act({ simulationId: id }, { backoffice, actor }) {
     const done = await backoffice.simulations.cancel(actor, id)
     if (done.kind !== 'ok') return done
     const path = `/simulations/${id}`
@@ -276,7 +281,7 @@ interface SimulationParts {
 const isOpen = ({ state }: Simulation) => state === 'scheduled' || state === 'running'
 
 function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
-  const { id, state, events, cause, tenantId, chargeback } = simulation
+  const { simulationId: id, state, events, cause, tenantId, chargeback } = simulation
   const next = events.find(({ sentAtMs }) => sentAtMs === null)
   const { provider, amount, currency, reason, outcome, stepSeconds, reference } = chargeback
   const similar = { tenant: tenantId, provider, amount, currency, reason, outcome, stepSeconds }
@@ -308,7 +313,7 @@ function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
             <PostForm
               action={`/simulations/${id}/advance`}
               csrfToken={context.csrfToken}
-              hidden={{ event: next.id }}
+              hidden={{ sourceEventId: next.id }}
               look="inline-form"
             >
               <Submit>Send {next.type} now</Submit>
@@ -371,13 +376,14 @@ function SimulatedEvents({
 }
 
 function Details({ context, simulation }: Pick<SimulationParts, 'context' | 'simulation'>) {
-  const { chargeback, tenantId, id, state, requestedBy, startedAtMs, createdAtMs, endedAtMs } = simulation
+  const { chargeback, tenantId, simulationId, state, requestedBy } = simulation
+  const { startedAtMs, createdAtMs, endedAtMs } = simulation
   return (
     <Card title="Details">
       <Facts
         facts={[
           ['State', <StateBadge state={state} />],
-          ['Id', <Copy text={id} label="Copy the id" />],
+          ['Id', <Copy text={simulationId} label="Copy the id" />],
           ['Tenant', <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>],
           ['Provider', chargeback.provider],
           ['Amount', moneyText(chargeback.amount, chargeback.currency)],

@@ -80,20 +80,20 @@ const suspensionCauses: Readonly<Record<string, string>> = {
 }
 
 function Halts({ tenant, may, context }: TenantParts) {
-  const { suspendedCallback: suspended, breakerUntilMs, isSuspended, id } = tenant
+  const { suspendedCallback, breakerEndsAtMs, suspended, id } = tenant
   return (
     <>
-      {isSuspended && (
+      {suspended && (
         <Notice tone="warn" title="This tenant is suspended">
           Its calls are refused and its deliveries are halted until <code>spec.suspended</code> is false.
         </Notice>
       )}
-      {suspended !== undefined && (
+      {suspendedCallback !== undefined && (
         <Notice tone="bad" title="The callback is suspended">
           <p>
-            {suspensionCauses[suspended.cause] ?? `Cause: ${suspended.cause}`},{' '}
-            <Ago atMs={suspended.sinceMs} nowMs={context.nowMs} />. Events are accepted and stay pending
-            without using up attempts.
+            {suspensionCauses[suspendedCallback.cause] ?? `Cause: ${suspendedCallback.cause}`},{' '}
+            <Ago atMs={suspendedCallback.suspendedAtMs} nowMs={context.nowMs} />. Events are accepted and stay
+            pending without using up attempts.
           </p>
           {may.replay && (
             <p>
@@ -102,10 +102,10 @@ function Halts({ tenant, may, context }: TenantParts) {
           )}
         </Notice>
       )}
-      {breakerUntilMs !== undefined && (
+      {breakerEndsAtMs !== undefined && (
         <Notice tone="warn" title="The circuit breaker of the callback is open">
-          Most deliveries failed recently. No attempt is made or used up until <Time atMs={breakerUntilMs} />;
-          then deliveries continue automatically.
+          Most deliveries failed recently. No attempt is made or used up until <Time atMs={breakerEndsAtMs} />
+          ; then deliveries continue automatically.
         </Notice>
       )}
     </>
@@ -225,10 +225,10 @@ function Callback({ tenant, may }: TenantParts) {
   )
 }
 
-function callbackState({ suspendedCallback, breakerUntilMs, isSuspended }: TenantDetail): string {
-  if (isSuspended) return 'suspended with its tenant'
+function callbackState({ suspendedCallback, breakerEndsAtMs, suspended }: TenantDetail): string {
+  if (suspended) return 'suspended with its tenant'
   if (suspendedCallback !== undefined) return 'suspended'
-  return breakerUntilMs === undefined ? 'active' : 'circuit breaker open'
+  return breakerEndsAtMs === undefined ? 'active' : 'circuit breaker open'
 }
 
 function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
@@ -280,12 +280,12 @@ function conditionBadge({ type, status }: Condition) {
 }
 
 function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
-  const endOf = ({ endsAtMs }: TenantKeyView) =>
-    endsAtMs === null ? (
+  const endOf = ({ expiresAtMs }: TenantKeyView) =>
+    expiresAtMs === null ? (
       <span class="muted">never</span>
     ) : (
-      <Badge tone={endsAtMs <= nowMs ? 'bad' : 'warn'}>
-        <Ago atMs={endsAtMs} nowMs={nowMs} />
+      <Badge tone={expiresAtMs <= nowMs ? 'bad' : 'warn'}>
+        <Ago atMs={expiresAtMs} nowMs={nowMs} />
       </Badge>
     )
   return (

@@ -86,8 +86,8 @@ function slugText({ slug }: TenantSummary) {
 }
 
 /** Renders the state of a tenant as one word. */
-export function TenantBadge({ tenant: { isSuspended, isReady, reason } }: TenantParts) {
-  if (isSuspended) return <Badge tone="warn">Suspended</Badge>
+export function TenantBadge({ tenant: { suspended, isReady, reason } }: TenantParts) {
+  if (suspended) return <Badge tone="warn">Suspended</Badge>
   return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reason}</Badge>
 }
 

@@ -1,6 +1,13 @@
 import type { TenantSummary } from '#internal/backoffice/index.ts'
-import { type LimitName, limitNames } from '#internal/tenants/index.ts'
-import type { LimitUsage, UsageReport } from '#internal/usage/index.ts'
+import {
+  type AnyLimitName,
+  emittedKindOf,
+  isOwnKind,
+  type LimitName,
+  limitNames,
+  parseLimitName,
+} from '#internal/tenants/index.ts'
+import type { LimitState, LimitUsage, UsageReport } from '#internal/usage/index.ts'
 import { Card, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { RangeChoice, type SeriesTone, TimeChart } from '../components/chart.tsx'
 import { Confirm, FormPage, filled, type Problems, readFields, timeFieldText } from '../components/form.tsx'
@@ -81,8 +88,8 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
           <LimitBars report={report} nowMs={nowMs} tenantId={mayChange ? tenant.id : undefined} />
         </Card>
         <div class="charts">
-          {metersOf(report).map((meter) => (
-            <MeterChart {...{ meter, report, range, nowMs, hasValues }} />
+          {kindsOf(report).map((kind) => (
+            <KindChart {...{ kind, report, range, nowMs, hasValues }} />
           ))}
         </div>
       </Live>
@@ -90,39 +97,38 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
   )
 }
 
-const ownMeters: readonly string[] = ['events', 'locks']
-/** Maximum number of charts for meters that other services report. */
-const otherMetersMax = 6
+/** Maximum number of charts for kinds that other services report. */
+const otherKindsMax = 6
 
-function metersOf({ hours }: UsageReport): readonly string[] {
-  const others = [...new Set(hours.map(({ meter }) => meter))].filter((meter) => !ownMeters.includes(meter))
-  return [...ownMeters, ...others.slice(0, otherMetersMax)]
+function kindsOf({ hours }: UsageReport): readonly string[] {
+  const others = [...new Set(hours.map(({ kind }) => kind))].filter((kind) => !isOwnKind(kind))
+  return ['events', 'locks', ...others.slice(0, otherKindsMax)]
 }
 
-const meterTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', locks: 'one' }
-const meterTitles: Readonly<Record<string, string>> = { events: 'Events accepted', locks: 'Locks acquired' }
+const kindTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', locks: 'one' }
+const kindTitles: Readonly<Record<string, string>> = { events: 'Events accepted', locks: 'Locks acquired' }
 
-interface MeterParts extends Pick<UsageParts, 'report' | 'range'> {
-  readonly meter: string
+interface KindParts extends Pick<UsageParts, 'report' | 'range'> {
+  readonly kind: string
   readonly nowMs: number
   readonly hasValues: boolean
 }
 
-function MeterChart({ meter, report, range, nowMs, hasValues }: MeterParts) {
+function KindChart({ kind, report, range, nowMs, hasValues }: KindParts) {
   const { stepMs, steps, label } = range
   const fromMs = startOf(range, nowMs)
   const values = Array.from({ length: steps }, () => 0)
-  for (const { hourMs: atMs, meter: of, amount } of report.hours) {
+  for (const { hourMs: atMs, kind: of, amount } of report.hours) {
     const nth = Math.floor((atMs - fromMs) / stepMs)
-    if (of === meter && nth >= 0 && nth < steps) values[nth] = (values[nth] ?? 0) + amount
+    if (of === kind && nth >= 0 && nth < steps) values[nth] = (values[nth] ?? 0) + amount
   }
   const total = values.reduce((sum, value) => sum + value, 0)
-  const title = meterTitles[meter] ?? meter
+  const title = kindTitles[kind] ?? kind
   return (
     <TimeChart
       {...{ title, kind: 'bars', unit: 'count', stepMs, hasValues }}
       summary={`${countText(total)} in ${label}`}
-      series={[{ label: title, tone: meterTones[meter] ?? 'two', values }]}
+      series={[{ label: title, tone: kindTones[kind] ?? 'two', values }]}
       atMs={values.map((_value, nth) => fromMs + nth * stepMs)}
       empty={`No usage in ${label}.`}
     />
@@ -137,8 +143,15 @@ const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly
   recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
 
+/** Returns the label of a limit, and of the time in which it counts. */
+function labelsOf(limit: AnyLimitName): { readonly label: string; readonly window: string } {
+  const own = limitNames.find((name) => name === limit)
+  if (own !== undefined) return limitLabels[own]
+  return { label: `${emittedKindOf(limit) ?? limit} a month`, window: 'this month' }
+}
+
 /** Formats an amount in the unit of its limit. Pure. */
-export function amountText(limit: LimitName, amount: number): string {
+export function amountText(limit: AnyLimitName, amount: number): string {
   return limit === 'recordBytes' ? bytesText(amount) : countText(amount)
 }
 
@@ -147,19 +160,31 @@ export function overText({ over }: Pick<UsageReport, 'over'>): string {
   return `events over the monthly limit are ${over === 'accept' ? 'accepted and marked' : 'refused'}`
 }
 
-/** Rates the usage against a limit. `share` is undefined if there is no bar to draw. Pure. */
-export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft' | 'hard'>): {
+const stateBadges: Readonly<Record<LimitState, { readonly tone: Tone; readonly text: string }>> = {
+  ok: { tone: 'good', text: 'Within limits' },
+  soft: { tone: 'warn', text: 'Over the soft limit' },
+  overridden: { tone: 'info', text: 'Overridden' },
+  hard: { tone: 'bad', text: 'At the limit' },
+}
+
+/** Describes the state of a limit. `share` is undefined if there is no bar to draw. Pure. */
+export function limitBadge({
+  used,
+  soft,
+  hard,
+  state,
+}: Pick<LimitUsage, 'used' | 'soft' | 'hard' | 'state'>): {
   readonly tone: Tone
   readonly text: string
   readonly share: number | undefined
 } {
   const top = hard ?? soft
-  if (used === null) return { tone: 'quiet', text: 'Unknown', share: undefined }
-  if (top === null) return { tone: 'quiet', text: 'No limit', share: undefined }
-  const share = top === 0 ? 1 : used / top
-  if (hard !== null && used >= hard) return { tone: 'bad', text: 'At the limit', share }
-  if (soft !== null && used >= soft) return { tone: 'warn', text: 'Over the soft limit', share }
-  return { tone: 'good', text: 'Within limits', share }
+  if (used === null || state === null) return { tone: 'quiet', text: 'Unknown', share: undefined }
+  const badge = stateBadges[state]
+  if (top !== null) return { ...badge, share: top === 0 ? 1 : used / top }
+  return state === 'ok'
+    ? { tone: 'quiet', text: 'No limit', share: undefined }
+    : { ...badge, share: undefined }
 }
 
 interface LimitBarsParts {
@@ -186,8 +211,8 @@ interface LimitParts extends Pick<LimitBarsParts, 'nowMs' | 'tenantId'> {
 
 function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
   const { limit, used, soft, hard, resetsAtMs } = usage
-  const { label, window } = limitLabels[limit]
-  const { tone, text, share } = limitState(usage)
+  const { label, window } = labelsOf(limit)
+  const { tone, text, share } = limitBadge(usage)
   const usedText = used === null ? '–' : amountText(limit, used)
   const hardText = hard === null ? 'no hard limit' : `of ${amountText(limit, hard)}`
   return (
@@ -221,7 +246,7 @@ function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
 }
 
 function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) {
-  const { label } = limitLabels[limit]
+  const { label } = labelsOf(limit)
   const change = tenant === undefined ? undefined : link(overridePath, { tenant, limit })
   if (override === undefined)
     return change === undefined ? null : (
@@ -236,7 +261,7 @@ function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) 
       <p>
         Overridden to{' '}
         <strong>{override.hard === null ? 'no limit' : amountText(limit, override.hard)}</strong> until{' '}
-        <Time atMs={override.untilMs} /> by {override.by}: “{override.reason}”
+        <Time atMs={override.expiresAtMs} /> by {override.by}: “{override.reason}”
       </p>
       {change !== undefined && (
         <p class="buttons">
@@ -262,7 +287,7 @@ const clearPath = `${overridePath}/clear`
 
 interface Limited {
   readonly tenant: TenantSummary
-  readonly limit: LimitName
+  readonly limit: AnyLimitName
 }
 
 /** Page with the form that overrides a hard limit until a given time. */
@@ -275,13 +300,13 @@ const overrideFormRow: PageRow = {
       const usage = await backoffice.usage.read(actor, span)
       if (usage.kind !== 'ok') return usage
       const present = usage.value.limits.find(({ limit }) => limit === of.limit)
-      const { hard, untilMs, reason } = present?.override ?? {
-        ...{ hard: present?.hard ?? null, untilMs: nowMs + dayMs, reason: '' },
+      const { hard, expiresAtMs, reason } = present?.override ?? {
+        ...{ hard: present?.hard ?? null, expiresAtMs: nowMs + dayMs, reason: '' },
       }
       const typed = {
         kind: present?.override?.hard === null ? 'none' : 'amount',
         hard: hard === null ? '' : String(hard),
-        until: timeFieldText(untilMs),
+        expiresAt: timeFieldText(expiresAtMs),
         reason,
       }
       return showOverrideForm({ context, of, typed })
@@ -295,12 +320,12 @@ const overrideRow: ActionRow = {
     withLimit(context, context.form['limit'], async (of) => {
       const { form, nowMs, backoffice, actor, csrfToken } = context
       const { tenant, limit } = of
-      const { kind = 'amount', hard: amount = '', until = '', reason: why = '' } = form
-      const typed = { kind, hard: amount, until, reason: why }
+      const { kind = 'amount', hard: amount = '', expiresAt = '', reason: why = '' } = form
+      const typed = { kind, hard: amount, expiresAt, reason: why }
       const read = parseOverrideForm(limit, typed, nowMs)
       if (read.kind === 'wrong') return showOverrideForm({ context, of, typed, problems: read.problems })
-      const { hard, untilMs, reason } = read
-      const { label } = limitLabels[limit]
+      const { hard, expiresAtMs, reason } = read
+      const { label } = labelsOf(limit)
       if (form['sure'] !== 'yes')
         return shown(
           'Override a limit',
@@ -312,12 +337,12 @@ const overrideRow: ActionRow = {
           >
             <p>
               The hard limit is <strong>{hard === null ? 'lifted' : amountText(limit, hard)}</strong> until{' '}
-              <Time atMs={untilMs} format="full" />, effective within two seconds.
+              <Time atMs={expiresAtMs} format="full" />, effective within two seconds.
             </p>
             <p>Reason: “{reason}”</p>
           </Confirm>,
         )
-      const asked = { tenantId: tenant.id, limit, hard, untilMs, reason }
+      const asked = { tenantId: tenant.id, limit, hard, expiresAtMs, reason }
       const done = await backoffice.usage.override(actor, asked)
       if (done.kind === 'invalid') return showOverrideForm({ context, of, typed, problem: done.problem })
       if (done.kind !== 'ok') return done
@@ -327,7 +352,7 @@ const overrideRow: ActionRow = {
 }
 
 function limitIn(context: PageContext, named: string | undefined): Limited | PageResult {
-  const limit = limitNames.find((name) => name === named)
+  const limit = parseLimitName(named ?? '')
   const { tenant } = context
   if (tenant === undefined) return { kind: 'needsTenant' }
   return limit === undefined
@@ -344,7 +369,7 @@ function withLimit(
   return 'limit' in of ? withRight(context, 'changeSettings', () => proceed(of)) : of
 }
 
-const overrideFields = (limit: LimitName) =>
+const overrideFields = (limit: AnyLimitName) =>
   [
     {
       ...({ kind: 'choice', name: 'kind', label: 'Limit' } as const),
@@ -358,7 +383,7 @@ const overrideFields = (limit: LimitName) =>
       hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
     },
     {
-      ...({ kind: 'time', name: 'until', label: 'Until (UTC)', isRequired: true } as const),
+      ...({ kind: 'time', name: 'expiresAt', label: 'Until (UTC)', isRequired: true } as const),
       hint: 'At most 366 days ahead.',
     },
     {
@@ -369,17 +394,17 @@ const overrideFields = (limit: LimitName) =>
   ] as const
 
 /** Parses the form of an override, and returns an error text for each invalid field. Pure. */
-export function parseOverrideForm(limit: LimitName, typed: Form, nowMs: number) {
+export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: number) {
   const isNone = typed['kind'] === 'none'
   const read = readFields(overrideFields(limit), isNone ? { ...typed, hard: '0' } : typed)
-  const { hard, until: untilMs = nowMs, reason = '' } = read.values
+  const { hard, expiresAt: expiresAtMs = nowMs, reason = '' } = read.values
   const problems: Problems = {
     ...(hard === undefined && { hard: 'Give a whole number of at most 15 digits' }),
-    ...(untilMs <= nowMs && { until: 'This time has passed: give a later one, in UTC' }),
+    ...(expiresAtMs <= nowMs && { expiresAt: 'This time has passed: give a later one, in UTC' }),
     ...read.problems,
   }
   if (hard === undefined || Object.keys(problems).length > 0) return { kind: 'wrong', problems } as const
-  return { kind: 'read', hard: isNone ? null : hard, untilMs, reason } as const
+  return { kind: 'read', hard: isNone ? null : hard, expiresAtMs, reason } as const
 }
 
 interface OverrideFormParts {
@@ -395,7 +420,7 @@ function showOverrideForm({ context, of: { tenant, limit }, typed, problems, pro
     'Override a limit',
     <FormPage
       {...{ crumb: 'Usage', card: 'Temporary limit', action: overridePath, csrfToken: context.csrfToken }}
-      title={`Override ${limitLabels[limit].label.toLowerCase()}`}
+      title={`Override ${labelsOf(limit).label.toLowerCase()}`}
       lead="A temporary hard limit. When it ends, the tenant’s own limit or the platform’s default applies again."
       problem={problem === undefined ? undefined : { title: problem }}
       hidden={{ tenant: tenant.id, limit }}
@@ -420,7 +445,7 @@ const clearRows = deedRows<Limited>({
     return 'limit' in of ? { kind: 'found', subject: of, owner: of.tenant.id } : of
   },
   ask: ({ tenant, limit }) => ({
-    question: `End the override of ${limitLabels[limit].label.toLowerCase()}?`,
+    question: `End the override of ${labelsOf(limit).label.toLowerCase()}?`,
     ...{ button: 'End the override', tone: 'danger' },
     hidden: { tenant: tenant.id, limit },
     back: link('/usage', { tenant: tenant.id }),
@@ -435,8 +460,9 @@ const clearRows = deedRows<Limited>({
     const done = await backoffice.usage.clearOverride(actor, { tenantId: tenant.id, limit })
     if (done.kind !== 'ok') return done
     const path = link('/usage', { tenant: tenant.id })
-    const { label } = limitLabels[limit]
-    return doneAt(path, done.value, `${label}: the override was ended.`, 'There was no override.')
+    const { label } = labelsOf(limit)
+    const change = { isNew: done.value.existed }
+    return doneAt(path, change, `${label}: the override was ended.`, 'There was no override.')
   },
 })
 

@@ -63,7 +63,7 @@ export function createCertificateFetch(
     // Only 404 and 410 are final. A 400, 403 or 429 can be an outage of the vendor or come from a proxy.
     if (result.status === 404 || result.status === 410) return { kind: 'absent' }
     if (result.status !== 200) return { kind: 'failed', detail: `status ${result.status}` }
-    if (result.answerCut) return { kind: 'failed', detail: `over ${certificateBytesMax} bytes` }
+    if (result.isAnswerCut) return { kind: 'failed', detail: `over ${certificateBytesMax} bytes` }
     return { kind: 'text', text: result.answer }
   }
 }

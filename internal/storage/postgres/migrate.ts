@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto'
 import type { Pool, PoolClient } from 'pg'
 import type { Logger } from '#internal/telemetry/index.ts'
 import { type Migration, migrations as ownMigrations } from './migrations/list.ts'
+import { lockWaitMs } from './partitions.ts'
+import { sqlErrorOf } from './sql-failure.ts'
 
 /** Options of `migrate`. */
 export interface MigrateOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>
-  /** Maximum wait for another process that runs migrations. Default 60 s. */
+  /** Maximum wait for another process that runs migrations, and for the tables of a step that are in use. Default 60 s. */
   readonly lockTimeoutMs?: number
   /** Migrations that a test runs instead of the migrations of the product. */
   readonly migrations?: readonly Migration[]
@@ -21,6 +23,9 @@ const advisoryLock = 7_205_759_403_792_793
 /**
  * Migrates the database, each step in its own transaction. An advisory lock admits one process at a time. Fails without changes if the lock
  * is not free in time, or if the text of an applied step has changed. Leaves a newer database unchanged and logs a warning. Idempotent.
+ *
+ * A step waits at most 1.5 s at a time for a table in use, then rolls back and tries again, since queries of running processes queue behind
+ * a waiting ALTER TABLE.
  */
 export async function migrate(pool: Pool, options: MigrateOptions) {
   const steps = options.migrations ?? ownMigrations
@@ -33,7 +38,7 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
     await prepareSession(client, options)
     const versionBefore = await verifyApplied(client, steps, options.log)
     for (const step of steps.filter(({ version }) => version > versionBefore)) {
-      await applyStep(client, step)
+      await applyStep(client, step, options)
       options.log.info({ version: step.version, name: step.name }, 'migration applied')
     }
     return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
@@ -55,8 +60,12 @@ export async function schemaVersion(pool: Pool): Promise<number> {
   return rows[0]?.version ?? 0
 }
 
-async function prepareSession(client: PoolClient, options: MigrateOptions): Promise<void> {
-  const lockTimeoutMs = options.lockTimeoutMs ?? 60_000
+const lockTimeoutMsDefault = 60_000
+
+async function prepareSession(
+  client: PoolClient,
+  { lockTimeoutMs = lockTimeoutMsDefault }: MigrateOptions,
+): Promise<void> {
   await run(client, `SET statement_timeout = 0; SET lock_timeout = ${Math.ceil(lockTimeoutMs)}`, 10_000)
   await run(client, `SELECT pg_advisory_lock(${advisoryLock})`, lockTimeoutMs + 5_000)
   await run(
@@ -93,9 +102,30 @@ async function verifyApplied(
 }
 
 const stepMsMax = 600_000
+/** Pause after a wait for a table in use, in which the queries that queued behind it run. */
+const pauseMs = 500
+const lockNotAvailable = '55P03'
 
-async function applyStep(client: PoolClient, step: Migration): Promise<void> {
-  await run(client, 'BEGIN', 10_000)
+async function applyStep(
+  client: PoolClient,
+  step: Migration,
+  { log, lockTimeoutMs = lockTimeoutMsDefault }: MigrateOptions,
+): Promise<void> {
+  for (let waitedMs = 0; ; waitedMs += lockWaitMs + pauseMs) {
+    try {
+      return await tryStep(client, step)
+    } catch (error) {
+      const isLocked = sqlErrorOf(error)?.code === lockNotAvailable
+      if (!isLocked || waitedMs + lockWaitMs + pauseMs > lockTimeoutMs) throw error
+      await run(client, 'ROLLBACK', 10_000)
+      log.warn({ version: step.version, name: step.name, waitedMs }, 'migration waits for a table in use')
+      await run(client, `SELECT pg_sleep(${pauseMs / 1000})`, 10_000)
+    }
+  }
+}
+
+async function tryStep(client: PoolClient, step: Migration): Promise<void> {
+  await run(client, `BEGIN; SET LOCAL lock_timeout = ${lockWaitMs}`, 10_000)
   await run(client, step.sql, stepMsMax)
   await client.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [
     step.version,

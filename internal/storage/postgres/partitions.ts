@@ -187,10 +187,10 @@ export interface DropOptions {
  */
 const marginMs = 3_600_000
 /**
- * Maximum wait for the lock on a partition. Longer than the time after which autovacuum yields (deadlock_timeout, 1 s), shorter than the
- * time for which intake waits for a new partition.
+ * Maximum wait for a lock on a table in use, since later queries queue behind the one that waits. Longer than the time after which
+ * autovacuum yields (deadlock_timeout, 1 s), shorter than the time for which intake waits for a new partition.
  */
-const lockWaitMs = 1_500
+export const lockWaitMs = 1_500
 /** Order of the drops within a day. Events come last, because the rows of the other tables are found through them. */
 const dropOrder: readonly PartitionedTable[] = [
   ...partitionedTables.filter((table) => table !== 'events'),

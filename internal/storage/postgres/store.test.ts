@@ -93,6 +93,22 @@ describe('migrate', () => {
     await holding
     await begun.promise
   })
+
+  test('migrate: does not hold up queries while its step waits for a table in use', async () => {
+    const waits = Promise.withResolvers<void>()
+    const log = { info: () => {}, warn: () => waits.resolve() }
+    const known = [first, step(2, 'CREATE TABLE two (n int)'), step(3, 'CREATE TABLE three (n int)')]
+    const pool = poolOf(database.url)
+    const user = await pool.connect()
+    await user.query('BEGIN; LOCK TABLE one IN ACCESS SHARE MODE')
+    const migrations = [...known, step(4, 'ALTER TABLE one ADD COLUMN more int')]
+    const migrated = migrate(poolOf(database.url), { log, migrations })
+    await waits.promise
+    expect((await pool.query('SELECT n FROM one')).rows).toEqual([{ n: 1 }])
+    await user.query('COMMIT')
+    user.release()
+    expect((await migrated).versionAfter).toBe(4)
+  })
 })
 
 test('migrations: have versions that start at 1 and have no gaps', () => {

@@ -90,7 +90,7 @@ export async function removeTenant(
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await context.data.writeAudit(
       client,
-      { actor: context.actor, action: 'tenant.deleted', tenantId: tenant.id, detail },
+      { actor: context.actor, action: 'tenants.deleted', tenantId: tenant.id, detail },
       now,
     )
     return { kind: 'applied', version: await publishTenant(client, tenant.id) }
@@ -104,7 +104,7 @@ export async function adoptTenant(context: ApplyContext, adoption: Adoption, now
     const { id: tenantId, ...detail } = adoption
     await context.data.writeAudit(
       client,
-      { actor: context.actor, action: 'tenant.adopted', tenantId, detail },
+      { actor: context.actor, action: 'tenants.adopted', tenantId, detail },
       now,
     )
     return { kind: 'conditions' }
@@ -139,6 +139,6 @@ function auditOf(plan: TenantPlan, actor: string): AuditEntry {
     secretsPut: plan.secrets.put.map(({ field }) => field),
     secretsEnded: plan.secrets.remove.map(({ field }) => field),
   }
-  const action = plan.rowChange === 'none' ? 'tenant.credentials' : `tenant.${plan.rowChange}`
+  const action = plan.rowChange === 'none' ? 'tenants.credentials' : (`tenants.${plan.rowChange}` as const)
   return { actor, action, tenantId: plan.tenantId, detail }
 }

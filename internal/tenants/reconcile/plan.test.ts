@@ -204,7 +204,7 @@ describe('conditions', () => {
     ],
     [
       'a callback that asked to be left alone',
-      { callbackSuspension: { cause: 'gone', sinceMs: now } },
+      { callbackSuspension: { cause: 'gone', suspendedAtMs: now } },
       'CallbackAllowed',
       'CallbackSuspended',
       'False',

@@ -160,10 +160,10 @@ function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: Tenan
   return verdict('CallbackAllowed', [], callbackAccepted)
 }
 
-function suspensionMessage({ cause, sinceMs }: CallbackSuspension): string {
+function suspensionMessage({ cause, suspendedAtMs }: CallbackSuspension): string {
   const said = cause === 'gone' ? 'answered 410 Gone' : 'refused further deliveries (header webhook-delivery)'
   return (
-    `the callback ${said} at ${new Date(sinceMs).toISOString()}; its events are accepted and queued: ` +
+    `the callback ${said} at ${new Date(suspendedAtMs).toISOString()}; its events are accepted and queued: ` +
     'fix the callback, then set the annotation latchkey.dev/resume-callback'
   )
 }

@@ -98,11 +98,16 @@ local function read_meter(meta_key, side_key, sec)
   return meter
 end
 
+-- Counts locks. Takes effect with write_meter.
+local function count_locks(meter, amount)
+  meter.mc, meter.hc, meter.oc = meter.mc + amount, meter.hc + amount, meter.oc + amount
+end
+
 -- Counts one acquisition and returns its fence, which is above every earlier one of the tenant, also after the store lost its data.
 -- Takes effect with write_meter.
 local function count_lock(meter, micros)
   meter.f = math.max(meter.f + 1, micros)
-  meter.mc, meter.hc, meter.oc = meter.mc + 1, meter.hc + 1, meter.oc + 1
+  count_locks(meter, 1)
   return string.format('%.0f', meter.f)
 end
 

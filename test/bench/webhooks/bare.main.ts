@@ -51,6 +51,7 @@ const app = new Elysia({ serve: { reusePort: false } })
         expiresOn: dayAfter(receivedAtMs, 90),
         payloadExpiresOn: dayAfter(receivedAtMs, 30),
         dedupeExpiresOn: dayAfter(receivedAtMs, 90),
+        origin: { kind: 'provider' },
         state: 'accepted',
       })
       return new Response('{"ok":true}', {

@@ -3,13 +3,13 @@ import {
   headerText,
   makeEvent,
   memberAt,
-  normalizeType,
   readEventBody,
   readEventId,
   readHeader,
   readIsoTime,
   readUnixSeconds,
   refused,
+  unlistedType,
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { header, lowerNames, timedSignatureSchema, timedSignatureText } from '../../provider-header.ts'
@@ -50,7 +50,7 @@ function normalize(call: ProviderCall): Normalization {
   return makeEvent({
     id: readEventId(memberAt(body.value, 'id')),
     rawType: memberAt(body.value, 'type'),
-    typeOf: (raw) => normalizeType('card', cardTypes, raw, body.value),
+    typeOf: (raw) => cardTypes.typeOf(raw, body.value) ?? unlistedType('card', raw),
     occurredAtMs: readUnixSeconds(created) ?? readIsoTime(created),
     payload: body.text,
   })

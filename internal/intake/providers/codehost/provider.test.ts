@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { sign, verify } from '@octokit/webhooks-methods'
-import { normalizeType } from '../../normalize.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { kits } from './conformance.ts'
 import { codehost } from './provider.ts'
-import { codehostTypes } from './types.ts'
 
 const secret = "It's a Secret to Everybody"
 const delivery = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
@@ -113,86 +111,37 @@ describe('form body', () => {
 
 describe('events', () => {
   test.each([
-    ['pull-request-merged', 'pull_request', 'pull_request.closed', 'review.merged'],
-    ['push', 'push', 'push', 'code.pushed'],
-    ['check-run-failed', 'check_run', 'check_run.completed', 'build.failed'],
-    ['review-approved', 'pull_request_review', 'pull_request_review.submitted', 'review.approved'],
-    ['ping', 'ping', 'ping', 'codehost.ping'],
-    ['check-run-failed', 'something_new', 'something_new.completed', 'codehost.something_new.completed'],
-  ])(
-    'codehost: fixture %s with event %s is normalized to raw type %s and type %s',
-    (name, event, rawType, type) => {
-      const payload = fixture(name)
-      expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
-        kind: 'event',
-        sourceEventId: delivery,
-        rawType,
-        type,
-        occurredAtMs: undefined,
-        payload,
-      })
-    },
-  )
+    ['pull-request-merged', 'pull_request', 'pull_request.merged'],
+    ['push', 'push', 'code.pushed'],
+    ['check-run-failed', 'check_run', 'check.failed'],
+    ['review-approved', 'pull_request_review', 'review.approved'],
+    ['ping', 'ping', 'webhook.pinged'],
+    ['check-run-failed', 'something_new', 'codehost.something_new.completed'],
+    ['push', 'something_new', 'codehost.something_new'],
+  ])('codehost: fixture %s with event %s has that event as raw type and the type %s', (name, event, type) => {
+    const payload = fixture(name)
+    expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
+      kind: 'event',
+      sourceEventId: delivery,
+      rawType: event,
+      type,
+      occurredAtMs: undefined,
+      payload,
+    })
+  })
 
-  test('codehost: a call without the event header has the type unknown', () => {
+  test('codehost: a call without the event header has the raw type unknown, whatever its action', () => {
     const event = codehost.normalize(callOf('{"action":"opened"}', { 'X-GitHub-Delivery': delivery }))
     expect(event).toMatchObject({ rawType: 'unknown', type: 'codehost.unknown' })
   })
 
   test('codehost: an action that is not text is ignored', () => {
-    const event = codehost.normalize(callOf('{"action":1}', eventHeaders('push')))
-    expect(event).toMatchObject({ rawType: 'push', type: 'code.pushed' })
-  })
-
-  test.each([
-    ['push', { deleted: true }, 'code.ref_deleted'],
-    ['create', { ref_type: 'branch' }, 'code.branch_created'],
-    ['create', { ref_type: 'tag' }, 'code.tag_created'],
-    ['delete', { ref_type: 'branch' }, 'code.branch_deleted'],
-    ['delete', { ref_type: 'else' }, 'codehost.delete'],
-    ['pull_request.closed', { pull_request: { merged: false } }, 'review.closed'],
-    ['pull_request_review.submitted', { review: { state: 'CHANGES_REQUESTED' } }, 'review.changes_requested'],
-    ['pull_request_review.submitted', { review: { state: 'commented' } }, 'review.commented'],
-    ['issue_comment.created', { issue: {} }, 'issue.commented'],
-    ['issue_comment.created', { issue: { pull_request: { url: 'x' } } }, 'review.commented'],
-    ['check_run.created', { check_run: { status: 'queued' } }, 'build.queued'],
-    ['check_run.created', { check_run: { status: 'in_progress' } }, 'build.started'],
-    [
-      'workflow_run.completed',
-      { workflow_run: { status: 'completed', conclusion: 'success' } },
-      'build.succeeded',
-    ],
-    [
-      'workflow_run.completed',
-      { workflow_run: { status: 'completed', conclusion: 'cancelled' } },
-      'build.cancelled',
-    ],
-    [
-      'workflow_job.completed',
-      { workflow_job: { status: 'completed', conclusion: 'skipped' } },
-      'build.skipped',
-    ],
-    [
-      'check_suite.completed',
-      { check_suite: { status: 'completed', conclusion: 'neutral' } },
-      'build.succeeded',
-    ],
-    ['check_suite.completed', { check_suite: { status: 'completed', conclusion: null } }, 'build.completed'],
-    [
-      'check_suite.completed',
-      { check_suite: { status: 'completed', conclusion: 'action_required' } },
-      'build.action_required',
-    ],
-    ['status', { state: 'pending' }, 'build.started'],
-    ['status', { state: 'error' }, 'build.failed'],
-    ['status', { state: 'success' }, 'build.succeeded'],
-    ['status', {}, 'codehost.status'],
-  ])('codehost: event %s with %j becomes %s', (rawType, body, type) => {
-    expect(normalizeType('codehost', codehostTypes, rawType, body)).toBe(type)
-  })
-
-  test('codehost: the table has at least 25 events in GitHub’s form', () => {
-    expect(codehostTypes.size).toBeGreaterThanOrEqual(25)
-    for (const rawType of codehostTypes.keys()) expect(rawType).toMatch(/^[a-z_]+(\.[a-z_]+)?$/)
+    for (const [event, type] of [
+      ['push', 'code.pushed'],
+      ['pull_request', 'codehost.pull_request'],
+    ] as const) {
+      const normalized = codehost.normalize(callOf('{"action":1}', eventHeaders(event)))
+      expect(normalized).toMatchObject({ rawType: event, type })
+    }
   })
 })

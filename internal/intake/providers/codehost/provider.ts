@@ -3,13 +3,13 @@ import {
   type EventBody,
   headerText,
   makeEvent,
-  normalizeType,
   readEventBody,
   readEventText,
   readHeader,
   readHeaderEventId,
   refused,
   textAt,
+  unlistedType,
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
@@ -27,10 +27,7 @@ const headers = {
     'Required. Event id, by which duplicates are detected.',
     eventIdSchema,
   ),
-  event: header(
-    ['X-Codehost-Event', 'X-GitHub-Event'],
-    'Raw type, such as `push`; the body’s `action` is appended: `pull_request.closed`.',
-  ),
+  event: header(['X-Codehost-Event', 'X-GitHub-Event'], 'Raw type, such as `push` or `pull_request`.'),
 }
 /** The vendor sends this older signature in addition to the SHA-256 signature. A call with only the older one is refused. */
 const sha1Signature = { names: ['X-Codehost-Signature', 'X-Hub-Signature'] }
@@ -73,8 +70,10 @@ function normalize(call: ProviderCall): Normalization {
   const action = textAt(body.value, 'action') ?? ''
   return makeEvent({
     id,
-    rawType: name === '' || action === '' ? name : `${name}.${action}`,
-    typeOf: (raw) => normalizeType('codehost', codehostTypes, raw, body.value),
+    rawType: name,
+    typeOf: (raw) =>
+      codehostTypes.typeOf(raw, body.value) ??
+      unlistedType('codehost', name === '' || action === '' ? raw : `${raw}.${action}`),
     // This vendor's events have no common member that contains the time.
     occurredAtMs: undefined,
     payload: body.text,

@@ -3,12 +3,12 @@ import {
   decodeUtf8,
   type JsonObject,
   makeEvent,
-  normalizeType,
   type Refused,
   readEventId,
   readIsoTime,
   refused,
   textAt,
+  unlistedType,
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { equalBytes, verdicts } from '../../signature.ts'
@@ -77,14 +77,15 @@ function normalize(call: ProviderCall): Normalization {
   if (form.kind === 'refused') return form
   const notification = readNotification(form.payload)
   if (notification === undefined) return refused('body_not_json')
+  const payload = { notification }
   return makeEvent({
     // The vendor sends no event id, so the id is a hash of the payload. Line feeds are removed before hashing, since the signature stays
     // valid if a final line feed is added or removed.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
-    typeOf: (raw) => normalizeType('gateway', gatewayTypes, raw, notification),
+    typeOf: (raw) => gatewayTypes.typeOf(raw, payload) ?? unlistedType('gateway', raw),
     occurredAtMs: readIsoTime(textAt(notification, 'timestamp')),
-    payload: JSON.stringify({ notification }),
+    payload: JSON.stringify(payload),
   })
 }
 

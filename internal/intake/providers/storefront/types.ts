@@ -1,89 +1,308 @@
-import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
+import { eventTypes, type TypeCase } from '../../catalogue.ts'
+import { storefrontSample } from './samples.ts'
 
 // The meaning of each topic is from the vendor's pages, read 2026-11: https://shopify.dev/docs/api/webhooks/latest and, for the states,
 // https://shopify.dev/docs/api/admin-rest/latest/resources/dispute and …/resources/transaction. Topics with a capital letter are from
 // https://shopify.dev/docs/api/events/unstable.
 
-/** Normalized types by raw type. */
-export const storefrontTypes: TypeTable = typeTable({
-  'orders/create': 'order.created',
-  'orders/updated': 'order.updated',
-  'orders/edited': 'order.updated',
-  'orders/paid': 'order.paid',
-  'orders/fulfilled': 'order.fulfilled',
-  'orders/partially_fulfilled': 'order.partially_fulfilled',
-  'orders/cancelled': 'order.cancelled',
-  'orders/delete': 'order.deleted',
-
-  'order_transactions/create': paymentType,
-  // Sent when the merchant starts the refund. The topic order_transactions/create reports the money.
-  'refunds/create': 'refund.created',
-
-  'disputes/create': 'chargeback.created',
-  'disputes/update': disputeType,
-
-  'customers/create': 'customer.created',
-  'customers/update': 'customer.updated',
-  'customers/enable': 'customer.enabled',
-  'customers/disable': 'customer.disabled',
-  'customers/delete': 'customer.deleted',
-
-  'products/create': 'product.created',
-  'products/update': 'product.updated',
-  'products/delete': 'product.deleted',
-  'Product/create': 'product.created',
-  'Product/update': 'product.updated',
-  'Product/delete': 'product.deleted',
-
-  'subscription_contracts/create': 'subscription.created',
-  'subscription_contracts/update': 'subscription.updated',
-  'subscription_contracts/activate': 'subscription.resumed',
-  'subscription_contracts/pause': 'subscription.paused',
-  'subscription_contracts/cancel': 'subscription.cancelled',
-  'subscription_contracts/expire': 'subscription.expired',
-  'subscription_contracts/fail': 'subscription.failed',
-  'subscription_billing_attempts/success': 'payment.succeeded',
-  'subscription_billing_attempts/failure': 'payment.failed',
-  'subscription_billing_attempts/challenged': 'payment.action_required',
-})
-
-/** The kind of a transaction is the operation, and its status is the result. */
-function paymentType(body: JsonObject): string | undefined {
-  const kind = textAt(body, 'kind')
-  const isRefund = kind === 'refund'
-  switch (textAt(body, 'status')) {
-    case 'failure':
-    case 'error':
-      return isRefund ? 'refund.failed' : 'payment.failed'
-    case 'pending':
-      return isRefund ? 'refund.created' : 'payment.processing'
-    case 'success':
-      return listed(succeededKinds, kind)
-    default:
-      return undefined
-  }
+const failed = ['failure', 'error']
+/** A transaction that refers to the sale or authorization before it. */
+const ofSale = {
+  ...{ id: 6_345_678_901_299, parent_id: 6_345_678_901_234, payment_id: '#1042.2' },
+  admin_graphql_api_id: 'gid://shopify/OrderTransaction/6345678901299',
 }
+const finalized = { finalized_on: '2026-11-20T17:21:50-05:00' }
 
-const succeededKinds: Readonly<Record<string, string>> = {
-  authorization: 'payment.authorized',
-  sale: 'payment.succeeded',
-  capture: 'payment.succeeded',
-  void: 'payment.cancelled',
-  refund: 'refund.succeeded',
-}
+/**
+ * The kind of a transaction is the operation, and its status is the result. The vendor documents calls for `success`, `failure` and `error`
+ * only; `pending` has a type in case that it calls all the same.
+ */
+const transactionCases: readonly TypeCase[] = [
+  { type: 'payment.succeeded', when: { kind: ['sale', 'capture'], status: 'success' } },
+  { type: 'payment.authorized', when: { kind: ['authorization', 'emv_authorization'], status: 'success' } },
+  {
+    type: 'payment.failed',
+    when: { kind: ['sale', 'capture', 'authorization', 'emv_authorization'], status: failed },
+    example: { error_code: 'card_declined', message: 'The card was declined' },
+  },
+  {
+    type: 'payment.processing',
+    when: { kind: ['sale', 'capture', 'authorization', 'emv_authorization'], status: 'pending' },
+  },
+  { type: 'payment.cancelled', when: { kind: 'void', status: 'success' }, example: ofSale },
+  { type: 'refund.succeeded', when: { kind: 'refund', status: 'success' }, example: ofSale },
+  { type: 'refund.failed', when: { kind: 'refund', status: failed }, example: ofSale },
+  // refunds/create has reported the start.
+  { type: 'refund.updated', when: { kind: 'refund', status: 'pending' }, example: ofSale },
+]
 
-function disputeType(body: JsonObject): string {
-  return listed(disputeStates, textAt(body, 'status')) ?? 'chargeback.updated'
-}
+/** Normalized types by topic. */
+export const storefrontTypes = eventTypes(
+  'storefront',
+  {
+    'orders/create': 'order.created',
+    // Sent for every change of an order, beside the topic of the change.
+    'orders/updated': 'order.updated',
+    'orders/edited': 'order.edited',
+    // Reports the order; order_transactions/create carries the money.
+    'orders/paid': 'order.paid',
+    'orders/fulfilled': 'order.fulfilled',
+    'orders/partially_fulfilled': 'order.partially_fulfilled',
+    'orders/cancelled': 'order.cancelled',
+    'orders/delete': 'order.deleted',
+    'orders/link_requested': 'order.link_requested',
+    'orders/risk_assessment_changed': 'order.risk_assessed',
+    'orders/shopify_protect_eligibility_changed': 'order.protection_changed',
+    'draft_orders/create': 'draft_order.created',
+    'draft_orders/update': 'draft_order.updated',
+    'draft_orders/delete': 'draft_order.deleted',
 
-const disputeStates: Readonly<Record<string, string>> = {
-  needs_response: 'chargeback.evidence_required',
-  under_review: 'chargeback.under_review',
-  won: 'chargeback.won',
-  lost: 'chargeback.lost',
-  // The merchant accepted the loss.
-  accepted: 'chargeback.lost',
-  // Settled by a refund: the merchant neither won nor lost.
-  charge_refunded: 'chargeback.closed',
-  prevented: 'chargeback.closed',
-}
+    // Carries the money of payments and refunds: sent when a transaction succeeds or fails.
+    'order_transactions/create': transactionCases,
+    // Sent when the merchant makes the refund, independent of the money.
+    'refunds/create': 'refund.created',
+    // A second report of a successful transaction, with the means of payment.
+    'tender_transactions/create': 'tender_transaction.created',
+    'payment_terms/create': 'payment_terms.created',
+    'payment_terms/update': 'payment_terms.updated',
+    'payment_terms/delete': 'payment_terms.deleted',
+    'payment_schedules/due': 'payment_terms.payment_due',
+
+    'disputes/create': 'chargeback.created',
+    'disputes/update': [
+      { type: 'chargeback.evidence_required', when: { status: 'needs_response' } },
+      { type: 'chargeback.under_review', when: { status: 'under_review' } },
+      { type: 'chargeback.won', when: { status: 'won' }, example: finalized },
+      // `accepted`: the merchant accepted the loss.
+      {
+        type: 'chargeback.lost',
+        when: { status: ['lost', 'accepted'] },
+        example: finalized,
+      },
+      // Refunded or prevented: the merchant neither won nor lost.
+      { type: 'chargeback.closed', when: { status: ['charge_refunded', 'prevented'] }, example: finalized },
+      { type: 'chargeback.updated', example: { status: null } },
+    ],
+
+    'returns/request': 'return.requested',
+    'returns/approve': 'return.approved',
+    'returns/decline': 'return.declined',
+    'returns/update': 'return.updated',
+    'returns/process': 'return.processed',
+    'returns/cancel': 'return.cancelled',
+    'returns/close': 'return.closed',
+    'returns/reopen': 'return.reopened',
+    'reverse_deliveries/attach_deliverable': 'return.delivery_attached',
+    'reverse_fulfillment_orders/dispose': 'return.items_disposed',
+
+    'fulfillments/create': 'fulfillment.created',
+    'fulfillments/update': [
+      { type: 'fulfillment.cancelled', when: { status: 'cancelled' } },
+      { type: 'fulfillment.failed', when: { status: failed } },
+      'fulfillment.updated',
+    ],
+    'fulfillment_events/create': [
+      {
+        type: 'shipment.delivered',
+        when: { status: 'delivered' },
+        example: { message: 'The parcel was delivered' },
+      },
+      {
+        type: 'shipment.failed',
+        when: { status: 'failure' },
+        example: { message: 'The address does not exist' },
+      },
+      'shipment.updated',
+    ],
+    'fulfillment_events/delete': 'shipment.event_deleted',
+    'fulfillment_holds/added': 'fulfillment_hold.added',
+    'fulfillment_holds/released': 'fulfillment_hold.released',
+    'fulfillment_orders/order_routing_complete': 'fulfillment_order.routed',
+    'fulfillment_orders/fulfillment_request_submitted': 'fulfillment_order.request_submitted',
+    'fulfillment_orders/fulfillment_request_accepted': 'fulfillment_order.request_accepted',
+    'fulfillment_orders/fulfillment_request_rejected': 'fulfillment_order.request_rejected',
+    'fulfillment_orders/cancellation_request_submitted': 'fulfillment_order.cancellation_requested',
+    'fulfillment_orders/cancellation_request_accepted': 'fulfillment_order.cancellation_accepted',
+    'fulfillment_orders/cancellation_request_rejected': 'fulfillment_order.cancellation_rejected',
+    'fulfillment_orders/cancelled': 'fulfillment_order.cancelled',
+    // Once for all holds of a fulfillment order; fulfillment_holds/… are sent per hold.
+    'fulfillment_orders/placed_on_hold': 'fulfillment_order.held',
+    'fulfillment_orders/hold_released': 'fulfillment_order.released',
+    'fulfillment_orders/progress_reported': 'fulfillment_order.progress_reported',
+    'fulfillment_orders/manually_reported_progress_stopped': 'fulfillment_order.progress_stopped',
+    'fulfillment_orders/fulfillment_service_failed_to_complete': 'fulfillment_order.failed',
+    'fulfillment_orders/line_items_prepared_for_local_delivery': 'fulfillment_order.prepared_for_delivery',
+    'fulfillment_orders/line_items_prepared_for_pickup': 'fulfillment_order.prepared_for_pickup',
+    'fulfillment_orders/merged': 'fulfillment_order.merged',
+    'fulfillment_orders/moved': 'fulfillment_order.moved',
+    'fulfillment_orders/split': 'fulfillment_order.split',
+    'fulfillment_orders/rescheduled': 'fulfillment_order.rescheduled',
+    'fulfillment_orders/scheduled_fulfillment_order_ready': 'fulfillment_order.ready',
+
+    'carts/create': 'cart.created',
+    'carts/update': 'cart.updated',
+    'checkouts/create': 'checkout.created',
+    'checkouts/update': 'checkout.updated',
+    'checkouts/delete': 'checkout.deleted',
+
+    'subscription_contracts/create': 'subscription.created',
+    'subscription_contracts/update': 'subscription.updated',
+    // A new contract is active: only a paused or failed one is activated.
+    'subscription_contracts/activate': 'subscription.resumed',
+    'subscription_contracts/pause': 'subscription.paused',
+    'subscription_contracts/cancel': 'subscription.cancelled',
+    'subscription_contracts/expire': 'subscription.expired',
+    'subscription_contracts/fail': 'subscription.failed',
+    // The transaction of the order that the attempt creates carries the collection.
+    'subscription_billing_attempts/success': 'subscription.payment_succeeded',
+    'subscription_billing_attempts/failure': 'subscription.payment_failed',
+    'subscription_billing_attempts/challenged': 'subscription.payment_action_required',
+    'subscription_billing_cycles/skip': 'subscription.billing_skipped',
+    'subscription_billing_cycles/unskip': 'subscription.billing_unskipped',
+    'subscription_billing_cycle_edits/create': 'subscription.billing_edited',
+    'subscription_billing_cycle_edits/update': 'subscription.billing_edited',
+    'subscription_billing_cycle_edits/delete': 'subscription.billing_edit_deleted',
+    'selling_plan_groups/create': 'selling_plan_group.created',
+    'selling_plan_groups/update': 'selling_plan_group.updated',
+    'selling_plan_groups/delete': 'selling_plan_group.deleted',
+
+    'customers/create': 'customer.created',
+    'customers/update': 'customer.updated',
+    'customers/enable': 'customer.enabled',
+    'customers/disable': 'customer.disabled',
+    'customers/delete': 'customer.deleted',
+    'customers/merge': 'customer.merged',
+    'customers/purchasing_summary': 'customer.purchases_updated',
+    'customer.tags_added': 'customer.tags_added',
+    'customer.tags_removed': 'customer.tags_removed',
+    'customer.joined_segment': 'customer.segment_joined',
+    'customer.left_segment': 'customer.segment_left',
+    'customers_email_marketing_consent/update': 'customer.email_consent_updated',
+    'customers_marketing_consent/update': 'customer.sms_consent_updated',
+    'customers_whats_app_marketing_consent/update': 'customer.whatsapp_consent_updated',
+    'customer_groups/create': 'customer_group.created',
+    'customer_groups/update': 'customer_group.updated',
+    'customer_groups/delete': 'customer_group.deleted',
+    'segments/create': 'customer_segment.created',
+    'segments/update': 'customer_segment.updated',
+    'segments/delete': 'customer_segment.deleted',
+    'customer_payment_methods/create': 'payment_method.attached',
+    'customer_payment_methods/update': 'payment_method.updated',
+    'customer_payment_methods/revoke': 'payment_method.revoked',
+    // Requests that the vendor obliges every public app to answer.
+    'customers/data_request': 'privacy.data_requested',
+    'customers/redact': 'privacy.customer_erasure_requested',
+    'shop/redact': 'privacy.shop_erasure_requested',
+
+    'companies/create': 'company.created',
+    'companies/update': 'company.updated',
+    'companies/delete': 'company.deleted',
+    'company_contacts/create': 'company_contact.created',
+    'company_contacts/update': 'company_contact.updated',
+    'company_contacts/delete': 'company_contact.deleted',
+    'company_contact_roles/assign': 'company_contact.role_assigned',
+    'company_contact_roles/revoke': 'company_contact.role_revoked',
+    'company_locations/create': 'company_location.created',
+    'company_locations/update': 'company_location.updated',
+    'company_locations/delete': 'company_location.deleted',
+
+    'products/create': 'product.created',
+    'products/update': 'product.updated',
+    'products/delete': 'product.deleted',
+    'Product/create': 'product.created',
+    'Product/update': 'product.updated',
+    'Product/delete': 'product.deleted',
+    'variants/in_stock': 'product_variant.in_stock',
+    'variants/out_of_stock': 'product_variant.out_of_stock',
+    'product_listings/add': 'product_listing.added',
+    'product_listings/update': 'product_listing.updated',
+    'product_listings/remove': 'product_listing.removed',
+    'scheduled_product_listings/add': 'product_listing.scheduled',
+    'scheduled_product_listings/update': 'product_listing.rescheduled',
+    'scheduled_product_listings/remove': 'product_listing.unscheduled',
+    'product_publications/create': 'product_publication.created',
+    'product_publications/update': 'product_publication.updated',
+    'product_publications/delete': 'product_publication.deleted',
+    'collections/create': 'collection.created',
+    'collections/update': 'collection.updated',
+    'collections/delete': 'collection.deleted',
+    'collection_listings/add': 'collection_listing.added',
+    'collection_listings/update': 'collection_listing.updated',
+    'collection_listings/remove': 'collection_listing.removed',
+    'collection_publications/create': 'collection_publication.created',
+    'collection_publications/update': 'collection_publication.updated',
+    'collection_publications/delete': 'collection_publication.deleted',
+    'discounts/create': 'discount.created',
+    'discounts/update': 'discount.updated',
+    'discounts/delete': 'discount.deleted',
+    'discounts/redeemcode_added': 'discount.code_added',
+    'discounts/redeemcode_removed': 'discount.code_removed',
+
+    'inventory_items/create': 'inventory_item.created',
+    'inventory_items/update': 'inventory_item.updated',
+    'inventory_items/delete': 'inventory_item.deleted',
+    'inventory_levels/connect': 'inventory_level.connected',
+    'inventory_levels/update': 'inventory_level.updated',
+    'inventory_levels/disconnect': 'inventory_level.disconnected',
+    'inventory_transfers/ready_to_ship': 'inventory_transfer.ready',
+    'inventory_transfers/complete': 'inventory_transfer.completed',
+    'inventory_transfers/cancel': 'inventory_transfer.cancelled',
+    'inventory_transfers/updated': 'inventory_transfer.updated',
+    'inventory_transfers/add_items': 'inventory_transfer.items_added',
+    'inventory_transfers/remove_items': 'inventory_transfer.items_removed',
+    'inventory_transfers/update_item_quantities': 'inventory_transfer.quantities_updated',
+    'inventory_shipments/create': 'inventory_shipment.created',
+    'inventory_shipments/delete': 'inventory_shipment.deleted',
+    'inventory_shipments/mark_in_transit': 'inventory_shipment.dispatched',
+    'inventory_shipments/receive_items': 'inventory_shipment.items_received',
+    'inventory_shipments/add_items': 'inventory_shipment.items_added',
+    'inventory_shipments/remove_items': 'inventory_shipment.items_removed',
+    'inventory_shipments/update_item_quantities': 'inventory_shipment.quantities_updated',
+    'inventory_shipments/update_tracking': 'inventory_shipment.tracking_updated',
+    'locations/create': 'location.created',
+    'locations/update': 'location.updated',
+    'locations/activate': 'location.activated',
+    'locations/deactivate': 'location.deactivated',
+    'locations/delete': 'location.deleted',
+    'profiles/create': 'delivery_profile.created',
+    'profiles/update': 'delivery_profile.updated',
+    'profiles/delete': 'delivery_profile.deleted',
+
+    'app/uninstalled': 'app.uninstalled',
+    'app/scopes_update': 'app.permissions_changed',
+    'app_subscriptions/update': 'app_subscription.updated',
+    'app_subscriptions/approaching_capped_amount': 'app_subscription.cap_approached',
+    'app_purchases_one_time/update': 'app_purchase.updated',
+    'bulk_operations/finish': [
+      { type: 'bulk_operation.completed', when: { status: 'completed' } },
+      {
+        type: 'bulk_operation.failed',
+        when: { status: ['failed', 'expired'] },
+        example: { error_code: 'TIMEOUT' },
+      },
+      { type: 'bulk_operation.cancelled', when: { status: 'canceled' } },
+    ],
+    'shop/update': 'shop.updated',
+    'channels/delete': 'channel.deleted',
+    'domains/create': 'domain.created',
+    'domains/update': 'domain.updated',
+    'domains/destroy': 'domain.deleted',
+    'locales/create': 'locale.created',
+    'locales/update': 'locale.updated',
+    'locales/destroy': 'locale.deleted',
+    'markets/create': 'market.created',
+    'markets/update': 'market.updated',
+    'markets/delete': 'market.deleted',
+    'themes/create': 'theme.created',
+    'themes/update': 'theme.updated',
+    'themes/publish': 'theme.published',
+    'themes/delete': 'theme.deleted',
+    'metafield_definitions/create': 'metafield_definition.created',
+    'metafield_definitions/update': 'metafield_definition.updated',
+    'metafield_definitions/delete': 'metafield_definition.deleted',
+    'metaobjects/create': 'metaobject.created',
+    'metaobjects/update': 'metaobject.updated',
+    'metaobjects/delete': 'metaobject.deleted',
+  },
+  storefrontSample,
+)

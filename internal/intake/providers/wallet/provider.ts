@@ -5,13 +5,13 @@ import type { CertificateSources } from '../../certificates/store.ts'
 import {
   makeEvent,
   memberAt,
-  normalizeType,
   type Refused,
   readEventBody,
   readEventId,
   readHeader,
   readIsoTime,
   refused,
+  unlistedType,
 } from '../../normalize.ts'
 import type {
   CallHeaders,
@@ -36,8 +36,7 @@ const headers = {
   ),
   time: header(
     named('Transmission-Time'),
-    'Required. Time of the first transmission; part of the signed text.',
-    { type: 'string', format: 'date-time' },
+    'Required. Time of the first transmission, RFC 3339; part of the signed text.',
   ),
   signature: header(named('Transmission-Sig'), 'Required. Signature in base64.', {
     ...{ type: 'string', minLength: 1, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
@@ -169,7 +168,7 @@ function normalize(call: ProviderCall): Normalization {
   return makeEvent({
     id: readEventId(memberAt(body.value, 'id')),
     rawType: memberAt(body.value, 'event_type'),
-    typeOf: (raw) => normalizeType('wallet', walletTypes, raw, body.value),
+    typeOf: (raw) => walletTypes.typeOf(raw, body.value) ?? unlistedType('wallet', raw),
     occurredAtMs: readIsoTime(memberAt(body.value, 'create_time')),
     payload: body.text,
   })

@@ -9,6 +9,9 @@ import retention from './0008_retention.sql' with { type: 'text' }
 import sessions from './0009_sessions.sql' with { type: 'text' }
 import stats from './0010_stats.sql' with { type: 'text' }
 import keyPrefixes from './0011_key_prefixes.sql' with { type: 'text' }
+import origins from './0012_origins.sql' with { type: 'text' }
+import usageDecisions from './0013_usage_decisions.sql' with { type: 'text' }
+import failedEventOrigins from './0014_failed_event_origins.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -30,4 +33,7 @@ export const migrations: readonly Migration[] = [
   { version: 9, name: 'sessions', sql: sessions },
   { version: 10, name: 'stats', sql: stats },
   { version: 11, name: 'key_prefixes', sql: keyPrefixes },
+  { version: 12, name: 'origins', sql: origins },
+  { version: 13, name: 'usage_decisions', sql: usageDecisions },
+  { version: 14, name: 'failed_event_origins', sql: failedEventOrigins },
 ]

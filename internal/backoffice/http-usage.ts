@@ -1,0 +1,154 @@
+import { Type as t } from '@sinclair/typebox'
+import { idPattern } from '#internal/base/index.ts'
+import {
+  limitAmountMax,
+  parseLimitName,
+  usageKindCharsMax,
+  usageKindPattern,
+} from '#internal/tenants/index.ts'
+import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
+import { plainText, readTenantId, readTime, timeParam, timestamp, withNamed } from './http-params.ts'
+import { internalRoute } from './http-route.ts'
+import { invalid, notFound, ok } from './outcome.ts'
+
+const tenant = '/internal/v1/tenants/:tenantId'
+const strict = { additionalProperties: false }
+const amountMax = 1_000_000_000_000
+
+function kindField(description: string) {
+  return t.String({ pattern: usageKindPattern, maxLength: usageKindCharsMax, description })
+}
+
+function amountField(minimum: number, options: { description: string; default?: number }) {
+  return t.Integer({ minimum, maximum: amountMax, ...options })
+}
+
+const GuardrailBody = t.Object(
+  {
+    tenantId: t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' }),
+    kind: kindField('`locks`, `events`, or a kind that other services report.'),
+    amount: t.Optional(
+      amountField(1, { default: 1, description: 'Amount that the tenant is about to use.' }),
+    ),
+    commit: t.Optional(
+      t.Boolean({
+        default: false,
+        description: 'true counts the amount in the same step, unless it is denied.',
+      }),
+    ),
+    id: t.Optional(
+      plainText(128, {
+        description:
+          'Id of the usage: required to commit, ignored otherwise. An emission with the same id, kind and amount is a repeat, whatever its time.',
+      }),
+    ),
+  },
+  strict,
+)
+
+/** Routes of usage, its limits, and guardrails. */
+export const usageRoutes = [
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
+    summary: 'Usage by hour, and against the limits',
+    query: {
+      from: timeParam(
+        'Start of the first hour. Default: 24 hours before `to`. Of a range longer than 62 days, only the last 62 days are returned.',
+      ),
+      to: timeParam('End of the last hour; default: now.'),
+    },
+    act: ({ backoffice, actor, tenantId, query }) =>
+      backoffice.usage.read(actor, { tenantId, fromMs: query.from, toMs: query.to }),
+  }),
+  internalRoute({
+    ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
+    summary: 'Add usage that another service counted',
+    description:
+      'Each id is counted once: a repeated request changes nothing, and different content with the same id returns 422. It is never refused for a limit: `POST /internal/v1/guardrails/check` decides beforehand. Requires the right `create tenants/usage`.',
+    errors: ['idempotency_key_reused'],
+    body: t.Object(
+      {
+        kind: kindField(
+          'Kind of usage: dotted lowercase. `locks` and `events` are counted by Latchkey itself.',
+        ),
+        amount: amountField(0, { description: 'Amount.' }),
+        occurredAt: timestamp('Time of the usage: it counts for that UTC hour, at most 35 days ago.'),
+      },
+      strict,
+    ),
+    example: { kind: 'exports.rows', amount: 1_200, occurredAt: '2026-11-21T14:40:00Z' },
+    async act({ backoffice, actor, tenantId, params, body: { kind, amount, occurredAt } }) {
+      const occurredAtMs = readTime(occurredAt)
+      if (occurredAtMs === undefined)
+        return invalid('"occurredAt" must be a time such as 2026-11-01T08:30:00Z')
+      return backoffice.usage.emit(actor, {
+        id: params['emissionId'] ?? '',
+        tenantId,
+        kind,
+        amount,
+        occurredAtMs,
+      })
+    },
+  }),
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
+    summary: 'Limits in force, their usage, and overrides',
+    async act({ backoffice, actor, tenantId }) {
+      const report = await backoffice.usage.read(actor, { tenantId })
+      if (report.kind !== 'ok') return report
+      const { limits, over } = report.value
+      return ok({ limits, over })
+    },
+  }),
+  internalRoute({
+    ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
+    answer: Done,
+    summary: 'Override a hard limit for a time',
+    description: 'The override expires automatically. Requires the right `update tenants/settings`.',
+    body: t.Object(
+      {
+        hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
+          description: 'Hard limit, or null for no limit.',
+        }),
+        expiresAt: timestamp('Time of expiry, within the next 366 days.'),
+        reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Reason.' }),
+      },
+      strict,
+    ),
+    example: { hard: 250_000, expiresAt: '2027-02-01T00:00:00Z', reason: 'Winter sale, TICKET-481' },
+    async act({ backoffice, actor, tenantId, params, body: { hard, expiresAt, reason } }) {
+      const expiresAtMs = readTime(expiresAt)
+      if (expiresAtMs === undefined) return invalid('"expiresAt" must be a time such as 2026-11-01T08:30:00Z')
+      return withNamed(params['limit'], parseLimitName, (limit) =>
+        backoffice.usage.override(actor, { tenantId, limit, hard, expiresAtMs, reason }),
+      )
+    },
+  }),
+  internalRoute({
+    ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
+    ...{ tag: 'usage', answer: Removed, summary: 'End an override before it expires' },
+    act: ({ backoffice, actor, tenantId, params }) =>
+      withNamed(params['limit'], parseLimitName, (limit) =>
+        backoffice.usage.clearOverride(actor, { tenantId, limit }),
+      ),
+  }),
+  internalRoute({
+    ...{ method: 'POST', path: '/internal/v1/guardrails/check', id: 'checkGuardrail', tag: 'usage' },
+    ...{ answer: Guardrail, errors: ['idempotency_key_reused'] },
+    summary: 'Whether a tenant may use an amount of a kind now',
+    description: `Answers \`allow\`, \`warn\` (a soft limit is reached with this amount) or \`deny\` (a hard limit would be exceeded), each with status 200, and counts nothing. With \`commit\` and an \`id\` it counts the amount in the same atomic step unless it is denied, so that concurrent callers never exceed a hard limit together. A repeat with the same id and content gets the same decision and counts nothing; other content with the same id returns 422. A denied call is not remembered.
+
+Kinds that other services report have a limit per UTC month; their ids are those of emissions, remembered for 40 days. \`locks\` count together with acquired locks; their ids are remembered for 24 hours, and take memory that counts as \`recordBytes\`. \`events\` cannot be committed, because Latchkey counts them when it accepts them: their check is answered from the same counts. Needs the right \`get tenants\`, and \`create tenants/usage\` to commit.`,
+    body: GuardrailBody,
+    example: {
+      ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', kind: 'exports.rows', amount: 1_200 },
+      ...{ commit: true, id: 'batch-2026-11-21-8' },
+    },
+    async act({ backoffice, actor, body: { tenantId: idText, kind, amount = 1, commit = false, id } }) {
+      const tenantId = readTenantId(idText)
+      if (tenantId === undefined) return notFound
+      if (commit && id === undefined) return invalid('"id" is required to commit')
+      return backoffice.usage.check(actor, { tenantId, kind, amount, id: commit ? id : undefined })
+    },
+  }),
+]

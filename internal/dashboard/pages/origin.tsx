@@ -1,0 +1,111 @@
+import type { ComponentChildren } from 'preact'
+import type { EventOrigin, EventSummary, OriginKind } from '#internal/events/index.ts'
+import type { Choice } from '../components/form.tsx'
+import { Badge, durationText } from '../components/text.tsx'
+import { link } from '../page.ts'
+
+/** Words for the kinds of origins, in filters and badges. */
+export const originWords: Readonly<Record<OriginKind, string>> = {
+  provider: 'Provider’s call',
+  service: 'Handed in',
+  simulation: 'Simulated',
+  test: 'Test',
+}
+
+/** Returns the options of a field for the origin of events. */
+export function originChoices<const Kind extends OriginKind>(
+  kinds: readonly Kind[],
+): readonly Choice<Kind>[] {
+  return kinds.map((value) => ({ value, label: originWords[value] }))
+}
+
+/** Renders a provider, with a badge if it did not call. */
+export function ProviderCell({ event: { provider, origin } }: { readonly event: EventSummary }) {
+  return (
+    <>
+      {provider}
+      {origin.kind !== 'provider' && (
+        <>
+          {' '}
+          <Badge tone="quiet">{originWords[origin.kind]}</Badge>
+        </>
+      )}
+    </>
+  )
+}
+
+/** Renders the origin of an event as a fact. */
+export function OriginFact({ origin, tenant }: OriginParts) {
+  switch (origin.kind) {
+    case 'provider':
+      return <>a call of the provider</>
+    case 'service':
+      return <>handed in by {origin.actor}</>
+    case 'simulation':
+      return <SimulationLink {...{ origin, tenant }}>a simulation</SimulationLink>
+    case 'test':
+      return <>a test of the callback by {origin.actor}</>
+  }
+}
+
+interface OriginParts<Origin extends EventOrigin = EventOrigin> {
+  readonly origin: Origin
+  /** Tenant filter of the page, which links keep. */
+  readonly tenant: string | undefined
+}
+
+type Simulated = Extract<EventOrigin, { readonly kind: 'simulation' }>
+
+function SimulationLink({
+  origin: { simulationId },
+  tenant,
+  children,
+}: OriginParts<Simulated> & { readonly children: ComponentChildren }) {
+  return <a href={link(`/simulations/${simulationId}`, { tenant })}>{children}</a>
+}
+
+/** Title and text of the first two steps in the timeline of an event. */
+export interface ReceiptText {
+  readonly received: readonly [title: string, text: ComponentChildren]
+  readonly stored: readonly [title: string, text: ComponentChildren]
+}
+
+/** Returns how an event came to be stored. Only a provider's call has a verified signature. Pure. */
+export function receiptText(
+  { provider, origin, receivedAtMs, occurredAtMs }: EventSummary,
+  tenant: string | undefined,
+): ReceiptText {
+  const lateMs = receivedAtMs - occurredAtMs
+  const late = lateMs < 1_000 ? '' : `, ${durationText(lateMs)} after the event occurred`
+  switch (origin.kind) {
+    case 'provider':
+      return {
+        received: ['Received', `${provider} called${late}.`],
+        stored: [
+          'Verified and stored',
+          'The signature was verified, and the event was stored before the provider got its response.',
+        ],
+      }
+    case 'service':
+      return {
+        received: ['Handed in', `${origin.actor} handed in this event of ${provider}${late}.`],
+        stored: ['Stored', 'No provider called, and Latchkey checked no signature.'],
+      }
+    case 'simulation':
+      return {
+        received: [
+          'Simulated',
+          <>
+            A <SimulationLink {...{ origin, tenant }}>simulation</SimulationLink> made this event of{' '}
+            {provider}.
+          </>,
+        ],
+        stored: ['Stored', 'No provider called: Latchkey made the call and signed it itself.'],
+      }
+    case 'test':
+      return {
+        received: ['Test event', `${origin.actor} sent this event to test the callback.`],
+        stored: ['Stored', 'No provider called. A test event is never retried or replayed.'],
+      }
+  }
+}

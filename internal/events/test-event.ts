@@ -1,0 +1,74 @@
+import { type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.ts'
+import { ensurePartitions, type Pool, withTx } from '#internal/storage/index.ts'
+import { checkedDay } from './claim.ts'
+import { type AttemptRecord, failedEventColumns, storableAnswer } from './complete.ts'
+import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
+import type { EventState, Queryable } from './list-source.ts'
+
+/**
+ * Stores a test event, or finds the event that was stored with the same dedupe key, and returns it as it is to be sent. It gets no queue
+ * entry. Until `completeTestEvent` its state is `delivery_failed`, so that it is true after a crash. Safe to repeat.
+ * @param event in state `verified`, which queues nothing
+ * @throws errors of Postgres; then nothing was stored
+ */
+export async function storeTestEvent(pool: Pool, event: ReceivedEvent): Promise<ReceivedEvent> {
+  await ensurePartitions(pool, partitionsOf([event]))
+  return await withTx(pool, async (client) => {
+    if ((await insertEvents(client, [event])).size > 0) {
+      await close(client, event.id, 'delivery_failed')
+      return event
+    }
+    // If retention removed the known event or its key, the test event is sent without being stored.
+    const id = (await findEventsByKey(client, [event.dedupeKey])).get(event.dedupeKey) ?? event.id
+    const receivedAtMs = receivedAtMsOf(id)
+    return { ...event, id, receivedAtMs, occurredAtMs: receivedAtMs }
+  })
+}
+
+// Adds an attempt after the last one. The caller holds the lock on the event, so that attempts have different numbers. Attempts beyond the
+// largest smallint are not kept.
+const attemptText = (day: string) => `
+INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
+SELECT $1, '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7 FROM attempts
+WHERE expires_on = '${day}' AND event_id = $1 AND cycle = 1
+ON CONFLICT DO NOTHING`
+
+/**
+ * Adds an attempt to a stored test event. The event's state follows from its last attempt.
+ * @throws errors of Postgres; then nothing was stored
+ */
+export async function completeTestEvent(pool: Pool, id: EventId, attempt: AttemptRecord): Promise<void> {
+  const { startedAtMs, durationMs, outcome, status, cause, answer } = attempt
+  await withTx(pool, async (client) => {
+    const isStored = await close(client, id, outcome === 'delivered' ? 'processed' : 'delivery_failed')
+    if (!isStored) return
+    const measured = [new Date(startedAtMs), Math.round(durationMs)]
+    await client.query({
+      text: attemptText(checkedDay(expiryDayOf(id))),
+      values: [id, ...measured, outcome, status, cause, storableAnswer(answer)],
+    })
+  })
+}
+
+// Locks and updates the event, then adds or removes its list entry. Returns false if retention removed the event.
+async function close(
+  connection: Queryable,
+  id: EventId,
+  state: Extract<EventState, 'processed' | 'delivery_failed'>,
+): Promise<boolean> {
+  const { rowCount } = await connection.query({
+    text: `WITH closed AS (
+        UPDATE events SET state = $2, completed_at = now()
+        WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND id = $1 AND origin = 'test'
+        RETURNING ${failedEventColumns}, state
+      ), failures AS (
+        INSERT INTO failed_events (${failedEventColumns}) SELECT ${failedEventColumns} FROM closed WHERE state = 'delivery_failed'
+        ON CONFLICT (tenant_id, id) DO UPDATE SET completed_at = excluded.completed_at
+      ), unlisted AS (
+        DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed'))
+      )
+      SELECT FROM closed`,
+    values: [id, state],
+  })
+  return rowCount === 1
+}

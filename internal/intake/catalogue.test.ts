@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'bun:test'
+import { byAction, catalogueOf, eventTypes } from './catalogue.ts'
+import { isDottedType } from './normalize.ts'
+import { eventTables } from './providers/registry.ts'
+import { eventTypeTexts } from './vocabulary.ts'
+
+const table = eventTypes(
+  'card',
+  {
+    plain: 'noun.plain',
+    state: [
+      { type: 'noun.won', when: { 'data.status': ['won', 'closed_won'] } },
+      { type: 'noun.paid', when: { 'data.paid': true, 'data.invoice': { isPresent: false } } },
+      { type: 'noun.invoiced', when: { 'data.invoice': { isPresent: true } }, since: '0.2.0' },
+    ],
+    pull: byAction({
+      opened: 'pull.opened',
+      closed: [{ type: 'pull.merged', when: { merged: true } }, 'pull.closed'],
+    }),
+  },
+  () => ({ data: { id: 1 } }),
+)
+
+test.each([
+  ['a raw type with one type', 'plain', {}, 'noun.plain'],
+  ['a listed value', 'state', { data: { status: 'closed_won' } }, 'noun.won'],
+  ['all conditions of a case', 'state', { data: { paid: true, invoice: null } }, 'noun.paid'],
+  ['a present member', 'state', { data: { paid: true, invoice: 'in_1' } }, 'noun.invoiced'],
+  ['an action', 'pull', { action: 'opened' }, 'pull.opened'],
+  ['an action with a condition', 'pull', { action: 'closed', merged: true }, 'pull.merged'],
+  ['an action whose condition does not hold', 'pull', { action: 'closed', merged: false }, 'pull.closed'],
+  ['an unknown action', 'pull', { action: 'renamed' }, undefined],
+  ['no case that applies', 'state', { data: 'text' }, undefined],
+  ['a value of another kind', 'state', { data: { paid: 'true' } }, undefined],
+  ['an inherited member', 'state', JSON.parse('{"__proto__":{"data":{"status":"won"}}}'), undefined],
+  ['an unlisted raw type', 'constructor', {}, undefined],
+])('eventTypes: %s leads to the first case that applies', (_what, rawType, body, type) => {
+  expect(table.typeOf(rawType, body)).toBe(type)
+})
+
+test('catalogueOf: lists each type once with its raw types, conditions, first version and an example', () => {
+  const entries = catalogueOf([table])
+  expect(entries.map(({ type }) => type)).toEqual([
+    ...['noun.invoiced', 'noun.paid', 'noun.plain', 'noun.won', 'pull.closed', 'pull.merged', 'pull.opened'],
+  ])
+  expect(entries[0]).toMatchObject({ since: '0.2.0', providers: [{ provider: 'card', since: '0.2.0' }] })
+  expect(entries[1]?.providers[0]?.sources).toEqual([
+    {
+      providerRawType: 'state',
+      conditions: [
+        { path: 'data.paid', values: [true] },
+        { path: 'data.invoice', isPresent: false },
+      ],
+      ...{ isDefault: false, since: '0.1.0' },
+    },
+  ])
+  const isDefault = (type: string) =>
+    entries.find((entry) => entry.type === type)?.providers[0]?.sources[0]?.isDefault
+  expect(['pull.opened', 'pull.merged', 'pull.closed'].map(isDefault)).toEqual([false, false, true])
+  expect(entries[1]?.providers[0]?.example).toEqual({ data: { id: 1, paid: true, invoice: null } })
+})
+
+describe.each(eventTables.map((each) => [each.provider, each] as const))('%s', (provider, each) => {
+  test(`catalogue of ${provider}: the example of every case has the type of the case`, () => {
+    const wrong = each.cases.filter((one) => each.typeOf(one.rawType, each.sampleOf(one)) !== one.type)
+    expect(wrong).toEqual([])
+  })
+
+  test(`catalogue of ${provider}: an example has the vendor's shape and at most 8 KiB`, () => {
+    for (const one of each.cases) {
+      const text = JSON.stringify(each.sampleOf(one))
+      // A deletion can consist of an id.
+      expect(text.length).toBeGreaterThan('{"id":1234567}'.length)
+      expect(text.length).toBeLessThan(8_192)
+    }
+  })
+})
+
+test('catalogue: every type is dotted lowercase and has a meaning, and every meaning has a type', () => {
+  const types = new Set(eventTables.flatMap(({ cases }) => cases.map(({ type }) => type)))
+  expect([...types].filter((type) => !isDottedType(type))).toEqual([])
+  expect([...types].filter((type) => !eventTypeTexts.has(type))).toEqual([])
+  expect([...eventTypeTexts.keys()].filter((type) => !types.has(type))).toEqual([])
+})
+
+// A type that a second provider reports under another name shows up here as a missing provider.
+test.each([
+  ['payment.authorized', ['card', 'storefront', 'wallet']],
+  ['payment.succeeded', ['card', 'storefront', 'wallet', 'gateway']],
+  ['payment.failed', ['card', 'storefront', 'wallet', 'gateway']],
+  ['payment.cancelled', ['card', 'storefront', 'wallet', 'gateway']],
+  ['payment.reversed', ['wallet', 'gateway']],
+  ['refund.created', ['card', 'storefront', 'wallet']],
+  ['refund.succeeded', ['card', 'storefront', 'wallet', 'gateway']],
+  ['refund.failed', ['card', 'storefront', 'wallet', 'gateway']],
+  ['chargeback.created', ['card', 'storefront', 'wallet', 'gateway']],
+  ['chargeback.won', ['card', 'storefront', 'wallet', 'gateway']],
+  ['chargeback.lost', ['card', 'storefront', 'wallet', 'gateway']],
+  ['order.paid', ['storefront', 'wallet']],
+  ['payout.paid', ['card', 'wallet', 'gateway']],
+  ['payout.failed', ['card', 'wallet', 'gateway']],
+  ['subscription.payment_succeeded', ['card', 'storefront']],
+  ['subscription.payment_failed', ['card', 'storefront', 'wallet', 'gateway']],
+  ['subscription.cancelled', ['card', 'storefront', 'wallet', 'gateway']],
+  ['payment_method.attached', ['card', 'storefront', 'wallet']],
+  ['product.created', ['card', 'storefront', 'wallet']],
+  ['app.authorized', ['card', 'wallet', 'gateway']],
+  ['app.deauthorized', ['card', 'codehost', 'wallet', 'gateway']],
+  ['app.uninstalled', ['storefront', 'codehost']],
+  ['app.permissions_changed', ['storefront', 'codehost']],
+] as const)('catalogue: %s is the type of its fact with %j', (type, names) => {
+  const entry = catalogueOf(eventTables).find((each) => each.type === type)
+  expect(entry?.providers.map(({ provider }) => provider)).toEqual([...names])
+})
+
+test('catalogue: types have one spelling', () => {
+  const types = [...eventTypeTexts.keys()]
+  expect(types.filter((type) => /canceled|labeled|fulfilment|ised\b|ising\b|edited$/.test(type))).toEqual([
+    'order.edited',
+    'subscription.billing_edited',
+  ])
+})

@@ -1,0 +1,219 @@
+// Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
+import type { ProviderName } from '#internal/tenants/index.ts'
+import { isObject, type JsonObject, memberAt } from './normalize.ts'
+import { eventTypeTexts } from './vocabulary.ts'
+
+/** JSON value that a condition compares with. */
+export type Scalar = string | number | boolean
+
+/** Expected member: one value, one of several, or only whether the member is present. null counts as absent. */
+export type Expectation = Scalar | readonly Scalar[] | { readonly isPresent: boolean }
+
+/** A normalized type of a raw type, and when it applies. */
+export interface TypeCase {
+  readonly type: string
+  /** Expected members of the payload by dotted path. All must match. Default: the case always applies. */
+  readonly when?: Readonly<Record<string, Expectation>>
+  /** First version of Latchkey that has this case. Default: `firstVersion`. */
+  readonly since?: string
+  /** Further members of the example payload by dotted path, for values that the conditions do not determine. */
+  readonly example?: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Normalized types by raw type: the type, or cases in the order in which they are tried. A raw type without a matching case is treated as
+ * unlisted.
+ */
+export type TypeRows = Readonly<Record<string, string | readonly (string | TypeCase)[]>>
+
+/** Version of Latchkey that published the catalogue first. */
+export const firstVersion = '0.1.0'
+
+/** Condition as published: `values` lists the accepted values, `isPresent` accepts any value except null. */
+export type Condition =
+  | { readonly path: string; readonly values: readonly Scalar[] }
+  | { readonly path: string; readonly isPresent: boolean }
+
+/** A case of a table with its raw type. */
+export interface CatalogueCase {
+  readonly rawType: string
+  readonly type: string
+  readonly conditions: readonly Condition[]
+  readonly since: string
+  readonly example: readonly (readonly [path: string, value: unknown])[]
+}
+
+/** Table of a provider's event types. */
+export interface EventTypes {
+  readonly provider: ProviderName
+  /** Every case. The cases of a raw type are in the order in which they are tried. */
+  readonly cases: readonly CatalogueCase[]
+  /** Returns the normalized type of a verified call; undefined for an unlisted raw type and if no case applies. Never throws. */
+  typeOf(rawType: string, body: JsonObject): string | undefined
+  /** Returns a payload that leads to the case. */
+  sampleOf(one: CatalogueCase): JsonObject
+}
+
+interface CompiledCase {
+  readonly type: string
+  readonly conditions: readonly { readonly path: readonly string[]; matches(value: unknown): boolean }[]
+}
+
+/**
+ * Creates a provider's table.
+ * @param baseOf returns a payload of the vendor's shape for a raw type and a normalized type; the conditions of a case are then written
+ * into it
+ */
+export function eventTypes(
+  provider: ProviderName,
+  rows: TypeRows,
+  baseOf: (rawType: string, type: string) => JsonObject,
+): EventTypes {
+  const cases = Object.entries(rows).flatMap(([rawType, row]) =>
+    (typeof row === 'string' ? [row] : row).map((each) => catalogueCase(rawType, each)),
+  )
+  // A Map, since a raw type can be called `constructor`.
+  const compiled = new Map<string, CompiledCase[]>()
+  for (const one of cases) {
+    const known = compiled.get(one.rawType) ?? []
+    compiled.set(one.rawType, [...known, compile(one)])
+  }
+  return {
+    provider,
+    cases,
+    typeOf: (rawType, body) =>
+      compiled
+        .get(rawType)
+        ?.find(({ conditions }) =>
+          conditions.every(({ path, matches }) => matches(memberAt(body, ...path) ?? null)),
+        )?.type,
+    sampleOf: ({ rawType, type, conditions, example }) => {
+      const base = conditions.reduce(fulfil, baseOf(rawType, type))
+      return example.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
+    },
+  }
+}
+
+function catalogueCase(rawType: string, one: string | TypeCase): CatalogueCase {
+  const {
+    type,
+    when = {},
+    since = firstVersion,
+    example = {},
+  } = typeof one === 'string' ? { type: one } : one
+  const conditions = Object.entries(when).map(conditionOf)
+  return { rawType, type, conditions, since, example: Object.entries(example) }
+}
+
+function conditionOf([path, expected]: [string, Expectation]): Condition {
+  if (typeof expected !== 'object') return { path, values: [expected] }
+  return 'isPresent' in expected ? { path, isPresent: expected.isPresent } : { path, values: expected }
+}
+
+function compile({ type, conditions }: CatalogueCase): CompiledCase {
+  return {
+    type,
+    conditions: conditions.map((condition) => ({
+      path: condition.path.split('.'),
+      matches:
+        'values' in condition
+          ? (value) => condition.values.some((each) => each === value)
+          : (value) => (value !== null) === condition.isPresent,
+    })),
+  }
+}
+
+/** Returns a copy of a payload that fulfils a condition. */
+function fulfil(payload: JsonObject, condition: Condition): JsonObject {
+  return replace(payload, condition.path.split('.'), (value) => {
+    if ('values' in condition)
+      return condition.values.some((each) => each === value) ? value : condition.values[0]
+    return condition.isPresent ? (value ?? {}) : null
+  })
+}
+
+/** Returns a copy of a payload with another value at a path. Creates the objects on the way. */
+function replace(
+  payload: JsonObject,
+  [first = '', ...rest]: readonly string[],
+  valueOf: (value: unknown) => unknown,
+): JsonObject {
+  const inner = payload[first]
+  if (rest.length === 0) return { ...payload, [first]: valueOf(inner) }
+  return { ...payload, [first]: replace(isObject(inner) ? inner : {}, rest, valueOf) }
+}
+
+/** Creates the cases of a raw type whose payload names an action. The cases of an action are in the order in which they are tried. */
+export function byAction(
+  actions: Readonly<Record<string, string | readonly (string | TypeCase)[]>>,
+): readonly TypeCase[] {
+  return Object.entries(actions).flatMap(([action, row]) =>
+    (typeof row === 'string' ? [row] : row).map((each) => {
+      const one = typeof each === 'string' ? { type: each } : each
+      return { ...one, when: { action, ...one.when } }
+    }),
+  )
+}
+
+/** A provider's raw type that leads to a normalized type. */
+export interface TypeSource {
+  readonly providerRawType: string
+  /** All must match the payload. */
+  readonly conditions: readonly Condition[]
+  /** True if cases of the raw type with these conditions and further ones are tried first. */
+  readonly isDefault: boolean
+  readonly since: string
+}
+
+/** A normalized type of the catalogue. */
+export interface CatalogueEntry {
+  readonly type: string
+  readonly description: string
+  readonly since: string
+  readonly providers: readonly {
+    readonly provider: ProviderName
+    readonly since: string
+    readonly sources: readonly TypeSource[]
+    /** Payload of an event of this type. */
+    readonly example: JsonObject
+  }[]
+}
+
+/** Returns the normalized types of the given tables in alphabetical order. */
+export function catalogueOf(tables: readonly EventTypes[]): readonly CatalogueEntry[] {
+  const types = new Set(tables.flatMap(({ cases }) => cases.map(({ type }) => type)))
+  return [...types].sort().map((type) => {
+    const providers = tables.flatMap((table) => {
+      const own = table.cases.filter((each) => each.type === type)
+      const [first] = own
+      if (first === undefined) return []
+      const sources = own.map((one) => sourceOf(table, one))
+      return [{ provider: table.provider, since: earliest(own), sources, example: table.sampleOf(first) }]
+    })
+    return { type, description: eventTypeTexts.get(type) ?? '', since: earliest(providers), providers }
+  })
+}
+
+function sourceOf({ cases }: EventTypes, one: CatalogueCase): TypeSource {
+  const { rawType, conditions, since } = one
+  const earlier = cases.slice(0, cases.indexOf(one)).filter((each) => each.rawType === rawType)
+  const isDefault = earlier.some((each) =>
+    conditions.every((condition) => each.conditions.some((other) => Bun.deepEquals(condition, other))),
+  )
+  return { providerRawType: rawType, conditions, isDefault, since }
+}
+
+function earliest(all: readonly { readonly since: string }[]): string {
+  return all.map(({ since }) => since).sort(Bun.semver.order)[0] ?? firstVersion
+}
+
+/** Returns the conditions of a raw type as text. */
+export function conditionsText({ conditions, isDefault }: TypeSource): string {
+  const parts = [...conditions.map(conditionText), ...(isDefault ? ['no other type applies'] : [])]
+  return parts.length === 0 ? 'always' : parts.join(' and ')
+}
+
+function conditionText(condition: Condition): string {
+  if ('isPresent' in condition) return `${condition.path} is ${condition.isPresent ? 'present' : 'absent'}`
+  return `${condition.path} is ${condition.values.map(String).join(' or ')}`
+}

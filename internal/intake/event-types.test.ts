@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { answerSchema } from '#test/support/contract.ts'
+import { eventCatalogue, typesOf } from './event-types.ts'
+
+let api: TestApi
+
+beforeAll(async () => {
+  api = await startTestApi({ manifests: tenantYaml('acme', testApiKey) })
+}, 30_000)
+afterAll(() => api.close())
+
+const read = (query = '') => fetch(`${api.url}/v1/event-types${query}`)
+
+test('GET /v1/event-types: pages without a key contain the whole catalogue once, in alphabetical order', async () => {
+  const items: unknown[] = []
+  let query = ''
+  for (let page = 0; page <= eventCatalogue.length / 50; page += 1) {
+    const answer = await read(query)
+    const body = (await answer.json()) as { items: unknown[]; next?: string }
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('cache-control')).toBe('public, max-age=300')
+    expect(answerSchema('GET', '/v1/event-types', 200)(body)).toBe(true)
+    items.push(...body.items)
+    query = `?after=${body.next}`
+    if (body.next === undefined) break
+  }
+  expect(items).toEqual([...eventCatalogue])
+})
+
+test.each([
+  ['a neutral name', 'gateway', 'gateway'],
+  ['a vendor’s name', 'braintree', 'gateway'],
+  ['a provider without own types', 'generic', 'generic'],
+])('GET /v1/event-types: returns the types of one provider by %s', async (_what, name, provider) => {
+  const body: unknown = await (await read(`?provider=${name}&limit=100`)).json()
+  expect(body).toEqual({ items: typesOf(provider) })
+})
+
+test('GET /v1/event-types: a page has at most `limit` types behind `after`', async () => {
+  const types = typesOf('wallet').map(({ type }) => type)
+  const body = await (await read(`?provider=wallet&limit=2&after=${types[3]}`)).json()
+  expect(body).toMatchObject({ items: [{ type: types[4] }, { type: types[5] }], next: types[5] })
+  expect(await (await read(`?after=zzz`)).json()).toEqual({ items: [] })
+})
+
+test.each([
+  '?provider=nobody',
+  '?provider=',
+  '?type=a',
+  '?provider=card&provider=card',
+  '?limit=0',
+  '?limit=101',
+  '?after=',
+])('GET /v1/event-types: returns 400 for the query %s', async (query) => {
+  expect((await read(query)).status).toBe(400)
+})

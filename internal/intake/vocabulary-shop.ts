@@ -1,0 +1,241 @@
+/** Normalized types of shops and their meanings, by noun. `vocabulary.ts` publishes them with all others. */
+export const shopTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  draft_order: {
+    created: 'A draft order was created.',
+    updated: 'Details of the draft order changed.',
+    deleted: 'The draft order was deleted.',
+  },
+  payment_terms: {
+    created: 'Payment terms were set for an order.',
+    updated: 'The payment terms changed.',
+    deleted: 'The payment terms were deleted.',
+    payment_due: 'A payment under the payment terms is due.',
+  },
+  tender_transaction: {
+    created:
+      'Money was paid or refunded, reported with the means of payment; the payment or refund has an event of its own.',
+  },
+  // Returns, and fulfillment: a fulfillment order is the work of one location for an order.
+  return: {
+    requested: 'The customer asked to return items.',
+    approved: 'The return was approved.',
+    declined: 'The return was declined.',
+    updated: 'Details of the return changed.',
+    processed: 'Returned items were processed.',
+    cancelled: 'The return was cancelled.',
+    closed: 'The return was closed.',
+    reopened: 'The closed return is open again.',
+    delivery_attached: 'A label or tracking of a return delivery was added.',
+    items_disposed: 'Returned items were restocked or disposed of.',
+  },
+  fulfillment: {
+    created: 'Items of an order were fulfilled, for example handed to a carrier.',
+    updated: 'Details of the fulfillment changed.',
+    cancelled: 'The fulfillment was cancelled.',
+    failed: 'The fulfillment failed.',
+  },
+  shipment: {
+    updated: 'The carrier reported progress of a shipment.',
+    delivered: 'The shipment was delivered.',
+    failed: 'The shipment could not be delivered.',
+    event_deleted: 'A report of a shipment’s progress was deleted.',
+  },
+  fulfillment_hold: {
+    added: 'One reason to hold the fulfillment was added.',
+    released: 'One reason to hold the fulfillment was removed.',
+  },
+  fulfillment_order: {
+    routed: 'Items of an order were assigned to a location.',
+    request_submitted: 'A fulfillment service was asked to ship the items.',
+    request_accepted: 'The fulfillment service will ship the items.',
+    request_rejected: 'The fulfillment service will not ship the items.',
+    cancellation_requested: 'The fulfillment service was asked to cancel its work.',
+    cancellation_accepted: 'The fulfillment service cancelled its work.',
+    cancellation_rejected: 'The fulfillment service did not cancel its work.',
+    cancelled: 'The fulfillment order was cancelled.',
+    held: 'The fulfillment order is on hold.',
+    released: 'The fulfillment order is no longer on hold.',
+    progress_reported: 'A user marked the fulfillment order as in progress.',
+    progress_stopped: 'The fulfillment order is no longer in progress.',
+    failed: 'The fulfillment service could not complete the fulfillment order.',
+    prepared_for_delivery: 'The items are ready for local delivery.',
+    prepared_for_pickup: 'The items are ready to be picked up.',
+    merged: 'Several fulfillment orders were merged into one.',
+    moved: 'Items were moved to another location.',
+    split: 'The fulfillment order was split into several.',
+    rescheduled: 'The fulfillment order was moved to another date.',
+    ready: 'A scheduled fulfillment order is due and can be fulfilled.',
+  },
+  cart: {
+    created: 'A cart was created.',
+    updated: 'The cart changed.',
+  },
+  selling_plan_group: {
+    created: 'A group of selling plans was created.',
+    updated: 'Details of the group of selling plans changed.',
+    deleted: 'The group of selling plans was deleted.',
+  },
+  customer_group: {
+    created: 'A saved search of customers was created.',
+    updated: 'Details of the saved search of customers changed.',
+    deleted: 'The saved search of customers was deleted.',
+  },
+  customer_segment: {
+    created: 'A segment of customers was created.',
+    updated: 'Details of the segment of customers changed.',
+    deleted: 'The segment of customers was deleted.',
+  },
+  // Business customers, with their contacts and locations.
+  company: {
+    created: 'A business customer was created.',
+    updated: 'Details of the business customer changed.',
+    deleted: 'The business customer was deleted.',
+  },
+  company_contact: {
+    created: 'A contact of a business customer was created.',
+    updated: 'Details of the contact of a business customer changed.',
+    deleted: 'The contact of a business customer was deleted.',
+    role_assigned: 'A contact received a role at a location of the business customer.',
+    role_revoked: 'A contact lost a role at a location of the business customer.',
+  },
+  company_location: {
+    created: 'A location of a business customer was created.',
+    updated: 'Details of the location of a business customer changed.',
+    deleted: 'The location of a business customer was deleted.',
+  },
+  privacy: {
+    data_requested: 'A customer asked for the stored personal data.',
+    customer_erasure_requested: 'The personal data of a customer must be erased.',
+    shop_erasure_requested: 'The data of a shop must be erased.',
+  },
+  product_variant: {
+    in_stock: 'A variant of a product is in stock again.',
+    out_of_stock: 'A variant of a product is sold out.',
+  },
+  product_listing: {
+    added: 'A product was listed on a sales channel.',
+    updated: 'The listing of a product changed.',
+    removed: 'A product was removed from a sales channel.',
+    scheduled: 'A product will be listed at a later time.',
+    rescheduled: 'The time at which a product will be listed changed.',
+    unscheduled: 'A product will not be listed at the scheduled time.',
+  },
+  product_publication: {
+    created: 'A product was published to the app’s channel.',
+    updated: 'The publication of a product changed.',
+    deleted: 'A product is no longer published to the app’s channel.',
+  },
+  collection: {
+    created: 'A collection of products was created.',
+    updated: 'Details of the collection of products changed.',
+    deleted: 'The collection of products was deleted.',
+  },
+  collection_listing: {
+    added: 'A collection was listed on a sales channel.',
+    updated: 'The listing of a collection changed.',
+    removed: 'A collection was removed from a sales channel.',
+  },
+  collection_publication: {
+    created: 'A collection was published to the app’s channel.',
+    updated: 'The publication of a collection changed.',
+    deleted: 'A collection is no longer published to the app’s channel.',
+  },
+  discount: {
+    created: 'A discount was created.',
+    updated: 'Details of the discount changed.',
+    deleted: 'The discount was deleted.',
+    code_added: 'A code was added to a discount.',
+    code_removed: 'A code was removed from a discount.',
+  },
+  inventory_item: {
+    created: 'An inventory item was created.',
+    updated: 'Details of the inventory item changed.',
+    deleted: 'The inventory item was deleted.',
+  },
+  inventory_level: {
+    connected: 'An inventory item can be stocked at a location.',
+    updated: 'The quantity of an inventory item at a location changed.',
+    disconnected: 'An inventory item can no longer be stocked at a location.',
+  },
+  inventory_transfer: {
+    ready: 'A transfer between locations is ready to ship.',
+    completed: 'The transfer between locations is complete.',
+    cancelled: 'The transfer between locations was cancelled.',
+    updated: 'Details of the transfer between locations changed.',
+    items_added: 'Items were added to the transfer.',
+    items_removed: 'Items were removed from the transfer.',
+    quantities_updated: 'Quantities of the transfer changed.',
+  },
+  inventory_shipment: {
+    created: 'A shipment of stock was created.',
+    deleted: 'The shipment of stock was deleted.',
+    dispatched: 'The shipment of stock is in transit.',
+    items_received: 'Items of the shipment of stock were received.',
+    items_added: 'Items were added to the shipment of stock.',
+    items_removed: 'Items were removed from the shipment of stock.',
+    quantities_updated: 'Quantities of the shipment of stock changed.',
+    tracking_updated: 'Tracking of the shipment of stock changed.',
+  },
+  location: {
+    created: 'A location was created.',
+    updated: 'Details of the location changed.',
+    deleted: 'The location was deleted.',
+    activated: 'The location is active again.',
+    deactivated: 'The location was deactivated.',
+  },
+  delivery_profile: {
+    created: 'A delivery profile was created.',
+    updated: 'Details of the delivery profile changed.',
+    deleted: 'The delivery profile was deleted.',
+  },
+  // The shop, and what it pays for the app that receives the events.
+  app_subscription: {
+    updated: 'The shop’s subscription to the app changed.',
+    cap_approached: 'The usage charges of the app reached 90 % of their agreed maximum.',
+  },
+  app_purchase: {
+    updated: 'A one-time purchase in the app changed.',
+  },
+  bulk_operation: {
+    completed: 'A bulk operation is complete; its result can be read.',
+    failed: 'A bulk operation failed.',
+    cancelled: 'A bulk operation was cancelled.',
+  },
+  shop: {
+    updated: 'Settings of the shop changed.',
+  },
+  channel: {
+    deleted: 'A sales channel was deleted.',
+  },
+  domain: {
+    created: 'A domain was created.',
+    updated: 'Details of the domain changed.',
+    deleted: 'The domain was deleted.',
+  },
+  market: {
+    created: 'A market was created.',
+    updated: 'Details of the market changed.',
+    deleted: 'The market was deleted.',
+  },
+  theme: {
+    created: 'A theme was created.',
+    updated: 'Details of the theme changed.',
+    deleted: 'The theme was deleted.',
+    published: 'The theme became the one that customers see.',
+  },
+  locale: {
+    created: 'A language was added to the shop.',
+    updated: 'A language was published or unpublished.',
+    deleted: 'A language was removed from the shop.',
+  },
+  metafield_definition: {
+    created: 'A definition of a custom field was created.',
+    updated: 'Details of the definition of a custom field changed.',
+    deleted: 'The definition of a custom field was deleted.',
+  },
+  metaobject: {
+    created: 'A custom object was created.',
+    updated: 'Details of the custom object changed.',
+    deleted: 'The custom object was deleted.',
+  },
+}

@@ -1,0 +1,37 @@
+/** Kinds of usage that Latchkey counts itself. Other services report all other kinds. */
+export const ownKinds = ['locks', 'events'] as const
+/** A kind of usage that Latchkey counts itself. */
+export type OwnKind = (typeof ownKinds)[number]
+
+/** Pattern of a kind of usage: dotted lowercase. */
+export const usageKindPattern = '^[a-z][a-z0-9_]*([.][a-z0-9_]+)*$'
+/** Maximum length of a kind of usage. */
+export const usageKindCharsMax = 64
+/** Maximum emitted kinds with limits in one place: a Tenant, the runtime settings, or the overrides of a tenant. */
+export const emittedKindsMax = 50
+
+/** Name of the monthly limit on an emitted kind, such as `exports.rowsPerMonth`. */
+export type EmittedLimitName = `${string}PerMonth`
+
+const form = new RegExp(usageKindPattern)
+
+/** Returns whether Latchkey counts a kind of usage itself. Pure. */
+export function isOwnKind(kind: string): kind is OwnKind {
+  return ownKinds.some((own) => own === kind)
+}
+
+/** Returns whether a text is an emitted kind: one that other services report. Pure. */
+export function isEmittedKind(text: string): boolean {
+  return text.length <= usageKindCharsMax && form.test(text) && !isOwnKind(text)
+}
+
+/** Returns the name of the monthly limit on an emitted kind. Pure. */
+export function emittedLimitName(kind: string): EmittedLimitName {
+  return `${kind}PerMonth`
+}
+
+/** Returns the emitted kind that a limit applies to; undefined for any other name. Pure. */
+export function emittedKindOf(limit: string): string | undefined {
+  const kind = limit.endsWith('PerMonth') ? limit.slice(0, -'PerMonth'.length) : ''
+  return isEmittedKind(kind) ? kind : undefined
+}

@@ -1,0 +1,49 @@
+import type { AnyLimitName } from '#internal/tenants/index.ts'
+import type { LimitBounds } from './limits.ts'
+
+/** Decisions of a guardrail check. */
+export const usageDecisions = ['allow', 'warn', 'deny'] as const
+/** Decision of a guardrail check. */
+export type UsageDecision = (typeof usageDecisions)[number]
+
+/** Reasons of a decision. `hard_limit` with `warn`: the limit is over, and Latchkey accepts and marks what is over it. */
+export const decisionReasons = ['no_limit', 'within_limits', 'soft_limit', 'hard_limit'] as const
+
+/** Decision with its reason. */
+export interface Decided {
+  readonly decision: UsageDecision
+  readonly reason: (typeof decisionReasons)[number]
+  /** Limit that caused a warning or a denial; null if the usage is allowed. */
+  readonly limit: AnyLimitName | null
+}
+
+/** Usage that would be added to a limit. */
+export interface Demand extends LimitBounds {
+  readonly limit: AnyLimitName
+  readonly used: number
+  readonly added: number
+  /** True if usage over the hard limit is accepted and marked. */
+  readonly isOverAccepted?: boolean
+}
+
+/** Decides whether usage may be added to all of its limits. The first limit that denies decides, then the first that warns. Pure. */
+export function decideUsage(demands: readonly Demand[]): Decided {
+  const over = demands.filter(({ used, added, hard }) => hard !== null && used + added > hard)
+  const denying = over.find(({ isOverAccepted }) => isOverAccepted !== true)
+  if (denying) return { decision: 'deny', reason: 'hard_limit', limit: denying.limit }
+  if (over[0]) return { decision: 'warn', reason: 'hard_limit', limit: over[0].limit }
+  const warning = demands.find(({ used, added, soft }) => soft !== null && used + added >= soft)
+  return toDecided(warning ? 'warn' : 'allow', warning?.limit ?? null, demands)
+}
+
+/** Adds the reason to a decision that was made by counts which are no longer known. Pure. */
+export function toDecided(
+  decision: UsageDecision,
+  limit: AnyLimitName | null,
+  bounds: readonly LimitBounds[],
+): Decided {
+  if (decision === 'deny') return { decision, reason: 'hard_limit', limit }
+  if (decision === 'warn') return { decision, reason: 'soft_limit', limit }
+  const isLimited = bounds.some(({ soft, hard }) => soft !== null || hard !== null)
+  return { decision, reason: isLimited ? 'within_limits' : 'no_limit', limit: null }
+}

@@ -1,0 +1,466 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { openRedis, RedisUnavailable, withTx } from '#internal/storage/index.ts'
+import type { Limits } from '#internal/tenants/index.ts'
+import {
+  labStartMs,
+  movableClock,
+  openRecordLab,
+  type RecordLab,
+  randomTenantId,
+} from '#test/support/record-lab.ts'
+import { recordUsage } from './emissions.ts'
+import {
+  checkGuardrail,
+  commitGuardrail,
+  type GuardrailAnswer,
+  type GuardrailCommit,
+  type GuardrailParts,
+} from './guardrails.ts'
+import { type LimitedTenant, LimitsInForce } from './limits.ts'
+import { defineCommitLocksScript } from './lock-commits.ts'
+import type { SoftCrossing } from './meter.ts'
+import { clearLimitOverride, setLimitOverride } from './overrides.ts'
+import { readUsage } from './read-usage.ts'
+import { UsageTurns } from './turns.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const script = defineCommitLocksScript(movableClock)
+
+/** A process with its own limits in memory and its own clock. */
+function openProcess(startMs = labStartMs) {
+  const clock = { nowMs: startMs, now: () => clock.nowMs }
+  const { pool, redis, meter } = lab
+  const crossings: SoftCrossing[] = []
+  const limits = new LimitsInForce({ pool, clock })
+  const parts: GuardrailParts = {
+    ...{ pool, redis, meter, script, clock, limits, turns: new UsageTurns(clock) },
+    onSoftCrossing: (crossing) => crossings.push(crossing),
+  }
+  return { parts, clock, crossings }
+}
+
+async function createTenant(limits: Limits): Promise<LimitedTenant> {
+  const id = await lab.createTenant()
+  await lab.pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
+     VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now())`,
+    [id],
+  )
+  return { id, limits }
+}
+
+const rows = (hard: number, soft?: number): Limits => ({
+  emitted: [{ kind: 'exports.rows', hard, ...(soft !== undefined && { soft }) }],
+})
+const commitOf = (more: Partial<GuardrailCommit> = {}): GuardrailCommit => ({
+  ...{ kind: 'exports.rows', amount: 1, id: crypto.randomUUID(), by: 'user:biller', ...more },
+})
+
+async function commit(parts: GuardrailParts, tenant: LimitedTenant, more: Partial<GuardrailCommit> = {}) {
+  const outcome = await commitGuardrail(parts, tenant, commitOf(more))
+  if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome))
+  return outcome.answer
+}
+
+async function check(parts: GuardrailParts, tenant: LimitedTenant, kind: string, amount = 1) {
+  const outcome = await checkGuardrail(parts, tenant, { kind, amount })
+  if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome))
+  return outcome.answer
+}
+
+const emit = (
+  tenantId: TenantId,
+  more: { id?: string; amount?: number; occurredAtMs?: number; soft?: number } = {},
+) =>
+  withTx(lab.pool, (client) => {
+    const { id = crypto.randomUUID(), amount = 1, occurredAtMs = labStartMs, soft = null } = more
+    const bounds = { soft, hard: null }
+    return recordUsage(
+      client,
+      { tenantId, kind: 'exports.rows', id, amount, occurredAtMs },
+      { bounds, nowMs: labStartMs },
+    )
+  })
+
+/** Adds a row as a version of Latchkey does that knows neither decisions nor the lock of a month. */
+const emitAsBefore = (tenantId: TenantId, id: string, amount: number) =>
+  lab.pool.query(
+    `WITH fresh AS (INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
+       VALUES ($1, $2, 'exports.rows', $3, $4, $3) RETURNING tenant_id, meter, hour, amount)
+     INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount) SELECT * FROM fresh
+     ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = u.amount + excluded.amount`,
+    [tenantId, id, new Date(Math.floor(labStartMs / hourMs) * hourMs), amount],
+  )
+
+let locks = 0
+async function acquire(tenantId: TenantId, hard: number | null): Promise<string> {
+  const { kind } = await lab.store.acquire({
+    ...{ tenantId, scope: 's', key: `k-${locks++}`, ttlMs: 60_000, lockMs: 60_000, lockToken: `t-${locks}` },
+    ...{ fingerprint: '', attemptId: '', waits: false },
+    limits: { locksPerMinute: hard, locksPerMonth: null, recordBytes: null },
+  })
+  return kind
+}
+
+const countOf = (answers: readonly { readonly isCommitted: boolean }[]) =>
+  answers.filter(({ isCommitted }) => isCommitted).length
+const stateOf = ({ limits }: GuardrailAnswer) => limits.map(({ limit, used, state }) => [limit, used, state])
+const hundred = <T>(work: (nth: number) => Promise<T>) =>
+  Promise.all(Array.from({ length: 100 }, (_n, nth) => work(nth)))
+const auditOf = async (tenantId: TenantId, action: string) =>
+  (
+    await lab.pool.query<{ actor: string; detail: Record<string, unknown> }>(
+      'SELECT actor, detail FROM audit WHERE tenant_id = $1 AND action = $2 ORDER BY id',
+      [tenantId, action],
+    )
+  ).rows
+
+describe('emitted kinds', () => {
+  test('guardrails: 100 concurrent commits in two processes with hard 50 count exactly 50', async () => {
+    const tenant = await createTenant(rows(50))
+    const processes = [openProcess(), openProcess()]
+    const answers = await hundred((nth) => commit((processes[nth % 2] ?? openProcess()).parts, tenant))
+    expect(countOf(answers)).toBe(50)
+    expect(answers.filter(({ decision }) => decision === 'deny')).toHaveLength(50)
+    expect(Math.max(...answers.map(({ limits }) => limits[0]?.used ?? 0))).toBe(50)
+    expect(stateOf(await check(openProcess().parts, tenant, 'exports.rows'))).toEqual([
+      ['exports.rowsPerMonth', 50, 'hard'],
+    ])
+    expect(await auditOf(tenant.id, 'usage.committed')).toHaveLength(50)
+  })
+
+  test('guardrails: concurrent emissions are never refused, and commits do not exceed what they leave', async () => {
+    const tenant = await createTenant(rows(50))
+    const { parts } = openProcess()
+    const answers = await hundred(async (nth) =>
+      nth % 4 === 0 ? (await emit(tenant.id)).kind : (await commit(parts, tenant)).isCommitted,
+    )
+    const committed = answers.filter((each) => each === true).length
+    expect(answers.filter((each) => each === 'recorded')).toHaveLength(25)
+    const { limits } = await check(parts, tenant, 'exports.rows')
+    expect(limits[0]?.used).toBe(25 + committed)
+    expect(committed).toBeWithin(25, 51)
+  })
+
+  test('guardrails: 100 concurrent commits with one id count once and get the same decision', async () => {
+    const tenant = await createTenant(rows(50, 1))
+    const { parts } = openProcess()
+    const answers = await hundred(() => commit(parts, tenant, { id: 'same', amount: 30 }))
+    expect(answers.filter(({ isNew }) => isNew === true)).toHaveLength(1)
+    expect(answers.filter(({ isNew }) => isNew === false)).toHaveLength(99)
+    for (const answer of answers)
+      expect(answer).toMatchObject({ decision: 'warn', reason: 'soft_limit', limit: 'exports.rowsPerMonth' })
+    expect((await check(parts, tenant, 'exports.rows')).limits[0]?.used).toBe(30)
+    expect(await auditOf(tenant.id, 'usage.committed')).toEqual([
+      { actor: 'user:biller', detail: { id: 'same', kind: 'exports.rows', amount: 30, decision: 'warn' } },
+    ])
+  })
+
+  test('guardrails: a repeat keeps its decision after the limit is used up, also in a later hour', async () => {
+    const tenant = await createTenant(rows(10, 5))
+    const { parts, clock } = openProcess()
+    const first = await commit(parts, tenant, { id: 'early', amount: 4 })
+    await commit(parts, tenant, { amount: 6 })
+    clock.nowMs += 2 * hourMs
+    const again = await commit(parts, tenant, { id: 'early', amount: 4 })
+    expect([first, again].map(({ decision, isNew }) => [decision, isNew])).toEqual([
+      ['allow', true],
+      ['allow', false],
+    ])
+    expect(stateOf(again)).toEqual([['exports.rowsPerMonth', 10, 'hard']])
+  })
+
+  test('guardrails: an id counts once, whichever of a commit and an emission came first', async () => {
+    const tenant = await createTenant(rows(10, 5))
+    const { parts } = openProcess()
+    await emit(tenant.id, { id: 'emitted', amount: 6 })
+    const repeat = { isNew: false, isCommitted: true, decision: 'warn', reason: 'soft_limit' }
+    expect(await commit(parts, tenant, { id: 'emitted', amount: 6 })).toMatchObject(repeat)
+    await commit(parts, tenant, { id: 'committed', amount: 2 })
+    for (const occurredAtMs of [labStartMs, labStartMs - 2 * hourMs])
+      expect(await emit(tenant.id, { id: 'committed', amount: 2, occurredAtMs })).toEqual({ kind: 'known' })
+    expect(
+      await emit(tenant.id, { id: 'emitted', amount: 6, occurredAtMs: labStartMs - 2 * hourMs }),
+    ).toEqual({
+      kind: 'conflict',
+    })
+    expect((await check(parts, tenant, 'exports.rows')).limits[0]?.used).toBe(8)
+  })
+
+  test('guardrails: other content under a used id is a conflict, and a denied id can be tried again', async () => {
+    const tenant = await createTenant(rows(10))
+    const { parts, clock } = openProcess()
+    await commit(parts, tenant, { id: 'one', amount: 4 })
+    for (const other of [{ amount: 5 }, { kind: 'x' }])
+      expect(await commitGuardrail(parts, tenant, commitOf({ id: 'one', amount: 4, ...other }))).toEqual({
+        kind: 'conflict',
+      })
+    const denied = await commit(parts, tenant, { id: 'two', amount: 7 })
+    expect(denied).toMatchObject({ decision: 'deny', reason: 'hard_limit', isCommitted: false })
+    expect(denied.isNew).toBeUndefined()
+    expect(denied.limits[0]).toMatchObject({ used: 4, resetsAtMs: Date.UTC(2026, 11, 1) })
+    clock.nowMs = Date.UTC(2026, 11, 1)
+    expect(await commit(parts, tenant, { id: 'two', amount: 7 })).toMatchObject({ isNew: true })
+  })
+
+  test('guardrails: an emission counts into the month of its time, and a month begins at 00:00 UTC', async () => {
+    const tenant = await createTenant(rows(10))
+    const { parts, clock } = openProcess(Date.UTC(2026, 10, 1) - 1)
+    await commit(parts, tenant, { amount: 10 })
+    expect((await check(parts, tenant, 'exports.rows')).decision).toBe('deny')
+    clock.nowMs += 1
+    expect(await commit(parts, tenant, { amount: 3 })).toMatchObject({ limits: [{ used: 3 }] })
+    await emit(tenant.id, { amount: 5, occurredAtMs: Date.UTC(2026, 9, 31, 23, 59) })
+    await emit(tenant.id, { amount: 6, occurredAtMs: Date.UTC(2026, 10, 1) })
+    expect((await check(parts, tenant, 'exports.rows')).limits[0]?.used).toBe(9)
+  })
+
+  test('guardrails: rows of the version before count, and their ids are repeats', async () => {
+    const tenant = await createTenant(rows(10))
+    const { parts } = openProcess()
+    await emitAsBefore(tenant.id, 'old', 6)
+    expect(await commit(parts, tenant, { id: 'old', amount: 6 })).toMatchObject({
+      decision: 'allow',
+      isNew: false,
+    })
+    expect((await commit(parts, tenant, { amount: 5 })).decision).toBe('deny')
+  })
+
+  test('guardrails: an override lifts the limit until it expires or is cleared', async () => {
+    const tenant = await createTenant(rows(1))
+    const { parts, clock } = openProcess()
+    const { limits } = parts
+    await commit(parts, tenant)
+    const limit = 'exports.rowsPerMonth' as const
+    const setting = {
+      tenantId: tenant.id,
+      limit,
+      by: 'ada',
+      reason: 'a sale',
+      hard: 3,
+      expiresAtMs: labStartMs + dayMs,
+    }
+    const override = async (hard: number | null) => {
+      await setLimitOverride(parts, { ...setting, hard })
+      await limits.look()
+    }
+    expect((await check(parts, tenant, 'exports.rows')).decision).toBe('deny')
+    await override(3)
+    const lifted = await commit(parts, tenant)
+    expect(lifted).toMatchObject({ decision: 'allow', limits: [{ hard: 3, override: { reason: 'a sale' } }] })
+    expect(stateOf(lifted)).toEqual([[limit, 2, 'overridden']])
+    expect(stateOf(await commit(parts, tenant))).toEqual([[limit, 3, 'hard']])
+    await override(null)
+    expect(stateOf(await commit(parts, tenant, { amount: 7 }))).toEqual([[limit, 10, 'overridden']])
+    clock.nowMs += dayMs
+    expect(await commit(parts, tenant)).toMatchObject({
+      decision: 'deny',
+      limits: [{ hard: 1, override: undefined }],
+    })
+    clock.nowMs -= dayMs
+    await clearLimitOverride(parts, setting)
+    await limits.look()
+    expect((await commit(parts, tenant)).decision).toBe('deny')
+  })
+
+  test('guardrails: an override limits a kind without another limit, and every reader lists it', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    expect(await commit(parts, tenant, { amount: 4 })).toMatchObject({
+      decision: 'allow',
+      reason: 'no_limit',
+    })
+    const expiresAtMs = labStartMs + dayMs
+    const of = { tenantId: tenant.id, limit: 'exports.rowsPerMonth', by: 'ada', reason: 'abuse' } as const
+    await setLimitOverride(parts, { ...of, hard: 4, expiresAtMs })
+    await parts.limits.look()
+    expect((await commit(parts, tenant)).decision).toBe('deny')
+    const { limits } = await readUsage(parts, tenant, { fromMs: 0, toMs: 1 })
+    expect(limits.at(-1)).toMatchObject({ limit: 'exports.rowsPerMonth', used: 4, hard: 4, state: 'hard' })
+  })
+
+  test('guardrails: a tenant has overrides of at most 50 emitted kinds', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    const set = (kind: string, hard = 1) =>
+      setLimitOverride(parts, {
+        ...{ tenantId: tenant.id, limit: `${kind}PerMonth`, hard },
+        ...{ by: 'ada', reason: 'x', expiresAtMs: labStartMs + dayMs },
+      })
+    for (let nth = 1; nth <= 50; nth += 1) expect(await set(`k${nth}`)).toEqual({ kind: 'written' })
+    expect(await set('k51')).toMatchObject({ kind: 'refused', problem: expect.stringContaining('50') })
+    expect(await set('k50', 2)).toEqual({ kind: 'written' })
+    expect(await set('locks')).toEqual({ kind: 'written' })
+  })
+
+  test('guardrails: a soft limit is reported once per month, by whichever of commit and emission reaches it', async () => {
+    const tenant = await createTenant(rows(100, 5))
+    const { parts, crossings } = openProcess()
+    await hundred(() => commit(parts, tenant))
+    const limit = 'exports.rowsPerMonth' as const
+    const crossing = { tenantId: tenant.id, limit, periodMs: Date.UTC(2026, 10, 1), used: 5, soft: 5 }
+    expect(crossings).toEqual([crossing])
+    const other = await createTenant({})
+    expect(await emit(other.id, { amount: 4, soft: 5 })).toEqual({ kind: 'recorded', crossing: undefined })
+    const reached = { ...crossing, tenantId: other.id, used: 6 }
+    expect(await emit(other.id, { amount: 2, soft: 5 })).toEqual({ kind: 'recorded', crossing: reached })
+    expect(await emit(other.id, { amount: 2, soft: 5 })).toEqual({ kind: 'recorded', crossing: undefined })
+    const period = '2026-11-01T00:00:00.000Z'
+    expect((await auditOf(other.id, 'usage.soft_limit_crossed')).map(({ detail }) => detail)).toEqual([
+      { limit, period, used: 6, soft: 5 },
+    ])
+  })
+
+  test.each<[string, Partial<GuardrailCommit>, string]>([
+    ['without an id', { id: '' }, 'id must'],
+    ['with a line break in its id', { id: 'a\nb' }, 'id must'],
+    ['of events', { kind: 'events' }, 'check without commit'],
+    ['of an unknown form of kind', { kind: 'Rows' }, 'dotted lowercase'],
+  ])('guardrails: a commit %s is refused', async (_case, more, words) => {
+    const tenant = await createTenant({})
+    const outcome = await commitGuardrail(openProcess().parts, tenant, commitOf(more))
+    expect(outcome).toMatchObject({ kind: 'refused', problem: expect.stringContaining(words) })
+  })
+
+  test('guardrails: a commit for a deleted tenant is refused', async () => {
+    const tenant = { id: randomTenantId(), limits: {} }
+    const outcome = await commitGuardrail(openProcess().parts, tenant, commitOf())
+    expect(outcome).toEqual({ kind: 'refused', problem: 'There is no such tenant' })
+  })
+})
+
+describe('locks', () => {
+  const perMinute = (hard: number, soft?: number): Limits => ({
+    locksPerMinute: { hard, ...(soft !== undefined && { soft }) },
+  })
+
+  test('guardrails: 100 concurrent commits of locks with hard 50 count exactly 50', async () => {
+    const tenant = await createTenant(perMinute(50))
+    const { parts } = openProcess()
+    const answers = await hundred(() => commit(parts, tenant, { kind: 'locks' }))
+    expect(countOf(answers)).toBe(50)
+    expect(await acquire(tenant.id, 50)).toBe('limited')
+    expect(await auditOf(tenant.id, 'usage.committed')).toHaveLength(50)
+    await lab.meter.flush()
+    const { limits, hours } = await readUsage(parts, tenant, {
+      fromMs: labStartMs - dayMs,
+      toMs: labStartMs + dayMs,
+    })
+    expect(hours).toMatchObject([{ kind: 'locks', amount: 50 }])
+    expect(limits.find(({ limit }) => limit === 'locksPerMonth')).toMatchObject({ used: 50, state: 'ok' })
+  })
+
+  test('guardrails: concurrent commits and acquisitions of locks together count exactly the hard limit', async () => {
+    const tenant = await createTenant(perMinute(50))
+    const { parts } = openProcess()
+    const answers = await hundred(async (nth) =>
+      nth % 2 === 0
+        ? (await commit(parts, tenant, { kind: 'locks' })).isCommitted
+        : (await acquire(tenant.id, 50)) === 'locked',
+    )
+    expect(answers.filter(Boolean)).toHaveLength(50)
+    expect((await check(parts, tenant, 'locks')).limits[1]?.used).toBe(50)
+  })
+
+  test('guardrails: concurrent commits of locks with one id count once, and repeats keep their decision', async () => {
+    const tenant = await createTenant(perMinute(50, 20))
+    const { parts } = openProcess()
+    const answers = await hundred(() => commit(parts, tenant, { kind: 'locks', id: 'same', amount: 20 }))
+    expect(answers.filter(({ isNew }) => isNew === true)).toHaveLength(1)
+    for (const answer of answers) expect(answer).toMatchObject({ decision: 'warn', limit: 'locksPerMinute' })
+    await commit(parts, tenant, { kind: 'locks', amount: 30 })
+    const again = await commit(parts, tenant, { kind: 'locks', id: 'same', amount: 20 })
+    expect(again).toMatchObject({ decision: 'warn', reason: 'soft_limit', isNew: false })
+    expect(stateOf(again)[0]).toEqual(['locksPerMinute', 50, 'hard'])
+    expect(await commitGuardrail(parts, tenant, commitOf({ kind: 'locks', id: 'same', amount: 21 }))).toEqual(
+      {
+        kind: 'conflict',
+      },
+    )
+  })
+
+  test('guardrails: a repeat rolls up locks whose commit ended with the death of its process', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    const died = lab.createMeter()
+    await commit({ ...parts, meter: died }, tenant, { kind: 'locks', id: 'once', amount: 7 })
+    await commit(parts, tenant, { kind: 'locks', id: 'once', amount: 7 })
+    await lab.meter.flush()
+    const span = { fromMs: labStartMs - dayMs, toMs: labStartMs + dayMs }
+    expect((await readUsage(parts, tenant, span)).hours).toMatchObject([{ kind: 'locks', amount: 7 }])
+  })
+
+  test('guardrails: denied locks are allowed in the next minute, and a month begins at 00:00 UTC', async () => {
+    const tenant = await createTenant({ locksPerMinute: { hard: 5 }, locksPerMonth: { hard: 8 } })
+    const { parts } = openProcess()
+    const endMs = Date.UTC(2026, 11, 1)
+    await lab.setClock(tenant.id, endMs - 60_001)
+    const five = { kind: 'locks', amount: 5, id: 'five' }
+    expect((await commit(parts, tenant, { kind: 'locks', amount: 5 })).decision).toBe('allow')
+    const denied = await commit(parts, tenant, five)
+    expect(denied).toMatchObject({ decision: 'deny', limit: 'locksPerMinute' })
+    expect(denied.limits[0]?.resetsAtMs).toBe(endMs - 60_000)
+    await lab.setClock(tenant.id, endMs - 60_000)
+    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'deny', limit: 'locksPerMonth' })
+    await lab.setClock(tenant.id, endMs)
+    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'allow', isNew: true })
+  })
+
+  test('guardrails: the ids of locks count as record bytes, return them after a day, and are refused without room', async () => {
+    const tenant = await createTenant({ recordBytes: { hard: 500 } })
+    const { parts } = openProcess()
+    const bytesOf = async () => (await check(parts, tenant, 'locks')).limits[2]?.used ?? 0
+    const first = await commit(parts, tenant, { kind: 'locks', id: 'a' })
+    expect(first.limits[2]?.used).toBeWithin(184, 240)
+    await commit(parts, tenant, { kind: 'locks', id: 'b' })
+    const full = await commit(parts, tenant, { kind: 'locks', id: 'c' })
+    expect(full).toMatchObject({ decision: 'deny', limit: 'recordBytes', isCommitted: false })
+    expect(await bytesOf()).toBe(2 * (first.limits[2]?.used ?? 0))
+    await lab.setClock(tenant.id, labStartMs + 25 * hourMs)
+    expect(await commit(parts, tenant, { kind: 'locks', id: 'c' })).toMatchObject({ isNew: true })
+    expect(await bytesOf()).toBe(first.limits[2]?.used ?? 0)
+  })
+
+  test('guardrails: without Redis, checks and commits of locks fail as unavailable and nothing is audited', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    const away = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
+    try {
+      const broken = { ...parts, redis: away }
+      await expect(check(broken, tenant, 'locks')).rejects.toBeInstanceOf(RedisUnavailable)
+      await expect(commit(broken, tenant, { kind: 'locks' })).rejects.toBeInstanceOf(RedisUnavailable)
+      expect((await commit(broken, tenant)).decision).toBe('allow')
+      expect((await auditOf(tenant.id, 'usage.committed')).map(({ detail }) => detail['kind'])).toEqual([
+        'exports.rows',
+      ])
+    } finally {
+      await away.close()
+    }
+  })
+})
+
+test.each<['accept' | 'refuse', string]>([
+  ['refuse', 'deny'],
+  ['accept', 'warn'],
+])('guardrails: a check of events over the monthly limit with over %s answers %s', async (over, decision) => {
+  const tenant = await createTenant({ eventsPerMonth: { hard: 3, over } })
+  const { parts } = openProcess()
+  lab.meter.events.countStored([1, 2, 3].map(() => ({ tenantId: tenant.id, receivedAtMs: labStartMs })))
+  expect(await check(parts, tenant, 'events', 3)).toMatchObject({ decision: 'allow' })
+  await lab.meter.events.refresh()
+  const answer = await check(parts, tenant, 'events')
+  expect(answer).toMatchObject({
+    decision,
+    reason: 'hard_limit',
+    limit: 'eventsPerMonth',
+    isCommitted: false,
+  })
+})

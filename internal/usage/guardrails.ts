@@ -1,0 +1,209 @@
+import { writeAudit } from '#internal/access/index.ts'
+import { RedisUnavailable, withTx } from '#internal/storage/index.ts'
+import {
+  type AnyLimitName,
+  emittedLimitName,
+  isEmittedKind,
+  isOwnKind,
+  type OwnKind,
+} from '#internal/tenants/index.ts'
+import { type Decided, decideUsage } from './decision.ts'
+import { commitUsage, problemWithUsageId } from './emissions.ts'
+import type { LimitBounds, LimitedTenant } from './limits.ts'
+import { commitLocks, type LockCommitParts, lockLimitNames } from './lock-commits.ts'
+import type { Meter, SoftCrossing } from './meter.ts'
+import { type LimitUsage, type ReadUsageParts, readCurrent, toLimitUsage, usedOf } from './read-usage.ts'
+import { findMonthAmounts } from './store.ts'
+import type { UsageTurns } from './turns.ts'
+
+/** Dependencies of guardrails. */
+export interface GuardrailParts extends ReadUsageParts, LockCommitParts {
+  readonly meter: Pick<Meter, 'seed' | 'markUsed'>
+  readonly turns: UsageTurns
+  /** Called when a commit reaches a soft limit of an emitted kind, once per month. Must not throw. */
+  onSoftCrossing(crossing: SoftCrossing): void
+}
+
+/** Usage that another service is about to cause. */
+export interface GuardrailUsage {
+  /** `locks`, `events`, or an emitted kind. */
+  readonly kind: string
+  /** Whole number from 1. */
+  readonly amount: number
+}
+
+/** Usage to decide and count in one step. */
+export interface GuardrailCommit extends GuardrailUsage {
+  /** Id of the usage: 1 to 128 printable characters. Emitted kinds share the ids of emissions; `locks` have their own. */
+  readonly id: string
+  /** Actor for the audit log. */
+  readonly by: string
+}
+
+/** Decision of a guardrail with the limits that apply. */
+export interface GuardrailAnswer extends Decided, GuardrailUsage {
+  /** True if the amount is counted under the id, by this call or by an earlier one. */
+  readonly isCommitted: boolean
+  /** False for a repeat; absent if nothing is counted. */
+  readonly isNew?: boolean
+  /** Limits that apply to the kind, with the usage after this call. */
+  readonly limits: readonly LimitUsage[]
+}
+
+/**
+ * Result of a guardrail. `conflict`: the id belongs to different usage. `busy`: nothing was counted, because too many commits of the tenant
+ * wait.
+ */
+export type GuardrailOutcome =
+  | { readonly kind: 'answered'; readonly answer: GuardrailAnswer }
+  | { readonly kind: 'busy' }
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'refused'; readonly problem: string }
+
+const limitsOfKind = {
+  locks: lockLimitNames,
+  events: ['eventsPerMinute', 'eventsPerMonth'],
+} as const satisfies Record<OwnKind, readonly AnyLimitName[]>
+
+const notLimited: LimitBounds = { soft: null, hard: null }
+const badKind = {
+  kind: 'refused',
+  problem: 'The kind must be locks, events, or dotted lowercase of at most 64 characters',
+} as const
+
+/**
+ * Decides whether a tenant may use an amount now, and counts nothing. Another call can use what is left before the caller does.
+ * @throws RedisUnavailable, and errors of Postgres
+ */
+export async function checkGuardrail(
+  parts: ReadUsageParts,
+  tenant: LimitedTenant,
+  usage: GuardrailUsage,
+): Promise<GuardrailOutcome> {
+  const { kind, amount } = usage
+  const nowMs = parts.clock.now()
+  const { all, emitted, overrides } = parts.limits.of(tenant)
+  if (isOwnKind(kind)) {
+    const reading = await readCurrent(parts, tenant.id)
+    const used = await usedOf(parts, tenant.id, { reading, nowMs })
+    const limits = limitsOfKind[kind].map((limit) =>
+      toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
+    )
+    const isOverAccepted = all.eventsPerMonth.over === 'accept'
+    return answered(usage, decideOwn(limits, { amount, isOverAccepted }), { limits, isCommitted: false })
+  }
+  if (!isEmittedKind(kind)) return badKind
+  const bounds = emitted.get(kind) ?? notLimited
+  const used = (await findMonthAmounts(parts.pool, tenant.id, [kind], nowMs)).get(kind) ?? 0
+  const limit = emittedLimitName(kind)
+  const decided = decideUsage([{ limit, used, added: amount, ...bounds }])
+  const limits = [toLimitUsage(limit, { used, bounds, overrides, nowMs })]
+  return answered(usage, decided, { limits, isCommitted: false })
+}
+
+/** A lock needs memory besides, of an unknown size: it is refused once `recordBytes` is used up. */
+function decideOwn(
+  limits: readonly LimitUsage[],
+  { amount, isOverAccepted }: { readonly amount: number; readonly isOverAccepted: boolean },
+): Decided {
+  return decideUsage(
+    limits.map(({ limit, used, soft, hard }) => ({
+      ...{ limit, soft, hard, used: used ?? 0, added: limit === 'recordBytes' ? 1 : amount },
+      isOverAccepted: isOverAccepted && limit === 'eventsPerMonth',
+    })),
+  )
+}
+
+/**
+ * Decides whether a tenant may use an amount now, and counts it in the same atomic step unless it is denied, once per id. An emitted kind is
+ * counted in Postgres, `locks` in Redis. The audit entry of an emitted kind commits with the amount; that of locks follows it, and is missing
+ * if a reply was lost in between. Commits of a tenant in one process run one after another.
+ * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
+ */
+export async function commitGuardrail(
+  parts: GuardrailParts,
+  tenant: LimitedTenant,
+  commit: GuardrailCommit,
+): Promise<GuardrailOutcome> {
+  if (commit.kind === 'events')
+    return {
+      kind: 'refused',
+      problem:
+        'Events cannot be committed, because Latchkey counts them when it accepts them: check without commit',
+    }
+  if (commit.kind !== 'locks' && !isEmittedKind(commit.kind)) return badKind
+  const count = commit.kind === 'locks' ? commitOfLocks : commitEmitted
+  const turn = await parts.turns.run(tenant.id, () => count(parts, tenant, commit))
+  return turn.kind === 'done' ? turn.value : turn
+}
+
+async function commitEmitted(
+  { pool, clock, limits: inForce, onSoftCrossing }: GuardrailParts,
+  tenant: LimitedTenant,
+  commit: GuardrailCommit,
+): Promise<GuardrailOutcome> {
+  const { id, kind, amount } = commit
+  const nowMs = clock.now()
+  const { emitted, overrides } = inForce.of(tenant)
+  const bounds = emitted.get(kind) ?? notLimited
+  const result = await withTx(pool, async (client) => {
+    const committed = await commitUsage(client, { tenantId: tenant.id, id, kind, amount }, { bounds, nowMs })
+    if (committed.kind === 'committed')
+      await writeAudit(client, auditOf(tenant, commit, committed.decided), nowMs)
+    return committed
+  })
+  if (result.kind === 'conflict' || result.kind === 'refused') return result
+  if (result.kind === 'committed' && result.crossing) onSoftCrossing(result.crossing)
+  const { decided, used } = result
+  const limits = [toLimitUsage(emittedLimitName(kind), { used, bounds, overrides, nowMs })]
+  return answered(commit, decided, { limits, ...countedAs(result.kind) })
+}
+
+async function commitOfLocks(
+  parts: GuardrailParts,
+  tenant: LimitedTenant,
+  commit: GuardrailCommit,
+): Promise<GuardrailOutcome> {
+  const { id, amount } = commit
+  const problem = problemWithUsageId(id)
+  if (problem !== undefined) return { kind: 'refused', problem }
+  const { all, overrides } = parts.limits.of(tenant)
+  // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
+  const count = () =>
+    withTx(parts.pool, async (client) => {
+      const committed = await commitLocks(parts, { tenantId: tenant.id, id, amount, limits: all })
+      if (committed.kind === 'committed')
+        await writeAudit(client, auditOf(tenant, commit, committed.decided), parts.clock.now())
+      return committed
+    })
+  let result = await count()
+  if (result.kind === 'seed') {
+    // Outside of the transaction, because seeding needs a connection too.
+    await parts.meter.seed(tenant.id)
+    result = await count()
+  }
+  if (result.kind === 'seed') throw new RedisUnavailable('refused')
+  if (result.kind === 'conflict') return { kind: 'conflict' }
+  const { decided, used, nowMs } = result
+  const limits = lockLimitNames.map((limit) =>
+    toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
+  )
+  return answered(commit, decided, { limits, ...countedAs(result.kind) })
+}
+
+function auditOf({ id: tenantId }: LimitedTenant, commit: GuardrailCommit, { decision }: Decided) {
+  const { id, kind, amount, by } = commit
+  return { actor: by, action: 'usage.committed', tenantId, detail: { id, kind, amount, decision } } as const
+}
+
+function countedAs(kind: 'committed' | 'repeat' | 'denied') {
+  return kind === 'denied' ? { isCommitted: false } : { isCommitted: true, isNew: kind === 'committed' }
+}
+
+function answered(
+  { kind, amount }: GuardrailUsage,
+  decided: Decided,
+  rest: Pick<GuardrailAnswer, 'limits' | 'isCommitted' | 'isNew'>,
+): GuardrailOutcome {
+  return { kind: 'answered', answer: { ...decided, kind, amount, ...rest } }
+}

@@ -1,0 +1,45 @@
+import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
+
+/** Maximum running and waiting calls of a process; a tenant may use a quarter. */
+const callsMax = 800
+/** Maximum wait before a call begins. */
+const waitMsMax = 5_000
+
+/** Result of a call. `busy`: too many calls wait, or it waited for too long; it was not run. */
+export type Turn<T> = { readonly kind: 'done'; readonly value: T } | { readonly kind: 'busy' }
+
+/**
+ * Runs the calls that count a tenant's usage one after another, in the order of their arrival. Each needs a connection and then waits for
+ * the lock of its month, so that without turns one tenant would hold all connections of a pool.
+ */
+export class UsageTurns {
+  readonly #clock: Clock
+  readonly #calls = new Shares(callsMax)
+  /** Resolves when the last call of each tenant has ended. Never rejects. */
+  readonly #last = new Map<TenantId, Promise<void>>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** @throws the error of `work`, which does not affect later calls */
+  async run<T>(tenantId: TenantId, work: () => Promise<T>): Promise<Turn<T>> {
+    if (!this.#calls.take(1, tenantId)) return { kind: 'busy' }
+    const untilMs = this.#clock.now() + waitMsMax
+    const turn = (this.#last.get(tenantId) ?? Promise.resolve()).then(
+      async (): Promise<Turn<T>> =>
+        this.#clock.now() > untilMs ? { kind: 'busy' } : { kind: 'done', value: await work() },
+    )
+    const ended = turn.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#last.set(tenantId, ended)
+    try {
+      return await turn
+    } finally {
+      this.#calls.give(1, tenantId)
+      if (this.#last.get(tenantId) === ended) this.#last.delete(tenantId)
+    }
+  }
+}

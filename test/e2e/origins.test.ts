@@ -1,0 +1,183 @@
+// The origin of an event, from its entry to the callback, the stored row, the internal API and the dashboard.
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type EventOrigin, type OriginKind, originKinds } from '#internal/events/index.ts'
+import { keyRingText, openTenants, type TestTenants } from '#test/support/api.ts'
+import {
+  type ApiProcess,
+  startApiProcess,
+  startProcess,
+  type TestProcess,
+} from '#test/support/api-process.ts'
+import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
+import { signAsVendor } from '#test/support/vendor-signatures.ts'
+import { providerSecret } from '#test/support/webhook-calls.ts'
+
+/** Unique tenant, since meters in Redis outlive a test's database. */
+const name = `origin-${crypto.randomUUID().slice(0, 8)}`
+const apiKey = simulationKeyOf(name)
+
+let receiver: CallbackReceiver
+let database: TestDatabase
+let tenants: TestTenants
+let api: ApiProcess
+let forwarder: TestProcess
+let backoffice: Awaited<ReturnType<typeof openBackofficeOn>>
+let session: DashboardSession
+let tenantId: string
+
+beforeAll(async () => {
+  receiver = startReceiver()
+  database = await createMigratedDatabase()
+  const { redisUrl } = await testStores()
+  tenants = await openTenants(database.url, redisUrl)
+  await tenants.apply(simulationTenantYaml(name, apiKey, { callbackUrl: receiver.url }))
+  const env = {
+    ...{ LATCHKEY_DATABASE_URL: database.url, LATCHKEY_REDIS_URL: redisUrl, LATCHKEY_OPS_PORT: '0' },
+    ...{ LATCHKEY_KEY_RING: keyRingText('test', 7), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' },
+    LATCHKEY_CALLBACK_PORTS: 'any',
+  }
+  forwarder = startProcess('forwarder', env)
+  api = await startApiProcess(env)
+  await forwarder.logged('listening')
+  backoffice = await openBackofficeOn({ databaseUrl: database.url, redisUrl })
+  session = await openDashboardSession(backoffice.url, adminToken)
+  tenantId = backoffice.directory.findTenantBySlug(name)?.id ?? ''
+  for (const kind of originKinds) await enter(kind)
+}, 60_000)
+afterAll(async () => {
+  for (const process of [api, forwarder]) process.signal('SIGTERM')
+  await Promise.all([api.exited, forwarder.exited])
+  await backoffice.close()
+  await tenants.close()
+  await database.drop()
+  await receiver.stop()
+}, 30_000)
+
+async function post(url: string, body: string, headers: Record<string, string> = {}) {
+  const response = await fetch(url, { method: 'POST', body, headers })
+  const text = await response.text()
+  expect([response.status < 300, response.status < 300 ? '' : text]).toEqual([true, ''])
+  return JSON.parse(text) as Readonly<Record<string, unknown>>
+}
+
+/** Calls the internal API as the local admin. */
+const internal = (path: string, body: object) =>
+  post(`${backoffice.url}/internal/v1/${path}`, JSON.stringify(body), {
+    ...{ Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+  })
+
+/** An event that was entered, with its origin and the values that its entry returned. */
+interface Entered {
+  readonly id: string
+  readonly origin: EventOrigin
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** How an event enters with each origin; returns its origin and the headers that the callback receives. */
+const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
+  async provider() {
+    const body = JSON.stringify({ id: 'evt_one', type: 'charge.dispute.created', created: 1_795_000_000 })
+    const atMs = Math.floor(Date.now() / 1000) * 1000
+    const signature = await signAsVendor('card', { body, atMs, webhookId: '' }, providerSecret)
+    const forged = { 'Latchkey-Origin': 'test', 'Latchkey-Simulation': 'sim_06gzx3byyxdccqxb8v47jbp37g' }
+    await post(`${api.url}/v1/t/${name}/webhooks/card`, body, { 'Card-Signature': signature, ...forged })
+    return { origin: { kind: 'provider' }, headers: {} }
+  },
+  async service() {
+    const given = { provider: 'card', sourceEventId: 'evt_two', type: 'chargeback.created', payload: {} }
+    await internal('events', { tenantId, ...given, headers: { 'Latchkey-Origin': 'provider' } })
+    return { origin: { kind: 'service', actor: 'dev:admin' }, headers: { 'latchkey-origin': 'service' } }
+  },
+  async simulation() {
+    const asked = { amount: 4200, currency: 'EUR', outcome: 'won', stepSeconds: 3_600 }
+    const url = `${api.url}/v1/simulate/chargeback`
+    const answer = await post(url, JSON.stringify(asked), { Authorization: `Bearer ${apiKey}` })
+    const simulationId = String(answer['simulationId'])
+    return {
+      origin: { kind: 'simulation', simulationId },
+      headers: { 'latchkey-origin': 'simulation', 'latchkey-simulation': simulationId },
+    }
+  },
+  async test() {
+    await internal(`tenants/${tenantId}/callback/test`, {})
+    return { origin: { kind: 'test', actor: 'dev:admin' }, headers: { 'latchkey-origin': 'test' } }
+  },
+}
+
+const entered = new Map<OriginKind, Entered>()
+
+async function enter(kind: OriginKind): Promise<void> {
+  const before = receiver.calls.length
+  const { origin, headers } = await entries[kind]()
+  const { id = '' } = (await receiver.received(before + 1))[before] ?? {}
+  entered.set(kind, { id, origin, headers })
+}
+
+function enteredAs(kind: OriginKind): Entered {
+  const found = entered.get(kind)
+  if (found === undefined) throw new Error(`no event of origin ${kind} was entered`)
+  return found
+}
+
+test.each(originKinds)('origin %s: the callback receives its headers and no forged ones', (kind) => {
+  const { id, headers } = enteredAs(kind)
+  const call = receiver.calls.find((each) => each.id === id)
+  expect(call?.verified).toBe(true)
+  const delivered = JSON.parse(call?.body ?? '') as { id: string; headers: Record<string, string> }
+  const own = Object.entries(delivered.headers).filter(([each]) =>
+    /^latchkey-(origin|simulation)$/.test(each),
+  )
+  expect(delivered.id).toBe(id)
+  expect(Object.fromEntries(own)).toEqual(headers)
+})
+
+test.each(originKinds)('origin %s: is stored, with who or what brought the event', async (kind) => {
+  const { id, origin } = enteredAs(kind)
+  const { rows } = await backoffice.pool.query('SELECT origin, origin_by FROM events WHERE id = $1', [id])
+  const by = 'actor' in origin ? origin.actor : 'simulationId' in origin ? origin.simulationId : null
+  expect(rows).toEqual([{ origin: kind, origin_by: by }])
+})
+
+test.each(originKinds)('origin %s: the internal API returns it and filters by it', async (kind) => {
+  const { id, origin } = enteredAs(kind)
+  const read = async (path: string) => {
+    const url = `${backoffice.url}/internal/v1/events${path}`
+    return (await fetch(url, { headers: { Authorization: `Bearer ${adminToken}` } })).json()
+  }
+  expect(await read(`/${id}`)).toMatchObject({ event: { id, origin } })
+  expect(await read(`?origin=${kind}`)).toMatchObject({ items: [{ id, origin }] })
+  await until('the delivery', async () => {
+    const { items } = (await read(`?origin=${kind}&state=processed`)) as { items: { id: string }[] }
+    return items.length === 1 && items[0]?.id === id
+  })
+})
+
+/** Texts of the event page, besides those of the other origins. */
+const texts: Record<OriginKind, readonly string[]> = {
+  provider: ['card called', 'The signature was verified'],
+  service: ['dev:admin handed in this event of card', 'checked no signature', 'Handed in</span>'],
+  simulation: ['made this event of card', 'No provider called', 'Simulated</span>', '/simulations/sim_'],
+  test: ['dev:admin sent this event to test the callback', 'never retried or replayed', 'Test</span>'],
+}
+
+test.each(originKinds)('origin %s: the dashboard filters by it and says how the event came', async (kind) => {
+  const { id } = enteredAs(kind)
+  const list = (await session.get(`/events?origin=${kind}`)).html
+  const linked = [...list.matchAll(/href="\/events\/(evt_\w+)/g)].map(([, each]) => each ?? '')
+  expect([...new Set(linked)]).toEqual([id])
+  const page = `${(await session.get(`/events/${id}`)).html} ${list}`
+  for (const [each, parts] of Object.entries(texts)) {
+    for (const part of parts) {
+      const isBadge = part.endsWith('</span>')
+      if (each === kind) expect(page).toContain(part)
+      else if (!isBadge && part !== 'No provider called') expect(page).not.toContain(part)
+    }
+  }
+  expect(page.includes('/replay"')).toBe(kind !== 'test')
+})
