@@ -32,7 +32,9 @@ const time = of({ type: 'string', format: 'date-time', pattern: 'Z$' })
 const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
 const wordOf = (words: readonly string[], example?: string) => of({ type: 'string', enum: words })(example)
 const idOf = (prefix: string, example?: string) => of({ type: 'string', pattern: idPattern(prefix) })(example)
-const providerOf = of({ type: 'string', enum: providerNames, ...mayGrow })
+const growingWordOf = (words: readonly string[], example?: string) =>
+  of({ type: 'string', enum: words, ...mayGrow })(example)
+const providerOf = (example?: string) => growingWordOf(providerNames, example)
 const orNull = ({ schema, example }: DocumentedAnswer) => of({ anyOf: [schema, { type: 'null' }] })(example)
 const listOf = ({ schema, example }: DocumentedAnswer, examples: unknown = [example]) =>
   of({ type: 'array', items: schema })(examples)
@@ -89,14 +91,14 @@ export const TenantPage = pageOf('TenantPage', TenantSummary)
 
 const condition = objectOf({
   ...{
-    type: of({ type: 'string', enum: conditionTypes, ...mayGrow })('Ready'),
+    type: growingWordOf(conditionTypes, 'Ready'),
     status: wordOf(['True', 'False'], 'True'),
   },
   ...{ reason: text('InForce'), message: text('Everything asked for is in force') },
   lastTransitionTime: time('2026-11-21T08:00:02Z'),
 })
 const key = objectOf({
-  ...{ name: text('default'), scopes: listOf(wordOf(apiKeyScopes, 'records')) },
+  ...{ name: text('default'), scopes: listOf(growingWordOf(apiKeyScopes, 'records')) },
   prefix: described('First characters.', orNull(text('lk_3vQ0mXw1'))),
   createdAt: time(at('08:00:00')),
   expiresAt: described('End, by its expiry or a rotation; null: never.', orNull(time(null))),
@@ -120,7 +122,7 @@ export const TenantDetail = answer(
       conditions: listOf(condition),
       spec: described(
         '`spec` of its Tenant, with defaults filled in.',
-        of(Tenant.properties.spec)(exampleSpec()),
+        of(withGrowingSets(Tenant.properties.spec) as JsonSchema)(exampleSpec()),
       ),
       urls: described('URLs to enter at the providers.', listOf(url)),
       keys: listOf(key),
@@ -135,6 +137,14 @@ export const TenantDetail = answer(
     },
   ),
 )
+
+/** Marks every set of values in a schema of a Tenant, to which any minor version may add values. */
+function withGrowingSets(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withGrowingSets)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const fields = Object.entries(schema).map(([name, inner]) => [name, withGrowingSets(inner)])
+  return { ...Object.fromEntries(fields), ...('enum' in schema && mayGrow) }
+}
 
 /** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {
@@ -169,7 +179,7 @@ const originText =
 const origin = answer(
   'EventOrigin',
   objectOf(
-    { kind: of({ type: 'string', enum: originKinds, ...mayGrow })('service') },
+    { kind: growingWordOf(originKinds, 'service') },
     {
       actor: described('Caller, as in the audit log. Present for `service` and `test`.', text('user:ada')),
       simulationId: described('Present for `simulation`.', unshown(idOf('sim'))),
@@ -263,7 +273,7 @@ const filter = objectOf(
   {
     ...{ to: time(), tenantId, provider: providerOf(), type: text() },
     ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
-    origin: wordOf(replayedOrigins),
+    origin: growingWordOf(replayedOrigins),
   },
 )
 const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
@@ -330,7 +340,10 @@ const limitUsage = objectOf(
     resetsAt: time('2026-12-01T00:00:00.000Z'),
   },
 )
-const limitFields: Fields = { limits: listOf(limitUsage), over: wordOf(['accept', 'refuse'], 'accept') }
+const limitFields: Fields = {
+  limits: listOf(limitUsage),
+  over: growingWordOf(['accept', 'refuse'], 'accept'),
+}
 const hour = objectOf({ hour: time(at('08:00:00')), kind: text('events'), amount: whole(312) })
 
 /** The limits that apply to a tenant. */
@@ -352,7 +365,7 @@ export const Guardrail = answer(
       decision: wordOf(usageDecisions, 'warn'),
       reason: described(
         '`warn` because of `hard_limit`: events over the hard limit of the month are accepted and marked.',
-        of({ type: 'string', enum: decisionReasons, ...mayGrow })('soft_limit'),
+        growingWordOf(decisionReasons, 'soft_limit'),
       ),
       limit: described(
         'Name of the limit that caused a warning or a denial; null if allowed.',
@@ -435,7 +448,7 @@ export const SettingCleared = answer(
 const simulated = { id: text(), type: text(), dueAt: time(), sentAt: orNull(time()) }
 const chargeback = objectOf({
   ...{
-    provider: wordOf(simulatedProviders, 'card'),
+    provider: growingWordOf(simulatedProviders, 'card'),
     amount: whole(4200),
     currency: text('EUR'),
     reason: text('fraudulent'),

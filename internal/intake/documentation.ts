@@ -4,6 +4,7 @@ import {
   type Documented,
   type Example,
   type Examples,
+  mayGrow,
   named,
   type Operation,
   type Parameter,
@@ -169,10 +170,7 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
       type: 'object',
       required: ['error'],
       properties: {
-        error: {
-          type: 'string',
-          enum: invalidErrors,
-        },
+        error: { type: 'string', enum: invalidErrors, ...mayGrow },
       },
     }),
     examples: Object.fromEntries(

@@ -37,8 +37,11 @@ export const breakingChanges: readonly BreakingChange[] = [
   },
   {
     reason:
-      'Sets of providers, error codes and conditions are documented as sets that may grow, which they always were.',
-    lines: ['* (answer).*: the set of values may grow'],
+      'Sets of providers, scopes, error codes, conditions and values of a Tenant are documented as sets that may grow, which they always were.',
+    lines: [
+      '* (answer).*: the set of values may grow',
+      'internal GET /internal/v1/tenants/{tenantId}/limits answer 200.over: the set of values may grow',
+    ],
   },
   {
     reason: 'Usage has one shape both ways, `{kind, amount}`.',
