@@ -109,7 +109,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   health.addCheck('redis', redisCheck(redis))
   registerGauges(metrics, directory, waiters)
   await startReadiness(host)
-  const usage = await startUsage(host, { pool, redis, directory, settings })
+  const usage = await startUsage(host, { pool, redis, directory, settings, actor: 'api' })
   const retentionDefaults = () => settings.current.retention
   const lockHistory = await startLockHistory(host, { pool, directory, retentionDefaults })
   const records = {

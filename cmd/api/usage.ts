@@ -13,6 +13,8 @@ export interface UsageParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
+  /** Name of the process, for the audit log. */
+  readonly actor: string
 }
 
 /** Usage meters and limits of a process. */
@@ -34,10 +36,10 @@ const limitsMs = 900
 
 /** Opens the meters and limits and starts their polling loops. */
 export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usage> {
-  const { pool, redis, directory } = parts
+  const { pool, redis, directory, actor } = parts
   const limits = await openLimits(host, parts)
   const meter = new Meter({
-    ...{ redis, pool, clock: systemClock },
+    ...{ redis, pool, clock: systemClock, actor },
     onEpochLost: host.epochLost,
     onSoftCrossing: host.softLimitCrossed,
     limitsOf: (tenantId) => {

@@ -45,7 +45,13 @@ export async function startBackoffice(host: Host, config: BackofficeConfig): Pro
   await startQueueStats(host, { pool, settings, stats })
   const directory = await openDirectory(host, { pool, redis })
   const { secrets } = await openKeyRing(host, { pool, directory, keyRing: config.keyRing })
-  const usage = await startUsage(withRecordEvents(host), { pool, redis, directory, settings })
+  const usage = await startUsage(withRecordEvents(host), {
+    pool,
+    redis,
+    directory,
+    settings,
+    actor: 'backoffice',
+  })
   const transport = await findTransport(host, config)
   const keepsLine = createSampler(() => settings.current.logShare)
   const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })

@@ -81,7 +81,8 @@ const outOfStepMs = 600_000
 
 /**
  * Appends an entry to the audit log, either in the transaction of a write or before the response to a read. Without `nowMs` the entry gets
- * the time of the transaction. @throws errors of Postgres
+ * the time of the transaction. Writes nothing if a unique index of the log has the entry: a repeated commit of locks, or crossing of a soft
+ * limit. @throws errors of Postgres
  */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
@@ -89,7 +90,8 @@ export async function writeAudit(
   nowMs?: number,
 ): Promise<void> {
   await connection.query({
-    text: 'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)',
+    text: `INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)
+           ON CONFLICT DO NOTHING`,
     values: [nowMs === undefined ? null : new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)],
   })
 }

@@ -368,7 +368,7 @@ export const Guardrail = answer(
         growingWordOf(decisionReasons, 'soft_limit'),
       ),
       limit: described(
-        'Name of the limit that caused a warning or a denial; null if allowed.',
+        'Name of the limit that caused a warning or a denial; null if no limit did.',
         orNull(text('exports.rowsPerMonth')),
       ),
       ...{ kind: text('exports.rows'), amount: whole(1_200) },

@@ -136,7 +136,7 @@ export const usageRoutes = [
     ...{ method: 'POST', path: '/internal/v1/guardrails/check', id: 'checkGuardrail', tag: 'usage' },
     ...{ answer: Guardrail, errors: ['idempotency_key_reused'] },
     summary: 'Whether a tenant may use an amount of a kind now',
-    description: `Answers \`allow\`, \`warn\` (a soft limit is reached with this amount) or \`deny\` (a hard limit would be exceeded), each with status 200, and counts nothing. With \`commit\` and an \`id\` it counts the amount in the same atomic step unless it is denied, so that concurrent callers never exceed a hard limit together. A repeat with the same id and content gets the same decision and counts nothing; other content with the same id returns 422. A denied call is not remembered.
+    description: `Answers \`allow\`, \`warn\` (a soft limit is reached with this amount) or \`deny\` (a hard limit would be exceeded, or the tenant is suspended), each with status 200, and counts nothing. With \`commit\` and an \`id\` it counts the amount in the same atomic step unless it is denied, so that concurrent callers never exceed a hard limit together. A repeat with the same id and content gets the same decision and counts nothing; other content with the same id returns 422. A denied call is not remembered.
 
 Kinds that other services report have a limit per UTC month; their ids are those of emissions, remembered for 40 days. \`locks\` count together with acquired locks; their ids are remembered for 24 hours, and take memory that counts as \`recordBytes\`. \`events\` cannot be committed, because Latchkey counts them when it accepts them: their check is answered from the same counts. Needs the right \`get tenants\`, and \`create tenants/usage\` to commit.`,
     body: GuardrailBody,

@@ -42,14 +42,14 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
   const { tenantId, id, kind, amount, occurredAtMs } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
   if (reached.kind !== 'ok') return reached
-  const nowMs = parts.clock.now()
+  const [by, nowMs] = [actorName(actor), parts.clock.now()]
   const bounds = parts.limits.of(reached.value).emitted.get(kind) ?? { soft: null, hard: null }
   const record = () =>
     withTx(parts.pool, async (client) => {
-      const result = await recordUsage(client, emission, { bounds, nowMs })
+      const result = await recordUsage(client, emission, { bounds, nowMs, by })
       if (result.kind !== 'recorded') return result
       const detail = { id, kind, amount, occurredAt: new Date(occurredAtMs).toISOString() }
-      await writeAudit(client, { actor: actorName(actor), action: 'usage.emitted', tenantId, detail }, nowMs)
+      await writeAudit(client, { actor: by, action: 'usage.emitted', tenantId, detail }, nowMs)
       return result
     })
   const turn = await parts.turns.run(tenantId, record)

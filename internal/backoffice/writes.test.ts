@@ -507,7 +507,12 @@ describe('guardrails', () => {
       let waiting: Promise<number>[] = []
       await withTx(backoffice.pool, async (client) => {
         const usage = { tenantId: backoffice.tenantId('acme'), kind: 'held.rows', id: calls, amount: 1 }
-        await commitUsage(client, usage, { bounds: { soft: null, hard: null }, nowMs: Date.now() })
+        await commitUsage(client, usage, {
+          bounds: { soft: null, hard: null },
+          nowMs: Date.now(),
+          by: 'x',
+          isSuspended: false,
+        })
         waiting = Array.from({ length: 8 }, async (_none, nth) => {
           const { status } = await count(nth)
           return settled.push(status) && status
@@ -530,7 +535,12 @@ describe('guardrails', () => {
     let waiting: ReturnType<typeof ask>[] = []
     await withTx(backoffice.pool, async (client) => {
       const usage = { tenantId: backoffice.tenantId('acme'), kind: 'queued.rows', id: 'queue', amount: 1 }
-      await commitUsage(client, usage, { bounds: { soft: null, hard: null }, nowMs: Date.now() })
+      await commitUsage(client, usage, {
+        bounds: { soft: null, hard: null },
+        nowMs: Date.now(),
+        by: 'x',
+        isSuspended: false,
+      })
       waiting = Array.from({ length: 204 }, (_none, nth) =>
         ask({ kind: 'queued.rows', commit: true, id: `queued-${nth}` }),
       )

@@ -7,15 +7,24 @@ export const usageDecisions = ['allow', 'warn', 'deny'] as const
 export type UsageDecision = (typeof usageDecisions)[number]
 
 /** Reasons of a decision. `hard_limit` with `warn`: the limit is over, and Latchkey accepts and marks what is over it. */
-export const decisionReasons = ['no_limit', 'within_limits', 'soft_limit', 'hard_limit'] as const
+export const decisionReasons = [
+  'no_limit',
+  'within_limits',
+  'soft_limit',
+  'hard_limit',
+  'tenant_suspended',
+] as const
 
 /** Decision with its reason. */
 export interface Decided {
   readonly decision: UsageDecision
   readonly reason: (typeof decisionReasons)[number]
-  /** Limit that caused a warning or a denial; null if the usage is allowed. */
+  /** Limit that caused a warning or a denial; null if no limit did. */
   readonly limit: AnyLimitName | null
 }
+
+/** Decision for a suspended tenant, whatever its limits are. */
+export const suspendedDecision: Decided = { decision: 'deny', reason: 'tenant_suspended', limit: null }
 
 /** Usage that would be added to a limit. */
 export interface Demand extends LimitBounds {

@@ -35,7 +35,7 @@ const emissionOf = (tenantId: TenantId, more: Partial<UsageEmission> = {}): Usag
 })
 const unlimited = { soft: null, hard: null }
 const record = (emission: UsageEmission, bounds: LimitBounds = unlimited) =>
-  withTx(lab.pool, (client) => recordUsage(client, emission, { bounds, nowMs }))
+  withTx(lab.pool, (client) => recordUsage(client, emission, { bounds, nowMs, by: 'user:reporter' }))
 const amounts = async (tenantId: TenantId) =>
   (await listHours(lab.pool, tenantId, { fromMs: 0, toMs: nowMs + dayMs })).map(
     ({ hourMs, kind, amount }) => [new Date(hourMs).toISOString().slice(5, 13), kind, amount],

@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { emittedLimitName, isOwnKind, ownKinds } from '#internal/tenants/index.ts'
-import { type Decided, decideUsage, toDecided, type UsageDecision } from './decision.ts'
+import { type Decided, decideUsage, suspendedDecision, toDecided, type UsageDecision } from './decision.ts'
 import type { LimitBounds } from './limits.ts'
 import type { SoftCrossing } from './meter.ts'
 import { monthStartMs } from './months.ts'
@@ -19,10 +19,11 @@ export interface UsageEmission {
   readonly occurredAtMs: number
 }
 
-/** Limit on the emitted kind, and the current time in ms. */
+/** Limit on the emitted kind, the current time in ms, and the actor for the audit log. */
 export interface EmissionTerms {
   readonly bounds: LimitBounds
   readonly nowMs: number
+  readonly by: string
 }
 
 /** The soft limit that an emission crossed, if this process is the first to see it in this month. */
@@ -66,7 +67,7 @@ const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as cons
 export async function recordUsage(
   client: PoolClient,
   emission: UsageEmission,
-  { bounds: { soft }, nowMs }: EmissionTerms,
+  { bounds: { soft }, nowMs, by }: EmissionTerms,
 ): Promise<UsageRecorded> {
   const { tenantId, kind, occurredAtMs } = emission
   const isTimely = occurredAtMs >= nowMs - agoMsMax && occurredAtMs <= nowMs + aheadMsMax
@@ -83,12 +84,12 @@ export async function recordUsage(
   }
   if (soft === null) return { kind: 'recorded', crossing: undefined }
   const used = await findMonthAmount(client, { tenantId, kind, occurredAtMs })
-  return { kind: 'recorded', crossing: await saveCrossing(client, { ...emission, used, soft }) }
+  return { kind: 'recorded', crossing: await saveCrossing(client, { ...emission, used, soft, by }) }
 }
 
 /**
  * Decides whether a tenant may use an amount of an emitted kind now, and adds the amount to its usage of the hour unless it is denied, once
- * per id. All commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A
+ * per id; a suspended tenant is denied. All commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A
  * denied call is not remembered.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
@@ -96,7 +97,7 @@ export async function recordUsage(
 export async function commitUsage(
   client: PoolClient,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
-  { bounds, nowMs }: EmissionTerms,
+  { bounds, nowMs, by, isSuspended }: EmissionTerms & { readonly isSuspended: boolean },
 ): Promise<UsageCommitted> {
   const emission = { ...usage, occurredAtMs: nowMs }
   const { tenantId, kind, amount, id } = usage
@@ -107,13 +108,15 @@ export async function commitUsage(
   const used = await findMonthAmount(client, emission)
   const present = await findEmission(client, tenantId, id)
   if (present) return repeatOf(present, usage, { bounds, used })
-  const decided = decideUsage([{ limit: emittedLimitName(kind), used, added: amount, ...bounds }])
+  const decided = isSuspended
+    ? suspendedDecision
+    : decideUsage([{ limit: emittedLimitName(kind), used, added: amount, ...bounds }])
   if (decided.decision === 'deny') return { kind: 'denied', decided, used }
   const added = await addEmission(client, { ...emission, decision: decided.decision }, nowMs)
   if (added === 'noTenant') return noTenant
   // An emission of another kind or month, or of an earlier version of Latchkey, can take the id without this lock.
   if (added !== 'added') return repeatOf(added, usage, { bounds, used })
-  const after = { ...emission, used: used + amount, soft: bounds.soft }
+  const after = { ...emission, used: used + amount, soft: bounds.soft, by }
   return { kind: 'committed', decided, used: after.used, crossing: await saveCrossing(client, after) }
 }
 
@@ -225,13 +228,13 @@ async function saveCrossing(
     occurredAtMs,
     used,
     soft,
-  }: UsageEmission & { readonly used: number; readonly soft: number | null },
+    by,
+  }: UsageEmission & { readonly used: number; readonly soft: number | null; readonly by: string },
 ): Promise<SoftCrossing | undefined> {
   if (soft === null || used === 0 || used < soft) return undefined
   const limit = emittedLimitName(kind)
-  const [crossing] = await saveSoftCrossings(client, [
-    { tenantId, limit, periodMs: monthStartMs(occurredAtMs), used, soft },
-  ])
+  const reached = { tenantId, limit, periodMs: monthStartMs(occurredAtMs), used, soft }
+  const [crossing] = await saveSoftCrossings(client, [reached], by)
   return crossing
 }
 

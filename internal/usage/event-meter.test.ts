@@ -46,6 +46,7 @@ function openProcess() {
   const clock = { nowMs: labStartMs }
   const faulty = new FaultyRedis(lab.redis)
   const roll = new Meter({
+    actor: 'test',
     ...{ redis: faulty.connection, pool: lab.pool, clockSource: movableClock },
     clock: { now: () => clock.nowMs },
     onEpochLost: () => undefined,

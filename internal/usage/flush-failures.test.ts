@@ -35,6 +35,7 @@ async function lock(tenantId: TenantId): Promise<void> {
 function openProcess(tenants: readonly TenantId[], lookMs: number): Meter {
   let nowMs = labStartMs
   const meter = new Meter({
+    actor: 'test',
     ...{ redis: lab.redis, pool: lab.pool, clockSource: movableClock, onEpochLost: () => undefined },
     clock: { now: () => (nowMs += lookMs) },
   })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { openRedis, RedisUnavailable, withTx } from '#internal/storage/index.ts'
+import { openRedis, type RedisConnection, RedisUnavailable, withTx } from '#internal/storage/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import {
   labStartMs,
@@ -13,11 +13,12 @@ import { recordUsage } from './emissions.ts'
 import {
   checkGuardrail,
   commitGuardrail,
+  type GuardedTenant,
   type GuardrailAnswer,
   type GuardrailCommit,
   type GuardrailParts,
 } from './guardrails.ts'
-import { type LimitedTenant, LimitsInForce } from './limits.ts'
+import { LimitsInForce } from './limits.ts'
 import { defineCommitLocksScript } from './lock-commits.ts'
 import type { SoftCrossing } from './meter.ts'
 import { clearLimitOverride, setLimitOverride } from './overrides.ts'
@@ -47,14 +48,14 @@ function openProcess(startMs = labStartMs) {
   return { parts, clock, crossings }
 }
 
-async function createTenant(limits: Limits): Promise<LimitedTenant> {
+async function createTenant(limits: Limits): Promise<GuardedTenant> {
   const id = await lab.createTenant()
   await lab.pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
      VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now())`,
     [id],
   )
-  return { id, limits }
+  return { id, limits, suspended: false }
 }
 
 const rows = (hard: number, soft?: number): Limits => ({
@@ -64,13 +65,13 @@ const commitOf = (more: Partial<GuardrailCommit> = {}): GuardrailCommit => ({
   ...{ kind: 'exports.rows', amount: 1, id: crypto.randomUUID(), by: 'user:biller', ...more },
 })
 
-async function commit(parts: GuardrailParts, tenant: LimitedTenant, more: Partial<GuardrailCommit> = {}) {
+async function commit(parts: GuardrailParts, tenant: GuardedTenant, more: Partial<GuardrailCommit> = {}) {
   const outcome = await commitGuardrail(parts, tenant, commitOf(more))
   if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome))
   return outcome.answer
 }
 
-async function check(parts: GuardrailParts, tenant: LimitedTenant, kind: string, amount = 1) {
+async function check(parts: GuardrailParts, tenant: GuardedTenant, kind: string, amount = 1) {
   const outcome = await checkGuardrail(parts, tenant, { kind, amount })
   if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome))
   return outcome.answer
@@ -86,7 +87,7 @@ const emit = (
     return recordUsage(
       client,
       { tenantId, kind: 'exports.rows', id, amount, occurredAtMs },
-      { bounds, nowMs: labStartMs },
+      { bounds, nowMs: labStartMs, by: 'user:reporter' },
     )
   })
 
@@ -314,9 +315,10 @@ describe('emitted kinds', () => {
     expect(await emit(other.id, { amount: 2, soft: 5 })).toEqual({ kind: 'recorded', crossing: reached })
     expect(await emit(other.id, { amount: 2, soft: 5 })).toEqual({ kind: 'recorded', crossing: undefined })
     const period = '2026-11-01T00:00:00.000Z'
-    expect((await auditOf(other.id, 'usage.soft_limit_crossed')).map(({ detail }) => detail)).toEqual([
-      { limit, period, used: 6, soft: 5 },
+    expect(await auditOf(other.id, 'usage.soft_limit_crossed')).toEqual([
+      { actor: 'user:reporter', detail: { limit, period, used: 6, soft: 5 } },
     ])
+    expect(await auditOf(tenant.id, 'usage.soft_limit_crossed')).toMatchObject([{ actor: 'user:biller' }])
   })
 
   test.each<[string, Partial<GuardrailCommit>, string]>([
@@ -331,7 +333,7 @@ describe('emitted kinds', () => {
   })
 
   test('guardrails: a commit for a deleted tenant is refused', async () => {
-    const tenant = { id: randomTenantId(), limits: {} }
+    const tenant = { id: randomTenantId(), limits: {}, suspended: false }
     const outcome = await commitGuardrail(openProcess().parts, tenant, commitOf())
     expect(outcome).toEqual({ kind: 'refused', problem: 'There is no such tenant' })
   })
@@ -398,6 +400,37 @@ describe('locks', () => {
     expect((await readUsage(parts, tenant, span)).hours).toMatchObject([{ kind: 'locks', amount: 7 }])
   })
 
+  test('guardrails: a commit of locks whose reply was lost has its audit entry after the repeat, and only one', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    const locks = { kind: 'locks', id: 'lost', amount: 3 }
+    // Seeds the meter: the call whose reply is lost has to count.
+    await commit(parts, tenant, { kind: 'locks' })
+    const losing: RedisConnection = {
+      ...lab.redis,
+      async evaluate(...call) {
+        await lab.redis.evaluate(...call)
+        throw new RedisUnavailable('timeout')
+      },
+    }
+    await expect(commit({ ...parts, redis: losing }, tenant, locks)).rejects.toBeInstanceOf(RedisUnavailable)
+    const entries = async () =>
+      (await auditOf(tenant.id, 'usage.committed')).filter(({ detail }) => detail['id'] === 'lost')
+    expect(await entries()).toEqual([])
+    const repeats = await Promise.all([1, 2, 3].map(() => commit(openProcess().parts, tenant, locks)))
+    for (const repeat of repeats) expect(repeat).toMatchObject({ isCommitted: true, isNew: false })
+    const [first, ...others] = await entries()
+    expect(first).toMatchObject({
+      actor: 'user:biller',
+      detail: { kind: 'locks', amount: 3, decision: 'allow' },
+    })
+    expect(others).toEqual([])
+    await lab.setClock(tenant.id, labStartMs + 25 * hourMs)
+    await lab.raw.del(`{${tenant.id}}:commit:lost`)
+    expect(await commit(parts, tenant, locks)).toMatchObject({ isNew: true })
+    expect(await entries()).toHaveLength(2)
+  })
+
   test('guardrails: denied locks are allowed in the next minute, and a month begins at 00:00 UTC', async () => {
     const tenant = await createTenant({ locksPerMinute: { hard: 5 }, locksPerMonth: { hard: 8 } })
     const { parts } = openProcess()
@@ -444,6 +477,34 @@ describe('locks', () => {
     } finally {
       await away.close()
     }
+  })
+})
+
+test.each(['exports.rows', 'locks'])(
+  'guardrails: %s of a suspended tenant are denied and not counted, except repeats of what was committed',
+  async (kind) => {
+    const tenant = await createTenant({ ...rows(10), locksPerMinute: { hard: 10 } })
+    const { parts } = openProcess()
+    const suspended = { ...tenant, suspended: true }
+    await commit(parts, tenant, { kind, id: 'before', amount: 2 })
+    const denied = { decision: 'deny', reason: 'tenant_suspended', limit: null, isCommitted: false }
+    expect(await check(parts, suspended, kind)).toMatchObject({ ...denied, limits: expect.anything() })
+    const refused = await commit(parts, suspended, { kind, id: 'new' })
+    expect(refused).toMatchObject(denied)
+    expect(refused.isNew).toBeUndefined()
+    expect(await commit(parts, suspended, { kind, id: 'before', amount: 2 })).toMatchObject({
+      ...{ decision: 'allow', reason: 'within_limits', isCommitted: true, isNew: false },
+    })
+    const { limits } = await check(parts, tenant, kind)
+    expect(limits.find(({ limit }) => limit.endsWith('PerMonth'))?.used).toBe(2)
+    expect(await commit(parts, tenant, { kind, id: 'new' })).toMatchObject({ isNew: true })
+  },
+)
+
+test('guardrails: a check of events of a suspended tenant is denied', async () => {
+  const tenant = { ...(await createTenant({})), suspended: true }
+  expect(await check(openProcess().parts, tenant, 'events')).toMatchObject({
+    ...{ decision: 'deny', reason: 'tenant_suspended', limit: null },
   })
 })
 

@@ -7,7 +7,7 @@ import {
   isOwnKind,
   type OwnKind,
 } from '#internal/tenants/index.ts'
-import { type Decided, decideUsage } from './decision.ts'
+import { type Decided, decideUsage, suspendedDecision } from './decision.ts'
 import { commitUsage, problemWithUsageId } from './emissions.ts'
 import type { LimitBounds, LimitedTenant } from './limits.ts'
 import { commitLocks, type LockCommitParts, lockLimitNames } from './lock-commits.ts'
@@ -22,6 +22,11 @@ export interface GuardrailParts extends ReadUsageParts, LockCommitParts {
   readonly turns: UsageTurns
   /** Called when a commit reaches a soft limit of an emitted kind, once per month. Must not throw. */
   onSoftCrossing(crossing: SoftCrossing): void
+}
+
+/** Tenant of a guardrail. `suspended`: nothing new is allowed. */
+export interface GuardedTenant extends LimitedTenant {
+  readonly suspended: boolean
 }
 
 /** Usage that another service is about to cause. */
@@ -77,7 +82,7 @@ const badKind = {
  */
 export async function checkGuardrail(
   parts: ReadUsageParts,
-  tenant: LimitedTenant,
+  tenant: GuardedTenant,
   usage: GuardrailUsage,
 ): Promise<GuardrailOutcome> {
   const { kind, amount } = usage
@@ -90,13 +95,16 @@ export async function checkGuardrail(
       toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
     )
     const isOverAccepted = all.eventsPerMonth.over === 'accept'
-    return answered(usage, decideOwn(limits, { amount, isOverAccepted }), { limits, isCommitted: false })
+    const decided = tenant.suspended ? suspendedDecision : decideOwn(limits, { amount, isOverAccepted })
+    return answered(usage, decided, { limits, isCommitted: false })
   }
   if (!isEmittedKind(kind)) return badKind
   const bounds = emitted.get(kind) ?? notLimited
   const used = (await findMonthAmounts(parts.pool, tenant.id, [kind], nowMs)).get(kind) ?? 0
   const limit = emittedLimitName(kind)
-  const decided = decideUsage([{ limit, used, added: amount, ...bounds }])
+  const decided = tenant.suspended
+    ? suspendedDecision
+    : decideUsage([{ limit, used, added: amount, ...bounds }])
   const limits = [toLimitUsage(limit, { used, bounds, overrides, nowMs })]
   return answered(usage, decided, { limits, isCommitted: false })
 }
@@ -116,13 +124,13 @@ function decideOwn(
 
 /**
  * Decides whether a tenant may use an amount now, and counts it in the same atomic step unless it is denied, once per id. An emitted kind is
- * counted in Postgres, `locks` in Redis. The audit entry of an emitted kind commits with the amount; that of locks follows it, and is missing
- * if a reply was lost in between. Commits of a tenant in one process run one after another.
+ * counted in Postgres, `locks` in Redis. The audit entry of an emitted kind commits with the amount. That of locks follows it; if the reply of
+ * Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
  * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
  */
 export async function commitGuardrail(
   parts: GuardrailParts,
-  tenant: LimitedTenant,
+  tenant: GuardedTenant,
   commit: GuardrailCommit,
 ): Promise<GuardrailOutcome> {
   if (commit.kind === 'events')
@@ -139,15 +147,17 @@ export async function commitGuardrail(
 
 async function commitEmitted(
   { pool, clock, limits: inForce, onSoftCrossing }: GuardrailParts,
-  tenant: LimitedTenant,
+  tenant: GuardedTenant,
   commit: GuardrailCommit,
 ): Promise<GuardrailOutcome> {
-  const { id, kind, amount } = commit
+  const { id, kind, amount, by } = commit
   const nowMs = clock.now()
+  const isSuspended = tenant.suspended
   const { emitted, overrides } = inForce.of(tenant)
   const bounds = emitted.get(kind) ?? notLimited
   const result = await withTx(pool, async (client) => {
-    const committed = await commitUsage(client, { tenantId: tenant.id, id, kind, amount }, { bounds, nowMs })
+    const usage = { tenantId: tenant.id, id, kind, amount }
+    const committed = await commitUsage(client, usage, { bounds, nowMs, by, isSuspended })
     if (committed.kind === 'committed')
       await writeAudit(client, auditOf(tenant, commit, committed.decided), nowMs)
     return committed
@@ -161,7 +171,7 @@ async function commitEmitted(
 
 async function commitOfLocks(
   parts: GuardrailParts,
-  tenant: LimitedTenant,
+  tenant: GuardedTenant,
   commit: GuardrailCommit,
 ): Promise<GuardrailOutcome> {
   const { id, amount } = commit
@@ -169,11 +179,12 @@ async function commitOfLocks(
   if (problem !== undefined) return { kind: 'refused', problem }
   const { all, overrides } = parts.limits.of(tenant)
   // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
+  const locks = { tenantId: tenant.id, id, amount, limits: all, isSuspended: tenant.suspended }
   const count = () =>
     withTx(parts.pool, async (client) => {
-      const committed = await commitLocks(parts, { tenantId: tenant.id, id, amount, limits: all })
-      if (committed.kind === 'committed')
-        await writeAudit(client, auditOf(tenant, commit, committed.decided), parts.clock.now())
+      const committed = await commitLocks(parts, locks)
+      if (committed.kind === 'committed' || committed.kind === 'repeat')
+        await writeAudit(client, auditOfLocks(tenant, commit, committed), parts.clock.now())
       return committed
     })
   let result = await count()
@@ -194,6 +205,16 @@ async function commitOfLocks(
 function auditOf({ id: tenantId }: LimitedTenant, commit: GuardrailCommit, { decision }: Decided) {
   const { id, kind, amount, by } = commit
   return { actor: by, action: 'usage.committed', tenantId, detail: { id, kind, amount, decision } } as const
+}
+
+/** Entry of a commit of locks. A repeat has the same id and time, so that a unique index keeps one entry. */
+function auditOfLocks(
+  tenant: LimitedTenant,
+  commit: GuardrailCommit,
+  { decided, committedAtMs }: { readonly decided: Decided; readonly committedAtMs: number },
+) {
+  const { detail, ...entry } = auditOf(tenant, commit, decided)
+  return { ...entry, detail: { ...detail, committedAt: new Date(committedAtMs).toISOString() } }
 }
 
 function countedAs(kind: 'committed' | 'repeat' | 'denied') {

@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
 import { parseLimitName } from '#internal/tenants/index.ts'
-import { type Decided, toDecided } from './decision.ts'
+import { type Decided, suspendedDecision, toDecided } from './decision.ts'
 import type { LimitBounds, LockLimitName } from './limits.ts'
 import type { Meter } from './meter.ts'
 import { meterKeys } from './reading.ts'
@@ -31,6 +31,8 @@ export interface LockCommit {
   readonly id: string
   readonly amount: number
   readonly limits: Readonly<Record<LockLimitName, LimitBounds>>
+  /** True denies the locks, except those that were counted before. */
+  readonly isSuspended: boolean
 }
 
 /**
@@ -43,6 +45,8 @@ export type LocksCommitted =
       readonly decided: Decided
       readonly used: Readonly<Record<LockLimitName, number>>
       readonly nowMs: number
+      /** Time of the commit, also of an earlier one, by Redis; it tells commits apart that reuse an id. Equal to `nowMs` for a denial. */
+      readonly committedAtMs: number
     }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'seed' }
@@ -65,6 +69,7 @@ type Reply = readonly [
   minuteCount: number,
   monthCount: number,
   bytes: number,
+  committedAtSec: number,
 ]
 
 /**
@@ -74,19 +79,24 @@ type Reply = readonly [
  */
 export async function commitLocks(
   { redis, meter, script = productionScript }: LockCommitParts,
-  { tenantId, id, amount, limits }: LockCommit,
+  { tenantId, id, amount, limits, isSuspended }: LockCommit,
 ): Promise<LocksCommitted> {
   const bounds = lockLimitNames.map((name) => limits[name])
   const { meta, side } = meterKeys(tenantId)
   const keys = [meta, side, `{${tenantId}}:commit:${id}`]
-  const args = [amount, lockIdsKeptMs, ...bounds.flatMap(({ hard, soft }) => [hard ?? '-', soft ?? '-'])]
+  const given = bounds.flatMap(({ hard, soft }) => [hard ?? '-', soft ?? '-'])
+  const args = [amount, lockIdsKeptMs, ...given, isSuspended ? 'suspended' : '-']
   const reply = (await redis.evaluate(script, keys, args.map(String))) as Reply
-  const [kind, decision, limit, sec, locksPerMinute, locksPerMonth, recordBytes] = reply
+  const [kind, decision, limit, sec, locksPerMinute, locksPerMonth, recordBytes, committedAtSec] = reply
   if (kind === 'seed' || kind === 'conflict') return { kind }
   // A repeat too: the process of the first call may have ended before its rollup.
   if (kind !== 'denied') meter.markUsed(tenantId)
+  const isDeniedAsSuspended = kind === 'denied' && isSuspended
   return {
-    ...{ kind, nowMs: sec * 1000, used: { locksPerMinute, locksPerMonth, recordBytes } },
-    decided: toDecided(decision, parseLimitName(limit) ?? null, bounds),
+    ...{ kind, nowMs: sec * 1000, committedAtMs: committedAtSec * 1000 },
+    used: { locksPerMinute, locksPerMonth, recordBytes },
+    decided: isDeniedAsSuspended
+      ? suspendedDecision
+      : toDecided(decision, parseLimitName(limit) ?? null, bounds),
   }
 }

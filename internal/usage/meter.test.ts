@@ -391,7 +391,7 @@ describe('epoch loss', () => {
 test('saveEpochs: replaces only the known epoch', async () => {
   const tenantId = await lab.createTenant()
   const save = (epoch: string, known: string | undefined) =>
-    saveEpochs(lab.pool, [{ tenantId, epoch, known }])
+    saveEpochs(lab.pool, [{ tenantId, epoch, known }], 'test')
   expect(await save('A', undefined)).toEqual([])
   expect(await save('B', 'A')).toEqual([tenantId])
   for (const late of [save('A', undefined), save('B', 'A'), save('C', 'A')]) expect(await late).toEqual([])

@@ -34,6 +34,8 @@ import {
 
 /** Options of `Meter`. */
 export interface MeterOptions extends MeterParts {
+  /** Actor for the audit log: the process. */
+  readonly actor: string
   /** Called once for each loss of a tenant's data in Redis. */
   readonly onEpochLost: (tenantId: TenantId) => void
   /** Returns a tenant's limits, whose soft limits are checked at each flush, or undefined for an unknown tenant. Default: no limits. */
@@ -144,17 +146,18 @@ export class Meter {
   }
 
   async #saveEpochs(epochs: readonly TenantEpoch[]): Promise<void> {
-    for (const tenantId of await saveEpochs(this.#options.pool, epochs)) this.#options.onEpochLost(tenantId)
+    const { pool, actor, onEpochLost } = this.#options
+    for (const tenantId of await saveEpochs(pool, epochs, actor)) onEpochLost(tenantId)
   }
 
   async #reportSoftLimits(readings: readonly UsageReading[]): Promise<void> {
-    const { limitsOf, onSoftCrossing, pool } = this.#options
+    const { limitsOf, onSoftCrossing, pool, actor } = this.#options
     const crossings = readings.flatMap((reading) => {
       const limits = limitsOf?.(reading.tenantId)
       return limits ? softCrossings(reading, limits).filter((each) => !this.#reported.has(nameOf(each))) : []
     })
     if (crossings.length === 0) return
-    const first = await saveSoftCrossings(pool, crossings)
+    const first = await saveSoftCrossings(pool, crossings, actor)
     if (this.#reported.size + crossings.length > reportedMax) this.#reported.clear()
     for (const crossing of crossings) this.#reported.add(nameOf(crossing))
     for (const crossing of first) onSoftCrossing?.(crossing)

@@ -26,7 +26,13 @@ function read(tenantId: TenantId, redis = lab.redis) {
 async function usedTenant(): Promise<TenantId> {
   const tenantId = randomTenantId()
   const nowMs = Date.now()
-  const meter = new Meter({ redis: lab.redis, pool: lab.pool, clock, onEpochLost: () => undefined })
+  const meter = new Meter({
+    redis: lab.redis,
+    pool: lab.pool,
+    clock,
+    actor: 'test',
+    onEpochLost: () => undefined,
+  })
   meter.events.countStored([1, 2, 3].map(() => ({ tenantId, receivedAtMs: nowMs })))
   await meter.events.refresh()
   await meter.flush()

@@ -83,6 +83,7 @@ describe('reaching a soft limit', () => {
   function openRollUp(spec: Limits) {
     const told: SoftCrossing[] = []
     const meter = new Meter({
+      actor: 'backoffice',
       ...{ redis: lab.redis, pool: lab.pool, clock: { now: () => labStartMs }, clockSource: movableClock },
       onEpochLost: () => undefined,
       limitsOf: () => limitsOf(spec),
@@ -93,7 +94,7 @@ describe('reaching a soft limit', () => {
 
   async function auditOf(tenantId: TenantId): Promise<unknown[]> {
     const { rows } = await lab.pool.query<{ detail: unknown }>(
-      `SELECT detail FROM audit WHERE tenant_id = $1 AND action = 'usage.soft_limit_crossed' ORDER BY id`,
+      `SELECT detail || jsonb_build_object('actor', actor) AS detail FROM audit WHERE tenant_id = $1 AND action = 'usage.soft_limit_crossed' ORDER BY id`,
       [tenantId],
     )
     return rows.map(({ detail }) => detail)
@@ -120,7 +121,9 @@ describe('reaching a soft limit', () => {
     expect(told()).toEqual([
       { tenantId, limit: 'locksPerMinute', periodMs: Date.parse(period), used: 3, soft: 2 },
     ])
-    expect(await auditOf(tenantId)).toEqual([{ limit: 'locksPerMinute', period, used: 3, soft: 2 }])
+    expect(await auditOf(tenantId)).toEqual([
+      { actor: 'backoffice', limit: 'locksPerMinute', period, used: 3, soft: 2 },
+    ])
 
     await lab.setClock(tenantId, labStartMs + minuteMs)
     for (const _lock of [1, 2]) await lock(tenantId)

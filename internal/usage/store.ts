@@ -107,10 +107,12 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
  * Writes an audit row for each soft limit crossing that has no audit row yet, and returns these crossings. A unique index over tenant,
  * limit and period ensures that only one process reports a crossing, and only once. Accepts at most `usageRowsMax` crossings; repeating the
  * call writes and returns nothing.
+ * @param by actor for the audit log
  */
 export async function saveSoftCrossings(
   connection: Pool | PoolClient,
   crossings: readonly SoftCrossing[],
+  by: string,
 ): Promise<readonly SoftCrossing[]> {
   const details = crossings.map(({ limit, periodMs, used, soft }) =>
     JSON.stringify({ limit, period: new Date(periodMs).toISOString(), used, soft }),
@@ -118,13 +120,13 @@ export async function saveSoftCrossings(
   const { rows } = await connection.query<{ tenantId: string; limit: string; period: string }>({
     name: 'usage-save-soft-crossings',
     text: `INSERT INTO audit (at, actor, action, tenant_id, detail)
-           SELECT now(), 'api', 'usage.soft_limit_crossed', tenant_id, detail::jsonb
+           SELECT now(), $3, 'usage.soft_limit_crossed', tenant_id, detail::jsonb
            FROM unnest($1::text[], $2::text[]) AS t (tenant_id, detail)
            ORDER BY tenant_id, detail
            ON CONFLICT (tenant_id, (detail ->> 'limit'), (detail ->> 'period'))
              WHERE action = 'usage.soft_limit_crossed' DO NOTHING
            RETURNING tenant_id AS "tenantId", detail ->> 'limit' AS "limit", detail ->> 'period' AS period`,
-    values: [crossings.map(({ tenantId }) => tenantId), details],
+    values: [crossings.map(({ tenantId }) => tenantId), details, by],
   })
   const written = new Set(rows.map(({ tenantId, limit, period }) => `${tenantId} ${limit} ${period}`))
   return crossings.filter(({ tenantId, limit, periodMs }) =>
@@ -149,8 +151,13 @@ export async function findEpochs(
  * Saves epochs, and writes an audit row for each tenant whose epoch changed: the tenant's records in Redis are lost, and finished
  * operations can run again. Returns those tenants. Compares the stored epoch with `known`, so a late or repeated write changes and returns
  * nothing. Skips deleted tenants, whose purge may have finished. Rows are locked in key order.
+ * @param by actor for the audit log
  */
-export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
+export async function saveEpochs(
+  pool: Pool,
+  epochs: readonly TenantEpoch[],
+  by: string,
+): Promise<readonly TenantId[]> {
   const result = await pool.query<{ tenant_id: TenantId }>({
     name: 'usage-save-epochs',
     text: `WITH given AS (
@@ -166,7 +173,7 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
              RETURNING tenant_id, epoch, xmax <> 0 AS replaced
            ), lost AS (
              INSERT INTO audit (at, actor, action, tenant_id, detail)
-             SELECT now(), 'api', 'records.epoch_lost', tenant_id, jsonb_build_object('epoch', epoch) FROM saved WHERE replaced
+             SELECT now(), $4, 'records.epoch_lost', tenant_id, jsonb_build_object('epoch', epoch) FROM saved WHERE replaced
              RETURNING tenant_id
            )
            SELECT tenant_id FROM lost`,
@@ -174,6 +181,7 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
       epochs.map((row) => row.tenantId),
       epochs.map((row) => row.epoch),
       epochs.map((row) => row.known ?? null),
+      by,
     ],
   })
   return result.rows.map((row) => row.tenant_id)

@@ -296,7 +296,7 @@ async function recordAt(version: RunningVersion, emission: Emission): Promise<st
     return (await recordUsage(version.pool, { ...rest, tenantId, count }, emission.at)).kind
   }
   const { recordUsage } = await version.load<typeof Emissions>(emissionsPath)
-  const terms = { bounds: { soft: null, hard: null }, nowMs: emission.at }
+  const terms = { bounds: { soft: null, hard: null }, nowMs: emission.at, by: 'x' }
   return (
     await withTx(version.pool, (client) =>
       recordUsage(client, { ...emission, tenantId, occurredAtMs: emission.at }, terms),
@@ -339,7 +339,11 @@ test('versions: N−1 works on beside limits on emitted kinds, and N counts what
   const { commitUsage } = await current.load<typeof Emissions>(emissionsPath)
   const commit = (id: string, amount: number) =>
     withTx(current.pool, (client) =>
-      commitUsage(client, { tenantId, id, kind, amount }, { bounds: { soft: null, hard: 10 }, nowMs }),
+      commitUsage(
+        client,
+        { tenantId, id, kind, amount },
+        { bounds: { soft: null, hard: 10 }, nowMs, by: 'x', isSuspended: false },
+      ),
     )
   const recordByPrevious = (id: string, amount: number) => recordAt(previous, { id, kind, amount, at: nowMs })
   const [first, second] = [crypto.randomUUID(), crypto.randomUUID()]

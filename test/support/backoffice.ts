@@ -81,7 +81,10 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
-  const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: () => undefined })
+  const meter = new Meter({
+    ...{ redis, pool, clock: systemClock, actor: 'test' },
+    onEpochLost: () => undefined,
+  })
   const port = await openBackofficePort(
     host,
     {

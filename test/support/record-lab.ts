@@ -105,6 +105,7 @@ export async function openRecordLab(
       redis,
       pool: changes?.pool ?? pool,
       clock: { now: () => meterMs },
+      actor: 'test',
       onEpochLost: (tenantId) => lostEpochs.push(tenantId),
       clockSource: movableClock,
     })

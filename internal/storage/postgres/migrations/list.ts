@@ -12,6 +12,7 @@ import keyPrefixes from './0011_key_prefixes.sql' with { type: 'text' }
 import origins from './0012_origins.sql' with { type: 'text' }
 import usageDecisions from './0013_usage_decisions.sql' with { type: 'text' }
 import failedEventOrigins from './0014_failed_event_origins.sql' with { type: 'text' }
+import lockCommitAudit from './0015_lock_commit_audit.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -36,4 +37,5 @@ export const migrations: readonly Migration[] = [
   { version: 12, name: 'origins', sql: origins },
   { version: 13, name: 'usage_decisions', sql: usageDecisions },
   { version: 14, name: 'failed_event_origins', sql: failedEventOrigins },
+  { version: 15, name: 'lock_commit_audit', sql: lockCommitAudit },
 ]
