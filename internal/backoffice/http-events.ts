@@ -1,6 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
-import { findMembers, idPattern, parseEventId, toWire } from '#internal/base/index.ts'
+import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
 import { eventStates, originKinds } from '#internal/events/index.ts'
+import { oneOf, plainText, textParam, wordParam } from '#internal/http/index.ts'
 import { parseReplayId, type ReplayFilter, replayedOrigins, replayRateMax } from '#internal/replays/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
@@ -17,21 +18,19 @@ import {
 } from './http-answers.ts'
 import {
   eventParam,
-  oneOf,
+  idSchema,
   pageParams,
   providerField,
   providerParam,
   readTenantId,
-  readTime,
+  readTimes,
   tenantParams,
-  textParam,
   timeParam,
   timestamp,
   withNamed,
-  wordParam,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { defined, notFound, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
@@ -42,16 +41,22 @@ const replay = '/internal/v1/replays/:replayId'
 const ingestBytesMax = 26 * 1024 * 1024
 const filterBytesMax = 64 * 1024
 
-const tenantId = t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' })
-const typeText = (description: string) => t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, { description })
+const tenantId = idSchema('ten', { description: 'Id of the tenant.' })
+const typeText = (description: string) => plainText(255, { description })
 
 /** Headers of the provider's call that are forwarded to the callback. */
 const forwardedHeaders = t.Record(
   t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
-  t.String({ pattern: '^[ -~]*$', maxLength: 8_192 }),
+  t.String({
+    pattern: '^[ -~]*$',
+    maxLength: 8_192,
+    expected: 'a string of at most 8192 printable ASCII characters',
+  }),
   {
     ...strict,
     maxProperties: 100,
+    expected:
+      'a JSON object of at most 100 headers, each with a name of 1 to 100 characters as in RFC 9110 and a text',
     description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are dropped.',
   },
 )
@@ -67,7 +72,7 @@ const filterFields = {
   from: timestamp('Received then or later.'),
   to: t.Optional(timestamp('Received earlier. Default, and latest: start of the replay.')),
   ids: t.Optional(
-    t.Array(t.String({ pattern: idPattern('evt') }), {
+    t.Array(idSchema('evt'), {
       minItems: 1,
       maxItems: 1_000,
       description: 'Only these events.',
@@ -77,9 +82,9 @@ const filterFields = {
 const ReplayFilterBody = t.Object(filterFields, strict)
 
 function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
-  const [fromMs, toMs] = [readTime(body.from), body.to === undefined ? undefined : readTime(body.to)]
-  if (fromMs === undefined || (body.to !== undefined && toMs === undefined))
-    return invalid('"from" and "to" must be times such as 2026-11-01T08:30:00Z')
+  const times = readTimes({ from: body.from, to: body.to })
+  if (times.kind !== 'ok') return times
+  const { from: fromMs, to: toMs } = times.value
   const { type, state, origin } = body
   const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
   const tenant = body.tenantId === undefined ? undefined : readTenantId(body.tenantId)
@@ -128,6 +133,7 @@ export const eventRoutes = [
         type: t.String({
           pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',
           maxLength: 255,
+          expected: 'at most 255 characters of dotted lowercase, such as order.paid',
           description: 'Normalized type: dotted lowercase.',
         }),
         providerRawType: t.Optional(typeText('The provider’s type. Default: `type`.')),
@@ -147,9 +153,9 @@ export const eventRoutes = [
     },
     async act({ backoffice, actor, body, text }) {
       const id = readTenantId(body.tenantId)
-      const occurredAtMs = body.occurredAt === undefined ? undefined : readTime(body.occurredAt)
-      if (body.occurredAt !== undefined && occurredAtMs === undefined)
-        return invalid('"occurredAt" must be a time such as 2026-11-01T08:30:00Z')
+      const times = readTimes({ occurredAt: body.occurredAt })
+      if (times.kind !== 'ok') return times
+      const { occurredAt: occurredAtMs } = times.value
       if (id === undefined) return notFound
       const { sourceEventId, type, providerRawType, headers } = body
       const provider = neutralProviderName(body.provider)
@@ -162,7 +168,7 @@ export const eventRoutes = [
     ...{ method: 'GET', path: event, id: 'readEvent', tag: 'events', answer: EventDetail },
     summary: 'An event with its attempts, secrets redacted',
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.read(actor, id)),
+      withNamed({ name: 'eventId', params, parse: parseEventId }, (id) => backoffice.events.read(actor, id)),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${event}/payload`, id: 'readEventPayload', tag: 'events' },
@@ -170,7 +176,9 @@ export const eventRoutes = [
     description:
       'Requires the right `get tenants/payloads`. Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.readPayload(actor, id)),
+      withNamed({ name: 'eventId', params, parse: parseEventId }, (id) =>
+        backoffice.events.readPayload(actor, id),
+      ),
     // Inserts the payload as received text, because parsing the payload could change its numbers.
     write: (value: RawPayload) =>
       `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
@@ -194,7 +202,9 @@ export const eventRoutes = [
     ),
     example: { cycle: 1 },
     act: ({ backoffice, actor, params, body: { cycle } }) =>
-      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.replay(actor, { id, cycle })),
+      withNamed({ name: 'eventId', params, parse: parseEventId }, (id) =>
+        backoffice.events.replay(actor, { id, cycle }),
+      ),
   }),
 ]
 
@@ -248,12 +258,16 @@ export const replayRoutes = [
     ...{ method: 'GET', path: replay, id: 'readReplay', tag: 'replays', answer: Replay },
     summary: 'Progress of a replay job',
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['replayId'], parseReplayId, (id) => backoffice.replays.read(actor, id)),
+      withNamed({ name: 'replayId', params, parse: parseReplayId }, (id) =>
+        backoffice.replays.read(actor, id),
+      ),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${replay}/cancel`, id: 'cancelReplay', tag: 'replays' },
     ...{ answer: ReplayChanged, summary: 'Cancel a replay job; events that it has queued are delivered' },
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['replayId'], parseReplayId, (id) => backoffice.replays.cancel(actor, id)),
+      withNamed({ name: 'replayId', params, parse: parseReplayId }, (id) =>
+        backoffice.replays.cancel(actor, id),
+      ),
   }),
 ]

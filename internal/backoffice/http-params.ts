@@ -1,8 +1,6 @@
 import { type SchemaOptions, Type as t } from '@sinclair/typebox'
 import { namespacesMax } from '#internal/access/index.ts'
 import {
-  type ApiError,
-  apiError,
   type EventId,
   idPattern,
   isTenantId,
@@ -12,7 +10,16 @@ import {
   timestampMsMax,
   timestampPattern,
 } from '#internal/base/index.ts'
-import { type JsonSchema, parseQuery } from '#internal/http/index.ts'
+import {
+  expectation,
+  integerParam,
+  type JsonSchema,
+  oneOf,
+  type Param,
+  plainText,
+  textParam,
+  wordParam,
+} from '#internal/http/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
 import {
   acceptedProviderNames,
@@ -22,69 +29,14 @@ import {
   type ProviderName,
   providerAliasText,
 } from '#internal/tenants/index.ts'
-import { notFound, type Outcome } from './outcome.ts'
+import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
-/** A query parameter with its parser and its documentation. */
-export interface Param<Value> {
-  /** Returns undefined for an invalid value. */
-  parse(text: string): Value | undefined
-  /** Completes the error text `"name" must be …`. */
-  readonly expected: string
-  readonly description: string
-  readonly schema: JsonSchema
-  readonly isRequired?: boolean
-}
+const idOwners = { ten: 'a tenant', evt: 'an event', rpl: 'a replay', sim: 'a simulation' } as const
 
-/** Query parameters by name. */
-export type Params = Readonly<Record<string, Param<unknown>>>
-
-/** Parsed values of query parameters. A parameter that was not sent is absent. */
-export type ParamValues<P extends Params> = {
-  readonly [Name in keyof P]?: P[Name] extends Param<infer Value> ? Value : never
-}
-
-/** Parses the query of a call. Returns a 400 error for an unknown, malformed or missing parameter. */
-export function readParams<P extends Params>(
-  url: string,
-  params: P,
-): { readonly kind: 'read'; readonly values: ParamValues<P> } | ApiError {
-  const query = parseQuery(url)
-  if (query.kind === 'error') return query
-  const read: Record<string, unknown> = {}
-  for (const name of Object.keys(query.values)) {
-    const param = Object.hasOwn(params, name) ? params[name] : undefined
-    if (param === undefined) {
-      const known = Object.keys(params).join(', ')
-      return apiError(
-        'invalid_request',
-        known === ''
-          ? 'This call takes no query parameters'
-          : `This call takes the query parameters ${known}`,
-      )
-    }
-    const value = param.parse(query.values[name] ?? '')
-    if (value === undefined) return apiError('invalid_request', `"${name}" must be ${param.expected}`)
-    read[name] = value
-  }
-  const missing = Object.keys(params).find((name) => params[name]?.isRequired && !(name in read))
-  if (missing !== undefined) return apiError('invalid_request', `"${missing}" is required`)
-  return { kind: 'read', values: read as ParamValues<P> }
-}
-
-/** Returns the schema of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */
-export const plainText = (charsMax: number, options: SchemaOptions = {}) =>
-  t.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u'), options)
-
-/** Defines a parameter with a text of 1 to `charsMax` characters. */
-export function textParam(description: string, { charsMax }: { readonly charsMax: number }): Param<string> {
-  const schema = plainText(charsMax)
-  const form = new RegExp(schema.source, schema.flags)
-  return {
-    parse: (text) => (form.test(text) ? text : undefined),
-    expected: `1 to ${charsMax} characters without control characters or U+FFFD`,
-    description,
-    schema,
-  }
+/** Returns the schema of an id in requests. */
+export function idSchema(prefix: keyof typeof idOwners, options: SchemaOptions = {}) {
+  const expected = `the id of ${idOwners[prefix]}: ${prefix}_ and 26 characters`
+  return t.String({ pattern: idPattern(prefix), expected, ...options })
 }
 
 /** Defines a parameter whose text matches a pattern that is the same in every dialect of regular expressions. */
@@ -92,48 +44,17 @@ export function patternParam(description: string, pattern: string, expected: str
   const form = new RegExp(pattern)
   return {
     parse: (text) => (form.test(text) ? text : undefined),
-    ...{ expected, description, schema: { type: 'string', pattern } },
-  }
-}
-
-/** Defines a parameter that is a whole number, without sign and leading zeros. */
-export function integerParam(
-  description: string,
-  {
-    minimum,
-    maximum,
-    ...more
-  }: { readonly minimum: number; readonly maximum: number; readonly default?: number },
-): Param<number> {
-  return {
-    parse(text) {
-      const value = /^(0|[1-9]\d{0,15})$/.test(text) ? Number(text) : Number.NaN
-      return value >= minimum && value <= maximum ? value : undefined
-    },
-    expected: `a whole number from ${minimum} to ${maximum}`,
-    description,
-    schema: { type: 'integer', minimum, maximum, ...more },
-  }
-}
-
-/** Defines a parameter that accepts one of a closed set of words. */
-export function wordParam<const Word extends string>(
-  description: string,
-  words: readonly Word[],
-): Param<Word> {
-  return {
-    parse: (text) => words.find((word) => word === text),
-    expected: `one of ${words.join(', ')}`,
-    description,
-    schema: { type: 'string', enum: [...words] },
+    ...{ description, schema: { type: 'string', pattern, expected } },
   }
 }
 
 /** Times from 1970 to 9999: nothing is older, and Postgres and JavaScript write later years differently. */
 const timePattern = timestampPattern.replace('[0-9]{4}', '(19[7-9][0-9]|[2-9][0-9]{3})')
 
+const timeExpected = 'an RFC 3339 time such as 2026-11-01T08:30:00Z'
+
 /** Parses an RFC 3339 time from 1970 to 9999 into milliseconds since the epoch. Returns undefined for any other text. Pure. */
-export function readTime(text: string): number | undefined {
+function readTime(text: string): number | undefined {
   const timeMs = parseTimestamp(text)
   return timeMs !== undefined && timeMs >= 0 && timeMs <= timestampMsMax ? timeMs : undefined
 }
@@ -142,10 +63,24 @@ export function readTime(text: string): number | undefined {
 export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
-    expected: 'a time such as 2026-11-01T08:30:00Z',
     description,
-    schema: { type: 'string', format: 'date-time', pattern: timePattern },
+    schema: { type: 'string', format: 'date-time', pattern: timePattern, expected: timeExpected },
   }
+}
+
+/** Times of a body as milliseconds since the epoch. */
+type TimesMs<Times> = { readonly [Name in keyof Times]: number | Extract<Times[Name], undefined> }
+
+/** Parses times of a body by the names of their fields. Returns the refusal of a date that does not exist. */
+export function readTimes<Times extends Readonly<Record<string, string | undefined>>>(
+  times: Times,
+): Outcome<TimesMs<Times>> {
+  const read: Record<string, number | undefined> = {}
+  for (const [name, text] of Object.entries(times)) {
+    read[name] = text === undefined ? undefined : readTime(text)
+    if (text !== undefined && read[name] === undefined) return invalid(`"${name}" must be ${timeExpected}`)
+  }
+  return ok(read as TimesMs<Times>)
 }
 
 /** Parses a tenant id. Returns undefined for any other text. Pure. */
@@ -153,14 +88,26 @@ export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
 
-/** Runs a use case with a parsed path parameter. Returns 404 if the parameter is malformed. */
+/** A path parameter with its value as received and its parser, which returns undefined for a malformed value. */
+interface PathValue<Value> {
+  readonly name: keyof typeof pathParams
+  readonly params: Readonly<Record<string, string>>
+  readonly parse: (text: string) => Value | undefined
+}
+
+/** Runs a use case with a parsed path parameter. Returns 404 if the parameter is malformed: nothing has such a name. */
 export async function withNamed<Name, Value>(
-  text: string | undefined,
-  parse: (text: string) => Name | undefined,
-  use: (name: Name) => Promise<Outcome<Value>>,
+  { name, params, parse }: PathValue<Name>,
+  use: (value: Name) => Promise<Outcome<Value>>,
 ): Promise<Outcome<Value>> {
-  const name = parse(text ?? '')
-  return name === undefined ? notFound : use(name)
+  const value = parse(params[name] ?? '')
+  if (value !== undefined) return use(value)
+  return { ...notFound, problem: malformedText(name, pathParams[name]) }
+}
+
+/** Returns the error text for a malformed path parameter. */
+export function malformedText(name: string, { schema }: PathParam): string {
+  return `"${name}" must be ${expectation(schema)}`
 }
 
 // Without the length of a name, because engines bound repetitions within repetitions.
@@ -171,26 +118,26 @@ const namespacesCharsMax = namespacesMax * 64 - 1
 export const namespacesParam: Param<readonly string[]> = {
   parse: (text) =>
     text.length <= namespacesCharsMax && namespacesForm.test(text) ? text.split(',') : undefined,
-  expected: `names of at most ${namespacesMax} namespaces, separated by commas`,
   description:
     'Names of at most 50 namespaces, separated by commas. Required for callers that may not see the Tenants of the whole cluster, unless a tenant is named.',
-  schema: { type: 'string', maxLength: namespacesCharsMax, pattern: namespacesForm.source },
+  schema: {
+    ...{ type: 'string', maxLength: namespacesCharsMax, pattern: namespacesForm.source },
+    expected: `names of at most ${namespacesMax} namespaces, separated by commas`,
+  },
 }
 
 /** Query parameter: the tenant to filter by. */
 export const tenantParam: Param<TenantId> = {
   parse: readTenantId,
-  expected: 'a tenant’s id: ten_ and 26 characters',
   description: 'Id of a tenant.',
-  schema: { type: 'string', pattern: idPattern('ten') },
+  schema: idSchema('ten'),
 }
 
 /** Query parameter: the event to filter by. */
 export const eventParam: Param<EventId> = {
   parse: parseEventId,
-  expected: 'an event’s id: evt_ and 26 characters',
   description: 'Id of an event.',
-  schema: { type: 'string', pattern: idPattern('evt') },
+  schema: idSchema('evt'),
 }
 
 /** Query parameter: the provider to filter by. Parsed as the neutral name. */
@@ -216,7 +163,7 @@ export const pageParams = {
 export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam } as const
 
 /** Documentation of path parameters by name, except those that a route documents itself. */
-export const pathParams: Readonly<Record<string, PathParam>> = {
+export const pathParams = {
   tenantId: idParam('ten', 'Id of the tenant.', '4f7w1r0hq5m9cn2b8kxv6t3dzs'),
   eventId: idParam('evt', 'Id of the event.', '06gw979vs1d9q6mddfvvx375s4'),
   replayId: idParam('rpl', 'Id of the replay.', '06gw979vs1d9q6mddfvvx375s4'),
@@ -229,10 +176,13 @@ export const pathParams: Readonly<Record<string, PathParam>> = {
   limit: {
     description:
       'Name of a limit: locksPerMinute, locksPerMonth, eventsPerMinute, eventsPerMonth, recordBytes, or an emitted kind with `PerMonth`, such as exports.rowsPerMonth.',
-    schema: { type: 'string', maxLength: limitNameCharsMax, pattern: limitNamePattern },
+    schema: {
+      ...{ type: 'string', maxLength: limitNameCharsMax, pattern: limitNamePattern },
+      expected: 'the name of a limit, such as eventsPerMonth or exports.rowsPerMonth',
+    },
     example: 'eventsPerMonth',
   },
-}
+} as const satisfies Readonly<Record<string, PathParam>>
 
 /** Documentation of a path parameter. A value outside the schema returns 404. */
 export interface PathParam {
@@ -241,26 +191,20 @@ export interface PathParam {
   readonly example: string
 }
 
-function idParam(prefix: string, description: string, id: string): PathParam {
-  return { description, schema: { type: 'string', pattern: idPattern(prefix) }, example: `${prefix}_${id}` }
+function idParam(prefix: keyof typeof idOwners, description: string, id: string): PathParam {
+  return { description, schema: idSchema(prefix), example: `${prefix}_${id}` }
 }
 
 /** Documents the name of a setting of the installation, or of a tenant. */
 export function settingParam(ofTenant: boolean): PathParam {
-  const schema = settingNameSchema(ofTenant)
+  const schema = { ...settingNameSchema(ofTenant), expected: 'the name of a setting' }
   return { description: 'Name of a setting.', schema, example: 'forwarding.paused' }
-}
-
-/** Returns the body schema of a text that is one of a closed set of words. */
-export function oneOf<const Words extends readonly string[]>(words: Words, description: string) {
-  const pattern = `^(${words.join('|')})$`
-  return t.Unsafe<Words[number]>(t.String({ enum: [...words], pattern, description }))
 }
 
 /** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
   const schema = {
-    ...{ pattern: timePattern, maxLength: 40 },
+    ...{ pattern: timePattern, maxLength: 40, expected: timeExpected },
     description: `${description} Such as 2026-11-01T08:30:00Z.`,
   }
   // The parser of requests does not know formats.

@@ -6,19 +6,18 @@ import {
   type Answer,
   createCallParser,
   type Head,
+  idempotencyKeyParam,
   type Parameter,
+  type Params,
+  type ParamValues,
+  paramsInDocument,
   type RoomRoute,
+  readIdempotencyKey,
+  readParams,
 } from '#internal/http/index.ts'
 import type { Backoffice } from './backoffice.ts'
 import type { DocumentedAnswer } from './http-answers.ts'
-import {
-  type Params,
-  type ParamValues,
-  type PathParam,
-  pathParams,
-  readParams,
-  readTenantId,
-} from './http-params.ts'
+import { malformedText, type PathParam, pathParams, readTenantId } from './http-params.ts'
 import type { Outcome, Refusal } from './outcome.ts'
 
 /** Dependencies of the routes of the internal API. */
@@ -66,13 +65,14 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly bodyBytesMax?: number
   /** Default: the header `Idempotency-Key` is ignored. */
   readonly idempotencyKey?: 'required' | 'optional'
+  /** Description of the header. Default: a repeated request takes effect once. */
+  readonly idempotencyKeyText?: string
   act(call: InternalCall<Query, Body['static']>): Promise<Outcome<unknown> | ApiError>
   /** Returns the response as JSON text. Default: `toWire`. */
   write?(value: never): string
 }
 
 const bodyBytesDefault = 16 * 1024
-const keyForm = /^[\x20-\x7e]{1,255}$/
 
 /** Parts of a call that are parsed before the body is read. */
 type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
@@ -129,20 +129,22 @@ const noParams: Params = {}
 const noTenant = '' as TenantId
 
 function readHead(
-  { query: known = noParams, idempotencyKey: keyRule }: Documentation,
+  { query: known = noParams, idempotencyKey: keyRule, pathParams: own }: Documentation,
   { request, params }: Head,
 ): ReadHead {
   // Nothing has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
   const tenantId = params['tenantId'] === undefined ? noTenant : readTenantId(params['tenantId'])
-  if (tenantId === undefined || Object.values(params).includes('')) return apiError('not_found')
+  const malformed = (name: string) => apiError('not_found', malformedText(name, documentedParam(name, own)))
+  if (tenantId === undefined) return malformed('tenantId')
+  const empty = Object.keys(params).find((name) => params[name] === '')
+  if (empty !== undefined) return malformed(empty)
   const query = readParams(request.url, known)
   if (query.kind === 'error') return query
-  const idempotencyKey = keyRule === undefined ? '' : (request.headers.get('idempotency-key') ?? '')
-  const isAbsent =
-    keyRule !== 'required' && (keyRule === undefined || !request.headers.has('idempotency-key'))
-  if (!isAbsent && !keyForm.test(idempotencyKey))
-    return apiError('invalid_request', 'Send the header Idempotency-Key with 1 to 255 ASCII characters')
-  return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
+  const idempotencyKey = keyRule === undefined ? '' : readIdempotencyKey(request)
+  if (typeof idempotencyKey === 'object') return idempotencyKey
+  if (idempotencyKey === undefined && keyRule === 'required')
+    return apiError('invalid_request', 'The header Idempotency-Key is required')
+  return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' } }
 }
 
 function answerOf(
@@ -282,28 +284,34 @@ function operationOf(definition: Documentation): RoomRoute<unknown>['operation']
   }
 }
 
-function parametersOf({ path, pathParams: own, query = {}, idempotencyKey }: Documentation): Parameter[] {
+function documentedParam(name: string, own: Documentation['pathParams']): PathParam {
   const documented: Readonly<Record<string, PathParam>> = { ...pathParams, ...own }
+  const param = documented[name]
+  if (param === undefined) throw new Error(`the path parameter ${name} is not documented`)
+  return param
+}
+
+const onceText =
+  'Caller’s key for this request. Repeated requests with the same key take effect once; a different request with the same key returns 422.'
+
+function parametersOf({
+  path,
+  pathParams: own,
+  query = {},
+  idempotencyKey,
+  idempotencyKeyText: keyText = onceText,
+}: Documentation): Parameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']): Parameter => {
-    const param = documented[name]
-    if (param === undefined) throw new Error(`the path parameter ${name} is not documented`)
-    const { description, schema, example } = param
+    const { description, schema, example } = documentedParam(name, own)
     return {
       ...{ name, in: 'path', required: true, description, schema },
       examples: { example: { value: example } },
     }
   })
-  const inQuery = Object.entries(query).map(
-    ([name, { description, schema, isRequired = false }]): Parameter => ({
-      ...{ name, in: 'query', required: isRequired, description, schema },
-    }),
-  )
-  const header: Parameter = {
-    ...{ name: 'Idempotency-Key', in: 'header', required: idempotencyKey === 'required' },
-    description:
-      'Caller’s key for this request. Repeated requests with the same key take effect once; a different request with the same key returns 422.',
-    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+  const header = idempotencyKeyParam({
+    required: idempotencyKey === 'required',
+    description: keyText,
     examples: { example: { value: 'nightly-2026-11-21' } },
-  }
-  return [...inPath, ...inQuery, ...(idempotencyKey === undefined ? [] : [header])]
+  })
+  return [...inPath, ...paramsInDocument(query), ...(idempotencyKey === undefined ? [] : [header])]
 }

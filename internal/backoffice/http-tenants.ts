@@ -1,4 +1,5 @@
 import { auditActionFilters } from '#internal/access/index.ts'
+import { textParam, wordParam } from '#internal/http/index.ts'
 import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
 import { lockStates } from '#internal/records/index.ts'
 import {
@@ -18,9 +19,7 @@ import {
   patternParam,
   providerParam,
   tenantParams,
-  textParam,
   timeParam,
-  wordParam,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { invalid, ok } from './outcome.ts'
@@ -102,6 +101,8 @@ export const tenantRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
     ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },
+    idempotencyKeyText:
+      'Caller’s key for this test. A repeated request with the same key calls the callback again and returns the response to that call; `id` in the answer, and so `webhook-id`, is that of the first test.',
     summary: 'Call the callback once and return its response',
     description:
       'The call is checked, signed and limited like a delivery. Its event has the type `latchkey.test` and `latchkey-origin: test` among its `headers`. It is stored with the response, listed with the origin `test`, never retried or replayed, and counts as no usage. A repeated request calls the callback again; with the same `Idempotency-Key` it sends the same event, with the same `webhook-id`, so that the receiver can detect the repeat.',

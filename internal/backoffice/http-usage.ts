@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { idPattern } from '#internal/base/index.ts'
+import { plainText } from '#internal/http/index.ts'
 import {
   limitAmountMax,
   parseLimitName,
@@ -7,7 +7,7 @@ import {
   usageKindPattern,
 } from '#internal/tenants/index.ts'
 import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
-import { plainText, readTenantId, readTime, timeParam, timestamp, withNamed } from './http-params.ts'
+import { idSchema, readTenantId, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { invalid, notFound, ok } from './outcome.ts'
 
@@ -16,7 +16,8 @@ const strict = { additionalProperties: false }
 const amountMax = 1_000_000_000_000
 
 function kindField(description: string) {
-  return t.String({ pattern: usageKindPattern, maxLength: usageKindCharsMax, description })
+  const expected = `at most ${usageKindCharsMax} characters of dotted lowercase, such as exports.rows`
+  return t.String({ pattern: usageKindPattern, maxLength: usageKindCharsMax, expected, description })
 }
 
 function amountField(minimum: number, options: { description: string; default?: number }) {
@@ -25,7 +26,7 @@ function amountField(minimum: number, options: { description: string; default?: 
 
 const GuardrailBody = t.Object(
   {
-    tenantId: t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' }),
+    tenantId: idSchema('ten', { description: 'Id of the tenant.' }),
     kind: kindField('`locks`, `events`, or a kind that other services report.'),
     amount: t.Optional(
       amountField(1, { default: 1, description: 'Amount that the tenant is about to use.' }),
@@ -78,15 +79,14 @@ export const usageRoutes = [
     ),
     example: { kind: 'exports.rows', amount: 1_200, occurredAt: '2026-11-21T14:40:00Z' },
     async act({ backoffice, actor, tenantId, params, body: { kind, amount, occurredAt } }) {
-      const occurredAtMs = readTime(occurredAt)
-      if (occurredAtMs === undefined)
-        return invalid('"occurredAt" must be a time such as 2026-11-01T08:30:00Z')
+      const times = readTimes({ occurredAt })
+      if (times.kind !== 'ok') return times
       return backoffice.usage.emit(actor, {
         id: params['emissionId'] ?? '',
         tenantId,
         kind,
         amount,
-        occurredAtMs,
+        occurredAtMs: times.value.occurredAt,
       })
     },
   }),
@@ -111,15 +111,16 @@ export const usageRoutes = [
           description: 'Hard limit, or null for no limit.',
         }),
         expiresAt: timestamp('Time of expiry, within the next 366 days.'),
-        reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Reason.' }),
+        reason: plainText(500, { description: 'Reason.' }),
       },
       strict,
     ),
     example: { hard: 250_000, expiresAt: '2027-02-01T00:00:00Z', reason: 'Winter sale, TICKET-481' },
     async act({ backoffice, actor, tenantId, params, body: { hard, expiresAt, reason } }) {
-      const expiresAtMs = readTime(expiresAt)
-      if (expiresAtMs === undefined) return invalid('"expiresAt" must be a time such as 2026-11-01T08:30:00Z')
-      return withNamed(params['limit'], parseLimitName, (limit) =>
+      const times = readTimes({ expiresAt })
+      if (times.kind !== 'ok') return times
+      const expiresAtMs = times.value.expiresAt
+      return withNamed({ name: 'limit', params, parse: parseLimitName }, (limit) =>
         backoffice.usage.override(actor, { tenantId, limit, hard, expiresAtMs, reason }),
       )
     },
@@ -128,7 +129,7 @@ export const usageRoutes = [
     ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
     ...{ tag: 'usage', answer: Removed, summary: 'End an override before it expires' },
     act: ({ backoffice, actor, tenantId, params }) =>
-      withNamed(params['limit'], parseLimitName, (limit) =>
+      withNamed({ name: 'limit', params, parse: parseLimitName }, (limit) =>
         backoffice.usage.clearOverride(actor, { tenantId, limit }),
       ),
   }),

@@ -1,4 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
+import { integerParam, wordParam } from '#internal/http/index.ts'
 import type { ListedSetting } from '#internal/settings/index.ts'
 import {
   parseSimulationId,
@@ -17,7 +18,7 @@ import {
   SimulationStarted,
 } from './http-answers.ts'
 import { eventRoutes, replayRoutes } from './http-events.ts'
-import { integerParam, pageParams, settingParam, tenantParams, withNamed, wordParam } from './http-params.ts'
+import { pageParams, settingParam, tenantParams, withNamed } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { tenantRoutes } from './http-tenants.ts'
 import { usageRoutes } from './http-usage.ts'
@@ -129,7 +130,9 @@ const simulationRoutes = [
     ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
     summary: 'A simulation with its events',
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['simulationId'], parseSimulationId, (id) => backoffice.simulations.read(actor, id)),
+      withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
+        backoffice.simulations.read(actor, id),
+      ),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
@@ -139,6 +142,7 @@ const simulationRoutes = [
         sourceEventId: t.String({
           pattern: '^[!-~]+$',
           maxLength: 128,
+          expected: 'an event’s id: 1 to 128 printable ASCII characters without spaces',
           description:
             'The provider’s id of the next event: `id` in `events`. If that event was already sent, a repeated request does not advance the following event.',
         }),
@@ -147,7 +151,7 @@ const simulationRoutes = [
     ),
     example: { sourceEventId: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2' },
     act: ({ backoffice, actor, params, body: { sourceEventId } }) =>
-      withNamed(params['simulationId'], parseSimulationId, (id) =>
+      withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
         backoffice.simulations.advance(actor, id, sourceEventId),
       ),
   }),
@@ -155,7 +159,9 @@ const simulationRoutes = [
     ...{ method: 'POST', path: `${simulation}/cancel`, id: 'cancelSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, summary: 'Cancel a simulation: no further event is sent' },
     act: ({ backoffice, actor, params }) =>
-      withNamed(params['simulationId'], parseSimulationId, (id) => backoffice.simulations.cancel(actor, id)),
+      withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
+        backoffice.simulations.cancel(actor, id),
+      ),
   }),
 ]
 

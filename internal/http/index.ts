@@ -22,13 +22,29 @@ export {
   route,
 } from './operation.ts'
 export {
+  idempotencyKeyParam,
+  integerParam,
+  oneOf,
+  type Param,
+  type Params,
+  type ParamValues,
+  paramsInDocument,
+  plainText,
+  readIdempotencyKey,
+  readParams,
+  textParam,
+  wordParam,
+} from './params.ts'
+export {
   createParser,
+  expectation,
   type JsonObject,
   type Parsed,
   parseJsonObject,
   parseQuery,
   type Query,
   quoteName,
+  repeatedField,
 } from './parse.ts'
 export type {
   Admission,

@@ -4,10 +4,12 @@ import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import {
   type ApiError,
   apiError,
+  findMembers,
   hasRepeatedMember,
   isNestedTooDeep,
   jsonDepthMax,
 } from '#internal/base/index.ts'
+import type { JsonSchema } from './operation.ts'
 
 /** Query parameters by name, or the error to return. */
 export type Query = { readonly kind: 'query'; readonly values: Readonly<Record<string, string>> } | ApiError
@@ -33,7 +35,8 @@ export function parseQuery(url: string): Query {
     if (name === undefined || value === undefined) {
       return apiError('invalid_request', 'The query must be UTF-8 in percent-encoding')
     }
-    if (name in values) return apiError('invalid_request', 'A query parameter stands twice')
+    if (name in values)
+      return apiError('invalid_request', `${quoteName(name)} stands twice in the query: send it once`)
     values[name] = value
   }
   return { kind: 'query', values }
@@ -84,8 +87,15 @@ export function parseJsonObject(body: Uint8Array): JsonObject {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return apiError('invalid_request', 'The body must be a JSON object')
-  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
+  if (hasRepeatedMember(text, value)) return repeatedField(text, 'the body')
   return { kind: 'object', text, value }
+}
+
+/** Returns the error for the JSON text of an object with a repeated field. @param place object in the message, such as `the body` */
+export function repeatedField(text: string, place: string): ApiError {
+  const members = findMembers(text)
+  const name = members.kind === 'repeated' ? quoteName(members.name) : 'A field'
+  return apiError('invalid_request', `${name} stands twice in ${place}: send it once`)
 }
 
 function decodeUtf8(bytes: Uint8Array): string | undefined {
@@ -101,7 +111,7 @@ export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiErro
 
 /**
  * Compiles a schema into a parser of external values. Its error names the first invalid field and the allowed values, but never contains
- * the value itself. `expected` in a schema replaces the generated text.
+ * the value itself.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
@@ -119,8 +129,12 @@ function describe(error: ValueError): string {
   switch (error.type) {
     case ValueErrorType.ObjectRequiredProperty:
       return `${field} is required`
-    case ValueErrorType.ObjectAdditionalProperties:
-      return `${field} is not a field of this call: check its spelling`
+    case ValueErrorType.ObjectAdditionalProperties: {
+      if (!('patternProperties' in error.schema))
+        return `${field} is not a field of this call: check its spelling`
+      const object = fieldName(error.path.slice(0, error.path.lastIndexOf('/')))
+      return `${field} has no valid name: ${object} must be ${expectation(error.schema)}`
+    }
     default:
       return `${field} must be ${expectation(error.schema)}`
   }
@@ -139,29 +153,44 @@ export function quoteName(name: string): string {
   return JSON.stringify(name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}…` : name)
 }
 
-function expectation(schema: TSchema): string {
-  if (typeof schema.expected === 'string') return schema.expected
-  if (schema.type === 'integer') return `a whole number${range(schema.minimum, schema.maximum)}`
-  if (schema.type === 'RegExp') return textExpectation(String(schema.source))
-  if (schema.type === 'array')
-    return `an array of ${schema.minItems ?? 0} to ${schema.maxItems ?? 'many'} elements`
-  if (Array.isArray(schema.enum))
-    return `one of ${schema.enum.map((each) => JSON.stringify(each)).join(', ')}`
-  if (schema.type === 'string') return 'a string'
-  if (schema.type === 'boolean') return 'true or false'
-  if (schema.type === 'object') return 'a JSON object'
-  return 'of the type that the contract gives'
+/**
+ * Returns what a schema of a request expects, to complete the error text `"name" must be …`. The keyword `expected` of the schema replaces
+ * the generated text. A schema with a `pattern` needs it, because a regular expression explains nothing to a caller.
+ */
+export function expectation(schema: JsonSchema): string {
+  const { expected, type, anyOf } = schema
+  if (typeof expected === 'string') return expected
+  if (Array.isArray(anyOf)) return choiceExpectation(anyOf as readonly JsonSchema[])
+  if (Array.isArray(schema['enum'])) return `one of ${schema['enum'].join(', ')}`
+  if ('const' in schema) return String(schema['const'])
+  if (type === 'RegExp') return textExpectation(String(schema['source']))
+  if (type === 'integer') return `a whole number${range(schema)}`
+  if (type === 'number') return `a number${range(schema)}`
+  if (type === 'string') return `a string${lengthExpectation(schema['minLength'], schema['maxLength'])}`
+  if (type === 'array')
+    return `an array of ${Number(schema['minItems'] ?? 0)} to ${String(schema['maxItems'] ?? 'many')} elements`
+  if (type === 'boolean') return 'true or false'
+  return type === 'object' ? 'a JSON object' : String(type)
 }
 
-function range(minimum: unknown, maximum: unknown): string {
-  if (minimum === undefined && maximum === undefined) return ''
-  return ` from ${String(minimum ?? 'any')} to ${String(maximum ?? 'any')}`
+function choiceExpectation(choices: readonly JsonSchema[]): string {
+  const texts = choices.map(expectation)
+  return choices.every((choice) => 'const' in choice) ? `one of ${texts.join(', ')}` : texts.join(', or ')
+}
+
+function range({ minimum, maximum }: JsonSchema): string {
+  if (minimum === undefined) return maximum === undefined ? '' : ` of at most ${String(maximum)}`
+  return maximum === undefined
+    ? ` of at least ${String(minimum)}`
+    : ` from ${String(minimum)} to ${String(maximum)}`
+}
+
+function lengthExpectation(least: unknown, most: unknown): string {
+  return most === undefined ? '' : ` of ${String(least ?? 0)} to ${String(most)} characters`
 }
 
 function textExpectation(source: string): string {
-  const letters = /^\^\[A-Za-z\]\{(\d+),\1\}\$$/.exec(source)
-  if (letters) return `a string of ${letters[1]} letters`
-  const length = /\{(\d+),(\d+)\}\$$/.exec(source)
+  const [, least, most] = /\{(\d+),(\d+)\}\$$/.exec(source) ?? []
   const plain = source.includes('\\p{Cc}') ? ' without control characters or U+FFFD' : ''
-  return length ? `a string of ${length[1]} to ${length[2]} characters${plain}` : `a string${plain}`
+  return `a string${lengthExpectation(least, most)}${plain}`
 }

@@ -1,12 +1,14 @@
-import { Type as t } from '@sinclair/typebox'
 import {
-  createCallParser,
+  integerParam,
   mayGrow,
   named,
   type Operation,
-  type Parameter,
   type PublicRoute,
+  paramsInDocument,
   type RoomRoute,
+  readParams,
+  textParam,
+  wordParam,
 } from '#internal/http/index.ts'
 import { acceptedProviderNames, neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { type CatalogueEntry, catalogueOf } from './catalogue.ts'
@@ -84,35 +86,19 @@ const EventType = named('EventType', {
 const pageSizeMax = 100
 const pageSizeDefault = 50
 
-const Query = t.Object(
-  {
-    provider: t.Optional(t.Union(acceptedProviderNames.map((name) => t.Literal(name)))),
-    after: t.Optional(t.String({ minLength: 1, maxLength: 255 })),
-    limit: t.Optional(t.String({ pattern: '^([1-9][0-9]?|100)$' })),
-  },
-  { additionalProperties: false },
-)
-
-const optional = { in: 'query', required: false } as const
-const parameters: readonly Parameter[] = [
-  {
-    ...{ name: 'provider', ...optional },
-    description: 'Only types of this provider, by its neutral or its vendor’s name.',
-    schema: { type: 'string', enum: acceptedProviderNames },
+const query = {
+  provider: {
+    ...wordParam('Only types of this provider, by its neutral or its vendor’s name.', acceptedProviderNames),
     examples: { card: { value: 'card' } },
   },
-  {
-    ...{ name: 'after', ...optional },
-    description: '`next` of the page before: only types behind this one in alphabetical order.',
-    schema: { type: 'string', minLength: 1, maxLength: 255 },
-  },
-  {
-    ...{ name: 'limit', ...optional },
-    description: `Types per page. Default ${pageSizeDefault}.`,
-    schema: { type: 'integer', minimum: 1, maximum: pageSizeMax },
+  after: textParam('`next` of the page before: only types behind this one in alphabetical order.', {
+    charsMax: 255,
+  }),
+  limit: {
+    ...integerParam('Types per page.', { minimum: 1, maximum: pageSizeMax, default: pageSizeDefault }),
     examples: { card: { value: 1 } },
   },
-]
+}
 
 const exampleType = 'payment.succeeded'
 const example = eventCatalogue
@@ -127,7 +113,7 @@ const operation: Operation = {
   },
   description:
     'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`. A raw type that is not listed becomes `<provider>.<raw>`, in dotted lowercase. Cases of a raw type are tried in a fixed order; the first whose conditions hold applies.',
-  parameters,
+  parameters: paramsInDocument(query),
   answers: {
     200: {
       description: 'The types.',
@@ -155,15 +141,14 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
   {
     ...{ method: 'GET', path, operation },
     bind() {
-      const parse = createCallParser(undefined, Query)
       const all = eventCatalogue.map(rowOf)
       const ofProviders = new Map(providerNames.map((name) => [name, typesOf(name).map(rowOf)]))
       return {
         ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
         handle(call) {
-          const parsed = parse(call)
-          if ('kind' in parsed) return parsed
-          const { provider = '', after = '', limit = pageSizeDefault } = parsed.query
+          const read = readParams(call.request.url, query)
+          if (read.kind === 'error') return read
+          const { provider = '', after = '', limit = pageSizeDefault } = read.values
           const name = neutralProviderName(provider)
           const rows = (name === undefined ? undefined : ofProviders.get(name)) ?? all
           return {
@@ -171,7 +156,7 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
               kind: 'answer',
               status: 200,
               outcome: 'event_types',
-              body: pageOf(rows, after, Number(limit)),
+              body: pageOf(rows, after, limit),
             },
             headers: { 'Cache-Control': 'public, max-age=300' },
           }

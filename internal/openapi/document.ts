@@ -174,7 +174,11 @@ export class DocumentBuilder {
       this.#schemas[name] ??= this.#convert(rest) as JsonSchema
       return { $ref: `#/components/schemas/${name}` }
     }
-    const fields = Object.fromEntries(Object.entries(rest).map(([key, inner]) => [key, this.#convert(inner)]))
+    // The error text of the server's parser is left out; a property with the name `expected` is an object.
+    const kept = Object.entries(rest).filter(
+      ([key, inner]) => key !== 'expected' || typeof inner === 'object',
+    )
+    const fields = Object.fromEntries(kept.map(([key, inner]) => [key, this.#convert(inner)]))
     if (fields['type'] === 'RegExp') return textSchema(fields)
     // Generators read an object without known names as one without any.
     const isOpen =
@@ -242,7 +246,7 @@ const errorHeaders: Readonly<Record<number, readonly string[]>> = {
 }
 
 function textSchema(schema: Readonly<Record<string, unknown>>): JsonSchema {
-  const { source, flags: _flags, type: _type, expected: _expected, ...rest } = schema
+  const { source, flags: _flags, type: _type, ...rest } = schema
   const [, characters = '', least = '0', most = '0'] = /^\^(.*)\{(\d+),(\d+)\}\$$/.exec(String(source)) ?? []
   const plain = characters === '[^]' ? {} : { pattern: `^${portable(characters)}*$` }
   return { type: 'string', minLength: Number(least), maxLength: Number(most), ...plain, ...rest }

@@ -98,7 +98,7 @@ export function acquireInput(
 /** Returns the error for a ttl over the maximum, or undefined. */
 export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number): ApiError | undefined {
   if (ttlSeconds === undefined || ttlSeconds <= ttlSecondsMax) return undefined
-  return apiError('invalid_request', `"ttlSeconds" must be at most ${ttlSecondsMax}`)
+  return apiError('invalid_request', `"ttlSeconds" must be a whole number from 1 to ${ttlSecondsMax}`)
 }
 
 /** Converts the outcome of a check: returns an error for a refusal, and any other outcome unchanged. */

@@ -13,6 +13,7 @@ import {
   type Parsed,
   type ParsedCall,
   quoteName,
+  repeatedField,
   route,
 } from '#internal/http/index.ts'
 import { acquireRecord, noRoom, type Records, toAcquired } from './acquire.ts'
@@ -37,6 +38,7 @@ import {
   ExtendRequest,
   FetchQuery,
   findBadHeaderName,
+  headerNameExpected,
   RemoveQuery,
   SaveRequest,
 } from './requests.ts'
@@ -143,12 +145,11 @@ const saveRoute = route({
     }
     const badName = findBadHeaderName(body.headers ?? {})
     if (badName !== undefined) {
-      const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
-      return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
+      const problem = `"headers": the name ${quoteName(badName)} must be ${headerNameExpected}`
+      return apiError('invalid_request', problem)
     }
     // Headers are saved as received, and JSON parsers disagree on repeated names, so repeated names are refused.
-    if (findMembers(received.headers).kind === 'repeated')
-      return apiError('invalid_request', 'A name appears twice in "headers"')
+    if (findMembers(received.headers).kind === 'repeated') return repeatedField(received.headers, '"headers"')
     const saved = await saveRecord(records, tenant, body, received)
     return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
   },
@@ -289,7 +290,7 @@ const batchRoute = route({
 function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   const parsed = parseBatchCheck(value)
   if (parsed.kind === 'error' || !hasRepeatedMember(received, parsed.value)) return parsed
-  return apiError('invalid_request', 'A field appears twice in this check')
+  return repeatedField(received, 'this check')
 }
 
 /** Returns the received JSON text of one field of an object without repeated fields. */

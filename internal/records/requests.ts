@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import type { Documented, JsonSchema } from '#internal/http/index.ts'
+import { type Documented, type JsonSchema, plainText } from '#internal/http/index.ts'
 
 /** Maximum checks of a batch. */
 export const batchChecksMax = 100
@@ -14,7 +14,7 @@ export const waitMsMax = 25_000
  * could become equal.
  */
 function text(lengthMax: number, description: string) {
-  return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${lengthMax}}$`, 'u'), { description })
+  return plainText(lengthMax, { description })
 }
 
 const scope = text(128, 'Namespace of the key.')
@@ -22,10 +22,9 @@ const key = text(255, 'Idempotency key within the scope.')
 const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
   description: 'The token returned when the lock was taken. Opaque.',
 })
-/** In the document, the maximum is the configured one. A longer value has an error of its own, because the tenant may set a lower maximum. */
+/** In the document, the maximum is the configured one. `checkTtl` refuses a longer value, because the tenant may set a lower maximum. */
 const ttlSeconds = Type.Integer({
   minimum: 1,
-  maximum: 2_147_483_647,
   documented: (({ recordTtlSecondsMax }) => ({
     ...{ type: 'integer', minimum: 1, maximum: recordTtlSecondsMax },
     description:
@@ -40,6 +39,8 @@ const lockSeconds = Type.Integer({
 
 const headerNameCharsMax = 256
 const headerValueCharsMax = 65_536
+/** Error text of a malformed header name. */
+export const headerNameExpected = `an HTTP field name (RFC 9110 token, 1 to ${headerNameCharsMax} characters)`
 const headerName = new RegExp(`^[!#$%&'*+.^_\`|~0-9A-Za-z-]{1,${headerNameCharsMax}}$`)
 
 /**
@@ -52,7 +53,10 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   Type.Object(
     {},
     {
-      propertyNames: { pattern: headerName.source, maxLength: headerNameCharsMax },
+      propertyNames: {
+        ...{ pattern: headerName.source, maxLength: headerNameCharsMax },
+        expected: headerNameExpected,
+      },
       additionalProperties: Type.RegExp(
         new RegExp(`^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f\\p{Cs}]{0,${headerValueCharsMax}}$`, 'u'),
         {

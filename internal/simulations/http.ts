@@ -1,6 +1,13 @@
 import type { Principal } from '#internal/access/index.ts'
 import { type ApiError, apiError, type Clock, idPattern } from '#internal/base/index.ts'
-import { type Answer, named, type ParsedCall, route } from '#internal/http/index.ts'
+import {
+  type Answer,
+  idempotencyKeyParam,
+  named,
+  type ParsedCall,
+  readIdempotencyKey,
+  route,
+} from '#internal/http/index.ts'
 import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
@@ -25,8 +32,6 @@ export interface Simulations {
   onStarted(): void
 }
 
-/** Printable ASCII, since every client can send it in a header. */
-const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const tooManyRetrySeconds = 60
 const unreadableRetrySeconds = 30
 
@@ -105,14 +110,11 @@ A forwarded event of a simulation has \`latchkey-origin: simulation\` and \`latc
 
 With an \`Idempotency-Key\` a repeated call returns the same simulation, with \`Idempotent-Replayed: true\`, as long as events of the tenant are kept. Without one each call starts another simulation. A dry run takes no key.`,
       parameters: [
-        {
-          name: 'Idempotency-Key',
-          in: 'header',
+        idempotencyKeyParam({
           required: false,
           description: 'Your name for this call: ASCII. The same key with another request is 422.',
-          schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
           examples: { card: { value: 'drill-2026-11-21' } },
-        },
+        }),
       ],
       examples: {
         card: {
@@ -170,10 +172,8 @@ async function simulate(
   { tenant, key }: Principal,
   simulations: Simulations,
 ): Promise<Answer | ApiError> {
-  const idempotencyKey = call.request.headers.get('idempotency-key') ?? undefined
-  if (idempotencyKey !== undefined && !idempotencyKeyForm.test(idempotencyKey)) {
-    return apiError('invalid_request', 'The header Idempotency-Key must be 1 to 255 characters of ASCII')
-  }
+  const idempotencyKey = readIdempotencyKey(call.request)
+  if (typeof idempotencyKey === 'object') return idempotencyKey
   const chargeback = chargebackOf(body)
   const notReady = refuse(simulations.callers, tenant, chargeback)
   // A repeat returns the existing simulation, even if the tenant or provider is no longer ready.

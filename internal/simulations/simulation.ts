@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { createEventId, idPattern, type TenantId } from '#internal/base/index.ts'
+import { oneOf, plainText } from '#internal/http/index.ts'
 import type { RefusedCause } from '#internal/intake/index.ts'
 import {
   type AcceptedProviderName,
@@ -39,11 +40,6 @@ const acceptedNames = acceptedProviderNames.filter((name) => simulatedProviderOf
 /** Outcomes of a dispute. */
 export const chargebackOutcomes = ['won', 'lost'] as const
 
-function oneOf<const V extends readonly string[]>(values: V, description: string) {
-  const pattern = `^(${values.join('|')})$`
-  return Type.Unsafe<V[number]>(Type.String({ enum: [...values], pattern, description }))
-}
-
 /** Maximum size of the request in bytes, for every API that starts simulations. */
 export const simulationBytesMax = 16 * 1024
 
@@ -59,7 +55,10 @@ export const SimulateChargebackRequest = Type.Object(
       description:
         'Disputed amount in the smallest unit of its currency: 4200 is 42.00 EUR, or 4200 JPY. The events carry it in the provider’s format.',
     }),
-    currency: Type.RegExp(/^[A-Za-z]{3,3}$/, { description: 'ISO 4217 code, in either case.' }),
+    currency: Type.RegExp(/^[A-Za-z]{3,3}$/, {
+      expected: 'an ISO 4217 code of 3 letters, such as EUR',
+      description: 'ISO 4217 code, in either case.',
+    }),
     reason: Type.Optional(
       oneOf(
         chargebackReasons,
@@ -67,7 +66,7 @@ export const SimulateChargebackRequest = Type.Object(
       ),
     ),
     reference: Type.Optional(
-      Type.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,127}$/u, {
+      plainText(127, {
         description:
           'Your reference of the payment: `metadata.reference` of the dispute for `card`, `invoice_number` of the transaction for `wallet`.',
       }),
