@@ -1,6 +1,6 @@
 import { actions } from '#internal/access/index.ts'
 import { idPattern } from '#internal/base/index.ts'
-import { eventStates, originKinds } from '#internal/events/index.ts'
+import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
 import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
 import { replayedOrigins, replayStates } from '#internal/replays/index.ts'
@@ -31,6 +31,7 @@ const flag = of({ type: 'boolean' })
 const time = of({ type: 'string', format: 'date-time', pattern: 'Z$' })
 const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
 const wordOf = (words: readonly string[], example?: string) => of({ type: 'string', enum: words })(example)
+const constant = (word: string) => of({ type: 'string', const: word })(word)
 const idOf = (prefix: string, example?: string) => of({ type: 'string', pattern: idPattern(prefix) })(example)
 const growingWordOf = (words: readonly string[], example?: string) =>
   of({ type: 'string', enum: words, ...mayGrow })(example)
@@ -174,18 +175,32 @@ export const Permissions = answer(
 )
 
 const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
-const originText =
-  '`provider`: a provider called, and its signature was verified; also every event that a version without origins stored. `service`: handed in over this API by `actor`. `simulation`: made by the simulation `simulationId`. `test`: a test of the callback that `actor` sent.'
-const origin = answer(
-  'EventOrigin',
-  objectOf(
-    { kind: growingWordOf(originKinds, 'service') },
-    {
-      actor: described('Caller, as in the audit log. Present for `service` and `test`.', text('user:ada')),
-      simulationId: described('Present for `simulation`.', unshown(idOf('sim'))),
-    },
+/** Defines an origin of events with the fields that only it has. */
+function originOf(
+  kind: OriginKind,
+  name: string,
+  description: string,
+  fields: Fields = {},
+): DocumentedAnswer {
+  return answer(name, described(description, objectOf({ kind: constant(kind), ...fields })))
+}
+const actor = described('Caller, as in the audit log.', text('user:ada'))
+const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
+  provider: originOf(
+    'provider',
+    'ProviderOrigin',
+    'A provider called, and its signature was verified; also every event that a version without origins stored.',
   ),
-)
+  service: originOf('service', 'ServiceOrigin', 'Handed in over this API by `actor`.', { actor }),
+  simulation: originOf('simulation', 'SimulationOrigin', 'Made by a simulation.', {
+    simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'),
+  }),
+  test: originOf('test', 'TestOrigin', 'A test of the callback that `actor` sent.', { actor }),
+}
+const origin = answer('EventOrigin', {
+  schema: { oneOf: originKinds.map((kind) => origins[kind].schema), ...mayGrow },
+  example: origins.service.example,
+})
 const event = answer(
   'EventSummary',
   objectOf({
@@ -202,7 +217,7 @@ const event = answer(
       '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
       wordOf(eventStates, 'delivery_failed'),
     ),
-    origin: described(originText, origin),
+    origin,
     cycle: described('Delivery cycle, 1 for the first.', whole(1)),
     completedAt: described(
       'End of its last delivery cycle; null while one is in progress.',
@@ -320,25 +335,28 @@ const limitName = (example: string) =>
     `${limitNames.join(', ')}, or the name of an emitted kind with \`PerMonth\`, such as exports.rowsPerMonth.`,
     text(example),
   )
-const limitUsage = objectOf(
-  {
-    limit: limitName('eventsPerMonth'),
-    used: described('null while the store of the meters does not answer.', orNull(whole(101_233))),
-    soft: orNull(whole(90_000)),
-    hard: described('Limit in force, an override included; null: none.', orNull(whole(250_000))),
-    state: described(
-      '`hard`: the hard limit in force is reached; `overridden`: an override is in force and not exhausted; `soft`: the soft limit is reached; `ok`: none of these; null while the usage is unknown.',
-      orNull(wordOf(limitStates, 'overridden')),
-    ),
-  },
-  {
-    override: objectOf({
-      hard: described('null: no limit.', orNull(whole(250_000))),
-      ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
-      ...{ reason: text('Winter sale, TICKET-481'), setAt: time(at('09:00:00')) },
-    }),
-    resetsAt: time('2026-12-01T00:00:00.000Z'),
-  },
+const limitUsage = answer(
+  'LimitUsage',
+  objectOf(
+    {
+      limit: limitName('eventsPerMonth'),
+      used: described('null while the store of the meters does not answer.', orNull(whole(101_233))),
+      soft: orNull(whole(90_000)),
+      hard: described('Limit in force, an override included; null: none.', orNull(whole(250_000))),
+      state: described(
+        '`hard`: the hard limit in force is reached; `overridden`: an override is in force and not exhausted; `soft`: the soft limit is reached; `ok`: none of these; null while the usage is unknown.',
+        orNull(wordOf(limitStates, 'overridden')),
+      ),
+    },
+    {
+      override: objectOf({
+        hard: described('null: no limit.', orNull(whole(250_000))),
+        ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
+        ...{ reason: text('Winter sale, TICKET-481'), setAt: time(at('09:00:00')) },
+      }),
+      resetsAt: time('2026-12-01T00:00:00.000Z'),
+    },
+  ),
 )
 const limitFields: Fields = {
   limits: listOf(limitUsage),
@@ -387,7 +405,6 @@ export const Guardrail = answer(
   ),
 )
 
-const constant = (word: string) => of({ type: 'string', const: word })(word)
 const durationMs = whole(18)
 const answered = answer(
   'CallbackAnswered',
@@ -445,7 +462,15 @@ export const SettingCleared = answer(
   }),
 )
 
-const simulated = { id: text(), type: text(), dueAt: time(), sentAt: orNull(time()) }
+const simulated = answer(
+  'SimulatedEvent',
+  objectOf({
+    id: described('The provider’s id of the event: `payload.id` at the callback.', text()),
+    type: described('Normalized type.', text()),
+    dueAt: described('Time at which it is sent.', time()),
+    sentAt: described('null until it is sent.', orNull(time())),
+  }),
+)
 const chargeback = objectOf({
   ...{
     provider: growingWordOf(simulatedProviders, 'card'),
@@ -463,7 +488,7 @@ export const Simulation = answer(
     ...{ simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'), tenantId, chargeback },
     ...{ requestedBy: text('user:ada'), state: wordOf(simulationStates, 'running') },
     cause: orNull(text(null)),
-    events: listOf(objectOf(simulated), [
+    events: listOf(simulated, [
       {
         ...{ id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_1', type: 'chargeback.created' },
         ...{ dueAt: at('09:30:00'), sentAt: at('09:30:00') },

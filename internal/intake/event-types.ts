@@ -1,5 +1,6 @@
 import {
   integerParam,
+  type JsonSchema,
   mayGrow,
   named,
   type Operation,
@@ -26,20 +27,24 @@ const providerName = {
 }
 const memberPath = { type: 'string', description: 'Path of the member in `payload`, with dots.' }
 
-const condition = {
+const conditionOf = (field: string, schema: JsonSchema) => ({
   type: 'object',
-  required: ['path'],
-  description: 'Condition on the payload. Has either `values` or `isPresent`.',
-  properties: {
-    path: memberPath,
-    values: {
-      type: 'array',
-      minItems: 1,
-      items: { type: ['string', 'number', 'boolean'] },
-      description: 'The member has one of these values.',
-    },
-    isPresent: { type: 'boolean', description: 'Whether the member is present; null counts as absent.' },
-  },
+  required: ['path', field],
+  properties: { path: memberPath, [field]: schema },
+})
+const valueCondition = conditionOf('values', {
+  ...{ type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } },
+  description: 'The member has one of these values.',
+})
+const presenceCondition = conditionOf('isPresent', {
+  ...{ type: 'boolean', description: 'Whether the member is present; null counts as absent.' },
+})
+const condition = {
+  description: 'Condition on the payload.',
+  oneOf: [
+    named('EventTypeValueCondition', valueCondition),
+    named('EventTypePresenceCondition', presenceCondition),
+  ],
 }
 
 const source = {

@@ -5,6 +5,15 @@ import { differingTexts, keywordsOf, patternsOf } from '#test/support/document-p
 import { internalDocument } from './internal.ts'
 import { publicContract } from './public.ts'
 
+/** Returns the objects with several fields in a schema. */
+function objectsIn(value: unknown): readonly object[] {
+  if (Array.isArray(value)) return value.flatMap(objectsIn)
+  if (typeof value !== 'object' || value === null) return []
+  const { properties } = value as { properties?: object }
+  const isObject = Object.keys(properties ?? {}).length > 2
+  return [...(isObject ? [value] : []), ...Object.values(value).flatMap(objectsIn)]
+}
+
 const documents = [
   { title: 'public', document: publicContract(testLimits) },
   { title: 'internal', document: internalDocument() },
@@ -47,6 +56,25 @@ describe('form of the documents', () => {
       }
       expect(bare(document.paths)).toEqual([])
       expect(bare(document.components.schemas)).toEqual([])
+    },
+  )
+
+  test.each(documents)('$title document: the variants of a oneOf are components', ({ document }) => {
+    const variants = Object.values(document.components.schemas).flatMap(
+      ({ oneOf = [] }) => oneOf as readonly object[],
+    )
+    expect(variants.length).toBeGreaterThan(0)
+    expect(variants.filter((variant) => !('$ref' in variant))).toEqual([])
+  })
+
+  test.each(documents)(
+    '$title document: an object with several fields is written once, as a component',
+    ({ document }) => {
+      const inline = Object.values(document.components.schemas).flatMap((schema) =>
+        Object.values(schema).flatMap(objectsIn),
+      )
+      const texts = inline.map((each) => JSON.stringify(each))
+      expect(texts.filter((text, index) => texts.indexOf(text) !== index)).toEqual([])
     },
   )
 

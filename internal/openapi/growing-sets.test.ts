@@ -3,7 +3,7 @@ import { testLimits } from '#test/support/api.ts'
 import { internalDocument } from './internal.ts'
 import { publicContract } from './public.ts'
 
-/** Sets of values that no version of the path adds to: states of what Latchkey does, on which callers branch, and a yes or no. */
+/** Sets of values that no version of the path adds to: states of what Latchkey does, on which callers branch, a yes or no, and the kind of a variant. */
 const closed = [
   'CallbackAnswered.kind',
   'CallbackFailed.kind',
@@ -11,14 +11,16 @@ const closed = [
   'EventSummary.state',
   'Execution.state',
   'Guardrail.decision',
-  'Guardrail.limits[].state',
+  'LimitUsage.state',
+  'ProviderOrigin.kind',
   'Replay.filter.state',
   'Replay.state',
+  'ServiceOrigin.kind',
   'Simulation.state',
+  'SimulationOrigin.kind',
   'TenantDetail.conditions[].status',
-  'TenantLimits.limits[].state',
   'TenantNotAllowed.message',
-  'Usage.limits[].state',
+  'TestOrigin.kind',
 ]
 
 type Schema = Readonly<Record<string, unknown>>
@@ -74,6 +76,10 @@ test('growing sets: finds sets of answers, of nested objects and of calls to cal
   const places = sets.map(({ at }) => at)
   for (const at of ['Error.code', 'TenantDetail.spec.providers[].name', 'Event.headers.latchkey-origin'])
     expect(places).toContain(at)
+})
+
+test('growing sets: origins of events may grow by a variant', () => {
+  expect(internalDocument().components.schemas['EventOrigin']).toHaveProperty('x-may-grow', true)
 })
 
 test('growing sets: every set of values that is sent has x-may-grow or is listed as closed', () => {

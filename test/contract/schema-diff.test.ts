@@ -94,6 +94,16 @@ const cases: readonly Case[] = [
   ['a set of values becomes closed', text, { ...text, enum: ['a'] }, 'breaking', 'compatible'],
   ['a set of values becomes open', { ...text, enum: ['a'] }, text, 'compatible', 'breaking'],
   [
+    'alternatives that may grow get another one',
+    { anyOf: [object({ kind: { enum: ['a'] } }, ['kind'])], 'x-may-grow': true },
+    {
+      anyOf: [object({ kind: { enum: ['a'] } }, ['kind']), object({ kind: { enum: ['b'] } }, ['kind'])],
+      'x-may-grow': true,
+    },
+    'compatible',
+    'compatible',
+  ],
+  [
     'a constant becomes a set',
     { anyOf: [{ const: 'a' }] },
     { anyOf: [{ const: 'a' }, { const: 'b' }] },

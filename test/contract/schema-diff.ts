@@ -274,9 +274,12 @@ function compareAlternatives(older: Schema, newer: Schema, at: string, how: Comp
   const free = isRequest
     ? after.filter((each) => !before.some((other) => fits(other, each)))
     : before.filter((each) => !after.some((other) => fits(each, other)))
+  const mayGrow = !isRequest && newer['x-may-grow'] === true
   for (const [index, each] of missing.entries()) {
     const other = free[index]
-    if (other !== undefined)
+    if (other === undefined && mayGrow)
+      how.report({ at, change: `alternative ${labelOf(each)} added`, breaking: false })
+    else if (other !== undefined)
       compareSchemas(...(isRequest ? ([each, other] as const) : ([other, each] as const)), at, how)
     else
       classify(

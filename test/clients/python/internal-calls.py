@@ -40,6 +40,7 @@ from latchkey_internal.models import (
     ReadTenantSettingName,
     ReplayEventBody,
     ReplayPreview,
+    ServiceOrigin,
     Setting,
     SettingChanged,
     SettingCleared,
@@ -95,6 +96,7 @@ def events(tenant_id: str) -> None:
     assert states == [EventSummaryState.ACCEPTED]
     detail = data_of(read_event.sync_detailed(first.id, client=client), EventDetail)
     assert detail.event.received_at > hour_ago and detail.attempts == []
+    assert isinstance(detail.event.origin, ServiceOrigin) and detail.event.origin.actor != ""
     raw = data_of(read_event_payload.sync_detailed(first.id, client=client), EventPayload)
     assert raw.payload.to_dict() == payload
     replayed = data_of(replay_event.sync_detailed(first.id, client=client, body=ReplayEventBody()), EventReplayed)

@@ -52,6 +52,8 @@ async function events(tenantId: string) {
   const params = { path: { eventId: first.id } }
   const detail = dataOf(await client.GET('/internal/v1/events/{eventId}', { params }))
   assert.deepEqual([detail.event.id, detail.attempts], [first.id, []])
+  const { origin } = detail.event
+  assert(origin.kind === 'service' && origin.actor !== '')
   const raw = dataOf(await client.GET('/internal/v1/events/{eventId}/payload', { params }))
   assert.deepEqual(raw.payload, payload)
   const replayed = dataOf(await client.POST('/internal/v1/events/{eventId}/replays', { params, body: {} }))
