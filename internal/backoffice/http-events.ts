@@ -30,7 +30,7 @@ import {
   withNamed,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { defined, notFound, type Outcome, ok } from './outcome.ts'
+import { defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
@@ -81,7 +81,11 @@ const filterFields = {
 }
 const ReplayFilterBody = t.Object(filterFields, strict)
 
-function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
+/**
+ * Returns the filter of a replay. Refuses ids that cannot be parsed, although the schema admits none: without them the filter would cover
+ * more events than the caller named. Pure.
+ */
+export function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   const times = readTimes({ from: body.from, to: body.to })
   if (times.kind !== 'ok') return times
   const { from: fromMs, to: toMs } = times.value
@@ -89,6 +93,8 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
   const tenant = body.tenantId === undefined ? undefined : readTenantId(body.tenantId)
   const ids = body.ids?.flatMap((id) => parseEventId(id) ?? [])
+  if (body.tenantId !== undefined && tenant === undefined) return notFound
+  if (ids?.length !== body.ids?.length) return invalid('"ids" must be ids of events')
   return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, origin, ids }) })
 }
 

@@ -29,6 +29,7 @@ import {
   type ProviderName,
   providerAliasText,
 } from '#internal/tenants/index.ts'
+import { usageIdCharsMax } from '#internal/usage/index.ts'
 import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const idOwners = { ten: 'a tenant', evt: 'an event', rpl: 'a replay', sim: 'a simulation' } as const
@@ -170,7 +171,7 @@ export const pathParams = {
   simulationId: idParam('sim', 'Id of the simulation.', '06gzx3byyxdccqxb8v47jbp37g'),
   emissionId: {
     description: 'The other service’s own id.',
-    schema: plainText(128),
+    schema: plainText(usageIdCharsMax),
     example: 'batch-2026-11-21-7',
   },
   limit: {

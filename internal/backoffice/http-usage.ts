@@ -6,10 +6,11 @@ import {
   usageKindCharsMax,
   usageKindPattern,
 } from '#internal/tenants/index.ts'
+import { overrideReasonCharsMax, usageIdCharsMax } from '#internal/usage/index.ts'
 import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
 import { idSchema, readTenantId, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { invalid, notFound, ok } from './outcome.ts'
+import { invalid, notFound } from './outcome.ts'
 
 const tenant = '/internal/v1/tenants/:tenantId'
 const strict = { additionalProperties: false }
@@ -38,7 +39,7 @@ const GuardrailBody = t.Object(
       }),
     ),
     id: t.Optional(
-      plainText(128, {
+      plainText(usageIdCharsMax, {
         description:
           'Id of the usage: required to commit, ignored otherwise. An emission with the same id, kind and amount is a repeat, whatever its time.',
       }),
@@ -93,12 +94,7 @@ export const usageRoutes = [
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
     summary: 'Limits in force, their usage, and overrides',
-    async act({ backoffice, actor, tenantId }) {
-      const report = await backoffice.usage.read(actor, { tenantId })
-      if (report.kind !== 'ok') return report
-      const { limits, over } = report.value
-      return ok({ limits, over })
-    },
+    act: ({ backoffice, actor, tenantId }) => backoffice.usage.limits(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
@@ -111,7 +107,7 @@ export const usageRoutes = [
           description: 'Hard limit, or null for no limit.',
         }),
         expiresAt: timestamp('Time of expiry, within the next 366 days.'),
-        reason: plainText(500, { description: 'Reason.' }),
+        reason: plainText(overrideReasonCharsMax, { description: 'Reason.' }),
       },
       strict,
     ),

@@ -8,6 +8,8 @@ import {
   commitGuardrail,
   findOverrides,
   type GuardrailAnswer,
+  type LimitsReport,
+  readLimits,
   readUsage,
   recordUsage,
   setLimitOverride,
@@ -35,6 +37,12 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
   const { toMs = parts.clock.now(), fromMs = toMs - dayMs } = request
   if (fromMs >= toMs) return invalid('The start must be before the end')
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
+}
+
+/** Reads the current usage against each limit with its override. */
+const listLimits: UseCase<TenantId, LimitsReport> = async (parts, actor, tenantId) => {
+  const reached = await reachTenant(parts, actor, tenantId)
+  return reached.kind === 'ok' ? ok(await readLimits(parts, reached.value)) : reached
 }
 
 /** Adds usage that another service counted. Each emission id is counted only once. */
@@ -102,7 +110,7 @@ interface LimitOverrideRequest {
   readonly hard: number | null
   /** Must be in the future, at most 366 days from now. */
   readonly expiresAtMs: number
-  /** 1 to 500 printable characters. */
+  /** 1 to 500 characters without control characters. */
   readonly reason: string
 }
 
@@ -147,4 +155,4 @@ async function notifyLimits({ redis, limits }: DeskParts): Promise<void> {
 }
 
 /** Use cases of usage and limits. */
-export const usageCases = { read, emit, check, override, clearOverride }
+export const usageCases = { read, limits: listLimits, emit, check, override, clearOverride }

@@ -139,9 +139,11 @@ const writes: Readonly<Record<string, Repeated>> = {
   },
   'an override of a limit': {
     ...{ method: 'PUT', path: () => mine('limits/eventsPerMonth/override'), action: 'usage.override_set' },
-    options: () => ({ body: { hard: 9, expiresAt: '2026-12-31T00:00:00Z', reason: 'a sale' } }),
+    options: () => ({
+      body: { hard: 9, expiresAt: '2026-12-31T00:00:00Z', reason: 'a sale \u{1F469}\u200D\u{1F4BB}' },
+    }),
     effect: () => value(`SELECT json_agg(json_build_array(hard, reason, set_by)) FROM limit_overrides`),
-    expected: [[9, 'a sale', 'dev:admin']],
+    expected: [[9, 'a sale \u{1F469}\u200D\u{1F4BB}', 'dev:admin']],
   },
   'ending an override': {
     ...{ method: 'DELETE', path: () => mine('limits/eventsPerMonth/override'), options: () => ({}) },

@@ -30,6 +30,7 @@ export {
   type ParamValues,
   paramsInDocument,
   plainText,
+  plainTextForm,
   readIdempotencyKey,
   readParams,
   textParam,

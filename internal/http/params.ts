@@ -48,9 +48,14 @@ function unknownParam(name: string, known: readonly string[]): ApiError {
   return apiError('invalid_request', `${quoteName(name)} is unknown: this call takes ${taken}`)
 }
 
-/** Returns the schema of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */
+/** Returns the form of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */
+export function plainTextForm(charsMax: number): RegExp {
+  return new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u')
+}
+
+/** Returns the schema of a text of the form `plainTextForm`. */
 export function plainText(charsMax: number, options: SchemaOptions = {}) {
-  return t.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u'), options)
+  return t.RegExp(plainTextForm(charsMax), options)
 }
 
 /** Returns the body schema of a text that is one of a closed set of words. */
@@ -61,9 +66,12 @@ export function oneOf<const Words extends readonly string[]>(words: Words, descr
 
 /** Defines a parameter with a text of 1 to `charsMax` characters. */
 export function textParam(description: string, { charsMax }: { readonly charsMax: number }): Param<string> {
-  const schema = plainText(charsMax)
-  const form = new RegExp(schema.source, schema.flags)
-  return { parse: (text) => (form.test(text) ? text : undefined), description, schema }
+  const form = plainTextForm(charsMax)
+  return {
+    parse: (text) => (form.test(text) ? text : undefined),
+    description,
+    schema: plainText(charsMax),
+  }
 }
 
 /** Defines a parameter that is a whole number, without sign and leading zeros. */

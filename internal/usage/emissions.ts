@@ -1,4 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
+import { plainTextForm } from '#internal/http/index.ts'
 import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { emittedLimitName, isOwnKind, ownKinds } from '#internal/tenants/index.ts'
 import { type Decided, decideUsage, suspendedDecision, toDecided, type UsageDecision } from './decision.ts'
@@ -53,7 +54,9 @@ export type UsageCommitted =
 const hourMs = 3_600_000
 const agoMsMax = 35 * 24 * hourMs
 const aheadMsMax = 300_000
-const idPattern = /^[^\p{Cc}\p{Cs}\uFFFD]{1,128}$/u
+/** Maximum characters of the id of counted usage. */
+export const usageIdCharsMax = 128
+const idForm = plainTextForm(usageIdCharsMax)
 /** Retention of ids: longer than the maximum age of an emission, so that no emission is recorded twice. */
 const rememberedMs = 40 * 24 * hourMs
 const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as const
@@ -248,7 +251,9 @@ export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Pr
 
 /** Validates the id of counted usage; returns an error text for the caller, or undefined. Pure. */
 export function problemWithUsageId(id: string): string | undefined {
-  return idPattern.test(id) ? undefined : 'The id must have 1 to 128 characters without control characters'
+  return idForm.test(id)
+    ? undefined
+    : `The id must have 1 to ${usageIdCharsMax} characters without control characters or U+FFFD`
 }
 
 function problemWith({ id, kind }: Pick<UsageEmission, 'id' | 'kind'>): string | undefined {

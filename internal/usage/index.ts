@@ -2,7 +2,7 @@ import clockLua from './scripts/clock.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
 export { decisionReasons, usageDecisions } from './decision.ts'
-export { forgetEmissions, recordUsage, type UsageEmission } from './emissions.ts'
+export { forgetEmissions, recordUsage, type UsageEmission, usageIdCharsMax } from './emissions.ts'
 export type { EventVerdict } from './event-meter.ts'
 export {
   checkGuardrail,
@@ -23,6 +23,7 @@ export {
   clearLimitOverride,
   findOverrides,
   limitsChannel,
+  overrideReasonCharsMax,
   setLimitOverride,
   tellLimits,
 } from './overrides.ts'
@@ -36,7 +37,7 @@ export {
   statsStepMs,
   type TenantStats,
 } from './read-stats.ts'
-export { type LimitUsage, readUsage, type UsageReport } from './read-usage.ts'
+export { type LimitsReport, type LimitUsage, readLimits, readUsage, type UsageReport } from './read-usage.ts'
 export { meterKeys } from './reading.ts'
 export { forgetStats, StatsRecorder, statsTables } from './stats-recorder.ts'
 export { type StatName, StatsTally } from './stats-tally.ts'

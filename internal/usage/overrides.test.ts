@@ -120,6 +120,8 @@ describe('invalid overrides', () => {
     ['with an invalid end', { expiresAtMs: Number.NaN }, 'in the future'],
     ['without a reason', { reason: '' }, 'reason must'],
     ['with a line break in its reason', { reason: 'a\nb' }, 'reason must'],
+    ['with a replaced byte in its reason', { reason: 'a\uFFFDb' }, 'reason must'],
+    ['with a lone surrogate in its reason', { reason: '\uD83D' }, 'reason must'],
   ])('overrides: an override %s is refused and not stored', async (_case, more, words) => {
     const id = await liveTenant()
     const written = await setLimitOverride(parts(), settingOf(id, more))

@@ -1,6 +1,7 @@
 import { and, asc, eq, lte, ne, or, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import type { Clock, TenantId } from '#internal/base/index.ts'
+import { plainTextForm } from '#internal/http/index.ts'
 import { orm, type Pool, type PoolClient, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import {
   type AnyLimitName,
@@ -38,7 +39,7 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
 export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit' | 'by'>
 
 /**
- * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 printable characters.
+ * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`.
  */
 export type OverrideSetting = Omit<StoredOverride, 'setAtMs'>
 
@@ -48,7 +49,9 @@ export type OverrideWritten =
   | { readonly kind: 'refused'; readonly problem: string }
 
 const lastingMsMax = 366 * 24 * 3_600_000
-const reasonPattern = /^[^\p{Cc}\p{Cf}]{1,500}$/u
+/** Maximum characters of the reason of an override. */
+export const overrideReasonCharsMax = 500
+const reasonForm = plainTextForm(overrideReasonCharsMax)
 /** Maximum unexpired overrides of all tenants together, so that all fit into the memory of every process. */
 const overridesMax = 10_000
 
@@ -118,7 +121,9 @@ function problemWith({ hard, expiresAtMs, reason }: OverrideSetting, nowMs: numb
     return `The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`
   if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + lastingMsMax))
     return 'The end must be in the future, at most 366 days ahead'
-  return reasonPattern.test(reason) ? undefined : 'The reason must have 1 to 500 printable characters'
+  return reasonForm.test(reason)
+    ? undefined
+    : `The reason must have 1 to ${overrideReasonCharsMax} characters without control characters or U+FFFD`
 }
 
 /** Increments the version of the overrides and removes expired overrides. The row lock of the version serializes writers. */

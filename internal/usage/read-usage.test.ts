@@ -4,7 +4,7 @@ import { openRedis } from '#internal/storage/index.ts'
 import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { LimitsInForce } from './limits.ts'
 import { Meter } from './meter.ts'
-import { readUsage } from './read-usage.ts'
+import { readLimits, readUsage } from './read-usage.ts'
 
 let lab: RecordLab
 beforeAll(async () => {
@@ -60,6 +60,17 @@ test('readUsage: returns current counts of Redis with the limits in force, and h
     ['events', 3],
     ['locks', 2],
   ])
+})
+
+test('readLimits: returns the limits of readUsage, and no hours', async () => {
+  const tenantId = await usedTenant()
+  const limits = new LimitsInForce({ pool: lab.pool, clock })
+  const report = await readLimits(
+    { pool: lab.pool, redis: lab.redis, clock, limits },
+    { id: tenantId, limits: spec },
+  )
+  expect(Object.keys(report)).toEqual(['limits', 'over'])
+  expect(report.limits.map(({ limit, used }) => [limit, used])).toContainEqual(['eventsPerMonth', 3])
 })
 
 test('readUsage: without Redis, months come from Postgres, and counts that only Redis knows are null', async () => {

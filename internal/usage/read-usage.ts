@@ -42,10 +42,14 @@ export interface LimitUsage {
   readonly resetsAtMs: number | undefined
 }
 
-/** A tenant's usage against its limits. `limits`: those on what Latchkey counts, then those on emitted kinds by name. */
-export interface UsageReport {
+/** A tenant's current usage against its limits. `limits`: those on what Latchkey counts, then those on emitted kinds by name. */
+export interface LimitsReport {
   readonly limits: readonly LimitUsage[]
   readonly over: 'accept' | 'refuse'
+}
+
+/** A tenant's usage against its limits, and by hour. */
+export interface UsageReport extends LimitsReport {
   /** Amounts by hour and kind. Hours without usage are omitted. The amounts lag by at most one flush of the meters. */
   readonly hours: readonly HourAmount[]
 }
@@ -54,22 +58,30 @@ const spanMsMax = 62 * 24 * 3_600_000
 const minuteMs = 60_000
 const script = defineUsageScript()
 
-/**
- * Reads a tenant's usage: current counts from Redis, and hours from Postgres. While Redis is unavailable, monthly counts come from
- * Postgres, with a lag of at most one flush, and other counts are null. Returns at most the last 62 days of the span.
- * @throws errors of Postgres
- */
+/** Reads a tenant's usage like `readLimits`, and its hours in Postgres of at most the last 62 days of the span. @throws errors of Postgres */
 export async function readUsage(
   parts: ReadUsageParts,
   tenant: LimitedTenant,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<UsageReport> {
+  const [limits, hours] = await Promise.all([
+    readLimits(parts, tenant),
+    listHours(parts.pool, tenant.id, { fromMs: Math.max(fromMs, toMs - spanMsMax), toMs }),
+  ])
+  return { ...limits, hours }
+}
+
+/**
+ * Reads a tenant's current usage against its limits: counts from Redis, and sums of the month for emitted kinds from Postgres. While Redis
+ * is unavailable, monthly counts come from Postgres, with a lag of at most one flush, and other counts are null.
+ * @throws errors of Postgres
+ */
+export async function readLimits(parts: ReadUsageParts, tenant: LimitedTenant): Promise<LimitsReport> {
   const nowMs = parts.clock.now()
   const { all, emitted } = parts.limits.of(tenant)
-  const [reading, overrides, hours, amounts] = await Promise.all([
+  const [reading, overrides, amounts] = await Promise.all([
     readIfPresent(parts, tenant.id),
     findOverrides(parts.pool, tenant.id),
-    listHours(parts.pool, tenant.id, { fromMs: Math.max(fromMs, toMs - spanMsMax), toMs }),
     findMonthAmounts(parts.pool, tenant.id, [...emitted.keys()], nowMs),
   ])
   const used = await usedOf(parts, tenant.id, { reading, nowMs })
@@ -79,7 +91,7 @@ export async function readUsage(
   const ofOthers = [...emitted].map(([kind, bounds]) =>
     toLimitUsage(emittedLimitName(kind), { used: amounts.get(kind) ?? 0, bounds, overrides, nowMs }),
   )
-  return { limits: [...own, ...ofOthers], over: all.eventsPerMonth.over, hours }
+  return { limits: [...own, ...ofOthers], over: all.eventsPerMonth.over }
 }
 
 /** Usage, limit and overrides of a tenant, expired ones included. */

@@ -1,6 +1,6 @@
 import type { Outcome, TenantDetail } from '#internal/backoffice/index.ts'
 import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
-import type { UsageReport } from '#internal/usage/index.ts'
+import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
@@ -13,13 +13,13 @@ import { LimitBars, overText } from './usage.tsx'
 export const tenantRow: PageRow = {
   ...{ method: 'GET', path: '/tenants/:tenant', section: 'tenants' },
   async show(context) {
-    const { backoffice, actor, tenant, nowMs } = context
+    const { backoffice, actor, tenant } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
     const { id } = tenant
     const [detail, permissions, usage] = await Promise.all([
       backoffice.tenants.read(actor, id),
       backoffice.tenants.permissions(actor, id),
-      backoffice.usage.read(actor, { tenantId: id, fromMs: nowMs - 1, toMs: nowMs }),
+      backoffice.usage.limits(actor, id),
     ])
     if (detail.kind !== 'ok') return detail
     if (permissions.kind !== 'ok') return permissions
@@ -34,7 +34,7 @@ interface TenantParts {
   readonly may: Rights
 }
 
-function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome<UsageReport> }) {
+function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome<LimitsReport> }) {
   const { tenant, context } = parts
   const { id } = tenant
   return (

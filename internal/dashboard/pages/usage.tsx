@@ -7,7 +7,7 @@ import {
   limitNames,
   parseLimitName,
 } from '#internal/tenants/index.ts'
-import type { LimitState, LimitUsage, UsageReport } from '#internal/usage/index.ts'
+import type { LimitState, LimitsReport, LimitUsage, UsageReport } from '#internal/usage/index.ts'
 import { Card, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { RangeChoice, type SeriesTone, TimeChart } from '../components/chart.tsx'
 import { Confirm, FormPage, filled, type Problems, readFields, timeFieldText } from '../components/form.tsx'
@@ -156,7 +156,7 @@ export function amountText(limit: AnyLimitName, amount: number): string {
 }
 
 /** Describes how events over the monthly hard limit are handled. Pure. */
-export function overText({ over }: Pick<UsageReport, 'over'>): string {
+export function overText({ over }: LimitsReport): string {
   return `events over the monthly limit are ${over === 'accept' ? 'accepted and marked' : 'refused'}`
 }
 
@@ -188,7 +188,7 @@ export function limitBadge({
 }
 
 interface LimitBarsParts {
-  readonly report: UsageReport
+  readonly report: LimitsReport
   readonly nowMs: number
   /** If set, the page offers to change overrides of this tenant. */
   readonly tenantId?: string | undefined
@@ -296,8 +296,7 @@ const overrideFormRow: PageRow = {
   show: (context) =>
     withLimit(context, context.query['limit'], async (of) => {
       const { backoffice, actor, nowMs } = context
-      const span = { tenantId: of.tenant.id, fromMs: nowMs - 1, toMs: nowMs }
-      const usage = await backoffice.usage.read(actor, span)
+      const usage = await backoffice.usage.limits(actor, of.tenant.id)
       if (usage.kind !== 'ok') return usage
       const present = usage.value.limits.find(({ limit }) => limit === of.limit)
       const { hard, expiresAtMs, reason } = present?.override ?? {
