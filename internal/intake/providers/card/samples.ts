@@ -31,14 +31,17 @@ const declined = {
 const uncaptured = { amount_captured: 0, captured: false }
 const unpaid = { ...uncaptured, paid: false }
 const failed = { failure_code: 'account_closed', failure_message: 'The bank account has been closed.' }
-const paidInvoice = {
-  amount_paid: 2500,
-  amount_remaining: 0,
-  attempt_count: 1,
-  attempted: true,
-  status: 'paid',
+const transitions = { finalized_at: at, marked_uncollectible_at: null, paid_at: null, voided_at: null }
+const draftInvoice = {
+  ...{ number: null, hosted_invoice_url: null, status: 'draft' },
+  status_transitions: { ...transitions, finalized_at: null },
 }
-const openInvoice = { attempt_count: 1, attempted: true, status: 'open' }
+const attempted = { attempt_count: 1, attempted: true }
+const paidInvoice = {
+  ...{ ...attempted, amount_paid: 2500, amount_remaining: 0, status: 'paid' },
+  status_transitions: { ...transitions, paid_at: at },
+}
+const finalizedQuote = { accepted_at: null, canceled_at: null, finalized_at: at }
 const ended = { canceled_at: at, ended_at: at }
 const nextAction = {
   redirect_to_url: { url: 'https://hooks.stripe.com/redirect/sample' },
@@ -100,31 +103,37 @@ const changes: Readonly<Record<string, JsonObject>> = {
   'subscription_schedule.canceled': { canceled_at: at, current_phase: null, status: 'canceled' },
   'subscription_schedule.aborted': { canceled_at: at, current_phase: null, status: 'canceled' },
   // The vendor has not stored this invoice yet.
-  'invoice.upcoming': { id: undefined, number: null, hosted_invoice_url: null, status: 'draft' },
-  'invoice.created': { number: null, hosted_invoice_url: null, status: 'draft' },
-  'invoice.deleted': { deleted: true, number: null, hosted_invoice_url: null, status: 'draft' },
+  'invoice.upcoming': { ...draftInvoice, id: undefined },
+  'invoice.created': draftInvoice,
+  'invoice.deleted': { ...draftInvoice, deleted: true },
   'invoice.finalization_failed': {
+    ...draftInvoice,
     last_finalization_error: {
       ...{ code: 'customer_tax_location_invalid', type: 'invalid_request_error' },
       message: 'The customer’s location is invalid.',
     },
-    ...{ number: null, hosted_invoice_url: null, status: 'draft' },
   },
   'invoice.will_be_due': { collection_method: 'send_invoice', due_date: 1_794_818_400 },
   'invoice.overdue': { collection_method: 'send_invoice', due_date: at },
   'invoice.sent': { collection_method: 'send_invoice', due_date: 1_796_805_600 },
   'invoice.paid': paidInvoice,
   'invoice.payment_succeeded': paidInvoice,
-  'invoice.payment_failed': { ...openInvoice, next_payment_attempt: 1_794_472_800 },
-  'invoice.payment_action_required': openInvoice,
+  'invoice.payment_failed': { ...attempted, next_payment_attempt: 1_794_472_800 },
+  'invoice.payment_action_required': attempted,
   'invoice.overpaid': { ...paidInvoice, amount_overpaid: 500, amount_paid: 3000 },
-  'invoice.voided': { status: 'void' },
-  'invoice.marked_uncollectible': { ...openInvoice, status: 'uncollectible' },
+  'invoice.voided': { status: 'void', status_transitions: { ...transitions, voided_at: at } },
+  'invoice.marked_uncollectible': {
+    ...{ ...attempted, status: 'uncollectible' },
+    status_transitions: { ...transitions, marked_uncollectible_at: at },
+  },
   'invoiceitem.deleted': { deleted: true },
   'credit_note.voided': { status: 'void', voided_at: at },
-  'quote.finalized': { status: 'open' },
-  'quote.accepted': { invoice: 'in_1SVr0uHb4kQnT2mXihtYlKNx', status: 'accepted' },
-  'quote.canceled': { status: 'canceled' },
+  'quote.finalized': { status: 'open', status_transitions: finalizedQuote },
+  'quote.accepted': {
+    ...{ invoice: 'in_1SVr0uHb4kQnT2mXihtYlKNx', status: 'accepted' },
+    status_transitions: { ...finalizedQuote, accepted_at: at },
+  },
+  'quote.canceled': { status: 'canceled', status_transitions: { ...finalizedQuote, canceled_at: at } },
 
   'customer.deleted': { deleted: true },
   'customer.discount.deleted': { deleted: true, end: at },

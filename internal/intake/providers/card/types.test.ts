@@ -101,6 +101,35 @@ test('card types: an example has 0.3 to 3 KiB and no value that looks like a sec
   }
 })
 
+const reachedAt: Readonly<Record<string, readonly string[]>> = {
+  draft: [],
+  open: ['finalized_at'],
+  paid: ['finalized_at', 'paid_at'],
+  void: ['finalized_at', 'voided_at'],
+  uncollectible: ['finalized_at', 'marked_uncollectible_at'],
+  accepted: ['finalized_at', 'accepted_at'],
+  canceled: ['finalized_at', 'canceled_at'],
+}
+
+test('card types: an example of an invoice or quote has the transitions of its status, and its amounts agree', () => {
+  for (const one of cardTypes.cases.filter(({ rawType }) => /^(invoice|quote)\./.test(rawType))) {
+    const object = memberAt(cardTypes.sampleOf(one), 'data', 'object') as Invoice
+    const reached = Object.entries(object.status_transitions).filter(([, at]) => at !== null)
+    const expected = reachedAt[object.status] ?? ['a known status']
+    expect([one.rawType, reached.map(([name]) => name).sort()]).toEqual([one.rawType, expected.toSorted()])
+    if (object.object === 'quote') continue
+    const { amount_paid: paid, amount_remaining: remaining, amount_overpaid: overpaid } = object
+    expect([one.rawType, paid + remaining - overpaid]).toEqual([one.rawType, object.amount_due])
+    expect([one.rawType, remaining === 0]).toEqual([one.rawType, object.status === 'paid'])
+  }
+})
+
+interface Invoice extends Readonly<Record<`amount_${'due' | 'paid' | 'remaining' | 'overpaid'}`, number>> {
+  readonly object: string
+  readonly status: string
+  readonly status_transitions: Readonly<Record<string, number | null>>
+}
+
 /** Raw event: its type, its object, and the members of the object before an update. */
 type Raw = readonly [rawType: string, object?: JsonObject, before?: JsonObject]
 

@@ -32,6 +32,8 @@ test.each<Report>([
   ['PAYMENT.CAPTURE.REFUNDED', { status: 'CANCELLED' }, 'refund.cancelled'],
   ['PAYMENT.CAPTURE.REFUNDED', { state: 'completed' }, 'refund.succeeded'],
   ['PAYMENT.CAPTURE.REFUNDED', { state: 'pending' }, 'refund.updated'],
+  ['PAYMENT.CAPTURE.REFUNDED', { state: 'failed' }, 'refund.updated'],
+  ['PAYMENT.CAPTURE.REFUNDED', { state: 'cancelled' }, 'refund.cancelled'],
   ['PAYMENT.SALE.REFUNDED', { state: 'completed' }, 'refund.succeeded'],
   ['PAYMENT.SALE.REFUNDED', { state: 'pending' }, 'refund.created'],
   ['PAYMENT.SALE.REFUNDED', { state: 'failed' }, 'refund.failed'],

@@ -34,6 +34,11 @@ export const walletTypes = eventTypes(
         example: { [status]: undefined },
       },
       { type: 'refund.cancelled', when: { [status]: 'CANCELLED' } },
+      {
+        type: 'refund.cancelled',
+        when: { [state]: 'cancelled', [status]: absent },
+        example: { [status]: undefined },
+      },
       'refund.succeeded',
     ],
     'PAYMENT.CAPTURE.REVERSED': 'payment.reversed',
