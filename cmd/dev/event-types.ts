@@ -1,4 +1,4 @@
-import { conditionsText, eventCatalogue } from '#internal/intake/index.ts'
+import { conditionsText, eventAreas, eventCatalogue, type TypeSource } from '#internal/intake/index.ts'
 
 /** Path of the generated page with the catalogue of event types. */
 export const eventTypesPath = 'docs/event-types.md'
@@ -12,8 +12,11 @@ fact has one type with every provider. Where a provider reports a fact by severa
 the others have types of their own, so that a handler of \`payment.succeeded\` runs at most once per payment.
 
 - The same catalogue with an example payload of each type and provider: \`GET /v1/event-types\` (no API key needed; pages of up to 100
-  types by \`after\`; \`?provider=card\` for one provider) and the page “Event types” of the dashboard.
+  types by \`after\`; \`?provider=card\` for one provider, \`?type=payment.succeeded\` for one type) and the page “Event types” of the
+  dashboard.
 - A raw type that is not listed, or none of whose conditions holds, becomes \`<provider>.<raw type>\` in dotted lowercase.
+- Thin events of \`card\` name an object without the members on which types depend: \`v1.*\` are not listed and become \`card.v1.*\`; of the
+  thin \`v2.*\`, those of accounts (\`v2.core.account*\`) are listed.
 - \`generic\` has no types of its own: types that are dotted lowercase are kept, others become \`generic.<type>\`.
 - A test event, which the dashboard or \`testCallback\` sends, has the type \`latchkey.test\` and the provider \`generic\`.
 - Later versions add types. Ignore types that you do not know.
@@ -32,24 +35,48 @@ A call of a provider becomes one event, so some facts come only as often, or as 
 - **Refund.** \`refund.created\` comes before \`refund.succeeded\` if the result is pending, with \`storefront\` always, with \`gateway\` never.
 `
 
-/** Returns the page with all normalized types, one section for each noun. */
+/** Returns the page with all normalized types, one section for each noun, by area. */
 export function eventTypesText(): string {
-  const nouns = Map.groupBy(eventCatalogue, ({ type }) => type.slice(0, type.indexOf('.')))
-  const sections = [...nouns].map(([noun, entries]) => {
-    const rows = entries.map(({ type, description, since, providers }) => {
-      const sources = providers.map(
-        ({ provider, sources: own }) => `**${provider}** ${own.map(sourceText).join('; ')}`,
-      )
-      return `| \`${type}\` | ${description} | ${sources.join('<br>')} | ${since} |`
-    })
-    return `## ${noun}\n\n| type | meaning | raw types | since |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
+  const contents = eventAreas.map(({ title, nouns }) => {
+    const links = nouns.map((noun) => `[${noun}](#${noun})`)
+    return `- [${title}](#${anchorOf(headingOf(title))}): ${links.join(', ')}`
   })
-  return [intro, ...sections].join('\n')
+  const areas = eventAreas.map(({ title, nouns }) =>
+    [`## ${headingOf(title)}\n`, ...nouns.map(sectionOf)].join('\n'),
+  )
+  return [intro, `## Contents\n\n${contents.join('\n')}\n`, ...areas].join('\n')
 }
 
-type Source = (typeof eventCatalogue)[number]['providers'][number]['sources'][number]
+/** The prefix keeps the anchor apart from that of a noun: \`code\` is both. */
+const headingOf = (area: string) => `Types: ${area}`
 
-function sourceText(source: Source): string {
-  const text = conditionsText(source)
-  return `\`${source.providerRawType}\`${text === 'always' ? '' : ` (${text})`}`
+const anchorOf = (heading: string) => heading.toLowerCase().replaceAll(/[:,]/g, '').replaceAll(' ', '-')
+
+const entriesByNoun = Map.groupBy(eventCatalogue, ({ type }) => nounOf(type))
+
+function nounOf(type: string): string {
+  return type.slice(0, type.indexOf('.'))
+}
+
+function sectionOf(noun: string): string {
+  const rows = (entriesByNoun.get(noun) ?? []).map(({ type, description, since, providers }) => {
+    const sources = providers.map(({ provider, sources: own }) => `**${provider}** ${sourcesText(own)}`)
+    return `| \`${type}\` | ${description} | ${sources.join('<br>')} | ${since} |`
+  })
+  return `### ${noun}\n\n| type | meaning | raw types | since |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
+}
+
+function sourcesText(sources: readonly TypeSource[]): string {
+  const rawTypes = Map.groupBy(sources, ({ providerRawType }) => providerRawType)
+  const texts = [...rawTypes].map(([rawType, own]) => {
+    const conditions = own.map(sourceText).filter((text) => text !== '')
+    return `\`${rawType}\`${conditions.length === 0 ? '' : ` (${conditions.join('; or ')})`}`
+  })
+  return texts.join('; ')
+}
+
+function sourceText(source: TypeSource): string {
+  const others = source.unless.map((type) => `[\`${type}\`](#${nounOf(type)})`)
+  const unless = others.length === 0 ? '' : `unless ${others.join(' or ')} applies`
+  return [conditionsText(source), unless].filter((text) => text !== '').join(', ')
 }

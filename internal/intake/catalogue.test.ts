@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { byAction, catalogueOf, eventTypes } from './catalogue.ts'
-import { isDottedType } from './normalize.ts'
+import { byAction, type Condition, catalogueOf, eventTypes } from './catalogue.ts'
+import { isDottedType, type JsonObject, memberAt } from './normalize.ts'
 import { eventTables } from './providers/registry.ts'
-import { eventTypeTexts } from './vocabulary.ts'
+import { eventAreas, eventTypeTexts } from './vocabulary.ts'
 
 const table = eventTypes(
   'card',
@@ -51,19 +51,65 @@ test('catalogueOf: lists each type once with its raw types, conditions, first ve
         { path: 'data.paid', values: [true] },
         { path: 'data.invoice', isPresent: false },
       ],
-      ...{ isDefault: false, since: '0.1.0' },
+      ...{ unless: ['noun.won'], since: '0.1.0' },
     },
   ])
-  const isDefault = (type: string) =>
-    entries.find((entry) => entry.type === type)?.providers[0]?.sources[0]?.isDefault
-  expect(['pull.opened', 'pull.merged', 'pull.closed'].map(isDefault)).toEqual([false, false, true])
-  expect(entries[1]?.providers[0]?.example).toEqual({ data: { id: 1, paid: true, invoice: null } })
+  const unlessOf = (type: string) =>
+    entries.find((entry) => entry.type === type)?.providers[0]?.sources[0]?.unless
+  expect(unlessOf('pull.opened')).toEqual([])
+  expect(unlessOf('pull.closed')).toEqual(['pull.merged'])
+  // Has a condition that contradicts that of noun.paid.
+  expect(unlessOf('noun.invoiced')).toEqual(['noun.won'])
+  expect(entries[1]?.providers[0]).toMatchObject({
+    providerRawType: 'state',
+    example: { data: { id: 1, paid: true, invoice: null } },
+  })
 })
+
+test.each<[what: string, first: Condition, second: Condition, unless: readonly string[]]>([
+  ['of another member', { path: 'a', values: [1] }, { path: 'b', values: [1] }, ['noun.first']],
+  ['with a common value', { path: 'a', values: [1, 2] }, { path: 'a', values: [2] }, ['noun.first']],
+  ['without a common value', { path: 'a', values: [1, 2] }, { path: 'a', values: [3] }, []],
+  ['on a present member', { path: 'a', isPresent: true }, { path: 'a', values: [3] }, ['noun.first']],
+  ['on an absent member', { path: 'a', values: [3] }, { path: 'a', isPresent: false }, []],
+  ['on a member of an absent one', { path: 'a', isPresent: false }, { path: 'a.b', values: [3] }, []],
+  [
+    'on a name that begins alike',
+    { path: 'a', isPresent: false },
+    { path: 'ab', values: [3] },
+    ['noun.first'],
+  ],
+])(
+  'catalogueOf: a source after one with a condition %s names its type only if both can hold',
+  (_what, first, second, unless) => {
+    const when = ({ path, ...rest }: Condition) => ({ [path]: 'values' in rest ? rest.values : rest })
+    const cases = [
+      { type: 'noun.first', when: when(first) },
+      { type: 'noun.second', when: when(second) },
+    ]
+    const [, entry] = catalogueOf([eventTypes('card', { raw: cases }, () => ({}))])
+    expect(entry?.providers[0]?.sources[0]?.unless).toEqual(unless)
+  },
+)
 
 describe.each(eventTables.map((each) => [each.provider, each] as const))('%s', (provider, each) => {
   test(`catalogue of ${provider}: the example of every case has the type of the case`, () => {
     const wrong = each.cases.filter((one) => each.typeOf(one.rawType, each.sampleOf(one)) !== one.type)
     expect(wrong).toEqual([])
+  })
+
+  test(`catalogue of ${provider}: where conditions of another type hold as well, it names the type that applies`, () => {
+    const sources = catalogueOf([each]).flatMap(({ type, providers }) =>
+      providers.flatMap((one) => one.sources.map((source) => ({ ...source, type }))),
+    )
+    const unnamed = each.cases.flatMap((one) => {
+      const payload = each.sampleOf(one)
+      return sources
+        .filter(({ providerRawType }) => providerRawType === one.rawType)
+        .filter(({ conditions }) => conditions.every((condition) => holds(condition, payload)))
+        .filter(({ type, unless }) => type !== one.type && !unless.includes(one.type))
+    })
+    expect(unnamed).toEqual([])
   })
 
   test(`catalogue of ${provider}: an example has the vendor's shape and at most 8 KiB`, () => {
@@ -74,6 +120,17 @@ describe.each(eventTables.map((each) => [each.provider, each] as const))('%s', (
       expect(text.length).toBeLessThan(8_192)
     }
   })
+})
+
+function holds(condition: Condition, payload: JsonObject): boolean {
+  const value = memberAt(payload, ...condition.path.split('.')) ?? null
+  if (!('values' in condition)) return (value !== null) === condition.isPresent
+  return condition.values.some((each) => each === value)
+}
+
+test('catalogue: every noun has one area', () => {
+  const nouns = eventAreas.flatMap((area) => area.nouns)
+  expect(nouns.length).toBe(new Set(nouns).size)
 })
 
 test('catalogue: every type is dotted lowercase and has a meaning, and every meaning has a type', () => {

@@ -160,8 +160,8 @@ export interface TypeSource {
   readonly providerRawType: string
   /** All must match the payload. */
   readonly conditions: readonly Condition[]
-  /** True if cases of the raw type with these conditions and further ones are tried first. */
-  readonly isDefault: boolean
+  /** Types of the same raw type that apply instead where their conditions hold, too. */
+  readonly unless: readonly string[]
   readonly since: string
 }
 
@@ -174,6 +174,8 @@ export interface CatalogueEntry {
     readonly provider: ProviderName
     readonly since: string
     readonly sources: readonly TypeSource[]
+    /** Raw type of the example. */
+    readonly providerRawType: string
     /** Payload of an event of this type. */
     readonly example: JsonObject
   }[]
@@ -188,29 +190,41 @@ export function catalogueOf(tables: readonly EventTypes[]): readonly CatalogueEn
       const [first] = own
       if (first === undefined) return []
       const sources = own.map((one) => sourceOf(table, one))
-      return [{ provider: table.provider, since: earliest(own), sources, example: table.sampleOf(first) }]
+      const example = { providerRawType: first.rawType, example: table.sampleOf(first) }
+      return [{ provider: table.provider, since: earliest(own), sources, ...example }]
     })
     return { type, description: eventTypeTexts.get(type) ?? '', since: earliest(providers), providers }
   })
 }
 
 function sourceOf({ cases }: EventTypes, one: CatalogueCase): TypeSource {
-  const { rawType, conditions, since } = one
-  const earlier = cases.slice(0, cases.indexOf(one)).filter((each) => each.rawType === rawType)
-  const isDefault = earlier.some((each) =>
-    conditions.every((condition) => each.conditions.some((other) => Bun.deepEquals(condition, other))),
-  )
-  return { providerRawType: rawType, conditions, isDefault, since }
+  const { rawType, type, conditions, since } = one
+  const unless = cases
+    .slice(0, cases.indexOf(one))
+    .filter((each) => each.rawType === rawType && each.type !== type && canBothHold(each, one))
+    .map((each) => each.type)
+  return { providerRawType: rawType, conditions, unless: [...new Set(unless)], since }
+}
+
+/** Returns whether a payload can fulfil the conditions of both cases. */
+function canBothHold(one: CatalogueCase, other: CatalogueCase): boolean {
+  return !one.conditions.some((a) => other.conditions.some((b) => excludes(a, b) || excludes(b, a)))
+}
+
+function excludes(a: Condition, b: Condition): boolean {
+  const isSame = a.path === b.path
+  if ('values' in a) return isSame && 'values' in b && !a.values.some((value) => b.values.includes(value))
+  // An absent member has no members.
+  return !a.isPresent && ('values' in b || b.isPresent) && (isSame || b.path.startsWith(`${a.path}.`))
 }
 
 function earliest(all: readonly { readonly since: string }[]): string {
   return all.map(({ since }) => since).sort(Bun.semver.order)[0] ?? firstVersion
 }
 
-/** Returns the conditions of a raw type as text. */
-export function conditionsText({ conditions, isDefault }: TypeSource): string {
-  const parts = [...conditions.map(conditionText), ...(isDefault ? ['no other type applies'] : [])]
-  return parts.length === 0 ? 'always' : parts.join(' and ')
+/** Returns the conditions of a source as text, without its `unless`; empty if it has none. */
+export function conditionsText({ conditions }: TypeSource): string {
+  return conditions.map(conditionText).join(' and ')
 }
 
 function conditionText(condition: Condition): string {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
-import { answerSchema } from '#test/support/contract.ts'
+import { answerSchema, operations, requestExamples } from '#test/support/contract.ts'
 import { eventCatalogue, typesOf } from './event-types.ts'
+import { eventTables } from './providers/registry.ts'
 
 let api: TestApi
 
@@ -45,9 +46,43 @@ test('GET /v1/event-types: a page has at most `limit` types behind `after`', asy
 })
 
 test.each([
+  ['a listed type', 'type=payment.succeeded', eventCatalogue],
+  ['a listed type of one provider', 'type=payment.succeeded&provider=stripe', typesOf('card')],
+  ['a type that the provider does not have', 'type=order.edited&provider=card', []],
+  ['an unlisted type', 'type=card.v1.payment', []],
+  ['a part of a type', 'type=payment', []],
+])(
+  'GET /v1/event-types: returns %s with its providers, otherwise an empty list',
+  async (_what, query, all) => {
+    const type = new URLSearchParams(query).get('type')
+    const items = all.filter((entry) => entry.type === type)
+    expect(await (await read(`?${query}`)).json()).toEqual({ items: [...items] })
+  },
+)
+
+test('GET /v1/event-types: `providerRawType` is a raw type of a source, and leads with the example to the type', () => {
+  for (const { type, providers } of eventCatalogue)
+    for (const { provider, sources, providerRawType, example } of providers) {
+      expect(sources.map((source) => source.providerRawType)).toContain(providerRawType)
+      const table = eventTables.find((each) => each.provider === provider)
+      expect(table?.typeOf(providerRawType, example)).toBe(type)
+    }
+})
+
+test('GET /v1/event-types: the documented example is the answer to its parameters', async () => {
+  const described = operations.find(({ path }) => path === '/v1/event-types')
+  if (described === undefined) throw new Error('the operation is not documented')
+  const [example] = requestExamples(described).values()
+  const promised = described.operation.responses['200']?.content['application/json'].examples?.['card']
+  expect(example?.query).toEqual({ provider: 'card', limit: '1' })
+  expect(promised?.value).toEqual(await (await read(`?${new URLSearchParams(example?.query)}`)).json())
+})
+
+test.each([
   '?provider=nobody',
   '?provider=',
-  '?type=a',
+  '?type=',
+  '?types=payment.succeeded',
   '?provider=card&provider=card',
   '?limit=0',
   '?limit=101',

@@ -49,7 +49,7 @@ const condition = {
 
 const source = {
   type: 'object',
-  required: ['providerRawType', 'conditions', 'isDefault', 'since'],
+  required: ['providerRawType', 'conditions', 'unless', 'since'],
   properties: {
     providerRawType: { type: 'string', maxLength: 255, description: 'The provider’s name of the type.' },
     conditions: {
@@ -57,10 +57,10 @@ const source = {
       items: named('EventTypeCondition', condition),
       description: 'All must hold.',
     },
-    isDefault: {
-      type: 'boolean',
-      description:
-        'True if the raw type leads to other types under these conditions and further ones, and to this type only if none of those applies.',
+    unless: {
+      type: 'array',
+      items: { type: 'string', maxLength: 255 },
+      description: 'Types of the same raw type that apply instead where their conditions hold, too.',
     },
     since,
   },
@@ -68,11 +68,16 @@ const source = {
 
 const ofProvider = {
   type: 'object',
-  required: ['provider', 'since', 'sources', 'example'],
+  required: ['provider', 'since', 'sources', 'providerRawType', 'example'],
   properties: {
     provider: providerName,
     since,
-    sources: { type: 'array', items: named('EventTypeSource', source) },
+    sources: {
+      type: 'array',
+      items: named('EventTypeSource', source),
+      description: 'Any of them leads to the type. Several can have the same raw type.',
+    },
+    providerRawType: { type: 'string', maxLength: 255, description: 'Raw type of `example`.' },
     example: { type: 'object', description: '`payload` of such an event.' },
   },
 }
@@ -96,6 +101,9 @@ const query = {
     ...wordParam('Only types of this provider, by its neutral or its vendor’s name.', acceptedProviderNames),
     examples: { card: { value: 'card' } },
   },
+  type: textParam('Only this whole normalized type. The list is empty if the type is not listed.', {
+    charsMax: 255,
+  }),
   after: textParam('`next` of the page before: only types behind this one in alphabetical order.', {
     charsMax: 255,
   }),
@@ -105,11 +113,6 @@ const query = {
   },
 }
 
-const exampleType = 'payment.succeeded'
-const example = eventCatalogue
-  .filter(({ type }) => type === exampleType)
-  .map((entry) => ({ ...entry, providers: entry.providers.slice(0, 1) }))
-
 const operation: Operation = {
   ...{
     id: 'listEventTypes',
@@ -117,11 +120,12 @@ const operation: Operation = {
     summary: 'Normalized event types and the raw types that lead to them',
   },
   description:
-    'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`. A raw type that is not listed becomes `<provider>.<raw>`, in dotted lowercase. Cases of a raw type are tried in a fixed order; the first whose conditions hold applies.',
+    'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`. A raw type that is not listed becomes `<provider>.<raw>`, in dotted lowercase. The answer is the same for all callers and changes with the version only: it can be cached for five minutes, and has no `ETag`.',
   parameters: paramsInDocument(query),
   answers: {
     200: {
       description: 'The types.',
+      headers: ['Cache-Control'],
       schema: named('EventTypeList', {
         type: 'object',
         required: ['items'],
@@ -134,7 +138,10 @@ const operation: Operation = {
         },
       }),
       examples: {
-        card: { summary: 'One type of one provider', value: { items: example, next: exampleType } },
+        card: {
+          summary: 'The first type of one provider',
+          value: JSON.parse(pageOf(typesOf('card').map(rowOf), '', 1)),
+        },
       },
     },
   },
@@ -153,9 +160,10 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
         handle(call) {
           const read = readParams(call.request.url, query)
           if (read.kind === 'error') return read
-          const { provider = '', after = '', limit = pageSizeDefault } = read.values
+          const { provider = '', type, after = '', limit = pageSizeDefault } = read.values
           const name = neutralProviderName(provider)
-          const rows = (name === undefined ? undefined : ofProviders.get(name)) ?? all
+          const listed = (name === undefined ? undefined : ofProviders.get(name)) ?? all
+          const rows = type === undefined ? listed : listed.filter((each) => each.type === type)
           return {
             ...{
               kind: 'answer',

@@ -1,6 +1,6 @@
 export { type AcceptContext, type Accepted, acceptWebhook, type WebhookCall } from './accept.ts'
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
-export { type CatalogueEntry, conditionsText } from './catalogue.ts'
+export { type CatalogueEntry, conditionsText, type TypeSource } from './catalogue.ts'
 export {
   type CertificateFetchOutcome,
   type CertificateSources,
@@ -39,3 +39,4 @@ export {
   refusedCauses,
 } from './refused-calls.ts'
 export { Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
+export { eventAreas, eventTypeTexts } from './vocabulary.ts'

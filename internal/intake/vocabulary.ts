@@ -348,9 +348,17 @@ const texts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   report_type: { updated: 'New data for a kind of report is available.' },
 }
 
+const areas = { 'Payments, customers and accounts': texts, Shops: shopTexts, Code: codeTexts }
+
+/** Areas of the vocabulary with their nouns in alphabetical order. */
+export const eventAreas = Object.entries(areas).map(([title, nouns]) => ({
+  title,
+  nouns: Object.keys(nouns).sort(),
+}))
+
 /** Meaning of each normalized type in one sentence, by type. */
 export const eventTypeTexts: ReadonlyMap<string, string> = new Map(
-  [texts, shopTexts, codeTexts].flatMap((each) =>
+  Object.values(areas).flatMap((each) =>
     Object.entries(each).flatMap(([noun, meanings]) =>
       Object.entries(meanings).map(([verb, text]): [string, string] => [`${noun}.${verb}`, text]),
     ),

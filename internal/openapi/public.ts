@@ -30,6 +30,7 @@ const text = (description: string) => ({ description, schema: { type: 'string' }
 
 const headers = {
   Allow: text('Methods of this path.'),
+  'Cache-Control': text('How long the response can be cached: `public, max-age=300`.'),
   'X-Request-Id': text("Id of this request in the logs: the caller's own or a generated one."),
   'Idempotent-Replayed': text('`true` when the answer is a saved response.'),
   'Retry-After': text('Seconds to wait before the next call.'),

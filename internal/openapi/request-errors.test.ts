@@ -35,7 +35,7 @@ describe('validation errors of the public API', () => {
     [`provider=${mark}`, '"provider" must be one of card, storefront, '],
     ['after=', `"after" must be ${text(255)}`],
     ['limit=1&limit=2', '"limit" stands twice in the query: send it once'],
-    ['type=a', '"type" is unknown: this call takes the query parameters provider, after, limit'],
+    ['types=a', '"types" is unknown: this call takes the query parameters provider, type, after, limit'],
   ])('GET /v1/event-types?%s: the error names the parameter and what it takes', async (query, message) => {
     const answer = await api.call('GET', `/v1/event-types?${query}`)
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])

@@ -157,17 +157,19 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
     ...(describedBy !== '' && { 'aria-describedby': describedBy }),
     ...(problem !== undefined && { 'aria-invalid': 'true' as const }),
   }
-  if (kind === 'choice')
+  if (kind === 'choice') {
+    const chosen = field.parse?.(value) ?? value
     return (
       <select {...own}>
         {field.none !== undefined && <option value="">{field.none}</option>}
         {field.choices?.map((choice) => (
-          <option value={choice.value} selected={choice.value === value}>
+          <option value={choice.value} selected={choice.value === chosen}>
             {choice.label}
           </option>
         ))}
       </select>
     )
+  }
   if (kind === 'time')
     return <input {...own} type="datetime-local" step="1" value={value} autocomplete="off" />
   return (

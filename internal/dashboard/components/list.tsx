@@ -111,8 +111,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   examined(next: string): ComponentChildren
   /** Text for a list without rows and without active filters. */
   readonly empty: { readonly icon: IconName; readonly title: string; readonly text: ComponentChildren }
-  /** Hint below the text "No … match". */
-  readonly noMatch?: string
+  /** Returns the hint below the text "No … match". */
+  noMatch?(query: PageContext['query']): ComponentChildren
   /** Number of rows per page. Default: 50. */
   readonly pageSize?: number
 }
@@ -282,7 +282,7 @@ function NoRows<Row>({
     )
   return (
     <Empty icon="search" title={`No ${noun} match`}>
-      {noMatch !== undefined && <p>{noMatch}</p>}
+      {noMatch && <p>{noMatch(query)}</p>}
       <div class="buttons">
         <LinkButton href={link(path, { tenant: tenant && query['tenant'] })}>Without filters</LinkButton>
       </div>

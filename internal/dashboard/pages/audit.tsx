@@ -62,7 +62,7 @@ export const auditRow = listRow({
     ...{ icon: 'audit', title: 'No entries yet' },
     text: 'Every sign-in, every read of a raw payload and every change leaves an entry.',
   },
-  noMatch: '“Actor” is part of a name in any case.',
+  noMatch: () => '“Actor” is part of a name in any case.',
 })
 
 const valueCharsMax = 200

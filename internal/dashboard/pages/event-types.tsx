@@ -1,7 +1,13 @@
-import { type CatalogueEntry, conditionsText, eventCatalogue, typesOf } from '#internal/intake/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
-import { Card, Facts, PageHeader } from '../components/block.tsx'
-import { choicesOf } from '../components/form.tsx'
+import {
+  type CatalogueEntry,
+  conditionsText,
+  eventCatalogue,
+  type TypeSource,
+  typesOf,
+} from '#internal/intake/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import { Card, Empty, Facts, PageHeader } from '../components/block.tsx'
+import { LinkButton, providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { type Filter, listRow, Table } from '../components/list.tsx'
 import { link, type PageRow, shown } from '../page.ts'
@@ -16,7 +22,7 @@ const fields = [
     charsMax: 255,
     placeholder: 'payment, or part of a raw type',
   },
-  { kind: 'choice', name: 'provider', label: 'Provider', none: 'Any', choices: choicesOf(providerNames) },
+  providerField,
 ] as const satisfies readonly Filter[]
 
 const pageSize = 100
@@ -50,56 +56,104 @@ const eventTypesRow = listRow({
     const next = found.length > pageSize ? items.at(-1)?.type : undefined
     return Promise.resolve({ kind: 'ok', value: { items, next } })
   },
-  columns: () => [
-    { title: 'Type', cell: ({ type }) => <a href={`${path}/${type}`}>{type}</a> },
+  columns: ({ query: { tenant } }) => [
+    { title: 'Type', cell: ({ type }) => <a href={link(`${path}/${type}`, { tenant })}>{type}</a> },
     { title: 'Meaning', isWide: true, cell: ({ description }) => <span class="wraps">{description}</span> },
     { title: 'Providers', cell: ({ providers }) => providers.map(({ provider }) => provider).join(', ') },
     { title: 'Since', isMinor: true, cell: ({ since }) => since },
   ],
   examined: () => 'the whole catalogue',
   empty: { icon: 'eventTypes', title: 'No types', text: 'No provider has event types.' },
-  noMatch: 'The search looks for a part of a type or of a provider’s raw type.',
+  noMatch: ({ provider = '' }) =>
+    neutralProviderName(provider) === 'generic'
+      ? 'generic has no list of its own: senders choose their types. A type in dotted lowercase is kept, any other becomes generic.<type>.'
+      : 'The search looks for a part of a type or of a provider’s raw type.',
 })
 
 /** Page of one normalized type with its raw types and an example of each provider. */
 const eventTypeRow: PageRow = {
   ...{ method: 'GET', path: `${path}/:type`, section: 'eventTypes' },
   show({ params, query }) {
-    const entry = eventCatalogue.find(({ type }) => type === params['type'])
-    if (entry === undefined) return { kind: 'notFound' }
+    const { type = '' } = params
+    const { tenant } = query
+    const entry = eventCatalogue.find((each) => each.type === type)
+    const crumbs = [{ label: 'Event types', path: link(path, { tenant }) }]
+    const title = entry === undefined ? 'Unlisted event type' : type
     return shown(
-      entry.type,
+      title,
       <>
-        <PageHeader
-          title={entry.type}
-          lead={entry.description}
-          crumbs={[{ label: 'Event types', path: link(path, { tenant: query['tenant'] }) }]}
-        >
-          <a class="button" href={link('/events', { tenant: query['tenant'], type: entry.type })}>
-            Events of this type
-          </a>
+        <PageHeader title={title} lead={entry?.description} crumbs={crumbs}>
+          <LinkButton href={link('/events', { tenant, type })}>Events of this type</LinkButton>
         </PageHeader>
-        {entry.providers.map(({ provider, since, sources, example }) => (
+        {entry === undefined && <Unlisted type={type} tenant={tenant} />}
+        {entry?.providers.map(({ provider, since, sources, providerRawType, example }) => (
           <Card title={provider} note={`since ${since}`}>
             <Table
               caption={`Raw types of ${provider}`}
               rows={sources}
               columns={[
-                { title: 'Raw type', cell: ({ providerRawType }) => <code>{providerRawType}</code> },
-                {
-                  title: 'If',
-                  isWide: true,
-                  cell: (source) => <span class="wraps">{conditionsText(source)}</span>,
-                },
+                { title: 'Raw type', cell: (source) => <code>{source.providerRawType}</code> },
+                { title: 'If', isWide: true, cell: (source) => <If source={source} tenant={tenant} /> },
               ]}
             />
-            <Facts facts={[['Example', 'payload of such an event']]} />
+            <Facts
+              facts={[
+                [
+                  'Example',
+                  <>
+                    payload of <code>{providerRawType}</code>
+                  </>,
+                ],
+              ]}
+            />
             <JsonBlock text={JSON.stringify(example)} label={`example of ${provider}`} />
           </Card>
         ))}
       </>,
+      entry === undefined ? 404 : 200,
     )
   },
+}
+
+interface UnlistedParts {
+  readonly type: string
+  readonly tenant: string | undefined
+}
+
+function Unlisted({ type, tenant }: UnlistedParts) {
+  const [noun = ''] = type.split('.')
+  const search = [type, noun].find((text) => eventCatalogue.some((entry) => matches(entry, text)))
+  return (
+    <Empty icon="search" title={`${type} is not in the catalogue`}>
+      <p>
+        Raw types that are not listed become <code>{'<provider>.<raw type>'}</code>, and senders of generic
+        choose their types, so there can be events of this type all the same.
+      </p>
+      <div class="buttons">
+        <LinkButton href={link(path, { tenant, search })}>
+          {search === undefined ? 'All event types' : `Search for ${search}`}
+        </LinkButton>
+      </div>
+    </Empty>
+  )
+}
+
+/** Renders the conditions of a source, with links to the types that apply instead. */
+function If({ source, tenant }: { readonly source: TypeSource; readonly tenant: string | undefined }) {
+  const conditions = conditionsText(source)
+  if (source.unless.length === 0) return <span class="wraps">{conditions || 'always'}</span>
+  return (
+    <span class="wraps">
+      {conditions && `${conditions}, `}unless{' '}
+      {source.unless.map((type, nth) => (
+        <>
+          {nth > 0 && ' or '}
+          <a href={link(`${path}/${type}`, { tenant })}>{type}</a>
+        </>
+      ))}{' '}
+      applies
+    </span>
+  )
 }
 
 /** Pages of the catalogue of event types. */

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import type { AttemptView, DueDelivery, EventSummary } from '#internal/events/index.ts'
+import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
@@ -90,11 +91,14 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
 }
 
 function factsOf({ tenantLabel, query }: PageContext, { event }: EventDetail): readonly Fact[] {
-  const { tenantId, origin } = event
+  const { tenantId, origin, type } = event
+  const { tenant } = query
+  const isListed = eventTypeTexts.has(type)
   return [
+    ['Type', isListed ? <a href={link(`/event-types/${type}`, { tenant })}>{type}</a> : <code>{type}</code>],
     ['Tenant', <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>],
     ['Provider', event.provider],
-    ['Origin', <OriginFact {...{ origin, tenant: query['tenant'] }} />],
+    ['Origin', <OriginFact {...{ origin, tenant }} />],
     ['Provider’s id', <Copy text={event.sourceEventId} label="Copy the provider’s id" />],
     ['Provider’s type', <code>{event.providerRawType}</code>],
     ['Occurred', <Time atMs={event.occurredAtMs} format="full" />],

@@ -51,7 +51,7 @@ export const eventsRow = listRow({
     ...{ icon: 'events', title: 'No events yet' },
     text: 'Enter the webhook URL from the tenant’s page at a provider, or start a simulation.',
   },
-  noMatch: 'All stored events were searched. Events are deleted after their tenant’s retention.',
+  noMatch: () => 'All stored events were searched. Events are deleted after their tenant’s retention.',
 })
 
 /**

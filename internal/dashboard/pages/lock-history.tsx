@@ -49,7 +49,7 @@ export const lockHistoryRow = listRow({
       </>
     ),
   },
-  noMatch:
+  noMatch: () =>
     'Scope and key have to match exactly, including case. Locks are deleted after the tenant’s retention.',
 })
 

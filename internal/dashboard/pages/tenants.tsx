@@ -39,7 +39,7 @@ const list = listRow({
     ...{ icon: 'tenants', title: 'No tenants yet' },
     text: 'Apply a Tenant resource: it appears here within seconds.',
   },
-  noMatch:
+  noMatch: () =>
     'The search covers slugs, names and display names; ids and API key prefixes have to match exactly. Tenants that you may not see are not found.',
 })
 

@@ -1,0 +1,34 @@
+import { expect, test } from 'bun:test'
+import { eventCatalogue } from '#internal/intake/index.ts'
+import { eventTypesText } from './event-types.ts'
+
+const page = eventTypesText()
+
+/** Anchors as the vendor of the repository's pages makes them: lowercase, without punctuation, with a number from the second on. */
+const anchors = [...page.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\w -]/g, '')
+    .replaceAll(' ', '-'),
+)
+
+test('page of event types: no two headings have the same anchor, and every link within the page leads to one', () => {
+  expect(anchors).toEqual([...new Set(anchors)])
+  const links = [...page.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor)
+  expect(links.length).toBeGreaterThan(100)
+  expect(links.filter((anchor) => !anchors.includes(anchor ?? ''))).toEqual([])
+})
+
+test('page of event types: each type has one row', () => {
+  const rows = [...page.matchAll(/^\| `([a-z_.]+)` \|/gm)].map(([, type = '']) => type)
+  expect(rows.toSorted()).toEqual(eventCatalogue.map(({ type }) => type))
+})
+
+test('page of event types: a raw type is named once per type, with the types that apply instead', () => {
+  expect(page).toContain(
+    '**wallet** `INVOICING.INVOICE.PAID` (unless [`invoice.partially_paid`](#invoice) or [`invoice.payment_processing`](#invoice) applies)',
+  )
+  expect(page).toContain(
+    '`INVOICING.INVOICE.PAID` (resource.invoice.status is PARTIALLY_PAID; or resource.invoice.status is absent and resource.status is PARTIALLY_PAID)',
+  )
+})
