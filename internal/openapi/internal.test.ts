@@ -53,11 +53,14 @@ describe('internal API', () => {
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test.each(['GET', 'POST'])('internal API: %s of an unknown path is 404 and names the document', async (method) => {
-    const answer = await backoffice.call(method, '/internal/v1/nothing', { token: '' })
-    expect([answer.status, answer.json]).toMatchObject([404, { code: 'route_unknown' }])
-    expect((answer.json as { message: string }).message).toContain(`GET ${documentPath}`)
-  })
+  test.each(['GET', 'POST'])(
+    'internal API: %s of an unknown path is 404 and names the document',
+    async (method) => {
+      const answer = await backoffice.call(method, '/internal/v1/nothing', { token: '' })
+      expect([answer.status, answer.json]).toMatchObject([404, { code: 'route_unknown' }])
+      expect((answer.json as { message: string }).message).toContain(`GET ${documentPath}`)
+    },
+  )
 
   test('internal API document: lists exactly the routes and methods of the server', async () => {
     const routes = internalRoutes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
