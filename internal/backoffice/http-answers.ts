@@ -8,7 +8,7 @@ import { simulatedProviders, simulationStates } from '#internal/simulations/inde
 import {
   apiKeyScopes,
   conditionTypes,
-  limitNames,
+  limitNameText,
   parseTenant,
   providerNames,
   Tenant,
@@ -330,11 +330,7 @@ const refusedCall = answer(
 /** A page of refused calls. */
 export const RefusedPage = pageOf('RefusedPage', refusedCall)
 
-const limitName = (example: string) =>
-  described(
-    `${limitNames.join(', ')}, or the name of an emitted kind with \`PerMonth\`, such as exports.rowsPerMonth.`,
-    text(example),
-  )
+const limitName = (example: string) => described(`${limitNameText}.`, text(example))
 const limitUsage = answer(
   'LimitUsage',
   objectOf(

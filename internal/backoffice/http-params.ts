@@ -25,6 +25,7 @@ import {
   acceptedProviderNames,
   limitNameCharsMax,
   limitNamePattern,
+  limitNameText,
   neutralProviderName,
   type ProviderName,
   providerAliasText,
@@ -175,11 +176,10 @@ export const pathParams = {
     example: 'batch-2026-11-21-7',
   },
   limit: {
-    description:
-      'Name of a limit: locksPerMinute, locksPerMonth, eventsPerMinute, eventsPerMonth, recordBytes, or an emitted kind with `PerMonth`, such as exports.rowsPerMonth.',
+    description: `Name of a limit: ${limitNameText}.`,
     schema: {
       ...{ type: 'string', maxLength: limitNameCharsMax, pattern: limitNamePattern },
-      expected: 'the name of a limit, such as eventsPerMonth or exports.rowsPerMonth',
+      expected: `the name of a limit: ${limitNameText}`,
     },
     example: 'eventsPerMonth',
   },

@@ -117,7 +117,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
           params: call.params,
           backoffice,
         })
-        return answerOf(definition, result)
+        return answerOf(definition, result, head.actor)
       },
     }),
   }
@@ -147,11 +147,16 @@ function readHead(
   return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' } }
 }
 
+const keyForbidden =
+  'This API key may not do this. With the scope dashboard a key also reads payloads, replays, tests and resumes the callback, and with simulations it simulates; everything else needs a token of kubectl create token NAME --audience latchkey'
+
 function answerOf(
   { write, status = 200 }: { readonly write?: (value: never) => string; readonly status?: 200 | 202 },
   result: Outcome<unknown> | ApiError,
+  actor: Actor,
 ): Answer | ApiError {
   if (result.kind === 'error') return result
+  if (result.kind === 'forbidden' && actor.kind === 'tenantKey') return apiError('forbidden', keyForbidden)
   if (result.kind !== 'ok') return refusalError(result)
   const { value } = result
   const isRepeat = typeof value === 'object' && value !== null && changedNothing(value)

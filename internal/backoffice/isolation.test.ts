@@ -213,6 +213,7 @@ describe('tenant key', () => {
       expect([checked.status, checked.json['decision']]).toEqual([200, 'allow'])
       const committed = await check({ commit: true, id: 'planted' })
       expect([committed.status, committed.json['code']]).toEqual([403, 'forbidden'])
+      expect(committed.json['message']).toContain('needs a token of kubectl create token')
       expect(await traceOf(tenant())).toEqual(before)
     },
   )

@@ -414,12 +414,15 @@ test.each([
   if (status === 400) expect(answer.json['message']).toContain('must not be nested deeper than 256 levels')
 })
 
-test('limit override: an end time that is malformed or in the past returns 400', async () => {
+test('limit override: an end time that is malformed or in the past returns 400 and names the field', async () => {
   const path = mine('limits/locksPerMinute/override')
-  for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow'])
-    expect(
-      (await backoffice.call('PUT', path, { body: { hard: 1, expiresAt: until, reason: 'x' } })).status,
-    ).toBe(400)
+  for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow']) {
+    const answer = await backoffice.call('PUT', path, { body: { hard: 1, expiresAt: until, reason: 'x' } })
+    expect([answer.status, answer.json['message']]).toEqual([
+      400,
+      expect.stringContaining('"expiresAt" must be '),
+    ])
+  }
   await done('PUT', path, { body: { hard: null, expiresAt: soon(), reason: 'x' } })
   expect(await limitOf('locksPerMinute')).toMatchObject({
     ...{ hard: null, state: 'overridden' },

@@ -151,7 +151,7 @@ describe('validation errors of the internal API', () => {
     ['GET', `events/${mark}`, '"eventId" must be the id of an event: evt_ and 26 characters'],
     ['GET', `replays/${mark}`, '"replayId" must be the id of a replay: rpl_ and 26 characters'],
     ['GET', `simulations/${mark}`, '"simulationId" must be the id of a simulation: sim_ and 26 characters'],
-    ['DELETE', `T/limits/${mark}/override`, '"limit" must be the name of a limit, such as eventsPerMonth'],
+    ['DELETE', `T/limits/${mark}/override`, '"limit" must be the name of a limit: locksPerMinute, '],
     ['GET', 'settings/%00', '"name" must be the name of a setting'],
   ])(
     '%s %s: the 404 of a malformed path parameter names it and what it takes',

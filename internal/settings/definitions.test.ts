@@ -104,22 +104,16 @@ describe('a value', () => {
 })
 
 describe('a name', () => {
+  const limitHint =
+    'There is no setting of that name: a limit is limits.<name>.soft or limits.<name>.hard with the name locksPerMinute, locksPerMonth, eventsPerMinute, eventsPerMonth, recordBytes, or the kind of usage that another service reports with PerMonth, such as exports.rowsPerMonth'
   test.each([
     ['forwarding.pause', 'There is no setting of that name: did you mean forwarding.paused?'],
     ['providers.stripe.pause', 'There is no setting of that name: did you mean providers.card.paused?'],
-    [
-      'limits.exports.rowsPerMinute.hard',
-      'There is no setting of that name: `latchkey settings list` shows all',
-    ],
-    ['limits.ExportsPerMonth.hard', 'There is no setting of that name: `latchkey settings list` shows all'],
-    [
-      'limits.exports.rowsPerMonth.over',
-      'There is no setting of that name: `latchkey settings list` shows all',
-    ],
-    [
-      `limits.${'a'.repeat(65)}PerMonth.hard`,
-      'There is no setting of that name: `latchkey settings list` shows all',
-    ],
+    ['limits.exports.rows.hard', limitHint],
+    ['limits.exports.rowsPerMinute.hard', limitHint],
+    ['limits.ExportsPerMonth.hard', limitHint],
+    ['limits.exports.rowsPerMonth.over', limitHint],
+    [`limits.${'a'.repeat(65)}PerMonth.hard`, limitHint],
     ['toString', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['__proto__', 'There is no setting of that name: `latchkey settings list` shows all'],
     ['x'.repeat(10_000), 'There is no setting of that name: `latchkey settings list` shows all'],

@@ -14,6 +14,7 @@ import {
   limitNameCharsMax,
   limitNamePattern,
   limitNames,
+  limitNameText,
   neutralProviderName,
   type ProviderName,
   providerNames,
@@ -295,12 +296,18 @@ export function checkSettingName({
   const name = withNeutralProvider(given)
   if (!isSettingName(name)) {
     const meant = didYouMean(name, settingNames)
-    const hint = meant === undefined ? '`latchkey settings list` shows all' : `did you mean ${meant}?`
+    const hint = meant === undefined ? namesText(name) : `did you mean ${meant}?`
     return { kind: 'refused', problem: `There is no setting of that name: ${hint}` }
   }
   if (ofTenant && definitionOf(name).scope === 'installation')
     return { kind: 'refused', problem: `${name} holds for the whole installation: leave the tenant out` }
   return { kind: 'ok', name }
+}
+
+function namesText(name: string): string {
+  return name.startsWith('limits.')
+    ? `a limit is limits.<name>.soft or limits.<name>.hard with the name ${limitNameText}`
+    : '`latchkey settings list` shows all'
 }
 
 /** Checks the name and the value of a setting. */

@@ -32,6 +32,7 @@ export {
   limitNameCharsMax,
   limitNamePattern,
   limitNames,
+  limitNameText,
   parseLimitName,
   providerAliasText,
   providerNames,

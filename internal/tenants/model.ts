@@ -426,6 +426,8 @@ export const limitNames = [
   'recordBytes',
 ] as const satisfies readonly LimitName[]
 
+/** Names that `parseLimitName` accepts, for error texts and documentation. */
+export const limitNameText = `${limitNames.join(', ')}, or the kind of usage that another service reports with PerMonth, such as exports.rowsPerMonth`
 /** Pattern of the names that `parseLimitName` accepts. */
 export const limitNamePattern = `^(${limitNames.join('|')}|${usageKindPattern.slice(1, -1)}PerMonth)$`
 /** Maximum length of the name of a limit. */

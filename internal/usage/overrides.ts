@@ -120,7 +120,7 @@ function problemWith({ hard, expiresAtMs, reason }: OverrideSetting, nowMs: numb
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
     return `The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`
   if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + lastingMsMax))
-    return 'The end must be in the future, at most 366 days ahead'
+    return '"expiresAt" must be in the future, at most 366 days ahead'
   return reasonForm.test(reason)
     ? undefined
     : `The reason must have 1 to ${overrideReasonCharsMax} characters without control characters or U+FFFD`

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { adminToken, startTestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 
 const root = join(import.meta.dir, '../..')
 const readme = await Bun.file(join(root, 'README.md')).text()
@@ -51,24 +50,34 @@ test('README: the example program prints the shown output', async () => {
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
 })
 
-test('README: the curl command for guardrails prints the shown answer', async () => {
-  const [, script = '', expected = ''] =
-    /<!-- readme-test: curl-guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/s.exec(readme) ?? []
-  const [, spec = ''] = /```yaml\nspec:\n((?: .*\n)*? *emitted:\n(?: .*\n)+)```/.exec(readme) ?? []
-  const backoffice = await startTestBackoffice(dashboardTenantYaml('acme', { spec: [spec.trim()] }))
+test('README: the curl commands for guardrails print the shown answers with the tenant of npm run dev', async () => {
+  const [, setup = ''] = /<!-- readme-test: guardrail-setup -->\n```sh\n(.*?)```/s.exec(readme) ?? []
+  const steps = [...readme.matchAll(/<!-- readme-test: guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
+  expect(steps.length).toBe(2)
+  const [, limits = ''] = /```yaml\nspec:\n((?: .*\n)*? *emitted:\n(?: .*\n)+)```/.exec(readme) ?? []
+  const manifests = await Bun.file(join(root, 'config/samples/dev/demo.yaml')).text()
+  expect(manifests).toContain(limits.trimEnd())
+  const backoffice = await startTestBackoffice(manifests)
   try {
-    const shell = script
-      .replace(/^TOKEN=.*$/m, `TOKEN=${adminToken}`)
-      .replace(/^TENANT=.*$/m, `TENANT=${backoffice.tenantId('acme')}`)
-      .replace('http://localhost:8081', backoffice.url)
-    const printed = await Bun.$`bash -euc ${shell}`.text()
-    const withoutTimes = (text: string): unknown =>
-      JSON.parse(text, (name, value: unknown) => (name === 'resetsAt' ? '' : value))
-    expect(withoutTimes(printed)).toEqual(withoutTimes(expected))
+    const prepared = setup.replace('<token>', adminToken).replace('http://127.0.0.1:8081', backoffice.url)
+    for (const [, script = '', expected = ''] of steps) {
+      const printed = await Bun.$`bash -euc ${prepared + script}`.text()
+      expect(linesOf(printed)).toEqual(linesOf(expected))
+    }
   } finally {
     await backoffice.close()
   }
 })
+
+const varying = new Set(['resetsAt', 'expiresAt', 'setAt', 'by'])
+
+/** Parses lines of JSON, without times and the caller's name. */
+function linesOf(text: string): unknown[] {
+  const lines = text.trim().split('\n')
+  return lines.map((line): unknown =>
+    JSON.parse(line, (name, value: unknown) => (varying.has(name) ? '' : value)),
+  )
+}
 
 /** Replaces tokens, fences and times, which differ between runs. */
 function withoutChance(text: string): string {
