@@ -430,6 +430,16 @@ test('limit override: an end time that is malformed or in the past returns 400 a
   })
 })
 
+test.each([
+  ['eventPerMonth', 'which seems to misspell eventsPerMonth', 400],
+  ['locketsPerMonth', 'which no own limit resembles', 200],
+])('limit override: %s, %s, returns %d', async (limit, _which, status) => {
+  const body = { hard: 1, expiresAt: soon(), reason: 'x' }
+  const answer = await backoffice.call('PUT', mine(`limits/${limit}/override`), { body })
+  expect(answer.status).toBe(status)
+  if (status === 400) expect(answer.json['message']).toContain('did you mean eventsPerMonth?')
+})
+
 describe('guardrails', () => {
   const path = '/internal/v1/guardrails/check'
   const ask = (body: object) =>

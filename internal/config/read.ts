@@ -123,10 +123,14 @@ function print(setting: Setting, value: unknown): string | number | boolean {
 
 const distanceMax = 4
 
-/** Returns the known name with the smallest edit distance to `name`, or undefined if no name is close enough. */
-export function didYouMean(name: string, known: readonly string[]): string | undefined {
-  let closest: string | undefined
-  let closestDistance = distanceMax + 1
+/** Returns the known name with the smallest edit distance to `name`, at most `closeMax` (default and maximum 4), or undefined. Pure. */
+export function didYouMean<Name extends string>(
+  name: string,
+  known: readonly Name[],
+  closeMax = distanceMax,
+): Name | undefined {
+  let closest: Name | undefined
+  let closestDistance = closeMax + 1
   for (const candidate of known) {
     const distance = editDistance(name, candidate)
     if (distance < closestDistance) {

@@ -54,6 +54,7 @@ describe('a value', () => {
     ['limits.eventsPerMonth.over', 'refuse'],
     ['limits.exports.rowsPerMonth.hard', 0],
     ['limits.aPerMonth.soft', 1_000_000_000_000_000],
+    ['limits.blocksPerMonth.hard', 1],
     ['retention.payloadDays', 1],
     ['retention.eventDays', 90],
   ])('checkSetting: accepts %s = %p', (name, value) => {
@@ -83,6 +84,11 @@ describe('a value', () => {
       'limits.exports.rowsPerMonth.soft',
       'many',
       'limits.exports.rowsPerMonth.soft has to be a whole number from 0 to 1000000000000000',
+    ],
+    [
+      'limits.eventPerMonth.hard',
+      9,
+      'limits.eventPerMonth.hard would limit the kind event: did you mean limits.eventsPerMonth.hard? Otherwise limit it in spec.limits.emitted of a Tenant',
     ],
     ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
     ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],

@@ -77,6 +77,7 @@ export {
   emittedLimitName,
   isEmittedKind,
   isOwnKind,
+  misspelledLimit,
   type OwnKind,
   ownKinds,
   usageKindCharsMax,

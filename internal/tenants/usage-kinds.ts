@@ -1,3 +1,5 @@
+import { didYouMean } from '#internal/config/index.ts'
+
 /** Kinds of usage that Latchkey counts itself. Other services report all other kinds. */
 export const ownKinds = ['locks', 'events'] as const
 /** A kind of usage that Latchkey counts itself. */
@@ -34,4 +36,14 @@ export function emittedLimitName(kind: string): EmittedLimitName {
 export function emittedKindOf(limit: string): string | undefined {
   const kind = limit.endsWith('PerMonth') ? limit.slice(0, -'PerMonth'.length) : ''
   return isEmittedKind(kind) ? kind : undefined
+}
+
+/**
+ * Returns the limit on an own kind that the name of a limit on an emitted kind may misspell: the kinds differ in one letter, such as a
+ * missing plural, and not in the first. Pure.
+ */
+export function misspelledLimit(limit: string): `${OwnKind}PerMonth` | undefined {
+  const kind = emittedKindOf(limit) ?? ''
+  const own = didYouMean(kind, ownKinds, 1)
+  return own !== undefined && own[0] === kind[0] ? `${own}PerMonth` : undefined
 }

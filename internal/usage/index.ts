@@ -11,6 +11,7 @@ export {
   type GuardrailOutcome,
 } from './guardrails.ts'
 export {
+  type EmittedLimits,
   type LimitState,
   LimitsInForce,
   type LockLimitName,
