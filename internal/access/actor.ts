@@ -76,6 +76,12 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   emitUsage: { verb: 'create', subresource: 'usage' },
 }
 
+/** Returns the right that permits an action, as roles and documents name it, such as `create tenants/replays`. */
+export function rightOf(action: Action): string {
+  const { verb, subresource } = actionRules[action]
+  return subresource === '' ? `${verb} tenants` : `${verb} tenants/${subresource}`
+}
+
 const noActions: ReadonlySet<Action> = new Set()
 const readActions: ReadonlySet<Action> = new Set<Action>(['see'])
 const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads', 'replay'])

@@ -1,7 +1,7 @@
 export type { Access, AccessObserver, Authenticated, Permission, TenantPlace } from './access.ts'
 export { createAccess, namespacesMax } from './access.ts'
 export type { Action, Actor, Principal } from './actor.ts'
-export { actions, actorName, authenticateApiKey } from './actor.ts'
+export { actions, actorName, authenticateApiKey, keyActions, rightOf } from './actor.ts'
 export type { AuditFilter, AuditRecord } from './audit.ts'
 export {
   type AuditActionFilter,

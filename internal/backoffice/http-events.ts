@@ -19,6 +19,7 @@ import {
 import {
   eventParam,
   idSchema,
+  listText,
   pageParams,
   providerField,
   providerParam,
@@ -66,9 +67,14 @@ const filterFields = {
   provider: t.Optional(providerField('Provider of the events')),
   type: t.Optional(typeText('Whole normalized type.')),
   state: t.Optional(
-    oneOf(replayedStates, 'State of the events. Absent: any, except those with deliveries in progress.'),
+    oneOf(
+      replayedStates,
+      'State of the events. Default: any of these, so that only events with a delivery in progress are left out. The command `latchkey replay start` has the default `delivery_failed`, and `any` for all of these.',
+    ),
   ),
-  origin: t.Optional(oneOf(replayedOrigins, 'Origin of the events. Absent: any, except test events.')),
+  origin: t.Optional(
+    oneOf(replayedOrigins, 'Origin of the events. Default: any of these, and never test events.'),
+  ),
   from: timestamp('Received then or later.'),
   to: t.Optional(timestamp('Received earlier. Default, and latest: start of the replay.')),
   ids: t.Optional(
@@ -110,6 +116,8 @@ export const eventRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/events', id: 'listEvents', tag: 'events', answer: EventPage },
     summary: 'Events, newest first',
+    right: 'see',
+    description: listText,
     query: {
       ...pageParams,
       ...tenantParams,
@@ -129,8 +137,9 @@ export const eventRoutes = [
     ...{ method: 'POST', path: '/internal/v1/events', id: 'ingestEvent', tag: 'events' },
     ...{ answer: EventIngested, errors: ['provider_not_ready'], bodyBytesMax: ingestBytesMax },
     summary: 'Store an event that the calling service hands in',
+    right: 'ingestEvents',
     description:
-      'The event is delivered like an event of its provider, with `latchkey-origin: service` among its `headers`. Latchkey checks no signature: that is up to the caller. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event. Requires the right `create tenants/events`.',
+      'The event is delivered like an event of its provider, with `latchkey-origin: service` among its `headers`. Latchkey checks no signature: that is up to the caller. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event.',
     body: t.Object(
       {
         tenantId,
@@ -173,14 +182,17 @@ export const eventRoutes = [
   internalRoute({
     ...{ method: 'GET', path: event, id: 'readEvent', tag: 'events', answer: EventDetail },
     summary: 'An event with its attempts, secrets redacted',
+    right: 'see',
+    description:
+      'The payload is cut and redacted; `GET /internal/v1/events/{eventId}/payload` returns it as received.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'eventId', params, parse: parseEventId }, (id) => backoffice.events.read(actor, id)),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${event}/payload`, id: 'readEventPayload', tag: 'events' },
     ...{ answer: EventPayload, errors: ['conflict'], summary: 'The payload as received' },
-    description:
-      'Requires the right `get tenants/payloads`. Each call is recorded in the audit log. Returns 409 after the payload has expired.',
+    right: 'readPayloads',
+    description: 'Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'eventId', params, parse: parseEventId }, (id) =>
         backoffice.events.readPayload(actor, id),
@@ -192,7 +204,10 @@ export const eventRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${event}/replays`, id: 'replayEvent', tag: 'events' },
     ...{ answer: EventReplayed, status: 202, errors: ['conflict'], summary: 'Deliver an event again' },
-    description: 'Requires the right `create tenants/replays`.',
+    right: 'replay',
+    description:
+      'Begins another delivery cycle, unless one is in progress. A request without a body has the defaults.',
+    isBodyOptional: true,
     body: t.Object(
       {
         cycle: t.Optional(
@@ -224,6 +239,9 @@ export const replayRoutes = [
     ...{ method: 'POST', path: '/internal/v1/replay-previews', id: 'previewReplay', tag: 'replays' },
     ...{ answer: ReplayPreview, body: ReplayFilterBody, bodyBytesMax: filterBytesMax },
     summary: 'Count the events that a replay would deliver, and return the first 20',
+    right: 'see',
+    description:
+      'Queues nothing. Without `tenantId` it covers all tenants, for which the right must hold in the whole cluster.',
     example: filterExample,
     async act({ backoffice, actor, body }) {
       const filter = filterOf(body)
@@ -235,8 +253,9 @@ export const replayRoutes = [
     ...{ answer: ReplayChanged, status: 202, bodyBytesMax: filterBytesMax },
     errors: ['idempotency_key_reused', 'too_many_replays'],
     summary: 'Deliver all events of a filter again',
+    right: 'replay',
     description:
-      'Starts a job that forwarders run at the given rate. Without `tenantId` the job covers all tenants and requires the right to replay in the whole cluster.',
+      'Starts a job that forwarders run at the given rate. Without `tenantId` it covers all tenants, for which the right must hold in the whole cluster.',
     body: t.Object(
       {
         ...filterFields,
@@ -257,12 +276,16 @@ export const replayRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/replays', id: 'listReplays', tag: 'replays', answer: ReplayPage },
     summary: 'Replay jobs, newest first',
+    right: 'see',
+    description: listText,
     query: { ...pageParams, ...tenantParams },
     act: ({ backoffice, actor, query }) => backoffice.replays.list(actor, query),
   }),
   internalRoute({
     ...{ method: 'GET', path: replay, id: 'readReplay', tag: 'replays', answer: Replay },
     summary: 'Progress of a replay job',
+    right: 'see',
+    description: 'A replay of all tenants is visible only to callers that see all tenants.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'replayId', params, parse: parseReplayId }, (id) =>
         backoffice.replays.read(actor, id),
@@ -271,6 +294,8 @@ export const replayRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${replay}/cancel`, id: 'cancelReplay', tag: 'replays' },
     ...{ answer: ReplayChanged, summary: 'Cancel a replay job; events that it has queued are delivered' },
+    right: 'replay',
+    description: 'A replay that has ended stays as it is.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'replayId', params, parse: parseReplayId }, (id) =>
         backoffice.replays.cancel(actor, id),

@@ -161,6 +161,10 @@ export const pageParams = {
   limit: integerParam('Items per page.', { minimum: 1, maximum: 100, default: 50 }),
 } as const
 
+/** Description of a list that can cover several tenants. */
+export const listText =
+  'Without `tenantId` and `namespaces` it covers all tenants, for which the right must hold in the whole cluster; an API key sees its own tenant.'
+
 /** Parameters of lists that can cover several tenants. */
 export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam } as const
 

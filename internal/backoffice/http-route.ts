@@ -1,5 +1,12 @@
 import type { TSchema } from '@sinclair/typebox'
-import { type Access, type Actor, actorName } from '#internal/access/index.ts'
+import {
+  type Access,
+  type Action,
+  type Actor,
+  actorName,
+  keyActions,
+  rightOf,
+} from '#internal/access/index.ts'
 import { type ApiError, apiError, type ErrorCode, type TenantId, toWire } from '#internal/base/index.ts'
 import {
   type AdmittingRoute,
@@ -15,6 +22,7 @@ import {
   readIdempotencyKey,
   readParams,
 } from '#internal/http/index.ts'
+import type { ApiKeyScope } from '#internal/tenants/index.ts'
 import type { Backoffice } from './backoffice.ts'
 import type { DocumentedAnswer } from './http-answers.ts'
 import { malformedText, type PathParam, pathParams, readTenantId } from './http-params.ts'
@@ -50,15 +58,24 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly id: string
   readonly tag: string
   readonly summary: string
-  readonly description?: string
+  /** Text in front of the sentence about the required right. */
+  readonly description: string
+  /** Action that the caller needs the right for, besides `see`. */
+  readonly right: Action
+  /** Set if the right must hold in the whole cluster, which excludes API keys. */
+  readonly isForAllTenants?: true
   readonly deprecated?: true
   readonly answer: DocumentedAnswer
+  /** Description of the answer. Default: a text for the status. */
+  readonly answerText?: string
   /** Status of the response. Default 200. 202 for work that continues after the response. */
   readonly status?: 200 | 202
   /** Errors in addition to those that every internal call can return. */
   readonly errors?: readonly ErrorCode[]
   readonly query?: Query
   readonly body?: Body
+  /** Set if a request without a body means an object without fields. */
+  readonly isBodyOptional?: true
   /** Example of the request body. */
   readonly example?: unknown
   /** Maximum size of the body. Default 16 KiB. */
@@ -85,7 +102,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
   definition: InternalRoute<Query, Body>,
 ): RoomRoute<InternalParts, AdmittingRoute<InternalHead>> {
   const { method, path, body } = definition
-  const parse = createCallParser(body, undefined)
+  const parse = createCallParser(body, undefined, definition.isBodyOptional)
   const bodyBytesMax = body === undefined ? 0 : (definition.bodyBytesMax ?? bodyBytesDefault)
   return {
     ...{ method, path, operation: operationOf(definition) },
@@ -261,25 +278,28 @@ function operationOf(definition: Documentation): RoomRoute<unknown>['operation']
     deprecated,
     answer,
     status = 200,
+    answerText,
     errors = [],
     body,
+    isBodyOptional,
     example,
   } = definition
   const isWrite = method !== 'GET'
+  const statusText = isWrite ? writeTexts[status] : 'The requested data.'
   return {
     ...{ id, tag, summary, security: 'token', errorTexts },
-    ...(description !== undefined && { description }),
+    description: `${description} ${rightText(definition)}`,
     ...(deprecated && { deprecated }),
     parameters: parametersOf(definition),
     ...(body && {
       requestBody: {
-        required: true,
+        required: !isBodyOptional,
         content: { 'application/json': { schema: body, examples: { example: { value: example } } } },
       },
     }),
     answers: {
       [status]: {
-        description: isWrite ? writeTexts[status] : 'The requested data.',
+        description: answerText ?? statusText,
         schema: answer.schema,
         examples: { example: { value: answer.example } },
         headers: isWrite ? ['Idempotent-Replayed'] : [],
@@ -294,6 +314,19 @@ function documentedParam(name: string, own: Documentation['pathParams']): PathPa
   const param = documented[name]
   if (param === undefined) throw new Error(`the path parameter ${name} is not documented`)
   return param
+}
+
+/** Returns the sentence about the right that an operation requires, and about the scopes of API keys that have it. */
+function rightText({ right, isForAllTenants }: Documentation): string {
+  const requires = `Requires the right \`${rightOf(right)}\``
+  if (isForAllTenants) return `${requires} in the whole cluster; no API key has it.`
+  const hasIt = (...scopes: ApiKeyScope[]) => keyActions(new Set(scopes)).has(right)
+  if (hasIt('dashboard:read'))
+    return `${requires}, or an API key of scope \`dashboard\` or \`dashboard:read\`.`
+  if (hasIt('dashboard')) return `${requires}, or an API key of scope \`dashboard\`.`
+  if (hasIt('dashboard', 'simulations'))
+    return `${requires}, or an API key of scopes \`dashboard\` and \`simulations\`.`
+  return `${requires}; no API key has it.`
 }
 
 const onceText =

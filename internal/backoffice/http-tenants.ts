@@ -14,6 +14,7 @@ import {
   TenantSummary,
 } from './http-answers.ts'
 import {
+  listText,
   namespacesParam,
   pageParams,
   patternParam,
@@ -54,6 +55,9 @@ export const tenantRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/tenants', id: 'listTenants', tag: 'tenants', answer: TenantPage },
     summary: 'Tenants, by namespace and name',
+    right: 'see',
+    description:
+      'Without `namespaces` it covers all tenants, for which the right must hold in the whole cluster; an API key sees its own tenant.',
     query: {
       ...pageParams,
       namespaces: namespacesParam,
@@ -67,6 +71,7 @@ export const tenantRoutes = [
     ...{ method: 'GET', path: '/internal/v1/tenants/lookup', id: 'findTenant', tag: 'tenants' },
     ...{ answer: TenantSummary, errors: ['conflict'], query: lookupParams },
     summary: 'Find a tenant by id, slug, name, or prefix of a key',
+    right: 'see',
     description:
       'Send only the first 11 characters of a key, never the whole key. Returns 409 if keys of several tenants have this prefix.',
     async act({ backoffice, actor, query }) {
@@ -79,18 +84,24 @@ export const tenantRoutes = [
   internalRoute({
     ...{ method: 'GET', path: tenant, id: 'readTenant', tag: 'tenants', answer: TenantDetail },
     summary: 'A tenant with its conditions, URLs, keys and the ages of its secrets',
+    right: 'see',
+    description: 'Contains no value of a key or a secret.',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.read(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/permissions`, id: 'readPermissions', tag: 'tenants' },
     answer: Permissions,
     summary: 'The caller’s rights on a tenant',
+    right: 'see',
+    description: 'Says of each action whether the caller may do it on this tenant.',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.permissions(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/refused-calls`, id: 'listRefusedCalls', tag: 'events' },
     answer: RefusedPage,
     summary: 'Refused calls of providers, newest first',
+    right: 'see',
+    description: 'Headers and samples of bodies are redacted.',
     query: {
       ...pageParams,
       provider: providerParam,
@@ -104,6 +115,7 @@ export const tenantRoutes = [
     idempotencyKeyText:
       'Caller’s key for this test. A repeated request with the same key calls the callback again and returns the response to that call; `id` in the answer, and so `webhook-id`, is that of the first test.',
     summary: 'Call the callback once and return its response',
+    right: 'replay',
     description:
       'The call is checked, signed and limited like a delivery. Its event has the type `latchkey.test` and `latchkey-origin: test` among its `headers`. It is stored with the response, listed with the origin `test`, never retried or replayed, and counts as no usage. A repeated request calls the callback again; with the same `Idempotency-Key` it sends the same event, with the same `webhook-id`, so that the receiver can detect the repeat.',
     act: ({ backoffice, actor, tenantId, idempotencyKey }) =>
@@ -115,11 +127,15 @@ export const tenantRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/resume`, id: 'resumeCallback', tag: 'tenants' },
     ...{ answer: Done, summary: 'Resume the deliveries of a suspended callback' },
+    right: 'replay',
+    description: 'Waiting deliveries go on. Nothing changes for a callback that is not suspended.',
     act: ({ backoffice, actor, tenantId }) => backoffice.callbacks.resume(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/executions`, id: 'listExecutions', tag: 'executions' },
     ...{ answer: ExecutionPage, summary: 'History of a tenant’s locks, newest first' },
+    right: 'see',
+    description: 'Each lock is one entry, with its end once it has one.',
     query: {
       ...pageParams,
       scope: textParam('Whole scope.', { charsMax: 128 }),
@@ -135,7 +151,8 @@ export const tenantRoutes = [
     ...{ method: 'GET', path: '/internal/v1/audit-entries', id: 'listAuditEntries', tag: 'audit' },
     answer: AuditPage,
     summary: 'Audit log, newest first',
-    description: 'Entries without a tenant are visible only to callers that see all tenants.',
+    right: 'see',
+    description: `${listText} Entries without a tenant are visible only to callers that see all tenants.`,
     query: {
       ...pageParams,
       ...tenantParams,

@@ -53,6 +53,9 @@ export const usageRoutes = [
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
     summary: 'Usage by hour, and against the limits',
+    right: 'see',
+    description:
+      'By default for the last 24 hours, beside each limit that applies and its usage in the current period.',
     query: {
       from: timeParam(
         'Start of the first hour. Default: 24 hours before `to`. Of a range longer than 62 days, only the last 62 days are returned.',
@@ -65,8 +68,9 @@ export const usageRoutes = [
   internalRoute({
     ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
     summary: 'Add usage that another service counted',
+    right: 'emitUsage',
     description:
-      'Each id is counted once: a repeated request changes nothing, and different content with the same id returns 422. It is never refused for a limit: `POST /internal/v1/guardrails/check` decides beforehand. Requires the right `create tenants/usage`.',
+      'Each id is counted once: a repeated request changes nothing, and different content with the same id returns 422. It is never refused for a limit: `POST /internal/v1/guardrails/check` decides beforehand.',
     errors: ['idempotency_key_reused'],
     body: t.Object(
       {
@@ -94,13 +98,16 @@ export const usageRoutes = [
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
     summary: 'Limits in force, their usage, and overrides',
+    right: 'see',
+    description: 'Each limit has its usage in the current period, and its override while one is in force.',
     act: ({ backoffice, actor, tenantId }) => backoffice.usage.limits(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
     answer: Done,
     summary: 'Override a hard limit for a time',
-    description: 'The override expires automatically. Requires the right `update tenants/settings`.',
+    right: 'changeSettings',
+    description: 'The override expires automatically.',
     body: t.Object(
       {
         hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
@@ -124,6 +131,8 @@ export const usageRoutes = [
   internalRoute({
     ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
     ...{ tag: 'usage', answer: Removed, summary: 'End an override before it expires' },
+    right: 'changeSettings',
+    description: 'The limit of the tenant or of the platform applies again.',
     act: ({ backoffice, actor, tenantId, params }) =>
       withNamed({ name: 'limit', params, parse: parseLimitName }, (limit) =>
         backoffice.usage.clearOverride(actor, { tenantId, limit }),
@@ -133,9 +142,10 @@ export const usageRoutes = [
     ...{ method: 'POST', path: '/internal/v1/guardrails/check', id: 'checkGuardrail', tag: 'usage' },
     ...{ answer: Guardrail, errors: ['idempotency_key_reused'] },
     summary: 'Whether a tenant may use an amount of a kind now',
+    right: 'see',
     description: `Answers \`allow\`, \`warn\` (a soft limit is reached with this amount) or \`deny\` (a hard limit would be exceeded, or the tenant is suspended), each with status 200, and counts nothing. With \`commit\` and an \`id\` it counts the amount in the same atomic step unless it is denied, so that concurrent callers never exceed a hard limit together. A repeat with the same id and content gets the same decision and counts nothing; other content with the same id returns 422. A denied call is not remembered.
 
-Kinds that other services report have a limit per UTC month; their ids are those of emissions, remembered for 40 days. \`locks\` count together with acquired locks; their ids are remembered for 24 hours, and take memory that counts as \`recordBytes\`. \`events\` cannot be committed, because Latchkey counts them when it accepts them: their check is answered from the same counts. Needs the right \`get tenants\`, and \`create tenants/usage\` to commit.`,
+Kinds that other services report have a limit per UTC month; their ids are those of emissions, remembered for 40 days. \`locks\` count together with acquired locks; their ids are remembered for 24 hours, and take memory that counts as \`recordBytes\`. \`events\` cannot be committed, because Latchkey counts them when it accepts them: their check is answered from the same counts. To commit, the right \`create tenants/usage\` is required as well.`,
     body: GuardrailBody,
     example: {
       ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', kind: 'exports.rows', amount: 1_200 },

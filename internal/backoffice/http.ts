@@ -18,7 +18,7 @@ import {
   SimulationStarted,
 } from './http-answers.ts'
 import { eventRoutes, replayRoutes } from './http-events.ts'
-import { pageParams, settingParam, tenantParams, withNamed } from './http-params.ts'
+import { listText, pageParams, settingParam, tenantParams, withNamed } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { tenantRoutes } from './http-tenants.ts'
 import { usageRoutes } from './http-usage.ts'
@@ -45,11 +45,13 @@ const SettingBody = t.Object(
 /** Defines the routes for the runtime settings of the installation or of a tenant. */
 function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
   const [isOfTenant, owner] = kind === 'Tenant' ? [true, 'a tenant'] : [false, 'the installation']
+  const reach = isOfTenant ? {} : ({ isForAllTenants: true } as const)
   const named = { pathParams: { name: settingParam(isOfTenant) } }
   return [
     internalRoute({
       ...{ method: 'GET', path, id: `list${kind}Settings`, tag: 'settings', answer: Settings },
-      summary: `Runtime settings of ${owner}`,
+      ...{ right: 'see', ...reach, summary: `Runtime settings of ${owner}` },
+      description: 'A setting that is not set has its default as `value`.',
       async act({ backoffice, actor, tenantId }) {
         const listed = await backoffice.settings.list(actor, isOfTenant ? tenantId : null)
         if (listed.kind !== 'ok') return listed
@@ -58,7 +60,8 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
     }),
     internalRoute({
       ...{ method: 'GET', path: `${path}/:name`, id: `read${kind}Setting`, tag: 'settings', ...named },
-      ...{ answer: Setting, summary: `One runtime setting of ${owner}` },
+      ...{ answer: Setting, right: 'see', ...reach, summary: `One runtime setting of ${owner}` },
+      description: 'A setting that is not set has its default as `value`, and the version 0.',
       async act({ backoffice, actor, tenantId, params: { name = '' } }) {
         const read = await backoffice.settings.read(actor, { name, tenantId: isOfTenant ? tenantId : null })
         return read.kind === 'ok' ? ok(shownSetting(read.value)) : read
@@ -67,7 +70,8 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
     internalRoute({
       ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings', ...named },
       ...{ answer: SettingChanged, errors: ['conflict'], summary: `Set a runtime setting of ${owner}` },
-      description: 'Takes effect in every process within 2 s. Requires the right `update tenants/settings`.',
+      ...{ right: 'changeSettings', ...reach },
+      description: 'Takes effect in every process within 2 s.',
       body: SettingBody,
       example: { value: true, expectedVersion: 0 },
       act: ({ backoffice, actor, tenantId, params, body }) =>
@@ -81,6 +85,8 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
       ...{ method: 'DELETE', path: `${path}/:name`, id: `clear${kind}Setting`, tag: 'settings', ...named },
       ...{ answer: SettingCleared, errors: ['conflict'] },
       summary: `Clear a runtime setting of ${owner}, so that its default applies`,
+      ...{ right: 'changeSettings', ...reach },
+      description: 'Takes effect in every process within 2 s.',
       query: { expectedVersion: integerParam(versionText, versions) },
       act: ({ backoffice, actor, tenantId, params, query }) =>
         backoffice.settings.clear(actor, {
@@ -104,6 +110,8 @@ const simulationRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/simulations', id: 'listSimulations', tag: 'simulations' },
     ...{ answer: SimulationPage, summary: 'Simulations, newest first' },
+    right: 'see',
+    description: listText,
     query: {
       ...pageParams,
       ...tenantParams,
@@ -119,8 +127,11 @@ const simulationRoutes = [
       'secrets_unreadable',
     ],
     summary: 'Simulate a dispute and send its events to the callback',
+    right: 'simulate',
     description:
-      'Requires the right `create tenants/simulations`. A dry run stores nothing and ignores the `Idempotency-Key`.',
+      'Its events have the provider’s format and signature and take the way of a real call. A dry run stores nothing and ignores the `Idempotency-Key`.',
+    answerText:
+      'Started, by this call or by an earlier one; its events are sent after this response. With `dryRun` nothing is started or stored: the answer has `dryRun`, and its ids refer to nothing.',
     ...{ body: SimulateChargebackRequest, bodyBytesMax: simulationBytesMax },
     example: { amount: 4200, currency: 'EUR', stepSeconds: 60 },
     act: ({ backoffice, actor, tenantId, body, idempotencyKey }) =>
@@ -129,6 +140,8 @@ const simulationRoutes = [
   internalRoute({
     ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
     summary: 'A simulation with its events',
+    right: 'see',
+    description: 'Each event has the time at which it is due, and the time at which it was sent.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
         backoffice.simulations.read(actor, id),
@@ -137,6 +150,8 @@ const simulationRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, status: 202, errors: ['conflict'], summary: 'Send the next event now' },
+    right: 'simulate',
+    description: 'The named event is sent at once, instead of when it is due.',
     body: t.Object(
       {
         sourceEventId: t.String({
@@ -158,6 +173,8 @@ const simulationRoutes = [
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/cancel`, id: 'cancelSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, summary: 'Cancel a simulation: no further event is sent' },
+    right: 'simulate',
+    description: 'Events that were sent stay sent. A simulation that has ended stays as it is.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
         backoffice.simulations.cancel(actor, id),

@@ -9,12 +9,13 @@ import { filterOf } from './http-events.ts'
 const { operations, expectDocumented } = openContract(internalDocument())
 let backoffice: TestBackoffice
 let tenantId = ''
+let failedId = ''
 beforeAll(async () => {
   backoffice = await startTestBackoffice(
     simulationTenantYaml('acme', 'lk_parameters_0123456789abcdef0123456789ab'),
   )
   tenantId = backoffice.tenantId('acme')
-  await seedTenant(backoffice, 'acme')
+  failedId = (await seedTenant(backoffice, 'acme')).failedId
 }, 30_000)
 afterAll(() => backoffice.close())
 
@@ -160,6 +161,20 @@ test('setting of the installation: under a tenant, each method returns 404 and s
       expect.stringContaining('whole installation'),
     ])
   }
+})
+
+test('event replay: a request without a body has the defaults, and one with another text is refused', async () => {
+  const path = '/internal/v1/events/{eventId}/replays'
+  const replay = (body?: string) =>
+    backoffice.call('POST', fillPath(path, { eventId: failedId }), body === undefined ? {} : { body })
+  for (const body of [' ', '[]', '{"cycle":0}'])
+    expect([body, (await replay(body)).status]).toEqual([body, 400])
+  const [first, repeated] = [await replay(), await replay('{}')]
+  expect([first.status, first.json]).toMatchObject([202, { cycle: 2, isNew: true }])
+  expect([repeated.status, repeated.json]).toMatchObject([202, { cycle: 2, isNew: false }])
+  expectDocumented('POST', path, first)
+  const documented = operations.find((each) => each.path === path)?.operation.requestBody
+  expect(documented?.required).toBe(false)
 })
 
 describe('dry run of a simulation', () => {

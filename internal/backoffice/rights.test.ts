@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { internalDocument } from '#internal/openapi/index.ts'
 import {
   type AskedRight,
   type CallOptions,
@@ -12,6 +13,7 @@ import {
   type SeededTenant,
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
+import { openContract } from '#test/support/contract.ts'
 
 /** Rights checks sent to a fake API server and their effects. Real roles are tested in test/cluster. */
 let backoffice: TestBackoffice
@@ -130,6 +132,28 @@ describe('user who may see a tenant', () => {
       headers: { 'Idempotency-Key': `${token}-2` },
     })
     expect(others.status).toBe(403)
+  })
+
+  test('rights: the description of every operation names the right that it requires', () => {
+    const others: readonly (readonly [right: string, operation: string])[] = [
+      ['create tenants/simulations', 'POST simulations/{simulationId}/advance'],
+      ['update tenants/settings', 'PUT settings/{name}'],
+      ['update tenants/settings', 'DELETE settings/{name}'],
+      ['get tenants', 'POST replay-previews'],
+    ]
+    for (const { method, path, operation } of openContract(internalDocument()).operations) {
+      const short = path.replace('/internal/v1/', '')
+      if (short === 'openapi.json') continue
+      const form = new RegExp(`^${short.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+      const need = cases.find((each) => each.method === method && form.test(each.path(shop)))
+      const other = others.find(([, name]) => name === `${method} ${short}`)
+      const right = need?.right ?? other?.[0] ?? (method === 'GET' ? 'get tenants' : 'unknown')
+      const { description = '' } = operation
+      expect([method, short, description]).toEqual([method, short, expect.stringContaining(`\`${right}\``)])
+      const isCommit = short === 'guardrails/check'
+      const named = /Requires the right `([^`]+)`/.exec(description)?.[1]
+      expect([short, named]).toEqual([short, isCommit ? 'get tenants' : right])
+    }
   })
 
   test('rights: the permissions of a user list the allowed actions', async () => {

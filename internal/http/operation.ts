@@ -44,7 +44,7 @@ export interface Parameter {
 /** Request body by media type. */
 export interface RequestBody {
   readonly description?: string
-  readonly required: true
+  readonly required: boolean
   readonly content: Readonly<Record<string, { readonly schema: JsonSchema; readonly examples: Examples }>>
 }
 
@@ -163,17 +163,21 @@ export function bindRoutes<Parts, Bound>(
   return routes.map((each) => each.bind(parts))
 }
 
-/** Compiles the schemas of a route into a parser of its requests. Without a schema, the body or the query is not parsed. */
+/**
+ * Compiles the schemas of a route into a parser of its requests. Without a schema, the body or the query is not parsed.
+ * @param isBodyOptional true: a request without a body means an object without fields
+ */
 export function createCallParser<Body extends TSchema, Query extends TSchema>(
   body: Body | undefined,
   query: Query | undefined,
+  isBodyOptional = false,
 ): (call: Call) => ParsedCall<Body, Query> | ApiError {
   const parseBody = body && createParser(body)
   const parseValues = query && createParser(query)
   return (call) => {
     const parsed = { call, body: undefined as Static<Body>, text: '', query: undefined as Static<Query> }
     if (parseBody) {
-      const json = parseJsonObject(call.body)
+      const json = parseJsonObject(isBodyOptional && call.body.length === 0 ? noFields : call.body)
       if (json.kind === 'error') return json
       const fitting = parseBody(json.value)
       if (fitting.kind === 'error') return fitting
@@ -190,6 +194,8 @@ export function createCallParser<Body extends TSchema, Query extends TSchema>(
     return parsed
   }
 }
+
+const noFields = new TextEncoder().encode('{}')
 
 /** Returns one parameter for each property of a query schema, with the values from the examples. */
 function queryParameters(schema: TSchema, examples: Examples): Parameter[] {

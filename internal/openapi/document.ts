@@ -295,6 +295,9 @@ export function documentRoute(path: string): DocumentedRoute {
   const answers = { 200: { description: 'OpenAPI 3.1.', schema: { type: 'object' } } }
   return {
     ...{ method: 'GET', path },
-    operation: { id: 'readContract', tag: 'contract', summary: 'This document', answers, errors: [] },
+    operation: {
+      ...{ id: 'readContract', tag: 'contract', summary: 'This document', answers, errors: [] },
+      description: 'OpenAPI 3.1, with every operation of this API. Requires no authentication.',
+    },
   }
 }

@@ -93,6 +93,16 @@ describe('form of the documents', () => {
       }
   })
 
+  test.each(documents)('$title document: every operation has a description', ({ document }) => {
+    const described = Object.values(document.paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId, description = '' }) => [
+        operationId,
+        description.length > 30,
+      ]),
+    )
+    expect(described.filter(([, isDescribed]) => !isDescribed)).toEqual([])
+  })
+
   test.each(documents)('$title document: names the host that serves it as its server', ({ document }) => {
     expect(document.servers.map(({ url }) => url)).toEqual(['/'])
   })

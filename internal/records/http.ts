@@ -159,6 +159,8 @@ const fetchRoute = route({
   ...{ ...shared, method: 'GET', query: FetchQuery },
   operation: {
     ...{ id: 'fetchRecord', tag, summary: 'Read the saved response' },
+    description:
+      'Takes no lock and changes nothing. A key that has only a lock is answered like an unused key.',
     examples: { found: { value: address }, none: { value: { ...address, key: 'order-1043' } } },
     answers: {
       200: {

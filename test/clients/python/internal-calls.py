@@ -38,7 +38,6 @@ from latchkey_internal.models import (
     ListEventsState,
     PreviewReplayBody,
     ReadTenantSettingName,
-    ReplayEventBody,
     ReplayPreview,
     ServiceOrigin,
     Setting,
@@ -99,7 +98,7 @@ def events(tenant_id: str) -> None:
     assert isinstance(detail.event.origin, ServiceOrigin) and detail.event.origin.actor != ""
     raw = data_of(read_event_payload.sync_detailed(first.id, client=client), EventPayload)
     assert raw.payload.to_dict() == payload
-    replayed = data_of(replay_event.sync_detailed(first.id, client=client, body=ReplayEventBody()), EventReplayed)
+    replayed = data_of(replay_event.sync_detailed(first.id, client=client), EventReplayed)
     assert not replayed.is_new
 
     filtered = PreviewReplayBody(tenant_id=tenant_id, from_=hour_ago)
