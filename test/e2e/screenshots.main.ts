@@ -34,6 +34,8 @@ const shots: readonly Shot[] = [
   at('replays', '/replays'),
   at('simulations', '/simulations'),
   at('event-types', '/event-types'),
+  at('event-type', '/event-types/refund.succeeded'),
+  at('event-type-unlisted', '/event-types/no.such'),
   at('executions', '/executions?tenant=demo'),
   at('tenants', '/tenants'),
   behind('tenant', '/tenants', '/tenants/ten_'),

@@ -308,12 +308,12 @@ function Pager({ path, query, next, shown: count, noun }: PagerParts) {
       </span>
       {after !== undefined && (
         <a class="button" href={link(path, kept)}>
-          <Icon name="previous" /> Newest
+          <Icon name="previous" /> First page
         </a>
       )}
       {next !== undefined && (
         <a class="button" href={link(path, { ...kept, after: next })} rel="next">
-          Older <Icon name="next" />
+          Next page <Icon name="next" />
         </a>
       )}
     </nav>

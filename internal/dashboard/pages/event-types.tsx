@@ -93,19 +93,14 @@ const eventTypeRow: PageRow = {
               rows={sources}
               columns={[
                 { title: 'Raw type', cell: (source) => <code>{source.providerRawType}</code> },
-                { title: 'If', isWide: true, cell: (source) => <If source={source} tenant={tenant} /> },
+                {
+                  title: 'Condition',
+                  isWide: true,
+                  cell: (source) => <SourceCondition source={source} tenant={tenant} />,
+                },
               ]}
             />
-            <Facts
-              facts={[
-                [
-                  'Example',
-                  <>
-                    payload of <code>{providerRawType}</code>
-                  </>,
-                ],
-              ]}
-            />
+            <Facts facts={[['Example payload of', <code>{providerRawType}</code>]]} />
             <JsonBlock text={JSON.stringify(example)} label={`example of ${provider}`} />
           </Card>
         ))}
@@ -122,7 +117,7 @@ interface UnlistedParts {
 
 function Unlisted({ type, tenant }: UnlistedParts) {
   const [noun = ''] = type.split('.')
-  const search = [type, noun].find((text) => eventCatalogue.some((entry) => matches(entry, text)))
+  const search = [type, `${noun}.`].find((text) => eventCatalogue.some((entry) => matches(entry, text)))
   return (
     <Empty icon="search" title={`${type} is not in the catalogue`}>
       <p>
@@ -138,8 +133,13 @@ function Unlisted({ type, tenant }: UnlistedParts) {
   )
 }
 
+interface SourceParts {
+  readonly source: TypeSource
+  readonly tenant: string | undefined
+}
+
 /** Renders the conditions of a source, with links to the types that apply instead. */
-function If({ source, tenant }: { readonly source: TypeSource; readonly tenant: string | undefined }) {
+function SourceCondition({ source, tenant }: SourceParts) {
   const conditions = conditionsText(source)
   if (source.unless.length === 0) return <span class="wraps">{conditions || 'always'}</span>
   return (
