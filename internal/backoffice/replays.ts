@@ -21,8 +21,7 @@ import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } fr
 const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filter) => {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
-  if (filter.toMs !== undefined && filter.fromMs >= filter.toMs)
-    return invalid('The start must be before the end')
+  if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalid('"from" must be before "to"')
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 

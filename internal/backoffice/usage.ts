@@ -36,7 +36,7 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
   const { toMs = parts.clock.now(), fromMs = toMs - dayMs } = request
-  if (fromMs >= toMs) return invalid('The start must be before the end')
+  if (fromMs >= toMs) return invalid('"from" must be before "to"')
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
 }
 

@@ -85,6 +85,27 @@ describe('validation errors of the internal API', () => {
       '"amount" must be a whole number from 0 to 1000000000000',
     ],
     ['PUT', 'T/usage/e-1', { ...usage, occurredAt: '2026-02-30T00:00:00Z' }, `"occurredAt" must be ${time}`],
+    ['GET', `events?after=${mark}`, undefined, '"after" must be the `next` of a page of this list'],
+    [
+      'GET',
+      'events?sourceEventId=e',
+      undefined,
+      'A search by "sourceEventId" needs a tenant: name "tenantId"',
+    ],
+    ['GET', 'T/executions?key=k', undefined, 'A search by "key" needs its "scope"'],
+    [
+      'POST',
+      'replay-previews',
+      { from: usage.occurredAt, to: usage.occurredAt },
+      '"from" must be before "to"',
+    ],
+    ['PUT', 'T/usage/e-1', { ...usage, kind: 'locks' }, '"kind" must be one that another service counts'],
+    [
+      'PUT',
+      'T/usage/e-1',
+      { ...usage, occurredAt: '2020-01-01T00:00:00Z' },
+      '"occurredAt" must be within the last 35 days',
+    ],
     [
       'PUT',
       'settings/log.sampling',

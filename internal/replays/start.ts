@@ -176,7 +176,7 @@ function validate({ filter, ratePerSecond, by, idempotencyKey }: StartReplayRequ
     text.length >= 1 && text.length <= charsMax && text.isWellFormed()
   if (!Number.isInteger(ratePerSecond) || ratePerSecond < 1 || ratePerSecond > replayRateMax)
     return `the rate must be 1 to ${replayRateMax} events per second`
-  if (!(fromMs < toMs)) return 'the start must be before the end'
+  if (!(fromMs < toMs)) return '"from" must be before "to"'
   if (ids && (ids.length < 1 || ids.length > idsMax)) return `a filter must contain 1 to ${idsMax} ids`
   if ((state as string) === 'accepted')
     return 'accepted events are still being delivered and cannot be replayed'

@@ -74,7 +74,8 @@ export async function recordUsage(
 ): Promise<UsageRecorded> {
   const { tenantId, kind, occurredAtMs } = emission
   const isTimely = occurredAtMs >= nowMs - agoMsMax && occurredAtMs <= nowMs + aheadMsMax
-  const problem = problemWith(emission) ?? (isTimely ? undefined : 'The time must be within the last 35 days')
+  const problem =
+    problemWith(emission) ?? (isTimely ? undefined : '"occurredAt" must be within the last 35 days')
   if (problem !== undefined) return { kind: 'refused', problem }
   await lockMonth(client, emission)
   const added = await addEmission(client, { ...emission, decision: null }, nowMs)
@@ -257,5 +258,7 @@ export function problemWithUsageId(id: string): string | undefined {
 }
 
 function problemWith({ id, kind }: Pick<UsageEmission, 'id' | 'kind'>): string | undefined {
-  return isOwnKind(kind) ? `${ownKinds.join(' and ')} are counted by Latchkey itself` : problemWithUsageId(id)
+  return isOwnKind(kind)
+    ? `"kind" must be one that another service counts: ${ownKinds.join(' and ')} are counted by Latchkey itself`
+    : problemWithUsageId(id)
 }

@@ -224,7 +224,7 @@ describe('lock history', () => {
   test('lock history: a key without a scope returns 400 and runs no search', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
-    expect(html).toContain('A search by key needs its scope')
+    expect(html).toContain('A search by &quot;key&quot; needs its &quot;scope&quot;')
     expect(keysOn(html)).toEqual([])
   })
 })
