@@ -90,7 +90,7 @@ describe('validation errors of the internal API', () => {
       'GET',
       'events?sourceEventId=e',
       undefined,
-      'A search by "sourceEventId" needs a tenant: name "tenantId"',
+      'A search by the provider’s id ("sourceEventId") needs a tenant',
     ],
     ['GET', 'T/executions?key=k', undefined, 'A search by "key" needs its "scope"'],
     [
