@@ -306,9 +306,15 @@ describe('unavailable provider', () => {
 
 test('POST simulate/chargeback: allows 100 open simulations per tenant and does not count ended ones', async () => {
   const start = () => post(slow, {}, simulationKeyOf('full'))
-  const answers = await Promise.all(Array.from({ length: 110 }, start))
+  // Starts of a tenant run one after another, and each waits at most 2 s for a connection and 2 s for the tenant's row. The last calls of 110
+  // at once exceed that on a busy machine and get 503.
+  const startMany = (count: number) => Promise.all(Array.from({ length: count }, start))
+  for (let started = 0; started < 95; started += 5)
+    for (const { status } of await startMany(5)) expect(status).toBe(202)
+  const answers = await startMany(10)
+  expect(answers.filter(({ status }) => status === 202)).toHaveLength(5)
   const refused = answers.filter(({ status }) => status === 429)
-  expect(refused).toHaveLength(10)
+  expect(refused).toHaveLength(5)
   expect(refused[0]?.json.code).toBe('too_many_simulations')
   for (const answer of refused) expectDocumented('POST', path, answer)
   expect((await post(slow, {}, simulationKeyOf('other'))).status).toBe(202)

@@ -10,8 +10,8 @@ export interface OperatorProcess extends TestProcess {
   readonly opsUrl: string
   /** Returns the sum of the series with all these label pairs, such as `code="403"`. */
   metric(name: string, ...labels: readonly string[]): Promise<number>
-  /** Returns the number of calls answered with 403. */
-  forbidden(): Promise<number>
+  /** Returns the number of calls answered with 403, except those of some methods, all from one reading of the metrics. */
+  forbidden(...exceptMethods: readonly string[]): Promise<number>
   isLeading(): Promise<boolean>
   /** Returns the HTTP status of `/livez`. */
   liveness(): Promise<number>
@@ -45,7 +45,12 @@ export async function startOperatorProcess({ env = {}, preload }: OperatorStart)
   const opsUrl = `http://localhost:${opsPort}`
   const metric: OperatorProcess['metric'] = async (name, ...labels) =>
     sumOf(await readMetrics(opsUrl), name, labels)
-  const forbidden = () => metric('rest_client_requests_total', 'code="403"')
+  const forbidden: OperatorProcess['forbidden'] = async (...exceptMethods) => {
+    const text = await readMetrics(opsUrl)
+    const count = (...labels: readonly string[]) =>
+      sumOf(text, 'rest_client_requests_total', ['code="403"', ...labels])
+    return exceptMethods.reduce((sum, method) => sum - count(`method="${method}"`), count())
+  }
   return {
     ...{ ...started, opsUrl, metric, forbidden },
     isLeading: async () => (await metric('leader_election_master_status')) === 1,
