@@ -14,11 +14,13 @@ the others have types of their own, so that a handler of \`payment.succeeded\` r
 - The same catalogue with an example payload of each type and provider: \`GET /v1/event-types\` (no API key needed; pages of up to 100
   types by \`after\`; \`?provider=card\` for one provider, \`?type=payment.succeeded\` for one type) and the page “Event types” of the
   dashboard.
-- A raw type that is not listed, or none of whose conditions holds, becomes \`<provider>.<raw type>\` in dotted lowercase.
+- A raw type that is not listed, or none of whose conditions holds, becomes \`<provider>.<raw type>\` in dotted lowercase;
+  with \`codehost\`, \`codehost.<event>.<action>\` if the payload has an action.
 - Thin events of \`card\` name an object without the members on which types depend: \`v1.*\` are not listed and become \`card.v1.*\`; of the
   thin \`v2.*\`, those of accounts (\`v2.core.account*\`) are listed.
 - \`generic\` has no types of its own: types that are dotted lowercase are kept, others become \`generic.<type>\`.
-- A test event, which the dashboard or \`testCallback\` sends, has the type \`latchkey.test\` and the provider \`generic\`.
+- A test event, which the dashboard or \`testCallback\` sends, has the type \`latchkey.test\` and the provider \`generic\`. Recognize it
+  by \`latchkey-origin: test\` among its \`headers\`, not by its type: a sender of \`generic\` can use that type, but not set this header.
 - Later versions add types. Ignore types that you do not know.
 
 ## Differences between providers

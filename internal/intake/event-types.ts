@@ -120,7 +120,7 @@ const operation: Operation = {
     summary: 'Normalized event types and the raw types that lead to them',
   },
   description:
-    'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`. A raw type that is not listed becomes `<provider>.<raw>`, in dotted lowercase. The answer is the same for all callers and changes with the version only: it can be cached for five minutes, and has no `ETag`.',
+    'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`, by which alone it cannot be recognized: see `latchkey-origin` among the `headers` of an event. A raw type that is not listed becomes `<provider>.<raw type>` in dotted lowercase; with `codehost`, `codehost.<event>.<action>` if the payload has an action. The answer is the same for all callers and changes with the version only: it can be cached for five minutes, and has no `ETag`.',
   parameters: paramsInDocument(query),
   answers: {
     200: {

@@ -26,8 +26,9 @@ const testRows = deedRows<Tenant>({
       <>
         <p>
           The callback is called once, now, with an event of type <code>latchkey.test</code>, signed like
-          every delivery. It is listed with the origin “Test”, never retried or replayed, and no other event
-          is affected.
+          every delivery. The receiver recognizes it by <code>latchkey-origin: test</code> among the event’s{' '}
+          <code>headers</code>; a sender of generic can use its type. It is listed with the origin “Test”,
+          never retried or replayed, and no other event is affected.
         </p>
         <p>You will see the response. The audit log records the call.</p>
       </>

@@ -121,8 +121,9 @@ function Unlisted({ type, tenant }: UnlistedParts) {
   return (
     <Empty icon="search" title={`${type} is not in the catalogue`}>
       <p>
-        Raw types that are not listed become <code>{'<provider>.<raw type>'}</code>, and senders of generic
-        choose their types, so there can be events of this type all the same.
+        Raw types that are not listed become <code>{'<provider>.<raw type>'}</code>, those of codehost with an
+        action <code>{'codehost.<event>.<action>'}</code>, and senders of generic choose their types, so there
+        can be events of this type all the same.
       </p>
       <div class="buttons">
         <LinkButton href={link(path, { tenant, search })}>
