@@ -8,8 +8,9 @@ const kept = resolve(import.meta.dir, '../../.latchkey')
 const installMsMax = 300_000
 
 /**
- * Returns the folder of a virtual environment with the packages of a requirements file. Creates it with Python 3 and pip if it does not
- * exist, and removes those of earlier requirements. Repeating the call is safe, and fast once the environment exists.
+ * Returns the folder of a virtual environment with the packages of a requirements file, which has the hashes of each. Creates it with
+ * Python 3 and pip if it does not exist, and removes those of earlier requirements. Repeating the call is safe, and fast once the
+ * environment exists.
  * @throws StoreStartError with a remedy
  */
 export async function ensurePythonEnvironment(
@@ -29,7 +30,7 @@ export async function ensurePythonEnvironment(
   const old = (await readdir(kept)).filter((each) => each.startsWith('python-'))
   for (const each of old) await rm(join(kept, each), { recursive: true, force: true })
   await run([python, '-m', 'venv', folder])
-  const pip = ['-m', 'pip', '--disable-pip-version-check', '--no-input', 'install', '--quiet']
+  const pip = ['-m', 'pip', '--disable-pip-version-check', '--no-input', 'install', '--quiet', '--require-hashes']
   await run([join(folder, 'bin', 'python'), ...pip, '--no-deps', '--requirement', requirements])
   await writeFile(stamp, '')
   return folder

@@ -139,9 +139,13 @@ describe('patterns in Python', () => {
   })
 })
 
-test('requirements of the Python client: every package is pinned', () => {
-  const lines = readFileSync(join(import.meta.dir, 'requirements.txt'), 'utf8')
-    .trim()
+test('requirements of the Python client: every package is pinned with its hashes, those of requirements.in included', () => {
+  const read = (name: string) => readFileSync(join(import.meta.dir, name), 'utf8')
+  const packages = read('requirements.txt')
+    .replaceAll('\\\n', '')
     .split('\n')
-  for (const line of lines) expect(line).toMatch(/^#|^[\w.-]+==[\w.]+$/)
+    .filter((line) => !/^ *(#|$)/.test(line))
+  for (const each of packages) expect(each).toMatch(/^[\w.-]+==[\w.]+( +--hash=sha256:[0-9a-f]{64})+$/)
+  const pinned = packages.map((each) => each.replace(/ .*/, ''))
+  for (const direct of read('requirements.in').trim().split('\n')) expect(pinned).toContain(direct)
 })
