@@ -82,7 +82,8 @@ describe('ttlSeconds', () => {
     ['a tenant’s own', 'short', 60],
   ])('ttlSeconds: a value over the maximum is refused: %s', async (_name, tenant, most) => {
     const address = fresh()
-    expectRefused(await check(tenant, { ...address, ttlSeconds: most + 1 }), 'ttlSeconds', String(most))
+    for (const ttlSeconds of [most + 1, 2_147_483_648])
+      expectRefused(await check(tenant, { ...address, ttlSeconds }), 'ttlSeconds', `from 1 to ${most}`)
     const lockToken = await lock(tenant, { ...address, ttlSeconds: most })
     const saved = { ...address, status: 200, body: 1, lockToken }
     expectRefused(await save(tenant, { ...saved, ttlSeconds: most + 1 }), 'ttlSeconds', String(most))
