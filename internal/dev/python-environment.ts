@@ -30,7 +30,15 @@ export async function ensurePythonEnvironment(
   const old = (await readdir(kept)).filter((each) => each.startsWith('python-'))
   for (const each of old) await rm(join(kept, each), { recursive: true, force: true })
   await run([python, '-m', 'venv', folder])
-  const pip = ['-m', 'pip', '--disable-pip-version-check', '--no-input', 'install', '--quiet', '--require-hashes']
+  const pip = [
+    '-m',
+    'pip',
+    '--disable-pip-version-check',
+    '--no-input',
+    'install',
+    '--quiet',
+    '--require-hashes',
+  ]
   await run([join(folder, 'bin', 'python'), ...pip, '--no-deps', '--requirement', requirements])
   await writeFile(stamp, '')
   return folder
