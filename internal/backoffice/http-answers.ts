@@ -347,8 +347,8 @@ const limitUsage = answer(
     {
       override: objectOf({
         hard: described('null: no limit.', orNull(whole(250_000))),
-        ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), by: text('user:ada') },
-        ...{ reason: text('Winter sale, TICKET-481'), setAt: time(at('09:00:00')) },
+        ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), reason: text('Winter sale, TICKET-481') },
+        ...{ updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
       }),
       resetsAt: time('2026-12-01T00:00:00.000Z'),
     },

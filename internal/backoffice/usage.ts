@@ -128,7 +128,7 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   const isSame =
     present !== undefined &&
     present.expiresAtMs > nowMs &&
-    present.by === by &&
+    present.updatedBy === by &&
     present.hard === request.hard &&
     present.expiresAtMs === request.expiresAtMs &&
     present.reason === request.reason

@@ -457,7 +457,14 @@ describe('guardrails', () => {
         ...{ decision: 'allow', reason: 'within_limits', limit: null, kind: 'exports.pages', amount: 2 },
         ...{ isCommitted: true, isNew: true },
         limits: [
-          { limit: name, used: 2, soft: null, hard: 3, state: 'overridden', override: { by: 'dev:admin' } },
+          {
+            limit: name,
+            used: 2,
+            soft: null,
+            hard: 3,
+            state: 'overridden',
+            override: { updatedBy: 'dev:admin' },
+          },
         ],
       },
     ])

@@ -75,6 +75,8 @@ const replaced: Readonly<Record<string, string>> = {
   meter: 'kind',
   at: 'occurredAt',
   until: 'expiresAt',
+  by: 'updatedBy',
+  setAt: 'updatedAt',
 }
 
 /** Names with several types, and the reason. */

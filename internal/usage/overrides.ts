@@ -36,12 +36,12 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
 }
 
 /** Override to clear, and the actor for the audit log. */
-export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit' | 'by'>
+export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit'> & { readonly by: string }
 
 /**
  * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`.
  */
-export type OverrideSetting = Omit<StoredOverride, 'setAtMs'>
+export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
 /** Result of setting an override. */
 export type OverrideWritten =
@@ -65,13 +65,13 @@ export async function setLimitOverride(
   { pool, clock }: OverrideParts,
   setting: OverrideSetting,
 ): Promise<OverrideWritten> {
-  const setAtMs = clock.now()
-  const problem = problemWith(setting, setAtMs)
+  const nowMs = clock.now()
+  const problem = problemWith(setting, nowMs)
   if (problem !== undefined) return { kind: 'refused', problem }
   const { tenantId, limit, by, ...values } = setting
   return withTx(pool, async (client) => {
     const db = orm(client)
-    await lockOverrides(client, setAtMs)
+    await lockOverrides(client, nowMs)
     if (!(await lockLiveTenant(client, tenantId)))
       return { kind: 'refused', problem: 'There is no such tenant' }
     const isOther = or(ne(limitOverrides.tenantId, tenantId), ne(limitOverrides.limit, limit))
@@ -85,13 +85,13 @@ export async function setLimitOverride(
           problem: `The tenant has overrides of ${emittedKindsMax} emitted kinds, which is the maximum`,
         }
     }
-    const row = { ...values, by, setAtMs }
+    const row = { ...values, updatedBy: by, updatedAtMs: nowMs }
     const target = [limitOverrides.tenantId, limitOverrides.limit]
     const insert = db.insert(limitOverrides).values({ tenantId, limit, ...row })
     await insert.onConflictDoUpdate({ target, set: row })
     const { hard, expiresAtMs, reason } = values
     const detail = { limit, hard, expiresAt: new Date(expiresAtMs).toISOString(), reason }
-    await writeAudit(client, { actor: by, action: 'usage.override_set', tenantId, detail }, setAtMs)
+    await writeAudit(client, { actor: by, action: 'usage.override_set', tenantId, detail }, nowMs)
     return { kind: 'written' }
   })
 }

@@ -57,8 +57,8 @@ export const limitOverrides = pgTable(
     hard: int8('hard'),
     expiresAtMs: epochMs('until').notNull(),
     reason: text('reason').notNull(),
-    setAtMs: epochMs('set_at').notNull(),
-    by: text('set_by').notNull(),
+    updatedAtMs: epochMs('set_at').notNull(),
+    updatedBy: text('set_by').notNull(),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.limit] })],
 )

@@ -87,8 +87,10 @@ export const breakingChanges: readonly BreakingChange[] = [
       'internal Tenant* (answer).isSuspended: removed',
       'internal PUT /internal/v1/tenants/{tenantId}/usage/{emissionId} body.at: removed',
       'internal PUT /internal/v1/tenants/{tenantId}/usage/{emissionId} body.occurredAt: added, required',
-      'internal * (answer).limits[].override.until: removed',
-      'internal GET /internal/v1/tenants/{tenantId}/limits answer 200.limits[].override.until: removed',
+      ...['by', 'setAt', 'until'].flatMap((name) => [
+        `internal * (answer).limits[].override.${name}: removed`,
+        `internal GET /internal/v1/tenants/{tenantId}/limits answer 200.limits[].override.${name}: removed`,
+      ]),
       'internal PUT /internal/v1/tenants/{tenantId}/limits/{limit}/override body.until: removed',
       'internal PUT /internal/v1/tenants/{tenantId}/limits/{limit}/override body.expiresAt: added, required',
     ],

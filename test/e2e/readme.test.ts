@@ -69,7 +69,7 @@ test('README: the curl commands for guardrails print the shown answers with the 
   }
 })
 
-const varying = new Set(['resetsAt', 'expiresAt', 'setAt', 'by'])
+const varying = new Set(['resetsAt', 'expiresAt', 'updatedAt', 'updatedBy'])
 
 /** Parses lines of JSON, without times and the caller's name. */
 function linesOf(text: string): unknown[] {

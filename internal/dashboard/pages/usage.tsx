@@ -261,7 +261,7 @@ function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) 
       <p>
         Overridden to{' '}
         <strong>{override.hard === null ? 'no limit' : amountText(limit, override.hard)}</strong> until{' '}
-        <Time atMs={override.expiresAtMs} /> by {override.by}: “{override.reason}”
+        <Time atMs={override.expiresAtMs} /> by {override.updatedBy}: “{override.reason}”
       </p>
       {change !== undefined && (
         <p class="buttons">
