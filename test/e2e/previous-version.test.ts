@@ -142,6 +142,9 @@ test('versions: API and backoffice of both are ready on the schema of N', async 
   for (const { api } of [pair.previous, pair.current]) expect(await readiness(api.opsUrl, 200)).toBe(200)
 })
 
+/** Unique indexes of rows that N−1 does not write: of audit entries of the action `usage.committed`. */
+const beyondPrevious = ['audit_lock_commits']
+
 test('versions: the migrations of N keep what N−1 reads, and demand nothing that N−1 does not write', async () => {
   const before = pair.previousSchema
   const after = await readSchema(pair.pool)
@@ -157,7 +160,10 @@ test('versions: the migrations of N keep what N−1 reads, and demand nothing th
     (column) => isKnown(column) && isDemanded(column) && !before.columns.some((each) => isSame(each, column)),
   )
   const rules = after.rules.filter(
-    (one) => isKnown(one) && !before.rules.some((each) => each.rule === one.rule && each.table === one.table),
+    (one) =>
+      isKnown(one) &&
+      !before.rules.some((each) => each.rule === one.rule && each.table === one.table) &&
+      !beyondPrevious.some((name) => one.rule.includes(` INDEX ${name} `)),
   )
   expect({ changed, demanded, rules }).toEqual({ changed: [], demanded: [], rules: [] })
   expect([before.columns.length > 100, before.rules.length > 20]).toEqual([true, true])
