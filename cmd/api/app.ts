@@ -19,7 +19,7 @@ import {
   type Route,
 } from '#internal/http/index.ts'
 import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
-import { contractRoutes } from '#internal/openapi/index.ts'
+import { contractRoutes, publicDocumentPath } from '#internal/openapi/index.ts'
 import {
   explainStoreError,
   RecordStore,
@@ -183,6 +183,7 @@ function publicServer({ tracing, health }: Host, { directory, routes, observe }:
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
+    documentPath: publicDocumentPath,
     onAnswered: observe,
     isDraining: () => health.isDraining(),
     tracing,

@@ -20,7 +20,7 @@ import {
 } from '#internal/http/index.ts'
 import { Callers } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
-import { internalDocumentRoutes } from '#internal/openapi/index.ts'
+import { internalDocumentPath, internalDocumentRoutes } from '#internal/openapi/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
@@ -164,6 +164,7 @@ function portServer(
     explain: explainDatabase,
     present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
     answerUnknown: (call) => dashboard.answerUnknown(call),
+    documentPath: internalDocumentPath,
     onAnswered: observe,
     isDraining: () => health.isDraining(),
     tracing,

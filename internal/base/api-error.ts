@@ -12,10 +12,7 @@ const catalogue = {
   api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],
   api_key_scope: [403, 'This API key lacks the scope for this call: ask for a key with it'],
   tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],
-  route_unknown: [
-    404,
-    'There is no such route on this port: GET /v1/openapi.json lists those of the public API, GET /internal/v1/openapi.json on the port of the backoffice those of the internal API',
-  ],
+  route_unknown: [404, 'There is no such route on this port'],
   not_found: [404, 'There is nothing of this name, or you may not see it'],
   method_not_allowed: [405, 'This route does not take this method: see the Allow header'],
   provider_unknown: [404, 'There is no such provider: see the path of this call in GET /v1/openapi.json'],

@@ -48,8 +48,8 @@ export interface Dashboard {
     request: Request,
     requestId: string,
   ): Pick<Answer<AnswerBody>, 'body' | 'headers'> | undefined
-  /** Responds to a request for an unknown path. Adds the navigation if the user is signed in. */
-  answerUnknown(call: Call): Promise<Answered>
+  /** Renders the error page for an unknown path with the navigation. Undefined for paths of the API, and without a session. */
+  answerUnknown(call: Call): Promise<Answered | undefined>
   /** Closes the live streams, because open streams would keep the server from stopping. Idempotent. */
   close(): void
   /** Returns the number of open live streams, for the metric. */
@@ -85,17 +85,16 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 }
 
 /**
- * Renders the error page for an unknown path. Without a session the page has no navigation; a redirect to the sign-in page would lead back
- * here.
+ * Renders the error page for an unknown path. Without a session `presentError` renders it, because a redirect to the sign-in page would lead
+ * back here.
  */
-async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered> {
-  const unknown = apiError('route_unknown')
-  if (otherPaths.test(new URL(call.request.url).pathname)) return unknown
+async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
+  if (otherPaths.test(new URL(call.request.url).pathname)) return undefined
   const found = await findSignedIn(parts, call)
-  if (found.kind !== 'signedIn') return unknown
+  if (found.kind !== 'signedIn') return undefined
   const { signedIn } = found
   return framedAnswer(parts, signedIn, {
-    ...problemOf(unknown, parts.wayBack(call.request)),
+    ...problemOf(apiError('route_unknown'), parts.wayBack(call.request)),
     preferences: readPreferences(call.request.headers.get('cookie')),
     csrfToken: maskedToken(signedIn.session),
     ...{ here: '/', tenant: undefined },

@@ -70,7 +70,7 @@ function errorProblem(error: ApiError, way: WayBack): Problem {
   if (error.code === 'route_unknown')
     return problem(status, error.code, 'There is no such page', {
       ...{ icon: 'search', links: overview },
-      text: 'The address may be mistyped, or be one of an older version. The calls of other services are described at /internal/v1/openapi.json.',
+      text: 'The address may be mistyped, or be one of an older version.',
     })
   if (status >= 500 && error.code !== 'internal')
     return problem(status, error.code, 'No answer at the moment', awayParts(way))

@@ -60,8 +60,12 @@ interface Runtime {
   onAnswered(event: RequestEvent, cause: unknown): void
   /** Renders an error as a page for a browser, and can add headers. If absent, or if it returns undefined, the JSON envelope is sent. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
-  /** Handles a `GET` of an unknown path, for browsers. If absent, the response is 404, as for any other method. */
-  answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
+  /**
+   * Handles a `GET` of an unknown path, for browsers. If absent, or if it returns undefined, the response is 404, as for any other method.
+   */
+  answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError | undefined>
+  /** Path of the OpenAPI document of this port, which the 404 of an unknown path names. */
+  readonly documentPath?: string
   /**
    * Returns true while the process shuts down. Each response then closes its connection, so that the next request reaches another process.
    * If absent, the server never drains.
@@ -93,7 +97,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   // send the message of the error to the caller.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
-    const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
+    const result = unknown ? unmatched(options, request) : apiError('internal')
     const requestId = nextRequestId(request)
     const finished: Finished = {
       request,
@@ -171,7 +175,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
   let room: Room | undefined
   try {
     if (!areWellFormed(call.params)) {
-      if (!entry.admitsMalformedParams) return respond(runtime, finished, apiError('route_unknown'))
+      if (!entry.admitsMalformedParams) return respond(runtime, finished, routeUnknown(runtime))
       call.params = withoutMalformed(call.params)
     }
     const admitting = entry.admit(call)
@@ -218,19 +222,24 @@ function withoutMalformed(params: Call['params']): Call['params'] {
   return Object.fromEntries(entries.map(([name, value]) => [name, wellFormedParam.test(value) ? value : '']))
 }
 
-function unknownRoute<Principal, Scope extends string>(
-  routes: readonly Route<Principal, Scope>[],
+function unmatched<Principal, Scope extends string>(
+  options: ServerOptions<Principal, Scope>,
   request: Request,
 ): ApiError {
-  const allowed = allowedMethods(routes, new URL(request.url).pathname)
+  const allowed = allowedMethods(options.routes, new URL(request.url).pathname)
   return allowed.length === 0
-    ? apiError('route_unknown')
+    ? routeUnknown(options)
     : apiError('method_not_allowed', undefined, { Allow: allowed.join(', ') })
+}
+
+function routeUnknown({ documentPath }: Runtime): ApiError {
+  if (documentPath === undefined) return apiError('route_unknown')
+  return apiError('route_unknown', `There is no such route on this port: GET ${documentPath} lists them`)
 }
 
 async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): Promise<Response> {
   try {
-    return respond(runtime, finished, (await runtime.answerUnknown?.(call)) ?? apiError('route_unknown'))
+    return respond(runtime, finished, (await runtime.answerUnknown?.(call)) ?? routeUnknown(runtime))
   } catch (cause) {
     finished.cause = cause
     return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))

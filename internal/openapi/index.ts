@@ -1,2 +1,2 @@
-export { internalDocument, internalDocumentRoutes } from './internal.ts'
-export { type ContractConfig, contractRoutes, publicContract } from './public.ts'
+export { internalDocument, internalDocumentPath, internalDocumentRoutes } from './internal.ts'
+export { type ContractConfig, contractRoutes, publicContract, publicDocumentPath } from './public.ts'

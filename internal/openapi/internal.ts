@@ -3,7 +3,8 @@ import type { PublicRoute } from '#internal/http/index.ts'
 import { DocumentBuilder, documentRoute, ownServer, unroutedResponses, unroutedText } from './document.ts'
 import { serveDocument } from './public.ts'
 
-const documentPath = '/internal/v1/openapi.json'
+/** Path of the OpenAPI document of the internal API. */
+export const internalDocumentPath = '/internal/v1/openapi.json'
 const text = (description: string) => ({ description, schema: { type: 'string' } })
 
 const headers = {
@@ -17,7 +18,7 @@ const headers = {
 /** Returns the OpenAPI 3.1 document of the internal API, with every route of `/internal/v1`. */
 export function internalDocument() {
   const builder = new DocumentBuilder(Object.keys(headers))
-  const paths = builder.pathsOf([documentRoute(documentPath), ...internalRoutes])
+  const paths = builder.pathsOf([documentRoute(internalDocumentPath), ...internalRoutes])
   const responses = unroutedResponses(builder)
   return {
     openapi: '3.1.1',
@@ -60,5 +61,5 @@ export function internalDocument() {
 
 /** Returns the route that serves the OpenAPI document of the internal API without authentication. */
 export function internalDocumentRoutes(): readonly PublicRoute[] {
-  return [serveDocument(documentPath, internalDocument())]
+  return [serveDocument(internalDocumentPath, internalDocument())]
 }

@@ -25,7 +25,8 @@ import {
   unroutedText,
 } from './document.ts'
 
-const documentPath = '/v1/openapi.json'
+/** Path of the OpenAPI document of the public API. */
+export const publicDocumentPath = '/v1/openapi.json'
 const text = (description: string) => ({ description, schema: { type: 'string' } })
 
 const headers = {
@@ -55,7 +56,7 @@ export function publicContract({ publicUrl, ...limits }: ContractConfig) {
   const builder = new DocumentBuilder(Object.keys(headers), limits)
   const paths = builder.pathsOf([
     ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...simulationRoutes],
-    documentRoute(documentPath),
+    documentRoute(publicDocumentPath),
   ])
   const webhooks = { event: { post: outboundEvent(builder) } }
   const responses = unroutedResponses(builder)
@@ -103,7 +104,7 @@ function serversAt(publicUrl: string | undefined): readonly Server[] {
 
 /** Returns the route that serves the public contract without authentication. */
 export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
-  return [serveDocument(documentPath, publicContract(config))]
+  return [serveDocument(publicDocumentPath, publicContract(config))]
 }
 
 /** Returns a route that serves a document, without authentication. */
