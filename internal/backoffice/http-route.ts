@@ -164,17 +164,19 @@ function readHead(
   return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' } }
 }
 
-const keyForbidden =
-  'This API key may not do this. With the scope dashboard a key also reads payloads, replays, tests and resumes the callback, and with simulations it simulates; everything else needs a token of kubectl create token NAME --audience latchkey'
-
 function answerOf(
-  { write, status = 200 }: { readonly write?: (value: never) => string; readonly status?: 200 | 202 },
+  route: Pick<InternalRoute<Params, TSchema>, 'right' | 'isForAllTenants' | 'write' | 'status'>,
   result: Outcome<unknown> | ApiError,
   actor: Actor,
 ): Answer | ApiError {
   if (result.kind === 'error') return result
-  if (result.kind === 'forbidden' && actor.kind === 'tenantKey') return apiError('forbidden', keyForbidden)
+  if (result.kind === 'forbidden' && actor.kind === 'tenantKey')
+    return apiError(
+      'forbidden',
+      `${keyBoundsText(route)}: use a token of kubectl create token NAME --audience latchkey`,
+    )
   if (result.kind !== 'ok') return refusalError(result)
+  const { write, status = 200 } = route
   const { value } = result
   const isRepeat = typeof value === 'object' && value !== null && changedNothing(value)
   return {
@@ -316,17 +318,36 @@ function documentedParam(name: string, own: Documentation['pathParams']): PathPa
   return param
 }
 
+type RouteRight = Pick<Documentation, 'right' | 'isForAllTenants'>
+
+/** Sets of scopes with which an API key can do something here, by the actions that they add. */
+const scopeSets = [
+  { scopes: ['dashboard:read'], text: 'scope `dashboard` or `dashboard:read`' },
+  { scopes: ['dashboard'], text: 'scope `dashboard`' },
+  { scopes: ['dashboard', 'simulations'], text: 'scopes `dashboard` and `simulations`' },
+] as const satisfies readonly { readonly scopes: readonly ApiKeyScope[]; readonly text: string }[]
+
+/** Returns the smallest set of scopes with which an API key has the right of a route, or undefined if no key has it. */
+function scopesFor({ right, isForAllTenants }: RouteRight) {
+  if (isForAllTenants) return undefined
+  return scopeSets.find(({ scopes }) => keyActions(new Set(scopes)).has(right))
+}
+
 /** Returns the sentence about the right that an operation requires, and about the scopes of API keys that have it. */
-function rightText({ right, isForAllTenants }: Documentation): string {
-  const requires = `Requires the right \`${rightOf(right)}\``
-  if (isForAllTenants) return `${requires} in the whole cluster; no API key has it.`
-  const hasIt = (...scopes: ApiKeyScope[]) => keyActions(new Set(scopes)).has(right)
-  if (hasIt('dashboard:read'))
-    return `${requires}, or an API key of scope \`dashboard\` or \`dashboard:read\`.`
-  if (hasIt('dashboard')) return `${requires}, or an API key of scope \`dashboard\`.`
-  if (hasIt('dashboard', 'simulations'))
-    return `${requires}, or an API key of scopes \`dashboard\` and \`simulations\`.`
-  return `${requires}; no API key has it.`
+function rightText(route: RouteRight): string {
+  const requires = `Requires the right \`${rightOf(route.right)}\`${route.isForAllTenants ? ' in the whole cluster' : ''}`
+  const keys = scopesFor(route)
+  return keys === undefined
+    ? `${requires}; no API key has it.`
+    : `${requires}, or an API key of ${keys.text}.`
+}
+
+/** Returns what an API key may do with a route that refused one. Every key that is let in has the right to see. */
+function keyBoundsText(route: RouteRight): string {
+  const keys = scopesFor(route)
+  if (keys === undefined) return 'No API key may do this'
+  if (route.right === 'see') return 'With an API key this call only reads, and only the tenant of the key'
+  return `With an API key this call needs the ${keys.text.replaceAll('`', '')}, and reaches only the tenant of the key`
 }
 
 const onceText =

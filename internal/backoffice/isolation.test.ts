@@ -213,7 +213,7 @@ describe('tenant key', () => {
       expect([checked.status, checked.json['decision']]).toEqual([200, 'allow'])
       const committed = await check({ commit: true, id: 'planted' })
       expect([committed.status, committed.json['code']]).toEqual([403, 'forbidden'])
-      expect(committed.json['message']).toContain('needs a token of kubectl create token')
+      expect(committed.json['message']).toContain('use a token of kubectl create token')
       expect(await traceOf(tenant())).toEqual(before)
     },
   )
@@ -251,12 +251,15 @@ describe('dashboard:read key', () => {
   const isWrite = ({ method, path }: (typeof internalRoutes)[number]) =>
     method !== 'GET' && !reads.includes(`${method} ${path}`)
 
-  test.each(internalRoutes.filter(isWrite).map(({ method, path }) => [method, path] as const))(
-    'dashboard:read key: %s %s returns 403 and changes nothing',
-    async (method, path) => {
+  test.each(internalRoutes.filter(isWrite).map((route) => [route.method, route.path, route] as const))(
+    'dashboard:read key: %s %s returns 403 with the scopes of its documentation, and changes nothing',
+    async (method, path, { operation }) => {
       const before = await traceOf(readOnly)
       const answer = await call(method, path)
       expect([answer.status, answer.json['code']]).toEqual([403, 'forbidden'])
+      const documented = /an API key of (.*)\.$/.exec(String(operation.description))?.[1]
+      const needed = documented && `needs the ${documented.replaceAll('`', '')}, and`
+      expect(answer.json['message']).toContain(needed ?? 'No API key may do this')
       expect(await traceOf(readOnly)).toEqual(before)
     },
   )
@@ -275,6 +278,21 @@ describe('dashboard:read key', () => {
       .map(({ method, path }) => [method, path] as const),
   )('dashboard:read key: %s %s returns 200', async (method, path) => {
     expect((await call(method, path)).status).toBe(200)
+  })
+
+  test('dashboard:read key: a check that counts, and a preview for all tenants, return 403 that says what is left', async () => {
+    const guardrail = { tenantId: readOnly.tenantId, kind: 'exports.rows', commit: true, id: 'a' }
+    for (const [path, body] of [
+      ['guardrails/check', guardrail],
+      ['replay-previews', { from: '2026-01-01T00:00:00Z' }],
+    ] as const) {
+      const answer = await backoffice.call('POST', `/internal/v1/${path}`, { body, token: readOnlyToken })
+      expect([path, answer.status, answer.json['message']]).toEqual([
+        path,
+        403,
+        expect.stringContaining('only reads, and only the tenant of the key'),
+      ])
+    }
   })
 
   test('dashboard:read key: the permissions list contains only the `see` right', async () => {

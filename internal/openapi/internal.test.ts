@@ -11,7 +11,7 @@ import {
 import { bodiesOf, expectFits, expectHeaders, fillPath, json, openContract } from '#test/support/contract.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { internalDocument, internalDocumentPath as documentPath } from './internal.ts'
+import { internalDocumentPath as documentPath, internalDocument } from './internal.ts'
 
 const document = internalDocument()
 const { operations, answerSchema, schemaAt, expectDocumented, expectRequestExamplesFit } =
