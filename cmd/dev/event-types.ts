@@ -27,9 +27,25 @@ the others have types of their own, so that a handler of \`payment.succeeded\` r
 
 A call of a provider becomes one event, so some facts come only as often, or as exactly, as the provider reports them:
 
-- **Charge of a subscription.** \`payment.succeeded\` comes once per collection with every provider. \`card\` and \`storefront\` also
-  report the paid charge of the subscription, as \`subscription.payment_succeeded\`: do not add both up. With \`card\`, an invoice of
-  0, as during a trial, is \`subscription.payment_succeeded\` alone. A failed charge is \`subscription.payment_failed\` with every provider.
+- **Paid charge of a subscription.** \`payment.succeeded\` comes once per collection with every provider. \`card\` and \`storefront\` also
+  send \`subscription.payment_succeeded\`: do not add both up. With \`card\`, an invoice of 0, as during a trial, is
+  \`subscription.payment_succeeded\` alone. With \`wallet\` and \`gateway\`, recognize a paid period by a \`payment.succeeded\` whose
+  \`payload\` names the subscription:
+
+  | provider | paid period | member of \`payload\` with the subscription |
+  | --- | --- | --- |
+  | \`card\` | \`subscription.payment_succeeded\` | \`data.object.parent.subscription_details.subscription\`, before API version 2025-03-31 \`data.object.subscription\` |
+  | \`storefront\` | \`subscription.payment_succeeded\` | \`subscription_contract_id\` |
+  | \`wallet\` | \`payment.succeeded\` of raw type \`PAYMENT.SALE.COMPLETED\`, if the member is there | \`resource.billing_agreement_id\` |
+  | \`gateway\` | \`payment.succeeded\` of raw type \`subscription_charged_successfully\` | \`notification.subject.subscription.id\` |
+- **Failed charge of a subscription.** Start dunning on \`subscription.payment_failed\`, which every provider sends for each failed charge, and
+  not on \`payment.failed\`: \`card\` and \`wallet\` can send both for one failure, \`storefront\` and \`gateway\` send only the former. With
+  \`gateway\`, a direct debit can fail after its \`payment.succeeded\`: that is \`payment.reversed\`, whose
+  \`notification.subject.transaction.subscription-id\` names the subscription.
+- **Three sources of \`payment.succeeded\` with \`gateway\`.** A collection has only one of them: \`transaction_settled\` comes for direct debits
+  only, and is \`payment.settled\` where a subscription is charged; \`local_payment_completed\` comes for instant local payments and
+  \`local_payment_funded\` for the others, which are no direct debits and cannot be charged by a subscription;
+  \`subscription_charged_successfully\` comes for charges of subscriptions only.
 - **Start of a subscription.** \`subscription.activated\` comes with \`wallet\` and \`gateway\`, and with \`card\` when the status becomes active
   after the creation. A subscription of \`card\` or \`storefront\` that is active from the beginning has \`subscription.created\` alone.
 - **State of a dispute.** \`wallet\` and \`storefront\` report the state with every change of a dispute, so that

@@ -170,6 +170,17 @@ test.each([
   expect(entry?.providers.map(({ provider }) => provider)).toEqual([...names])
 })
 
+test.each([
+  ['card', 'subscription.payment_succeeded', 'data.object.parent.subscription_details.subscription'],
+  ['storefront', 'subscription.payment_succeeded', 'subscription_contract_id'],
+  ['wallet', 'payment.succeeded', 'resource.billing_agreement_id'],
+  ['gateway', 'payment.succeeded', 'notification.subject.subscription.id'],
+])('catalogue: with %s, an example of %s names the subscription in %s', (provider, type, path) => {
+  const each = eventTables.find((one) => one.provider === provider)
+  const examples = each?.cases.filter((one) => one.type === type).map((one) => each.sampleOf(one)) ?? []
+  expect(examples.filter((example) => memberAt(example, ...path.split('.')) !== undefined)).not.toEqual([])
+})
+
 test('catalogue: types have one spelling', () => {
   const types = [...eventTypeTexts.keys()]
   expect(types.filter((type) => /canceled|labeled|fulfilment|ised\b|ising\b|edited$/.test(type))).toEqual([

@@ -15,10 +15,10 @@ const texts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     authorized: 'The amount is reserved and can be captured.',
     partially_funded: 'A part of the amount arrived; the rest is outstanding.',
     succeeded:
-      'The amount was collected. One event per collection, with every provider. What it settles can have a fact of its own (subscription.payment_succeeded, invoice.paid, order.paid): do not add their amounts.',
+      'The amount was collected. One event per collection, with every provider. What it settles can have a fact of its own (subscription.payment_succeeded, invoice.paid, invoice.payment_succeeded, order.paid): do not add their amounts.',
     settled: 'The provider settled an amount that payment.succeeded has reported.',
     failed:
-      'The collection failed. A failed charge of a subscription can have subscription.payment_failed beside or instead of it.',
+      'The collection failed. A failed charge of a subscription has subscription.payment_failed beside it (card, wallet) or instead of it (storefront, gateway).',
     cancelled: 'The payment was cancelled or its authorization expired before the collection.',
     reversed:
       'A collected amount was taken back by the bank or the provider, without a refund by the merchant.',
@@ -85,9 +85,9 @@ const texts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     cancelled: 'The subscription was cancelled or ended.',
     expired: 'The subscription expired, or its first charge was not paid in time.',
     payment_succeeded:
-      'A period of the subscription is paid, reported beside the payment.succeeded of its collection: do not add the amounts. The amount can be 0, for example during a trial.',
+      'A period of the subscription is paid, reported beside the payment.succeeded of its collection: do not add the amounts. The amount can be 0, for example during a trial. wallet and gateway: none; a paid period is a payment.succeeded whose payload names the subscription (resource.billing_agreement_id; notification.subject.subscription).',
     payment_failed:
-      'A charge of the subscription failed. With some providers, payment.failed reports the same failure.',
+      'A charge of the subscription failed. Sent for each failed charge, with every provider; card and wallet can send payment.failed for the same failure.',
     billing_skipped: 'A charge of the subscription was skipped.',
     payment_action_required: 'The customer must act before a charge of the subscription can continue.',
     pending_update_applied: 'A change that waited for its payment was applied.',
@@ -200,7 +200,7 @@ const texts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     overdue: 'The invoice is overdue.',
     paid: 'An invoice without a subscription was paid. payment.succeeded reports the collection: do not add the amounts.',
     payment_succeeded:
-      'A second report of a paid invoice, beside invoice.paid or subscription.payment_succeeded.',
+      'A second report of a paid invoice, beside invoice.paid or subscription.payment_succeeded. payment.succeeded reports the collection: do not add the amounts.',
     payment_failed: 'A payment of an invoice without a subscription failed.',
     payment_action_required:
       'The customer must act before a payment of an invoice without a subscription can continue.',

@@ -41,7 +41,8 @@ export const gatewayTypes = eventTypes(
     // A failed charge was submitted again, as another transaction.
     transaction_retried: 'payment.processing',
     transaction_reviewed: 'fraud_review.closed',
-    // Local payments have two kinds of success: `completed` for instant ones, `funded` for the others, such as vouchers. Each sends only its own.
+    // Local payments have two kinds of success: `completed` for instant ones, `funded` for the others, such as vouchers. Each sends only its own,
+    // and no transaction_settled. A subscription cannot charge them.
     local_payment_completed: 'payment.succeeded',
     local_payment_funded: 'payment.succeeded',
     local_payment_expired: 'payment.cancelled',

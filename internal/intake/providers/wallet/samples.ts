@@ -52,7 +52,7 @@ const sale = {
     payment_mode: 'INSTANT_TRANSFER',
   },
   ...{ protection_eligibility: 'ELIGIBLE', transaction_fee: { value: '0.99', currency: 'USD' } },
-  ...{ invoice_number: 'INV-20418', custom: 'order-8842', ...times },
+  ...{ billing_agreement_id: 'I-KV83MD0PXW2R', invoice_number: 'INV-20418', custom: 'order-8842', ...times },
   links: [link('self', '/v1/payments/sale/5CP38179XL895402Y')],
 }
 const saleRefund = {
