@@ -104,6 +104,16 @@ const cases: readonly Case[] = [
     'compatible',
   ],
   [
+    'closed alternatives get another one, and may grow from now on',
+    { anyOf: [object({ kind: { enum: ['a'] } }, ['kind'])] },
+    {
+      anyOf: [object({ kind: { enum: ['a'] } }, ['kind']), object({ kind: { enum: ['b'] } }, ['kind'])],
+      'x-may-grow': true,
+    },
+    'compatible',
+    'breaking',
+  ],
+  [
     'a constant becomes a set',
     { anyOf: [{ const: 'a' }] },
     { anyOf: [{ const: 'a' }, { const: 'b' }] },

@@ -143,12 +143,18 @@ function compareEnums(older: Schema, newer: Schema, at: string, how: Comparison)
   for (const value of listOf(before))
     if (!listOf(after).includes(value)) classify('narrower', at, `value ${textOf(value)} removed`, how)
   const mayGrow = how.direction === 'answer' && newer['x-may-grow'] === true
-  if (mayGrow && older['x-may-grow'] !== true) classify('wider', at, 'the set of values may grow', how)
+  reportGrowing(older, newer, at, how)
   for (const value of listOf(after)) {
     if (listOf(before).includes(value)) continue
     if (mayGrow) how.report({ at, change: `value ${textOf(value)} added`, breaking: false })
     else classify('wider', at, `value ${textOf(value)} added`, how)
   }
+}
+
+/** Reports a mark by which values may be added of which an older reader does not expect that. */
+function reportGrowing(older: Schema, newer: Schema, at: string, how: Comparison): void {
+  if (how.direction === 'answer' && newer['x-may-grow'] === true && older['x-may-grow'] !== true)
+    classify('wider', at, 'the set of values may grow', how)
 }
 
 function compareBounds(older: Schema, newer: Schema, at: string, how: Comparison): void {
@@ -275,6 +281,7 @@ function compareAlternatives(older: Schema, newer: Schema, at: string, how: Comp
     ? after.filter((each) => !before.some((other) => fits(other, each)))
     : before.filter((each) => !after.some((other) => fits(each, other)))
   const mayGrow = !isRequest && newer['x-may-grow'] === true
+  reportGrowing(older, newer, at, how)
   for (const [index, each] of missing.entries()) {
     const other = free[index]
     if (other === undefined && mayGrow)
