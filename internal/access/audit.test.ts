@@ -3,7 +3,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import type { TestDatabase } from '#test/support/database.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { type AuditFilter, listAudit, writeAudit } from './audit.ts'
+import { type AuditFilter, listAudit, writeAudit, writeLockCommitAudit } from './audit.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -61,6 +61,28 @@ test.each([
     expect(entries.map((entry) => entry.action)).toEqual([...expected])
   },
 )
+
+test('writeAudit: an entry that a unique index refuses is an error', async () => {
+  const detail = { limit: 'locksPerMonth', period: '2026-11-01T00:00:00.000Z' }
+  const crossing = { actor: 'api', action: 'usage.soft_limit_crossed', detail } as const
+  const entry = { ...crossing, tenantId: someTenantId() }
+  await writeAudit(pool, entry)
+  await expect(writeAudit(pool, entry)).rejects.toThrow('audit_soft_limits')
+})
+
+test('writeLockCommitAudit: writes one entry per tenant, id and time of the commit', async () => {
+  const owner = someTenantId()
+  const detail = { kind: 'locks', id: 'batch-1', committedAt: '2026-11-21T00:00:00.000Z' }
+  const entry = { actor: 'user:carl', action: 'usage.committed', tenantId: owner, detail } as const
+  const later = { ...entry, detail: { ...detail, committedAt: '2026-11-22T00:00:01.000Z' } }
+  for (const each of [entry, { ...entry, actor: 'user:dora' }, later, { ...entry, tenantId: someTenantId() }])
+    await writeLockCommitAudit(pool, each, startMs)
+  const { entries } = await listAudit(pool, { tenantId: owner })
+  expect(entries.map((each) => [each.actor, each.detail])).toEqual([
+    ['user:carl', later.detail],
+    ['user:carl', detail],
+  ])
+})
 
 test('listAudit: consecutive pages contain every entry', async () => {
   const seen: unknown[] = []

@@ -22,7 +22,7 @@ export const auditActionFilters = [
   ...new Set(auditActions.flatMap((action) => [action.replace(/\w+$/, '') as Subject<AuditAction>, action])),
 ] as readonly AuditActionFilter[]
 
-/** Names of actions in entries of version N−1, with the names under which they are listed and found. */
+/** Names of actions before they were renamed. Needed until no entry has one: 400 days after version N−1 wrote the last. */
 const formerActions: Readonly<Record<string, AuditAction>> = {
   'events.appended': 'events.ingested',
   'tenant.adopted': 'tenants.adopted',
@@ -90,21 +90,39 @@ export const auditExaminedMax = 50_000
 /** Maximum time by which an entry can be newer than an entry with a higher id, because of long transactions and clock skew. */
 const outOfStepMs = 600_000
 
+const insertEntry =
+  'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)'
+
 /**
  * Appends an entry to the audit log, either in the transaction of a write or before the response to a read. Without `nowMs` the entry gets
- * the time of the transaction. Writes nothing if a unique index of the log has the entry: a repeated commit of locks, or crossing of a soft
- * limit. @throws errors of Postgres
+ * the time of the transaction. @throws errors of Postgres
  */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
-  { actor, action, tenantId, detail }: AuditEntry,
+  entry: AuditEntry,
   nowMs?: number,
 ): Promise<void> {
+  await connection.query({ text: insertEntry, values: valuesOf(entry, nowMs) })
+}
+
+/**
+ * Appends the entry of a commit of locks, unless the log has one of the same tenant, `detail.id` and `detail.committedAt`. Repeating the call
+ * is safe. @throws errors of Postgres
+ */
+export async function writeLockCommitAudit(
+  connection: Pick<PoolClient, 'query'>,
+  entry: AuditEntry & { readonly action: 'usage.committed' },
+  nowMs: number,
+): Promise<void> {
   await connection.query({
-    text: `INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)
-           ON CONFLICT DO NOTHING`,
-    values: [nowMs === undefined ? null : new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)],
+    text: `${insertEntry} ON CONFLICT (tenant_id, (detail ->> 'id'), (detail ->> 'committedAt'))
+           WHERE action = 'usage.committed' AND detail ->> 'kind' = 'locks' DO NOTHING`,
+    values: valuesOf(entry, nowMs),
   })
+}
+
+function valuesOf({ actor, action, tenantId, detail }: AuditEntry, nowMs: number | undefined) {
+  return [nowMs === undefined ? null : new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)]
 }
 
 /**

@@ -10,6 +10,7 @@ export {
   forgetAudit,
   listAudit,
   writeAudit,
+  writeLockCommitAudit,
 } from './audit.ts'
 export type { CookieOptions, Session, Sessions } from './sessions.ts'
 export {

@@ -1,4 +1,4 @@
-import { writeAudit } from '#internal/access/index.ts'
+import { writeAudit, writeLockCommitAudit } from '#internal/access/index.ts'
 import { RedisUnavailable, withTx } from '#internal/storage/index.ts'
 import {
   type AnyLimitName,
@@ -178,13 +178,13 @@ async function commitOfLocks(
   const problem = problemWithUsageId(id)
   if (problem !== undefined) return { kind: 'refused', problem }
   const { all, overrides } = parts.limits.of(tenant)
-  // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
   const locks = { tenantId: tenant.id, id, amount, limits: all, isSuspended: tenant.suspended }
+  // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
   const count = () =>
     withTx(parts.pool, async (client) => {
       const committed = await commitLocks(parts, locks)
       if (committed.kind === 'committed' || committed.kind === 'repeat')
-        await writeAudit(client, auditOfLocks(tenant, commit, committed), parts.clock.now())
+        await writeLockCommitAudit(client, auditOfLocks(tenant, commit, committed), parts.clock.now())
       return committed
     })
   let result = await count()
