@@ -3,19 +3,19 @@
 -- KEYS: meta, side, marker. ARGV: number of locks, milliseconds that the marker is kept, then hard and soft limits of the minute, the
 -- month and bytes; '-' for none; then 'suspended' to count only what was counted before. Replies 'seed', or the kind, the decision and
 -- its limit ('-' for none), the counts afterwards, and the second of the commit.
--- The longest text of a marker: number, decision, name of a limit, second.
+-- The longest text of a marker: number, decision, name of a limit, second. Earlier builds wrote no second.
 local MARKER_CHARS = 48
 local amount, kept_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
 local function reply(kind, decision, limit, committed)
-  return {kind, decision, limit, sec, meter.mc, meter.oc, meter.by, tonumber(committed or sec)}
+  return {kind, decision, limit, sec, meter.mc, meter.oc, meter.by, tonumber(committed) or sec}
 end
 
 local marker = redis.call('GET', KEYS[3])
 if marker then
-  local counted, decision, limit, committed = string.match(marker, '^(%d+) (%l+) (%S+) (%d+)$')
+  local counted, decision, limit, committed = string.match(marker, '^(%d+) (%l+) (%S+) ?(%d*)$')
   if counted ~= ARGV[1] then return reply('conflict', '', '-') end
   return reply('repeat', decision, limit, committed)
 end
