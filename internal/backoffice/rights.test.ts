@@ -134,25 +134,61 @@ describe('user who may see a tenant', () => {
     expect(others.status).toBe(403)
   })
 
+  const others: readonly {
+    readonly right: string
+    readonly operation: string
+    readonly isForAllTenants?: true
+    readonly path: (of: SeededTenant) => string
+    readonly body?: object
+  }[] = [
+    {
+      ...{ right: 'create tenants/simulations', operation: 'POST simulations/{simulationId}/advance' },
+      path: ({ simulationId }: SeededTenant) => `simulations/${simulationId}/advance`,
+      body: { sourceEventId: 'none' },
+    },
+    {
+      ...{ right: 'update tenants/settings', operation: 'PUT settings/{name}', isForAllTenants: true },
+      ...{ path: () => 'settings/forwarding.paused', body: { value: false } },
+    },
+    {
+      ...{ right: 'update tenants/settings', operation: 'DELETE settings/{name}', isForAllTenants: true },
+      path: () => 'settings/forwarding.paused',
+    },
+    {
+      ...{ right: 'get tenants', operation: 'POST replay-previews', isForAllTenants: true },
+      ...{ path: () => 'replay-previews', body: { from: '2026-11-01T00:00:00Z' } },
+    },
+  ]
+
+  test.each(others)(
+    'rights: $operation asks the API server for $right',
+    async ({ right, operation, isForAllTenants = false, path, body }) => {
+      const asked = new Set<string>()
+      backoffice.allow(({ verb, subresource, name, namespace }) => {
+        const place = namespace === '' && name === '' ? 'all' : `${namespace}/${name}`
+        asked.add(`${verb} tenants${subresource === '' ? '' : `/${subresource}`} ${place}`)
+        return true
+      })
+      await call(operation.split(' ')[0] ?? '', path(shop), { ...(body && { body }) })
+      const place = isForAllTenants ? 'all' : 'shops/acme'
+      expect([...asked].sort()).toEqual([...new Set(['get tenants all', `${right} ${place}`])].sort())
+    },
+  )
+
   test('rights: the description of every operation names the right that it requires', () => {
-    const others: readonly (readonly [right: string, operation: string])[] = [
-      ['create tenants/simulations', 'POST simulations/{simulationId}/advance'],
-      ['update tenants/settings', 'PUT settings/{name}'],
-      ['update tenants/settings', 'DELETE settings/{name}'],
-      ['get tenants', 'POST replay-previews'],
-    ]
     for (const { method, path, operation } of openContract(internalDocument()).operations) {
       const short = path.replace('/internal/v1/', '')
       if (short === 'openapi.json') continue
       const form = new RegExp(`^${short.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
       const need = cases.find((each) => each.method === method && form.test(each.path(shop)))
-      const other = others.find(([, name]) => name === `${method} ${short}`)
-      const right = need?.right ?? other?.[0] ?? (method === 'GET' ? 'get tenants' : 'unknown')
+      const other = others.find((each) => each.operation === `${method} ${short}`)
+      const right = need?.right ?? other?.right ?? (method === 'GET' ? 'get tenants' : 'unknown')
       const { description = '' } = operation
       expect([method, short, description]).toEqual([method, short, expect.stringContaining(`\`${right}\``)])
       const isCommit = short === 'guardrails/check'
       const named = /Requires the right `([^`]+)`/.exec(description)?.[1]
       expect([short, named]).toEqual([short, isCommit ? 'get tenants' : right])
+      if (short === 'settings/{name}') expect(description).toContain(`\`${right}\` in the whole cluster`)
     }
   })
 

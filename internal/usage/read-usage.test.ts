@@ -4,7 +4,7 @@ import { openRedis } from '#internal/storage/index.ts'
 import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { LimitsInForce } from './limits.ts'
 import { Meter } from './meter.ts'
-import { readLimits, readUsage } from './read-usage.ts'
+import { type ReadUsageParts, readLimits, readUsage } from './read-usage.ts'
 
 let lab: RecordLab
 beforeAll(async () => {
@@ -16,10 +16,14 @@ const clock = { now: () => Date.now() }
 const hourMs = 3_600_000
 const spec = { eventsPerMonth: { soft: 2, hard: 5, over: 'refuse' as const }, locksPerMonth: { hard: 7 } }
 
-function read(tenantId: TenantId, redis = lab.redis) {
+function partsOf(more: Partial<ReadUsageParts> = {}): ReadUsageParts {
   const limits = new LimitsInForce({ pool: lab.pool, clock })
+  return { pool: lab.pool, redis: lab.redis, clock, limits, ...more }
+}
+
+function read(tenantId: TenantId, more: Partial<ReadUsageParts> = {}) {
   const span = { fromMs: Date.now() - 24 * hourMs, toMs: Date.now() + hourMs }
-  return readUsage({ pool: lab.pool, redis, clock, limits }, { id: tenantId, limits: spec }, span)
+  return readUsage(partsOf(more), { id: tenantId, limits: spec }, span)
 }
 
 /** Creates a tenant with three events and two locks rolled up in the current hour, and the events also in Redis. */
@@ -62,22 +66,39 @@ test('readUsage: returns current counts of Redis with the limits in force, and h
   ])
 })
 
-test('readLimits: returns the limits of readUsage, and no hours', async () => {
+/** The lab's pool, which counts the queries of `usage_hourly`. */
+function countingPool() {
+  let count = 0
+  const pool = new Proxy(lab.pool, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function') return member
+      return (...args: unknown[]) => {
+        if (name === 'query' && JSON.stringify(args[0]).includes('usage_hourly')) count += 1
+        return Reflect.apply(member, target, args) as unknown
+      }
+    },
+  })
+  return { pool, hourQueries: () => count }
+}
+
+test('readLimits: returns the limits of readUsage, and queries no hours', async () => {
   const tenantId = await usedTenant()
-  const limits = new LimitsInForce({ pool: lab.pool, clock })
-  const report = await readLimits(
-    { pool: lab.pool, redis: lab.redis, clock, limits },
-    { id: tenantId, limits: spec },
-  )
-  expect(Object.keys(report)).toEqual(['limits', 'over'])
-  expect(report.limits.map(({ limit, used }) => [limit, used])).toContainEqual(['eventsPerMonth', 3])
+  const nowMs = Date.now()
+  const still = { now: () => nowMs }
+  const [forUsage, forLimits] = [countingPool(), countingPool()]
+  const { hours, ...expected } = await read(tenantId, { pool: forUsage.pool, clock: still })
+  const parts = partsOf({ pool: forLimits.pool, clock: still })
+  expect(await readLimits(parts, { id: tenantId, limits: spec })).toEqual(expected)
+  expect(hours).not.toEqual([])
+  expect(forUsage.hourQueries() - forLimits.hourQueries()).toBe(1)
 })
 
 test('readUsage: without Redis, months come from Postgres, and counts that only Redis knows are null', async () => {
   const tenantId = await usedTenant()
   const away = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
   try {
-    const { limits } = await read(tenantId, away)
+    const { limits } = await read(tenantId, { redis: away })
     expect(limits.map(({ limit, used }) => [limit, used])).toEqual([
       ['locksPerMinute', null],
       ['locksPerMonth', 2],
