@@ -58,8 +58,8 @@ export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly id: string
   readonly tag: string
   readonly summary: string
-  /** Text in front of the sentence about the required right. */
-  readonly description: string
+  /** Text in front of the sentence about the required right. Omit it if the summary says all. */
+  readonly description?: string
   /** Action that the caller needs the right for, besides `see`. */
   readonly right: Action
   /** Set if the right must hold in the whole cluster, which excludes API keys. */
@@ -290,7 +290,7 @@ function operationOf(definition: Documentation): RoomRoute<unknown>['operation']
   const statusText = isWrite ? writeTexts[status] : 'The requested data.'
   return {
     ...{ id, tag, summary, security: 'token', errorTexts },
-    description: `${description} ${rightText(definition)}`,
+    description: [description, rightText(definition)].filter(Boolean).join(' '),
     ...(deprecated && { deprecated }),
     parameters: parametersOf(definition),
     ...(body && {

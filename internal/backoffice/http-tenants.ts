@@ -93,7 +93,6 @@ export const tenantRoutes = [
     answer: Permissions,
     summary: 'The caller’s rights on a tenant',
     right: 'see',
-    description: 'Says of each action whether the caller may do it on this tenant.',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.permissions(actor, tenantId),
   }),
   internalRoute({
@@ -135,7 +134,6 @@ export const tenantRoutes = [
     ...{ method: 'GET', path: `${tenant}/executions`, id: 'listExecutions', tag: 'executions' },
     ...{ answer: ExecutionPage, summary: 'History of a tenant’s locks, newest first' },
     right: 'see',
-    description: 'Each lock is one entry, with its end once it has one.',
     query: {
       ...pageParams,
       scope: textParam('Whole scope.', { charsMax: 128 }),

@@ -141,7 +141,6 @@ const simulationRoutes = [
     ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
     summary: 'A simulation with its events',
     right: 'see',
-    description: 'Each event has the time at which it is due, and the time at which it was sent.',
     act: ({ backoffice, actor, params }) =>
       withNamed({ name: 'simulationId', params, parse: parseSimulationId }, (id) =>
         backoffice.simulations.read(actor, id),
@@ -151,7 +150,6 @@ const simulationRoutes = [
     ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, status: 202, errors: ['conflict'], summary: 'Send the next event now' },
     right: 'simulate',
-    description: 'The named event is sent at once, instead of when it is due.',
     body: t.Object(
       {
         sourceEventId: t.String({
