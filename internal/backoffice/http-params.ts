@@ -35,10 +35,15 @@ import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const idOwners = { ten: 'a tenant', evt: 'an event', rpl: 'a replay', sim: 'a simulation' } as const
 
+interface Ids extends Record<keyof typeof idOwners, string> {
+  readonly ten: TenantId
+  readonly evt: EventId
+}
+
 /** Returns the schema of an id in requests. */
-export function idSchema(prefix: keyof typeof idOwners, options: SchemaOptions = {}) {
+export function idSchema<Prefix extends keyof Ids>(prefix: Prefix, options: SchemaOptions = {}) {
   const expected = `the id of ${idOwners[prefix]}: ${prefix}_ and 26 characters`
-  return t.String({ pattern: idPattern(prefix), expected, ...options })
+  return t.Unsafe<Ids[Prefix]>(t.String({ pattern: idPattern(prefix), expected, ...options }))
 }
 
 /** Defines a parameter whose text matches a pattern that is the same in every dialect of regular expressions. */

@@ -8,9 +8,9 @@ import {
 } from '#internal/tenants/index.ts'
 import { overrideReasonCharsMax, usageIdCharsMax } from '#internal/usage/index.ts'
 import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
-import { idSchema, readTenantId, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
+import { idSchema, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { invalid, notFound } from './outcome.ts'
+import { invalid } from './outcome.ts'
 
 const tenant = '/internal/v1/tenants/:tenantId'
 const strict = { additionalProperties: false }
@@ -99,7 +99,6 @@ export const usageRoutes = [
     ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
     summary: 'Limits in force, their usage, and overrides',
     right: 'see',
-    description: 'Each limit has its usage in the current period, and its override while one is in force.',
     act: ({ backoffice, actor, tenantId }) => backoffice.usage.limits(actor, tenantId),
   }),
   internalRoute({
@@ -107,7 +106,6 @@ export const usageRoutes = [
     answer: Done,
     summary: 'Override a hard limit for a time',
     right: 'changeSettings',
-    description: 'The override expires automatically.',
     body: t.Object(
       {
         hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
@@ -151,9 +149,7 @@ Kinds that other services report have a limit per UTC month; their ids are those
       ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', kind: 'exports.rows', amount: 1_200 },
       ...{ commit: true, id: 'batch-2026-11-21-8' },
     },
-    async act({ backoffice, actor, body: { tenantId: idText, kind, amount = 1, commit = false, id } }) {
-      const tenantId = readTenantId(idText)
-      if (tenantId === undefined) return notFound
+    async act({ backoffice, actor, body: { tenantId, kind, amount = 1, commit = false, id } }) {
       if (commit && id === undefined) return invalid('"id" is required to commit')
       return backoffice.usage.check(actor, { tenantId, kind, amount, id: commit ? id : undefined })
     },

@@ -4,7 +4,6 @@ import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffi
 import { seedTenant } from '#test/support/backoffice-tenants.ts'
 import { fillPath, openContract } from '#test/support/contract.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { filterOf } from './http-events.ts'
 
 const { operations, expectDocumented } = openContract(internalDocument())
 let backoffice: TestBackoffice
@@ -192,11 +191,4 @@ describe('dry run of a simulation', () => {
     expect((answer.json['simulation'] as { events: [] }).events).toHaveLength(3)
     expect(await count()).toBe(before)
   })
-})
-
-test.each([
-  ['tenant', { tenantId: 'acme' }, 'notFound'],
-  ['event', { ids: [`evt_${'0'.repeat(26)}`, 'evt_1'] }, 'invalid'],
-])('filter of a replay: an id of a %s that cannot be parsed is refused, not left out', (_of, more, kind) => {
-  expect(filterOf({ from: '2026-11-01T00:00:00Z', ...more })).toMatchObject({ kind })
 })
