@@ -1,12 +1,11 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { withTx } from '#internal/storage/index.ts'
-import { type AnyLimitName, emittedKindOf, misspelledLimit } from '#internal/tenants/index.ts'
+import { type AnyLimitName, emittedKindOf, misspellingOf } from '#internal/tenants/index.ts'
 import {
   checkGuardrail,
   clearLimitOverride,
   commitGuardrail,
-  type EmittedLimits,
   findOverrides,
   type GuardrailAnswer,
   type LimitsReport,
@@ -119,8 +118,9 @@ interface LimitOverrideRequest {
 const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, request) => {
   const reached = await reachTenant(parts, actor, request.tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
-  const misspelling = misspellingIn(request.limit, parts.limits.of(reached.value).emitted)
-  if (misspelling !== undefined) return invalid(misspelling)
+  const misspelling = misspellingOf(request.limit)
+  const isLimited = parts.limits.of(reached.value).emitted.has(emittedKindOf(request.limit) ?? '')
+  if (misspelling !== undefined && !isLimited) return invalid(misspelling)
   const by = actorName(actor)
   const nowMs = parts.clock.now()
   const stored = await findOverrides(parts.pool, request.tenantId)
@@ -137,15 +137,6 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   if (written.kind === 'refused') return invalid(written.problem)
   await notifyLimits(parts)
   return ok({ isNew: true })
-}
-
-/** Returns an error text if a limit, which the tenant does not have, seems to misspell one on locks or events. Pure. */
-function misspellingIn(limit: AnyLimitName, emitted: EmittedLimits): string | undefined {
-  const meant = misspelledLimit(limit)
-  const kind = emittedKindOf(limit) ?? ''
-  return meant === undefined || emitted.has(kind)
-    ? undefined
-    : `This tenant has no limit ${limit}: did you mean ${meant}? Otherwise limit the kind ${kind} in its spec.limits.emitted first`
 }
 
 /** Ends an override before its time. `existed` is false if no override was set. */

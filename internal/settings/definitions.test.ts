@@ -85,11 +85,6 @@ describe('a value', () => {
       'many',
       'limits.exports.rowsPerMonth.soft has to be a whole number from 0 to 1000000000000000',
     ],
-    [
-      'limits.eventPerMonth.hard',
-      9,
-      'limits.eventPerMonth.hard would limit the kind event: did you mean limits.eventsPerMonth.hard? Otherwise limit it in spec.limits.emitted of a Tenant',
-    ],
     ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
     ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],
   ])('checkSetting: refuses %s = %p', (name, value, problem) => {

@@ -15,7 +15,6 @@ import {
   limitNamePattern,
   limitNames,
   limitNameText,
-  misspelledLimit,
   neutralProviderName,
   type ProviderName,
   providerNames,
@@ -316,13 +315,6 @@ export function checkSetting(input: SettingInput & { readonly value: unknown }) 
   const named = checkSettingName(input)
   if (named.kind === 'refused') return named
   const { value } = input
-  const emitted = emittedOf(named.name)
-  const meant = emitted && misspelledLimit(emittedLimitName(emitted.kind))
-  if (meant !== undefined)
-    return {
-      kind: 'refused' as const,
-      problem: `${named.name} would limit the kind ${emitted?.kind}: did you mean limits.${meant}.${emitted?.end}? Otherwise limit it in spec.limits.emitted of a Tenant`,
-    }
   if (isValueOf(named.name, value)) return { ...named, value }
   const problem = `${named.name} has to be ${definitionOf(named.name).expected}`
   return { kind: 'refused' as const, problem }

@@ -207,6 +207,26 @@ describe('limits on emitted kinds', () => {
     expect(await clear(hardOf('k1'))).toMatchObject({ kind: 'written', old: 8 })
     expect(await set(hardOf('other'), 8)).toMatchObject({ kind: 'written' })
   })
+
+  const problem =
+    'There is no limit eventPerMonth: did you mean eventsPerMonth? Otherwise first limit the kind event in spec.limits.emitted of a Tenant that uses it'
+
+  test('settings: a limit whose name seems to misspell eventsPerMonth is refused', async () => {
+    const emitted = JSON.stringify({ limits: { emitted: [{ kind: 'event', hard: 1 }] } })
+    await pool.query('UPDATE tenants SET spec = $1 WHERE id = $2', [emitted, await addTenant(true)])
+    expect(await set(hardOf('event'), 9)).toEqual({ kind: 'refused', problem })
+  })
+
+  test('settings: a limit whose name seems to misspell eventsPerMonth is set if a Tenant limits the kind', async () => {
+    const emitted = JSON.stringify({ limits: { emitted: [{ kind: 'event', hard: 1 }] } })
+    await pool.query('UPDATE tenants SET spec = $1 WHERE id = $2', [emitted, await addTenant()])
+    expect(await set(hardOf('event'), 9)).toMatchObject({ kind: 'written' })
+  })
+
+  test('settings: a limit whose name seems to misspell eventsPerMonth is set if the kind has a setting', async () => {
+    await pool.query(`INSERT INTO settings VALUES ('', 'limits.eventPerMonth.soft', '9', 1, now(), 'x')`)
+    expect(await set(hardOf('event'), 9)).toMatchObject({ kind: 'written' })
+  })
 })
 
 describe('clearing', () => {

@@ -2,7 +2,13 @@ import { and, asc, eq, notInArray, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
-import { emittedKindsMax, lockLiveTenant } from '#internal/tenants/index.ts'
+import {
+  emittedKindsMax,
+  emittedLimitName,
+  isKindLimited,
+  lockLiveTenant,
+  misspellingOf,
+} from '#internal/tenants/index.ts'
 import {
   checkSetting,
   checkSettingName,
@@ -209,6 +215,12 @@ async function problemOf(client: PoolClient, { name, tenantId, value }: Change):
   if (tenantId === null) {
     const rows = await db.select().from(settings).where(eq(settings.tenantId, ''))
     const values = Object.fromEntries(rows.flatMap(toStored).map((each) => [each.name, each.value]))
+    const kind = emittedOf(name)?.kind
+    if (value !== undefined && kind !== undefined) {
+      const misspelling = misspellingOf(emittedLimitName(kind))
+      const isStored = Object.keys(values).some((each) => emittedOf(each)?.kind === kind)
+      if (misspelling !== undefined && !isStored && !(await isKindLimited(client, kind))) return misspelling
+    }
     const kinds = new Set([...Object.keys(values), name].flatMap((each) => emittedOf(each)?.kind ?? []))
     return value !== undefined && emittedOf(name) !== undefined && kinds.size > emittedKindsMax
       ? `Limits of ${emittedKindsMax} emitted kinds are set, which is the maximum: clear some`

@@ -55,6 +55,7 @@ export {
   findLiveTenant,
   findLiveTenantId,
   findWriterFence,
+  isKindLimited,
   listLiveTenants,
   lockLiveTenant,
 } from './store.ts'
@@ -77,7 +78,7 @@ export {
   emittedLimitName,
   isEmittedKind,
   isOwnKind,
-  misspelledLimit,
+  misspellingOf,
   type OwnKind,
   ownKinds,
   usageKindCharsMax,

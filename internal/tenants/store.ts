@@ -233,3 +233,10 @@ export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Pr
   const rows = await orm(client).select({ id }).from(tenants).where(isLive).for('share')
   return rows.length === 1
 }
+
+/** Returns whether a tenant that is not deleted limits an emitted kind. Reads all tenants. @throws errors of Postgres */
+export async function isKindLimited(client: PoolClient, kind: string): Promise<boolean> {
+  const limiting = JSON.stringify({ limits: { emitted: [{ kind }] } })
+  const isLimiting = and(isNull(deletedAtMs), sql`${tenants.spec} @> ${limiting}::jsonb`)
+  return (await orm(client).select({ id }).from(tenants).where(isLimiting).limit(1)).length > 0
+}

@@ -39,11 +39,12 @@ export function emittedKindOf(limit: string): string | undefined {
 }
 
 /**
- * Returns the limit on an own kind that the name of a limit on an emitted kind may misspell: the kinds differ in one letter, such as a
- * missing plural, and not in the first. Pure.
+ * Returns an error text if the name of a limit on an emitted kind may misspell one on an own kind: the kinds differ in one letter, such as
+ * a missing plural, and not in the first. Accept the name if the kind is limited already. Pure.
  */
-export function misspelledLimit(limit: string): `${OwnKind}PerMonth` | undefined {
+export function misspellingOf(limit: string): string | undefined {
   const kind = emittedKindOf(limit) ?? ''
   const own = didYouMean(kind, ownKinds, 1)
-  return own !== undefined && own[0] === kind[0] ? `${own}PerMonth` : undefined
+  if (own === undefined || own[0] !== kind[0]) return undefined
+  return `There is no limit ${limit}: did you mean ${own}PerMonth? Otherwise first limit the kind ${kind} in spec.limits.emitted of a Tenant that uses it`
 }
