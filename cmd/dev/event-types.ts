@@ -19,7 +19,7 @@ the others have types of their own, so that a handler of \`payment.succeeded\` r
 - Thin events of \`card\` name an object without the members on which types depend: \`v1.*\` are not listed and become \`card.v1.*\`; of the
   thin \`v2.*\`, those of accounts (\`v2.core.account*\`) are listed.
 - \`generic\` has no types of its own: types that are dotted lowercase are kept, others become \`generic.<type>\`.
-- A test event, which the dashboard or \`testCallback\` sends, has the type \`latchkey.test\` and the provider \`generic\`. Recognize it
+- A test event, which the dashboard or \`POST /internal/v1/tenants/{tenantId}/callback/test\` sends, has the type \`latchkey.test\` and the provider \`generic\`. Recognize it
   by \`latchkey-origin: test\` among its \`headers\`, not by its type: a sender of \`generic\` can use that type, but not set this header.
 - Later versions add types. Ignore types that you do not know.
 

@@ -356,7 +356,10 @@ const limitUsage = answer(
 )
 const limitFields: Fields = {
   limits: listOf(limitUsage),
-  over: growingWordOf(['accept', 'refuse'], 'accept'),
+  over: described(
+    'What happens to events over the hard limit of the month: `accept` (accepted and marked) or `refuse` (429).',
+    growingWordOf(['accept', 'refuse'], 'accept'),
+  ),
 }
 const hour = objectOf({ hour: time(at('08:00:00')), kind: text('events'), amount: whole(312) })
 

@@ -140,6 +140,7 @@ export const usageRoutes = [
     ...{ method: 'POST', path: '/internal/v1/guardrails/check', id: 'checkGuardrail', tag: 'usage' },
     ...{ answer: Guardrail, errors: ['idempotency_key_reused'] },
     summary: 'Whether a tenant may use an amount of a kind now',
+    answerText: 'The decision, and with `commit` whether the amount is counted.',
     right: 'see',
     description: `Answers \`allow\`, \`warn\` (a soft limit is reached with this amount) or \`deny\` (a hard limit would be exceeded, or the tenant is suspended), each with status 200, and counts nothing. With \`commit\` and an \`id\` it counts the amount in the same atomic step unless it is denied, so that concurrent callers never exceed a hard limit together. A repeat with the same id and content gets the same decision and counts nothing; other content with the same id returns 422. A denied call is not remembered.
 

@@ -62,31 +62,31 @@ describe('a value', () => {
   })
 
   test.each<[name: string, value: unknown, problem: string]>([
-    ['forwarding.paused', 'true', 'forwarding.paused has to be true or false'],
-    ['forwarding.paused', 1, 'forwarding.paused has to be true or false'],
-    ['forwarding.paused', null, 'forwarding.paused has to be true or false'],
-    ['forwarding.paused', undefined, 'forwarding.paused has to be true or false'],
-    ['log.sampling', 1.01, 'log.sampling has to be a number from 0 to 1'],
-    ['log.sampling', -0.1, 'log.sampling has to be a number from 0 to 1'],
-    ['log.sampling', Number.NaN, 'log.sampling has to be a number from 0 to 1'],
+    ['forwarding.paused', 'true', '"forwarding.paused" must be true or false'],
+    ['forwarding.paused', 1, '"forwarding.paused" must be true or false'],
+    ['forwarding.paused', null, '"forwarding.paused" must be true or false'],
+    ['forwarding.paused', undefined, '"forwarding.paused" must be true or false'],
+    ['log.sampling', 1.01, '"log.sampling" must be a number from 0 to 1'],
+    ['log.sampling', -0.1, '"log.sampling" must be a number from 0 to 1'],
+    ['log.sampling', Number.NaN, '"log.sampling" must be a number from 0 to 1'],
     [
       'limits.locksPerMinute.hard',
       1.5,
-      'limits.locksPerMinute.hard has to be a whole number from 0 to 1000000000000000',
+      '"limits.locksPerMinute.hard" must be a whole number from 0 to 1000000000000000',
     ],
     [
       'limits.locksPerMinute.hard',
       -1,
-      'limits.locksPerMinute.hard has to be a whole number from 0 to 1000000000000000',
+      '"limits.locksPerMinute.hard" must be a whole number from 0 to 1000000000000000',
     ],
-    ['limits.eventsPerMonth.over', 'drop', 'limits.eventsPerMonth.over has to be accept or refuse'],
+    ['limits.eventsPerMonth.over', 'drop', '"limits.eventsPerMonth.over" must be accept or refuse'],
     [
       'limits.exports.rowsPerMonth.soft',
       'many',
-      'limits.exports.rowsPerMonth.soft has to be a whole number from 0 to 1000000000000000',
+      '"limits.exports.rowsPerMonth.soft" must be a whole number from 0 to 1000000000000000',
     ],
-    ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
-    ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],
+    ['retention.payloadDays', 0, '"retention.payloadDays" must be a whole number from 1 to 90'],
+    ['retention.eventDays', 91, '"retention.eventDays" must be a whole number from 1 to 90'],
   ])('checkSetting: refuses %s = %p', (name, value, problem) => {
     expect(problemOf(name, value)).toBe(problem)
   })

@@ -316,7 +316,7 @@ export function checkSetting(input: SettingInput & { readonly value: unknown }) 
   if (named.kind === 'refused') return named
   const { value } = input
   if (isValueOf(named.name, value)) return { ...named, value }
-  const problem = `${named.name} has to be ${definitionOf(named.name).expected}`
+  const problem = `"${named.name}" must be ${definitionOf(named.name).expected}`
   return { kind: 'refused' as const, problem }
 }
 

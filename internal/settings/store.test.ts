@@ -125,7 +125,7 @@ describe('a write', () => {
       {},
       'There is no setting of that name: did you mean log.sampling?',
     ],
-    ['with an invalid value', 'log.sampling', 2, {}, 'log.sampling has to be a number from 0 to 1'],
+    ['with an invalid value', 'log.sampling', 2, {}, '"log.sampling" must be a number from 0 to 1'],
     [
       'without an actor',
       'log.sampling',

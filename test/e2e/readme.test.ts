@@ -50,7 +50,7 @@ test('README: the example program prints the shown output', async () => {
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
 })
 
-test('README: the curl commands for guardrails print the shown answers with the tenant of npm run dev', async () => {
+test('README: the curl commands of the internal API print the shown answers with the tenant of npm run dev', async () => {
   const [, setup = ''] = /<!-- readme-test: guardrail-setup -->\n```sh\n(.*?)```/s.exec(readme) ?? []
   const steps = [...readme.matchAll(/<!-- readme-test: guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
   expect(steps.length).toBe(2)
@@ -64,6 +64,9 @@ test('README: the curl commands for guardrails print the shown answers with the 
       const printed = await Bun.$`bash -euc ${prepared + script}`.text()
       expect(linesOf(printed)).toEqual(linesOf(expected))
     }
+    const [, events = ''] = /<!-- readme-test: events -->\n```sh\n(.*?)```/s.exec(readme) ?? []
+    const printed = await Bun.$`bash -euc ${prepared + events}`.text()
+    expect(linesOf(printed)).toMatchObject([{ id: expect.stringMatching(/^evt_/), result: {} }, { isNew: true }])
   } finally {
     await backoffice.close()
   }
