@@ -66,10 +66,24 @@ function readTime(text: string): number | undefined {
   return timeMs !== undefined && timeMs >= 0 && timeMs <= timestampMsMax ? timeMs : undefined
 }
 
+const timeForm = new RegExp(timePattern)
+
+/** Completes the error text `"name" …` of a text that is not a time. */
+function timeProblem(text: string): string {
+  return timeForm.test(text) && parseTimestamp(text) === undefined
+    ? 'names a day that does not exist'
+    : `must be ${timeExpected}`
+}
+
 /** Defines a parameter that is an RFC 3339 time. */
 export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
+    problemOf: (text) =>
+      // A plus sign that is not encoded arrives as a space.
+      timeForm.test(text.replace(' ', '+')) && text.includes(' ')
+        ? `must be ${timeExpected}: send the + of an offset as %2B`
+        : timeProblem(text),
     description,
     schema: { type: 'string', format: 'date-time', pattern: timePattern, expected: timeExpected },
   }
@@ -85,7 +99,7 @@ export function readTimes<Times extends Readonly<Record<string, string | undefin
   const read: Record<string, number | undefined> = {}
   for (const [name, text] of Object.entries(times)) {
     read[name] = text === undefined ? undefined : readTime(text)
-    if (text !== undefined && read[name] === undefined) return invalid(`"${name}" must be ${timeExpected}`)
+    if (text !== undefined && read[name] === undefined) return invalid(`"${name}" ${timeProblem(text)}`)
   }
   return ok(read as TimesMs<Times>)
 }

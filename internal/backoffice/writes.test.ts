@@ -418,10 +418,7 @@ test('limit override: an end time that is malformed or in the past returns 400 a
   const path = mine('limits/locksPerMinute/override')
   for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow']) {
     const answer = await backoffice.call('PUT', path, { body: { hard: 1, expiresAt: until, reason: 'x' } })
-    expect([answer.status, answer.json['message']]).toEqual([
-      400,
-      expect.stringContaining('"expiresAt" must be '),
-    ])
+    expect([answer.status, answer.json['message']]).toEqual([400, expect.stringContaining('"expiresAt" ')])
   }
   await done('PUT', path, { body: { hard: null, expiresAt: soon(), reason: 'x' } })
   expect(await limitOf('locksPerMinute')).toMatchObject({

@@ -7,6 +7,8 @@ import { expectation, parseQuery, quoteName } from './parse.ts'
 export interface Param<Value> {
   /** Returns undefined for an invalid value. */
   parse(text: string): Value | undefined
+  /** Completes the error text `"name" …` of an invalid value. Default: `must be` and what the schema expects. */
+  problemOf?(text: string): string
   readonly description: string
   /** Documents the parameter, and gives the error text of an invalid value. */
   readonly schema: JsonSchema
@@ -33,9 +35,12 @@ export function readParams<P extends Params>(
   for (const name of Object.keys(query.values)) {
     const param = Object.hasOwn(params, name) ? params[name] : undefined
     if (param === undefined) return unknownParam(name, Object.keys(params))
-    const value = param.parse(query.values[name] ?? '')
-    if (value === undefined)
-      return apiError('invalid_request', `"${name}" must be ${expectation(param.schema)}`)
+    const text = query.values[name] ?? ''
+    const value = param.parse(text)
+    if (value === undefined) {
+      const problem = param.problemOf?.(text) ?? `must be ${expectation(param.schema)}`
+      return apiError('invalid_request', `"${name}" ${problem}`)
+    }
     read[name] = value
   }
   const missing = Object.keys(params).find((name) => params[name]?.isRequired && !(name in read))

@@ -98,7 +98,7 @@ describe('parseJsonObject', () => {
     ['UTF-16', Buffer.from('{}', 'utf16le'), 'JSON'],
     ['a surrogate encoded in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'UTF-8'],
     ['a byte order mark', Buffer.from('\ufeff{}'), 'without byte order mark'],
-    ['an empty body', Buffer.from(''), 'JSON'],
+    ['an empty body', Buffer.from(''), 'missing'],
     ['a truncated object', Buffer.from('{"a":'), 'JSON'],
     ['two values', Buffer.from('{}{}'), 'JSON'],
     ['a trailing comma', Buffer.from('{"a":1,}'), 'JSON'],

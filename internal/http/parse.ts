@@ -74,7 +74,8 @@ export type JsonObject = { readonly kind: 'object'; readonly text: string; reado
  * disagree about which value counts. Returns 400 for any other body.
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
-  if (body.byteLength === 0) return apiError('invalid_request', 'The body is missing: send a JSON object')
+  if (body.byteLength === 0)
+    return apiError('invalid_request', 'The body must be a JSON object, but it is missing')
   const text = decodeUtf8(body)
   if (text === undefined || text.startsWith(byteOrderMark))
     return apiError('invalid_request', 'The body must be UTF-8 without byte order mark')

@@ -373,7 +373,7 @@ const utf16 = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')
 const valid = JSON.stringify(fresh())
 const badBodies: readonly (readonly [name: string, body: string | Uint8Array<ArrayBuffer>, told: string])[] =
   [
-    ['empty', '', 'must be JSON'],
+    ['empty', '', 'it is missing'],
     ['white space', ' \n', 'must be JSON'],
     ['truncated JSON', valid.slice(0, -1), 'must be JSON'],
     ['text after the JSON', `${valid}x`, 'must be JSON'],

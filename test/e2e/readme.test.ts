@@ -66,7 +66,10 @@ test('README: the curl commands of the internal API print the shown answers with
     }
     const [, events = ''] = /<!-- readme-test: events -->\n```sh\n(.*?)```/s.exec(readme) ?? []
     const printed = await Bun.$`bash -euc ${prepared + events}`.text()
-    expect(linesOf(printed)).toMatchObject([{ id: expect.stringMatching(/^evt_/), result: {} }, { isNew: true }])
+    expect(linesOf(printed)).toMatchObject([
+      { id: expect.stringMatching(/^evt_/), result: {} },
+      { isNew: true },
+    ])
   } finally {
     await backoffice.close()
   }

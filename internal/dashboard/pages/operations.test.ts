@@ -246,7 +246,7 @@ describe('settings', () => {
   test('settings: an invalid value returns 422 with the error text and the typed value', async () => {
     const { status, html } = await form({ value: 'many', version: '1' })
     expect(status).toBe(422)
-    expect(html).toContain('has to be a whole number')
+    expect(html).toContain('must be a whole number')
     expect(fieldIn(html, 'value')).toBe('many')
   })
 
