@@ -96,7 +96,7 @@ test('latchkey: prints results to standard output and errors to standard error, 
   expect(found).toMatchObject({ code: 0, err: '' })
   expect(found.out).toContain('log.sampling = 1')
   const refused = await spawn(['settings', 'set', 'log.sampling', '2'])
-  expect(refused).toEqual({ code: 1, out: '', err: 'log.sampling has to be a number from 0 to 1\n' })
+  expect(refused).toEqual({ code: 1, out: '', err: '"log.sampling" must be a number from 0 to 1\n' })
   expect(await spawn(['settings'])).toMatchObject({ code: 2, out: '' })
 })
 
@@ -148,7 +148,7 @@ describe('latchkey settings', () => {
   test.each([
     [['set', 'log.sample', '1'], 'There is no setting of that name: did you mean log.sampling?'],
     [['get', 'log.sample'], 'There is no setting of that name: did you mean log.sampling?'],
-    [['set', 'log.sampling', 'half'], 'log.sampling has to be a number from 0 to 1'],
+    [['set', 'log.sampling', 'half'], '"log.sampling" must be a number from 0 to 1'],
     [
       ['set', 'log.sampling', '1', '--tenant', 'acme'],
       'log.sampling holds for the whole installation: leave the tenant out',
