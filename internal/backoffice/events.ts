@@ -46,7 +46,7 @@ const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor,
     parse: parseEventId,
     positionOf: (event) => event.id,
     ...(sourceEventId !== undefined && {
-      allProblem: 'A search by the provider’s id ("sourceEventId") needs a tenant: name the tenant, too',
+      allProblem: 'A search by the provider’s id needs a tenant: name the tenant, too',
     }),
     async read({ limit, after, ...owner }) {
       const asked = { limit, ...defined({ ...filter, ...owner, after }) }

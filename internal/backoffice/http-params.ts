@@ -99,7 +99,7 @@ export function readTimes<Times extends Readonly<Record<string, string | undefin
   const read: Record<string, number | undefined> = {}
   for (const [name, text] of Object.entries(times)) {
     read[name] = text === undefined ? undefined : readTime(text)
-    if (text !== undefined && read[name] === undefined) return invalid(`"${name}" ${timeProblem(text)}`)
+    if (text !== undefined && read[name] === undefined) return invalid(timeProblem(text), name)
   }
   return ok(read as TimesMs<Times>)
 }

@@ -229,8 +229,10 @@ function refusalError(refusal: Refusal): ApiError {
       return apiError('forbidden')
     case 'notFound':
       return apiError('not_found', refusal.problem)
-    case 'invalid':
-      return apiError('invalid_request', refusal.problem)
+    case 'invalid': {
+      const { field, problem } = refusal
+      return apiError('invalid_request', field === undefined ? problem : `"${field}" ${problem}`)
+    }
     case 'conflict':
       return apiError(refusal.code ?? 'conflict', refusal.problem)
     case 'keyReused':

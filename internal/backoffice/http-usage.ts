@@ -151,7 +151,7 @@ Kinds that other services report have a limit per UTC month; their ids are those
       ...{ commit: true, id: 'batch-2026-11-21-8' },
     },
     async act({ backoffice, actor, body: { tenantId, kind, amount = 1, commit = false, id } }) {
-      if (commit && id === undefined) return invalid('"id" is required to commit')
+      if (commit && id === undefined) return invalid('is required to commit', 'id')
       return backoffice.usage.check(actor, { tenantId, kind, amount, id: commit ? id : undefined })
     },
   }),

@@ -6,7 +6,8 @@ export type Refusal =
   | { readonly kind: 'forbidden' }
   /** The object is missing, or belongs to a tenant that the actor may not see. The caller cannot distinguish the two cases. */
   | { readonly kind: 'notFound'; readonly problem?: string }
-  | { readonly kind: 'invalid'; readonly problem: string }
+  /** With `field`, its name in the API, `problem` completes the sentence that begins with the field: "must be …". */
+  | { readonly kind: 'invalid'; readonly problem: string; readonly field?: string | undefined }
   /** The current state differs from the state that the request expects. Nothing was changed. */
   | { readonly kind: 'conflict'; readonly problem: string; readonly code?: 'provider_not_ready' }
   /** The idempotency key or the id of the request was used with other content. Nothing was changed. */
@@ -50,10 +51,13 @@ export const forbidden = { kind: 'forbidden' } as const
 /** Refusal while the key ring cannot decrypt a tenant's secrets. */
 export const secretsUnreadable = { kind: 'secretsUnreadable', retryAfterMs: 30_000 } as const
 
-/** Returns the refusal of an invalid request. */
-export function invalid(problem: string): Extract<Refusal, { kind: 'invalid' }> {
-  return { kind: 'invalid', problem }
+/** Returns the refusal of an invalid request. `field`: see `Refusal`. */
+export function invalid(problem: string, field?: string): Extract<Refusal, { kind: 'invalid' }> {
+  return { kind: 'invalid', problem, ...(field !== undefined && { field }) }
 }
+
+/** Refusal of a time range that ends before it starts. */
+export const invalidRange = invalid('must be before the end', 'from')
 
 /** Returns the refusal of a request that expects a different state. */
 export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }> {

@@ -12,7 +12,16 @@ import {
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
-import { type Done, defined, invalid, keyReused, notFound, type Outcome, ok } from './outcome.ts'
+import {
+  type Done,
+  defined,
+  invalid,
+  invalidRange,
+  keyReused,
+  notFound,
+  type Outcome,
+  ok,
+} from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
@@ -21,7 +30,7 @@ import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } fr
 const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filter) => {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
-  if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalid('"from" must be before "to"')
+  if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalidRange
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
@@ -59,7 +68,7 @@ const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) =
     case 'too_many':
       return { kind: 'tooMany', code: 'too_many_replays', problem: tooManyText(result, isByTenant) }
     case 'invalid':
-      return invalid(`${result.problem.charAt(0).toUpperCase()}${result.problem.slice(1)}`)
+      return invalid(result.problem, result.field)
   }
 }
 

@@ -145,7 +145,7 @@ async function advance(
   if (reached.kind !== 'ok') return reached
   const simulation = reached.value
   const sentCount = simulation.events.findIndex((event) => event.id === sourceEventId)
-  if (sentCount < 0) return invalid('"sourceEventId" must be the id of an event of this simulation')
+  if (sentCount < 0) return invalid('must be the id of an event of this simulation', 'sourceEventId')
   const sent = simulation.events.filter(({ sentAtMs }) => sentAtMs !== null).length
   if (sent > sentCount) return ok({ simulation, isNew: false })
   if (sent < sentCount) return conflict('Another event of this simulation comes first')

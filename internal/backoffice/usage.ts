@@ -17,7 +17,16 @@ import {
   type UsageEmission,
   type UsageReport,
 } from '#internal/usage/index.ts'
-import { type Done, invalid, keyReused, type Outcome, ok, overloaded, type Removed } from './outcome.ts'
+import {
+  type Done,
+  invalid,
+  invalidRange,
+  keyReused,
+  type Outcome,
+  ok,
+  overloaded,
+  type Removed,
+} from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -35,7 +44,7 @@ async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Prom
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
   const { toMs = parts.clock.now(), fromMs = toMs - dayMs } = request
-  if (fromMs >= toMs) return invalid('"from" must be before "to"')
+  if (fromMs >= toMs) return invalidRange
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
 }
 
@@ -134,7 +143,7 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
     present.reason === request.reason
   if (isSame) return ok({ isNew: false })
   const written = await setLimitOverride(parts, { ...request, by })
-  if (written.kind === 'refused') return invalid(written.problem)
+  if (written.kind === 'refused') return invalid(written.problem, written.field)
   await notifyLimits(parts)
   return ok({ isNew: true })
 }

@@ -13,6 +13,11 @@ export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
+/** Returns what is wrong as a sentence, without the name that the API has for the field. Pure. */
+export function invalidText({ problem: text, field }: Extract<Refusal, { kind: 'invalid' }>): string {
+  return field === undefined ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+}
+
 /** Renders a refusal of the backoffice or an error of the server as a problem page. */
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   // Drops the query from the link back, because the refused query would fail again. After a form, the link leads to the page with the form,
@@ -33,7 +38,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
         links: overview,
       })
     case 'invalid':
-      return problem(400, 'invalid', 'Invalid request', warning(refusal.problem))
+      return problem(400, 'invalid', 'Invalid request', warning(invalidText(refusal)))
     case 'conflict':
       return problem(409, 'conflict', 'Conflict with the current state', warning(refusal.problem))
     case 'keyReused':

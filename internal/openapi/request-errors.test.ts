@@ -97,19 +97,14 @@ describe('validation errors of the internal API', () => {
       { ...usage, occurredAt: '2026-02-30T00:00:00Z' },
       '"occurredAt" names a day that does not exist',
     ],
-    ['GET', `events?after=${mark}`, undefined, '"after" must be the `next` of a page of this list'],
-    [
-      'GET',
-      'events?sourceEventId=e',
-      undefined,
-      'A search by the provider’s id ("sourceEventId") needs a tenant',
-    ],
-    ['GET', 'T/executions?key=k', undefined, 'A search by "key" needs its "scope"'],
+    ['GET', `events?after=${mark}`, undefined, '"after" must be the position after a page of this list'],
+    ['GET', 'events?sourceEventId=e', undefined, 'A search by the provider’s id needs a tenant'],
+    ['GET', 'T/executions?key=k', undefined, 'A search by key needs its scope'],
     [
       'POST',
       'replay-previews',
       { from: usage.occurredAt, to: usage.occurredAt },
-      '"from" must be before "to"',
+      '"from" must be before the end',
     ],
     ['PUT', 'T/usage/e-1', { ...usage, kind: 'locks' }, '"kind" must be one that another service counts'],
     [

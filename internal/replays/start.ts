@@ -48,7 +48,13 @@ export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
   | { readonly kind: 'conflict' | 'unknown_tenant' }
   | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
-  | { readonly kind: 'invalid'; readonly problem: string }
+  | ({ readonly kind: 'invalid' } & InvalidReplay)
+
+/** Validation error. With `field`, `problem` completes the sentence that begins with the field: "must be …". */
+interface InvalidReplay {
+  readonly problem: string
+  readonly field?: 'from'
+}
 
 /** Result of cancelling a replay. `ended`: the replay had already ended. */
 export type CancelReplayResult =
@@ -81,8 +87,8 @@ export async function startReplay(
   request: StartReplayRequest,
   nowMs: number,
 ): Promise<StartReplayResult> {
-  const problem = validate(request)
-  if (problem !== undefined) return { kind: 'invalid', problem }
+  const invalid = validate(request)
+  if (invalid !== undefined) return { kind: 'invalid', ...invalid }
   const known = await findByKey(pool, request)
   if (known) return sameOr(known, request)
   const { total } = await previewReplay(pool, request.filter, nowMs)
@@ -170,19 +176,25 @@ export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: num
 }
 
 /** Returns the validation error of a request for its caller, or undefined. Pure. */
-function validate({ filter, ratePerSecond, by, idempotencyKey }: StartReplayRequest): string | undefined {
+function validate({
+  filter,
+  ratePerSecond,
+  by,
+  idempotencyKey,
+}: StartReplayRequest): InvalidReplay | undefined {
   const { fromMs, toMs = Number.POSITIVE_INFINITY, ids, state } = filter
   const isText = (text: string, charsMax: number) =>
     text.length >= 1 && text.length <= charsMax && text.isWellFormed()
   if (!Number.isInteger(ratePerSecond) || ratePerSecond < 1 || ratePerSecond > replayRateMax)
-    return `the rate must be 1 to ${replayRateMax} events per second`
-  if (!(fromMs < toMs)) return '"from" must be before "to"'
-  if (ids && (ids.length < 1 || ids.length > idsMax)) return `a filter must contain 1 to ${idsMax} ids`
+    return { problem: `The rate must be 1 to ${replayRateMax} events per second` }
+  if (!(fromMs < toMs)) return { field: 'from', problem: 'must be before the end' }
+  if (ids && (ids.length < 1 || ids.length > idsMax))
+    return { problem: `A filter must contain 1 to ${idsMax} ids` }
   if ((state as string) === 'accepted')
-    return 'accepted events are still being delivered and cannot be replayed'
-  if (!isText(by, textCharsMax)) return `the actor must have 1 to ${textCharsMax} characters`
+    return { problem: 'Accepted events are still being delivered and cannot be replayed' }
+  if (!isText(by, textCharsMax)) return { problem: `The actor must have 1 to ${textCharsMax} characters` }
   if (!isText(idempotencyKey, keyCharsMax))
-    return `the idempotency key must have 1 to ${keyCharsMax} characters`
+    return { problem: `The idempotency key must have 1 to ${keyCharsMax} characters` }
   return undefined
 }
 

@@ -43,10 +43,10 @@ export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit'> & { re
  */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
-/** Result of setting an override. */
+/** Result of setting an override. With `field`, `problem` completes the sentence that begins with the field: "must be …". */
 export type OverrideWritten =
   | { readonly kind: 'written' }
-  | { readonly kind: 'refused'; readonly problem: string }
+  | { readonly kind: 'refused'; readonly problem: string; readonly field?: 'expiresAt' }
 
 const lastingMsMax = 366 * 24 * 3_600_000
 /** Maximum characters of the reason of an override. */
@@ -66,8 +66,8 @@ export async function setLimitOverride(
   setting: OverrideSetting,
 ): Promise<OverrideWritten> {
   const nowMs = clock.now()
-  const problem = problemWith(setting, nowMs)
-  if (problem !== undefined) return { kind: 'refused', problem }
+  const refused = validate(setting, nowMs)
+  if (refused !== undefined) return refused
   const { tenantId, limit, by, ...values } = setting
   return withTx(pool, async (client) => {
     const db = orm(client)
@@ -116,14 +116,20 @@ export async function clearLimitOverride(
   })
 }
 
-function problemWith({ hard, expiresAtMs, reason }: OverrideSetting, nowMs: number): string | undefined {
+function validate(
+  { hard, expiresAtMs, reason }: OverrideSetting,
+  nowMs: number,
+): Extract<OverrideWritten, { kind: 'refused' }> | undefined {
+  const refuse = (problem: string) => ({ kind: 'refused', problem }) as const
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
-    return `The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`
+    return refuse(`The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`)
   if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + lastingMsMax))
-    return '"expiresAt" must be in the future, at most 366 days ahead'
+    return { ...refuse('must be in the future, at most 366 days ahead'), field: 'expiresAt' }
   return reasonForm.test(reason)
     ? undefined
-    : `The reason must have 1 to ${overrideReasonCharsMax} characters without control characters or U+FFFD`
+    : refuse(
+        `The reason must have 1 to ${overrideReasonCharsMax} characters without control characters or U+FFFD`,
+      )
 }
 
 /** Increments the version of the overrides and removes expired overrides. The row lock of the version serializes writers. */

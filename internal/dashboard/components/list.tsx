@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Outcome, Page } from '#internal/backoffice/index.ts'
 import { link, type PageContext, type PageRow, type SectionName, type Shown, shown } from '../page.ts'
+import { invalidText } from '../problem.tsx'
 import { Empty, Live, Notice, PageHeader, Segments } from './block.tsx'
 import {
   type Field,
@@ -138,7 +139,7 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
         spec.load(context, { ...values, after: query['after'] }),
         spec.actions?.(context),
       ])
-      if (listed.kind === 'invalid') return refusedList({ spec, context }, listed.problem)
+      if (listed.kind === 'invalid') return refusedList({ spec, context }, invalidText(listed))
       if (listed.kind !== 'ok') return listed
       const list = <List spec={spec} context={context} page={listed.value} />
       const isLive = spec.live !== undefined && query['after'] === undefined

@@ -71,11 +71,13 @@ describe('usage', () => {
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
 
-  test('limit override: the form shows a refusal of the use case', async () => {
+  test('limit override: the form shows a refusal of the use case beside its field, without the name that the API has for it', async () => {
     const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
     const { status, html } = await session.post('/usage/override', fields({ expiresAt: until, sure: 'yes' }))
     expect(status).toBe(422)
-    expect(html).toContain('at most 366 days')
+    const [field] = /<div class="field[^]*?name="expiresAt"[^]*?<\/div>/.exec(html) ?? []
+    expect(field).toContain('Must be in the future, at most 366 days ahead')
+    expect(html).not.toContain('"expiresAt" must')
   })
 
   test('limit override: can remove the limit, and its form can end the override', async () => {
@@ -224,7 +226,7 @@ describe('lock history', () => {
   test('lock history: a key without a scope returns 400 and runs no search', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
-    expect(html).toContain('A search by &quot;key&quot; needs its &quot;scope&quot;')
+    expect(html).toContain('A search by key needs its scope')
     expect(keysOn(html)).toEqual([])
   })
 })

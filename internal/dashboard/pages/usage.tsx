@@ -23,6 +23,7 @@ import {
   shown,
   withRight,
 } from '../page.ts'
+import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
 import { deedRows } from './deed.tsx'
 
@@ -343,7 +344,11 @@ const overrideRow: ActionRow = {
         )
       const asked = { tenantId: tenant.id, limit, hard, expiresAtMs, reason }
       const done = await backoffice.usage.override(actor, asked)
-      if (done.kind === 'invalid') return showOverrideForm({ context, of, typed, problem: done.problem })
+      if (done.kind === 'invalid') {
+        const text = invalidText(done)
+        const place = done.field === undefined ? { problem: text } : { problems: { [done.field]: text } }
+        return showOverrideForm({ context, of, typed, ...place })
+      }
       if (done.kind !== 'ok') return done
       const path = link('/usage', { tenant: tenant.id })
       return doneAt(path, done.value, `${label}: overridden.`, 'This override was already set.')
