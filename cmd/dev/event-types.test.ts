@@ -4,7 +4,7 @@ import { eventTypesText } from './event-types.ts'
 
 const page = eventTypesText()
 
-/** Anchors as the vendor of the repository's pages makes them: lowercase, without punctuation, with a number from the second on. */
+/** Heading anchors as GitHub generates them; duplicates are not numbered. */
 const anchors = [...page.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
   heading
     .toLowerCase()

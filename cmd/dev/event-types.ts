@@ -65,7 +65,7 @@ export function eventTypesText(): string {
   return [intro, `## Contents\n\n${contents.join('\n')}\n`, ...areas].join('\n')
 }
 
-/** The prefix keeps the anchor apart from that of a noun: \`code\` is both. */
+/** The prefix keeps the anchor apart from that of a noun: `code` is both. */
 const headingOf = (area: string) => `Types: ${area}`
 
 const anchorOf = (heading: string) => heading.toLowerCase().replaceAll(/[:,]/g, '').replaceAll(' ', '-')

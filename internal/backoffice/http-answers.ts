@@ -191,7 +191,7 @@ const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
     'ProviderOrigin',
     'A provider called, and its signature was verified; also every event that a version without origins stored.',
   ),
-  service: originOf('service', 'ServiceOrigin', 'Handed in over this API by `actor`.', { actor }),
+  service: originOf('service', 'ServiceOrigin', 'Ingested over this API by `actor`.', { actor }),
   simulation: originOf('simulation', 'SimulationOrigin', 'Made by a simulation.', {
     simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'),
   }),

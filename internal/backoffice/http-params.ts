@@ -18,16 +18,14 @@ import {
   type Param,
   plainText,
   textParam,
-  wordParam,
 } from '#internal/http/index.ts'
+import { providerNameParam } from '#internal/intake/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
 import {
   acceptedProviderNames,
   limitNameCharsMax,
   limitNamePattern,
   limitNameText,
-  neutralProviderName,
-  type ProviderName,
   providerAliasText,
 } from '#internal/tenants/index.ts'
 import { usageIdCharsMax } from '#internal/usage/index.ts'
@@ -161,11 +159,8 @@ export const eventParam: Param<EventId> = {
   schema: idSchema('evt'),
 }
 
-/** Query parameter: the provider to filter by. Parsed as the neutral name. */
-export const providerParam: Param<ProviderName> = {
-  ...wordParam(providerText('A provider'), acceptedProviderNames),
-  parse: neutralProviderName,
-}
+/** Query parameter: the provider to filter by. */
+export const providerParam = providerNameParam(providerText('A provider'))
 
 /** Body schema of a provider. `neutralProviderName` converts the value. */
 export const providerField = (description: string) => oneOf(acceptedProviderNames, providerText(description))

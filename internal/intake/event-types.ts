@@ -4,6 +4,7 @@ import {
   mayGrow,
   named,
   type Operation,
+  type Param,
   type PublicRoute,
   paramsInDocument,
   type RoomRoute,
@@ -11,7 +12,12 @@ import {
   textParam,
   wordParam,
 } from '#internal/http/index.ts'
-import { acceptedProviderNames, neutralProviderName, providerNames } from '#internal/tenants/index.ts'
+import {
+  acceptedProviderNames,
+  neutralProviderName,
+  type ProviderName,
+  providerNames,
+} from '#internal/tenants/index.ts'
 import { type CatalogueEntry, catalogueOf } from './catalogue.ts'
 import { eventTables } from './providers/registry.ts'
 
@@ -96,9 +102,14 @@ const EventType = named('EventType', {
 const pageSizeMax = 100
 const pageSizeDefault = 50
 
+/** Query parameter: a provider by its neutral or its vendor’s name, parsed as the neutral name. */
+export function providerNameParam(description: string): Param<ProviderName> {
+  return { ...wordParam(description, acceptedProviderNames), parse: neutralProviderName }
+}
+
 const query = {
   provider: {
-    ...wordParam('Only types of this provider, by its neutral or its vendor’s name.', acceptedProviderNames),
+    ...providerNameParam('Only types of this provider, by its neutral or its vendor’s name.'),
     examples: { card: { value: 'card' } },
   },
   type: textParam('Only this whole normalized type. The list is empty if the type is not listed.', {
@@ -160,9 +171,8 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
         handle(call) {
           const read = readParams(call.request.url, query)
           if (read.kind === 'error') return read
-          const { provider = '', type, after = '', limit = pageSizeDefault } = read.values
-          const name = neutralProviderName(provider)
-          const listed = (name === undefined ? undefined : ofProviders.get(name)) ?? all
+          const { provider, type, after = '', limit = pageSizeDefault } = read.values
+          const listed = (provider === undefined ? undefined : ofProviders.get(provider)) ?? all
           const rows = type === undefined ? listed : listed.filter((each) => each.type === type)
           return {
             ...{

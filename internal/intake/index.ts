@@ -12,7 +12,7 @@ export {
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 export { createTestEvent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
-export { eventCatalogue, eventTypeRoutes, typesOf } from './event-types.ts'
+export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
 export { exampleCalls } from './examples.ts'
 
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'

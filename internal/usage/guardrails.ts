@@ -39,7 +39,7 @@ export interface GuardrailUsage {
 
 /** Usage to decide and count in one step. */
 export interface GuardrailCommit extends GuardrailUsage {
-  /** Id of the usage: 1 to 128 printable characters. Emitted kinds share the ids of emissions; `locks` have their own. */
+  /** Id of the usage: 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
   readonly id: string
   /** Actor for the audit log. */
   readonly by: string

@@ -27,7 +27,7 @@ export interface LockCommitParts {
 /** Locks that another service uses. */
 export interface LockCommit {
   readonly tenantId: TenantId
-  /** Id of the usage in the other service: 1 to 128 printable characters. Independent of the ids of emissions. */
+  /** Id of the usage in the other service: 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
   readonly id: string
   readonly amount: number
   readonly limits: Readonly<Record<LockLimitName, LimitBounds>>
@@ -45,7 +45,7 @@ export type LocksCommitted =
       readonly decided: Decided
       readonly used: Readonly<Record<LockLimitName, number>>
       readonly nowMs: number
-      /** Time of the commit, also of an earlier one, by Redis; it tells commits apart that reuse an id. Equal to `nowMs` for a denial. */
+      /** Redis time of the counting call; distinguishes commits that reuse an id after 24 h. Equal to `nowMs` for a denial. */
       readonly committedAtMs: number
     }
   | { readonly kind: 'conflict' }
