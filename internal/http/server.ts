@@ -175,7 +175,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
   let room: Room | undefined
   try {
     if (!areWellFormed(call.params)) {
-      if (!entry.admitsMalformedParams) return respond(runtime, finished, routeUnknown(runtime))
+      if (!entry.admitsMalformedParams) return respond(runtime, finished, routeUnknown(runtime.documentPath))
       call.params = withoutMalformed(call.params)
     }
     const admitting = entry.admit(call)
@@ -228,18 +228,23 @@ function unmatched<Principal, Scope extends string>(
 ): ApiError {
   const allowed = allowedMethods(options.routes, new URL(request.url).pathname)
   return allowed.length === 0
-    ? routeUnknown(options)
+    ? routeUnknown(options.documentPath)
     : apiError('method_not_allowed', undefined, { Allow: allowed.join(', ') })
 }
 
-function routeUnknown({ documentPath }: Runtime): ApiError {
+/** Returns the error for a path without a route. @param documentPath path of the document of the port's API, if it has one */
+export function routeUnknown(documentPath?: string): ApiError {
   if (documentPath === undefined) return apiError('route_unknown')
   return apiError('route_unknown', `There is no such route on this port: GET ${documentPath} lists them`)
 }
 
 async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): Promise<Response> {
   try {
-    return respond(runtime, finished, (await runtime.answerUnknown?.(call)) ?? routeUnknown(runtime))
+    return respond(
+      runtime,
+      finished,
+      (await runtime.answerUnknown?.(call)) ?? routeUnknown(runtime.documentPath),
+    )
   } catch (cause) {
     finished.cause = cause
     return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))

@@ -1,4 +1,4 @@
-import { type ErrorCode, errorEnvelope, statusOf } from '#internal/base/index.ts'
+import { type ApiError, apiError, type ErrorCode, errorEnvelope, statusOf } from '#internal/base/index.ts'
 import {
   type AnswerDoc,
   type Documented,
@@ -11,6 +11,7 @@ import {
   type Parameter,
   type RequestBody,
   type RoomRoute,
+  routeUnknown,
 } from '#internal/http/index.ts'
 
 /** The fields of an OpenAPI 3.1 operation that Latchkey uses: https://spec.openapis.org/oas/v3.1.1.html (read 2026-11). */
@@ -123,6 +124,7 @@ export class DocumentBuilder {
   errorAnswers(
     codes: readonly ErrorCode[],
     texts: Readonly<Record<number, string>> = {},
+    examplesOf: (code: ErrorCode) => ApiError = apiError,
   ): Record<string, ResponseObject> {
     const statuses = [...new Set(codes.map(statusOf))].sort((one, other) => one - other)
     for (const code of codes) this.#codes.add(code)
@@ -131,7 +133,7 @@ export class DocumentBuilder {
         const own = codes.filter((code) => statusOf(code) === status)
         const headers = (errorHeaders[status] ?? []).filter((name) => this.#headers.has(name))
         const description = texts[status] ?? errorDescriptions[status] ?? ''
-        const examples = Object.fromEntries(own.map(exampleOf))
+        const examples = Object.fromEntries(own.map((code) => exampleOf(examplesOf(code))))
         return [String(status), responseOf(description, errorRef, examples, headers)]
       }),
     )
@@ -220,8 +222,8 @@ export function headerRefs(names: readonly string[]): NonNullable<ResponseObject
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-function exampleOf(code: ErrorCode): [string, Example] {
-  return [code, { value: errorEnvelope({ kind: 'error', code }, 'req-7f3a') }]
+function exampleOf(error: ApiError): [string, Example] {
+  return [error.code, { value: errorEnvelope(error, 'req-7f3a') }]
 }
 
 const errorDescriptions: Readonly<Record<number, string>> = {
@@ -272,11 +274,12 @@ export const unroutedText =
   'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method, `HeadTooLong` for a request line and headers over 16 KiB. HEAD is handled like GET, without the response body.'
 
 /** Documents the responses to calls that reach no operation, as components of a document. */
-export function unroutedResponses(builder: DocumentBuilder) {
-  const { 404: RouteUnknown, 405: MethodNotAllowed } = builder.errorAnswers([
-    'route_unknown',
-    'method_not_allowed',
-  ])
+export function unroutedResponses(builder: DocumentBuilder, documentPath: string) {
+  const { 404: RouteUnknown, 405: MethodNotAllowed } = builder.errorAnswers(
+    ['route_unknown', 'method_not_allowed'],
+    {},
+    (code) => (code === 'route_unknown' ? routeUnknown(documentPath) : apiError(code)),
+  )
   const HeadTooLong = { description: 'Status 431, without a body. The connection is closed.' }
   return { RouteUnknown, MethodNotAllowed, HeadTooLong }
 }

@@ -19,7 +19,7 @@ const headers = {
 export function internalDocument() {
   const builder = new DocumentBuilder(Object.keys(headers))
   const paths = builder.pathsOf([documentRoute(internalDocumentPath), ...internalRoutes])
-  const responses = unroutedResponses(builder)
+  const responses = unroutedResponses(builder, internalDocumentPath)
   return {
     openapi: '3.1.1',
     info: {

@@ -59,7 +59,7 @@ export function publicContract({ publicUrl, ...limits }: ContractConfig) {
     documentRoute(publicDocumentPath),
   ])
   const webhooks = { event: { post: outboundEvent(builder) } }
-  const responses = unroutedResponses(builder)
+  const responses = unroutedResponses(builder, publicDocumentPath)
   return {
     openapi: '3.1.1',
     info: {
