@@ -145,6 +145,9 @@ function messageFor(value: unknown): string | undefined {
   return parsed.kind === 'error' ? parsed.message : `parsed ${JSON.stringify(parsed.value)}`
 }
 
+const names =
+  '"name", "token", "seconds", "list", "headers", "flag", "choice", "code", "bound", "word", "share", "text", "least", "names", "nothing"'
+
 describe('createParser', () => {
   test('createParser: returns a valid value unchanged', () => {
     const value = { name: 'ä😀', seconds: 9, list: [null], headers: { a: 'b' } }
@@ -153,11 +156,7 @@ describe('createParser', () => {
 
   test.each([
     ['a missing field', {}, '"name" is required'],
-    [
-      'a misspelt field',
-      { name: 'a', second: 1 },
-      '"second" is not a field of this call: check its spelling',
-    ],
+    ['a misspelt field', { name: 'a', second: 1 }, `"second" is not a field of this call: it takes ${names}`],
     [
       'null in place of text',
       { name: null },
@@ -233,10 +232,10 @@ describe('createParser', () => {
 
   test('createParser: the error message truncates and escapes field names', () => {
     expect(messageFor({ name: 'a', ['x'.repeat(500)]: 1 })).toBe(
-      `"${'x'.repeat(64)}…" is not a field of this call: check its spelling`,
+      `"${'x'.repeat(64)}…" is not a field of this call: it takes ${names}`,
     )
     expect(messageFor({ name: 'a', 'b\n"': 1 })).toBe(
-      '"b\\n\\"" is not a field of this call: check its spelling',
+      `"b\\n\\"" is not a field of this call: it takes ${names}`,
     )
   })
 })

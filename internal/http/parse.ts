@@ -126,6 +126,16 @@ export function createParser<Schema extends TSchema>(
   }
 }
 
+const fieldsListedMax = 20
+
+/** Returns the names of an object's fields for an error about an unknown one. */
+function fieldsOf({ properties }: TSchema): string {
+  const names = Object.keys(properties as object)
+  if (names.length === 0) return ', which takes none'
+  const rest = names.length > fieldsListedMax ? ' and more' : ''
+  return `: it takes ${names.slice(0, fieldsListedMax).map(quoteName).join(', ')}${rest}`
+}
+
 function describe(error: ValueError): string {
   const field = fieldName(error.path)
   switch (error.type) {
@@ -133,7 +143,7 @@ function describe(error: ValueError): string {
       return `${field} is required`
     case ValueErrorType.ObjectAdditionalProperties: {
       if (!('patternProperties' in error.schema))
-        return `${field} is not a field of this call: check its spelling`
+        return `${field} is not a field of this call${fieldsOf(error.schema)}`
       const object = fieldName(error.path.slice(0, error.path.lastIndexOf('/')))
       return `${field} has no valid name: ${object} must be ${expectation(error.schema)}`
     }
