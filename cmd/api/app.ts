@@ -20,13 +20,7 @@ import {
 } from '#internal/http/index.ts'
 import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes, publicDocumentPath } from '#internal/openapi/index.ts'
-import {
-  explainStoreError,
-  RecordStore,
-  type RecordTenant,
-  recordRoutes,
-  Waiters,
-} from '#internal/records/index.ts'
+import { explainStoreError, type RecordTenant, recordRoutes, Waiters } from '#internal/records/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck } from '#internal/storage/index.ts'
@@ -35,6 +29,7 @@ import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
+import { startRecordStores } from './records.ts'
 import { startSimulations } from './simulations.ts'
 import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
@@ -113,7 +108,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const retentionDefaults = () => settings.current.retention
   const lockHistory = await startLockHistory(host, { pool, directory, retentionDefaults })
   const records = {
-    store: new RecordStore(redis, usage.meter, { note: lockHistory.note }),
+    storeOf: await startRecordStores(host, config, { redis, settings, usage, note: lockHistory.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,

@@ -14,7 +14,8 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
 
 /** Dependencies of the record routes. */
 export interface Records {
-  readonly store: RecordStore
+  /** Returns the store of a tenant's records, by its durability. */
+  storeOf(tenant: RecordTenant): RecordStore
   readonly waiters: Waiters
   /** Maximum ttl of records in seconds. The maximum of a tenant can only be lower. */
   readonly ttlSecondsMax: number
@@ -41,33 +42,34 @@ export function acquireRecord(
   const input = acquireInput(records, tenant, request)
   if ('code' in input) return input
   const { waitMs = 0 } = request
-  return waitMs === 0 ? records.store.acquire(input) : acquireOrWait(records, input, waitMs, signal)
+  const store = records.storeOf(tenant)
+  return waitMs === 0 ? store.acquire(input) : acquireOrWait({ records, store }, input, waitMs, signal)
 }
 
 async function acquireOrWait(
-  records: Records,
+  { records, store }: { readonly records: Records; readonly store: RecordStore },
   input: AcquireInput,
   waitMs: number,
   signal: AbortSignal | undefined,
 ): Promise<AcquireOutcome> {
-  let outcome = await records.store.acquire(input)
+  let outcome = await store.acquire(input)
   if (outcome.kind === 'busy') {
     const waiter = { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) }
     outcome = await records.waiters.wait(waiter, outcome, async () => {
-      const again = await records.store.acquire({ ...input, waits: true })
+      const again = await store.acquire({ ...input, waits: true })
       return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
     })
   }
   if (outcome.kind === 'locked' && signal?.aborted === true)
-    return releaseOrphan(records, input, outcome.lockToken)
+    return releaseOrphan(store, input, outcome.lockToken)
   return outcome
 }
 
 /**
  * Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets that lock.
  */
-async function releaseOrphan(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
-  if (input.attemptId === '') await records.store.remove(input, lockToken)
+async function releaseOrphan(store: RecordStore, input: AcquireInput, lockToken: string): Promise<Acquired> {
+  if (input.attemptId === '') await store.remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
 }
 

@@ -3,6 +3,7 @@ import { type Answer, errorSchemaOf, type JsonSchema, named, publicErrorCodes } 
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import type { Acquired } from './acquire.ts'
 import { type CheckOutcome, suggestRetryMs } from './record.ts'
+import { RecordsUnavailable } from './store.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
@@ -68,7 +69,7 @@ export function plainAnswer(outcome: string, value: object): Answer {
 
 /** Returns the 503 error for an unavailable or overloaded store, or undefined for any other exception, which is a bug. */
 export function explainStoreError(error: unknown): ApiError | undefined {
-  if (!(error instanceof RedisUnavailable)) return undefined
+  if (!(error instanceof RedisUnavailable || error instanceof RecordsUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }
   return apiError(error.reason === 'overloaded' ? 'overloaded' : 'store_unavailable', undefined, headers)
 }

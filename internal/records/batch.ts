@@ -30,7 +30,7 @@ const batchMsMax = 900
  * @throws errors that do not come from the store
  */
 export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
-  const run = new BatchRun(records.store, batch)
+  const run = new BatchRun(records.storeOf(batch.tenant), batch)
   try {
     await run.check((index) => {
       const parsed = batch.check(index)

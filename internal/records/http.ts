@@ -173,7 +173,7 @@ const fetchRoute = route({
     errors,
   },
   async handle({ query }, { tenant }: Principal, records: Records) {
-    const found = await records.store.fetch({ tenantId: tenant.id, ...query })
+    const found = await records.storeOf(tenant).fetch({ tenantId: tenant.id, ...query })
     if (found.kind === 'long') return noRoom()
     return found.kind === 'hit' ? hitAnswer(found.record) : plainAnswer('none', { cached: false })
   },
@@ -202,7 +202,7 @@ const removeRoute = route({
     errors,
   },
   async handle({ query: { scope, key, lockToken: token = '' } }, { tenant }: Principal, records: Records) {
-    const existed = await records.store.remove({ tenantId: tenant.id, scope, key }, token)
+    const existed = await records.storeOf(tenant).remove({ tenantId: tenant.id, scope, key }, token)
     return plainAnswer(existed ? 'removed' : 'none', { ok: true, existed })
   },
 })
@@ -228,7 +228,7 @@ const extendRoute = route({
   async handle({ body }, { tenant }: Principal, records: Records) {
     const { scope, key, lockToken: token, lockSeconds } = body
     const lockMs = lockSeconds === undefined ? null : lockSeconds * 1000
-    const extended = await records.store.extend({ tenantId: tenant.id, scope, key }, token, lockMs)
+    const extended = await records.storeOf(tenant).extend({ tenantId: tenant.id, scope, key }, token, lockMs)
     if (extended.kind === 'lost') return apiError('lock_lost')
     return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
   },

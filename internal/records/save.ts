@@ -34,7 +34,7 @@ export async function saveRecord(
       '"lockToken" is required by this tenant: send the one that POST answered',
     )
   }
-  const outcome = await records.store.save({
+  const outcome = await records.storeOf(tenant).save({
     tenantId: tenant.id,
     scope: request.scope,
     key: request.key,

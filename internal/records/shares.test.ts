@@ -60,7 +60,7 @@ function startBatch(tenantId: TenantId, keyOf: (index: number) => string, size =
   let begun = 0
   const outcomes: CheckOutcome[] = []
   const records: Records = {
-    store: lab.store,
+    storeOf: () => lab.store,
     waiters: lab.waiters,
     ttlSecondsMax: 86_400,
     bodyBytesMax: 262_144,

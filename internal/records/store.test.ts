@@ -1,142 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { TenantId } from '#internal/base/index.ts'
-import { RedisUnavailable } from '#internal/storage/index.ts'
-import { slotOf } from '#internal/storage/redis/slot-map.ts'
-import { meterKeys } from '#internal/usage/index.ts'
+import { recordDurabilities } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { type AcquireInput, entryKey, RecentKeys, type SaveInput, wakeChannel } from './store.ts'
-
-let lab: RecordLab
-beforeAll(async () => {
-  lab = await openRecordLab()
-}, 30_000)
-afterAll(() => lab.close())
-
-const lockMs = 60_000
-const ttlMs = 7_200_000
-const result = (name: string) => `{"status":200,"headers":{},"body":"${name}"}`
-
-function acquireInput(tenantId: TenantId, changes: Partial<AcquireInput> = {}): AcquireInput {
-  return {
-    tenantId,
-    scope: 'orders',
-    key: 'k-1',
-    ttlMs,
-    lockMs,
-    lockToken: 'N',
-    fingerprint: 'f1',
-    attemptId: '',
-    waits: false,
-    limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null },
-    ...changes,
-  }
-}
-
-function saveInput(tenantId: TenantId, changes: Partial<SaveInput> = {}): SaveInput {
-  return {
-    tenantId,
-    scope: 'orders',
-    key: 'k-1',
-    lockToken: '',
-    ttlMs: null,
-    defaultTtlMs: 86_400_000,
-    record: result('r1'),
-    ...changes,
-  }
-}
-
-/** State of an entry, read directly from Redis. */
-async function readState(tenantId: TenantId): Promise<string> {
-  const entry = await lab.raw.get(entryKey(acquireInput(tenantId)))
-  if (entry === null) return 'none'
-  const [kind, ...fields] = entry.split('\n')
-  if (kind === 'R') return `record of ${fields[1] || 'nobody'}: ${JSON.parse(fields[5] ?? '').body}`
-  const [until, token, , , , takenOver] = fields
-  if (token === '') return 'released'
-  const nowMs = Number(await lab.raw.get(`{${tenantId}}:clock`))
-  return `${Number(until) > nowMs ? 'held' : 'over'} by ${token}${takenOver === '1' ? ', taken over' : ''}`
-}
-
-const acquireAs = (tenantId: TenantId, lockToken: string, attemptId: string) =>
-  lab.store.acquire(acquireInput(tenantId, { lockToken, attemptId }))
-const afterLock = (tenantId: TenantId, locks: number) =>
-  lab.setClock(tenantId, labStartMs + locks * (lockMs + 1))
-
-/** Steps that lead to each state. A is the first holder, and B has taken over. */
-const states: Record<string, (tenantId: TenantId) => Promise<unknown>> = {
-  'no entry': async () => undefined,
-  'held by A': (t) => acquireAs(t, 'A', 'a'),
-  'over, A': async (t) => {
-    await acquireAs(t, 'A', 'a')
-    await afterLock(t, 1)
-  },
-  'taken over by B': async (t) => {
-    await acquireAs(t, 'A', 'a')
-    await afterLock(t, 1)
-    await acquireAs(t, 'B', 'b')
-  },
-  'taken over, B over too': async (t) => {
-    await acquireAs(t, 'A', 'a')
-    await afterLock(t, 1)
-    await acquireAs(t, 'B', 'b')
-    await afterLock(t, 2)
-  },
-  'released by B': async (t) => {
-    await acquireAs(t, 'A', 'a')
-    await afterLock(t, 1)
-    await acquireAs(t, 'B', 'b')
-    await lab.store.remove(acquireInput(t), 'B')
-  },
-  'record of A': async (t) => {
-    await acquireAs(t, 'A', 'a')
-    await lab.store.save(saveInput(t, { lockToken: 'A' }))
-  },
-  'record of nobody': (t) => lab.store.save(saveInput(t)),
-}
-
-const acquire = (changes: Partial<AcquireInput>) => async (tenantId: TenantId) => {
-  const outcome = await lab.store.acquire(acquireInput(tenantId, changes))
-  switch (outcome.kind) {
-    case 'locked':
-      return `locked ${outcome.lockToken}${outcome.takenOver ? ', taken over' : ''}`
-    case 'hit':
-      return `hit ${JSON.parse(outcome.record).body}`
-    default:
-      return outcome.kind
-  }
-}
-const save = (changes: Partial<SaveInput>) => async (tenantId: TenantId) =>
-  (await lab.store.save(saveInput(tenantId, changes))).kind
-const remove = (lockToken: string) => async (tenantId: TenantId) =>
-  (await lab.store.remove(acquireInput(tenantId), lockToken)) ? 'existed' : 'nothing'
-const extend = (lockToken: string) => async (tenantId: TenantId) =>
-  (await lab.store.extend(acquireInput(tenantId), lockToken, 30_000)).kind
-
-/** Operations in each state; N is a new token. */
-const steps: Record<string, (tenantId: TenantId) => Promise<string>> = {
-  acquire: acquire({}),
-  'acquire, attempt a': acquire({ attemptId: 'a' }),
-  'acquire, attempt b': acquire({ attemptId: 'b' }),
-  'acquire, token A again': acquire({ lockToken: 'A' }),
-  'acquire, other fingerprint': acquire({ fingerprint: 'f2' }),
-  'acquire, own attempt, other fingerprint': acquire({ attemptId: 'a', fingerprint: 'f2' }),
-  'acquire, no fingerprint': acquire({ fingerprint: '' }),
-  'save as A': save({ lockToken: 'A' }),
-  'save as B': save({ lockToken: 'B' }),
-  'save as nobody known': save({ lockToken: 'X' }),
-  'save without token': save({}),
-  'save another as A': save({ lockToken: 'A', record: result('r2') }),
-  'save another without token': save({ record: result('r2') }),
-  remove: remove(''),
-  'release as A': remove('A'),
-  'release as B': remove('B'),
-  'extend as A': extend('A'),
-  'extend as B': extend('B'),
-  fetch: async (tenantId) => {
-    const found = await lab.store.fetch(acquireInput(tenantId))
-    return found.kind === 'hit' ? `hit ${JSON.parse(found.record).body}` : found.kind
-  },
-}
+import {
+  acquireInput,
+  createSteps,
+  lockMs,
+  millisecondsLeft,
+  result,
+  saveInput,
+} from '#test/support/record-steps.ts'
+import { type AcquireInput, RecentKeys } from './store.ts'
 
 /** In each state: the step, its outcome, and the state after it. `same` is the state before. */
 const table: Record<string, readonly (readonly [step: string, outcome: string, next: string])[]> = {
@@ -251,328 +124,274 @@ const table: Record<string, readonly (readonly [step: string, outcome: string, n
   ],
 }
 
-describe('state table', () => {
-  const rows = Object.entries(table).flatMap(([state, cells]) =>
-    cells.map((cell) => [state, ...cell] as const),
-  )
-  test.each(rows)(
-    'record store: in state "%s", "%s" returns "%s" and changes the state to "%s"',
-    async (state, step, outcome, next) => {
-      const tenantId = await lab.createTenant()
-      await states[state]?.(tenantId)
-      const before = await readState(tenantId)
-      expect(await steps[step]?.(tenantId)).toBe(outcome)
-      expect(await readState(tenantId)).toBe(next === 'same' ? before : next)
-    },
-  )
-})
+describe.each(recordDurabilities)('records in %s', (durability) => {
+  let lab: RecordLab
+  /** Largest distance between consecutive fences of one microsecond. In Postgres, the remainder by 16 is the stripe. */
+  const fenceStep = durability === 'redis' ? 1 : 16
+  const { states, steps, readState } = createSteps(() => lab)
+  beforeAll(async () => {
+    lab = await openRecordLab({ durability })
+  }, 30_000)
+  afterAll(() => lab.close())
 
-async function acquired(input: AcquireInput) {
-  const outcome = await lab.store.acquire(input)
-  if (outcome.kind !== 'locked') throw new Error(`not locked but ${outcome.kind}`)
-  return outcome
-}
-
-describe('acquisition', () => {
-  test('acquisition: returns its own token, the duration of the lock, and a fence of the clock in µs', async () => {
-    const tenantId = await lab.createTenant()
-    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({
-      kind: 'locked',
-      lockToken: 'N',
-      fence: labStartMs * 1000,
-      expiresInMs: lockMs,
-      takenOver: false,
-    })
-  })
-
-  test('acquisition: a busy key returns the remaining duration of its lock', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
-    await lab.setClock(tenantId, labStartMs + 20_000)
-    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: 40_000 })
-  })
-
-  test('acquisition: a re-entry keeps its fence, holds for lockMs from now, and is not counted again', async () => {
-    const tenantId = await lab.createTenant()
-    const input = acquireInput(tenantId, { attemptId: 'a' })
-    const first = await acquired({ ...input, lockToken: 'A' })
-    await lab.setClock(tenantId, labStartMs + 20_000)
-    const limits = { locksPerMinute: 1, locksPerMonth: 1, recordBytes: 1 }
-    const again = await acquired({ ...input, limits, lockToken: 'B' })
-    expect(again).toEqual(first)
-    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
-  })
-
-  test('acquisition: a takeover without a fingerprint keeps the fingerprint of the lock', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
-    await lab.setClock(tenantId, labStartMs + lockMs)
-    await acquired(acquireInput(tenantId, { fingerprint: '' }))
-    expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
-  })
-
-  test('acquisition: does not wait for a released key when the clock goes back', async () => {
-    const tenantId = await lab.createTenant()
-    await states['released by B']?.(tenantId)
-    await lab.setClock(tenantId, labStartMs)
-    expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
-  })
-})
-
-describe('fence', () => {
-  test('fence: grows from one key to the next within one microsecond', async () => {
-    const tenantId = await lab.createTenant()
-    const fences: number[] = []
-    for (const key of ['a', 'b', 'c']) fences.push((await acquired(acquireInput(tenantId, { key }))).fence)
-    expect(fences).toEqual([0, 1, 2].map((more) => labStartMs * 1000 + more))
-  })
-
-  test('fence: grows when the clock goes back by a day', async () => {
-    const tenantId = await lab.createTenant()
-    const first = await acquired(acquireInput(tenantId, { key: 'a' }))
-    await lab.setClock(tenantId, labStartMs - 86_400_000)
-    const second = await acquired(acquireInput(tenantId, { key: 'b' }))
-    expect(second.fence).toBe(first.fence + 1)
-  })
-
-  test('fence: grows after a save without a lock', async () => {
-    const tenantId = await lab.createTenant()
-    const first = await acquired(acquireInput(tenantId, { key: 'a' }))
-    await lab.store.save(saveInput(tenantId, { key: 'b' }))
-    expect((await acquired(acquireInput(tenantId, { key: 'c' }))).fence).toBe(first.fence + 2)
-  })
-
-  test('fence: grows after the store has lost all data of the tenant', async () => {
-    const tenantId = await lab.createTenant()
-    const first = await acquired(acquireInput(tenantId))
-    await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
-    await lab.setClock(tenantId, labStartMs + 1)
-    expect((await acquired(acquireInput(tenantId))).fence).toBeGreaterThan(first.fence)
-  })
-})
-
-describe('save', () => {
-  test('save: the record inherits ttl and fingerprint of the lock', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 500_000 }))
-    await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))
-    expect(await millisecondsLeft(tenantId)).toBeWithin(490_000, 500_001)
-    expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
-  })
-
-  test.each([
-    ['the ttl of the save, which overrides the ttl of the lock', { lockToken: 'A', ttlMs: 900_000 }, 900_000],
-    ['the default ttl without a lock', { key: 'other' }, 86_400_000],
-    ['its own ttl without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
-  ] as const)('save: the record lives for %s', async (_case, changes, livesMs) => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
-    await lab.store.save(saveInput(tenantId, changes))
-    const left = await millisecondsLeft(tenantId, saveInput(tenantId, changes).key)
-    expect(left).toBeWithin(livesMs - 10_000, livesMs + 1)
-  })
-
-  test('save: a save without a lock is never refused because of usage, but is counted', async () => {
-    const tenantId = await lab.createTenant()
-    const limits = { locksPerMinute: 1, locksPerMonth: null, recordBytes: null }
-    await acquired(acquireInput(tenantId, { key: 'a', limits }))
-    expect((await lab.store.save(saveInput(tenantId, { key: 'b' }))).kind).toBe('saved')
-    const over = await lab.store.acquire(
-      acquireInput(tenantId, { key: 'c', limits: { ...limits, locksPerMinute: 2 } }),
+  describe('state table', () => {
+    const rows = Object.entries(table).flatMap(([state, cells]) =>
+      cells.map((cell) => [state, ...cell] as const),
     )
-    expect(over.kind).toBe('limited')
+    test.each(rows)(
+      'record store: in state "%s", "%s" returns "%s" and changes the state to "%s"',
+      async (state, step, outcome, next) => {
+        const tenantId = await lab.createTenant()
+        await states[state]?.(tenantId)
+        const before = await readState(tenantId)
+        expect(await steps[step]?.(tenantId)).toBe(outcome)
+        expect(await readState(tenantId)).toBe(next === 'same' ? before : next)
+      },
+    )
   })
 
-  test('save: a save by a late holder does not change the lock of the next holder', async () => {
-    const tenantId = await lab.createTenant()
-    await states['taken over by B']?.(tenantId)
-    const before = await lab.raw.get(entryKey(acquireInput(tenantId)))
-    expect((await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).kind).toBe('lost')
-    expect(await lab.raw.get(entryKey(acquireInput(tenantId)))).toBe(before)
-  })
+  async function acquired(input: AcquireInput) {
+    const outcome = await lab.store.acquire(input)
+    if (outcome.kind !== 'locked') throw new Error(`not locked but ${outcome.kind}`)
+    return outcome
+  }
 
-  test.each([
-    ['a body of 4 MiB', `"${'x'.repeat(4 << 20)}"`],
-    ['letters of every width and line breaks as text', '"äß€😀 \\n \\u0000"'],
-    ['received white space with real line breaks', '{\n "a" :\r\n 1.10 }'],
-    ['a number beyond doubles', '820982911946154508'],
-  ])('save: keeps %s', async (_case, body) => {
-    const tenantId = await lab.createTenant()
-    const record = `{"status":200,"headers":{},"body":${body}}`
-    await lab.store.save(saveInput(tenantId, { record }))
-    expect(await lab.store.fetch(acquireInput(tenantId))).toEqual({ kind: 'hit', record })
-  })
-})
-
-describe('expiry of entries', () => {
-  const dayMs = 86_400_000
-
-  test.each([
-    ['duration plus a day for a ttl under a day', { lockMs: 60_000, ttlMs: 7_200_000 }, 60_000 + dayMs],
-    ['a second plus a day for a ttl of a second', { lockMs: 1000, ttlMs: 1000 }, 1000 + dayMs],
-    [
-      'duration plus three days for a ttl of three days',
-      { lockMs: 60_000, ttlMs: 3 * dayMs },
-      60_000 + 3 * dayMs,
-    ],
-    [
-      'duration plus a week for a ttl of a month',
-      { lockMs: 900_000, ttlMs: 30 * dayMs },
-      900_000 + 7 * dayMs,
-    ],
-  ])('expiry: the entry of a lock is kept for the expected time: %s', async (_case, changes, livesMs) => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, changes))
-    expect(await millisecondsLeft(tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
-  })
-
-  test('expiry: an extended lock is held from now on for the extended duration', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
-    await lab.setClock(tenantId, labStartMs + lockMs - 1)
-    const address = acquireInput(tenantId)
-    expect(await lab.store.extend(address, 'A', 300_000)).toMatchObject({ expiresInMs: 300_000 })
-    expect(await lab.store.acquire(address)).toEqual({ kind: 'busy', remainingMs: 300_000 })
-    expect(await millisecondsLeft(tenantId)).toBeWithin(290_000 + dayMs, 300_001 + dayMs)
-    expect(await lab.store.extend(address, 'A', null)).toMatchObject({ expiresInMs: lockMs })
-  })
-
-  test.each([
-    ['re-entered by its attempt', { attemptId: 'a', lockToken: 'B' }],
-    ['waited for', { waits: true, lockToken: 'B' }],
-  ])(
-    'expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day',
-    async (_case, changes) => {
+  describe('acquisition', () => {
+    test('acquisition: returns its own token, the duration of the lock, and a fence of the clock in µs', async () => {
       const tenantId = await lab.createTenant()
-      await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
-      await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
-      expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
-    },
-  )
+      const outcome = await acquired(acquireInput(tenantId))
+      expect(outcome.fence).toBeWithin(labStartMs * 1000, labStartMs * 1000 + fenceStep)
+      expect(outcome).toEqual({
+        kind: 'locked',
+        lockToken: 'N',
+        fence: expect.any(Number),
+        expiresInMs: lockMs,
+        takenOver: false,
+      })
+    })
 
-  test('expiry: the mark of a released lock that was taken over lives a day from its release', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
-    await lab.setClock(tenantId, labStartMs + 2600)
-    const second = await acquired(acquireInput(tenantId, { lockToken: 'B', ttlMs: 1000, lockMs: 1000 }))
-    expect(second.takenOver).toBe(true)
-    await lab.store.remove(acquireInput(tenantId), 'B')
-    expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 10_000, dayMs + 1)
-    expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
+    test('acquisition: a busy key returns the remaining duration of its lock', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+      await lab.setClock(tenantId, labStartMs + 20_000)
+      expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: 40_000 })
+    })
+
+    test('acquisition: a re-entry keeps its fence, holds for lockMs from now, and is not counted again', async () => {
+      const tenantId = await lab.createTenant()
+      const input = acquireInput(tenantId, { attemptId: 'a' })
+      const first = await acquired({ ...input, lockToken: 'A' })
+      await lab.setClock(tenantId, labStartMs + 20_000)
+      const limits = { locksPerMinute: 1, locksPerMonth: 1, recordBytes: 1 }
+      const again = await acquired({ ...input, limits, lockToken: 'B' })
+      expect(again).toEqual(first)
+      expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
+    })
+
+    test('acquisition: a takeover without a fingerprint keeps the fingerprint of the lock', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+      await lab.setClock(tenantId, labStartMs + lockMs)
+      await acquired(acquireInput(tenantId, { fingerprint: '' }))
+      expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
+    })
+
+    test('acquisition: does not wait for a released key when the clock goes back', async () => {
+      const tenantId = await lab.createTenant()
+      await states['released by B']?.(tenantId)
+      await lab.setClock(tenantId, labStartMs)
+      expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
+    })
   })
 
-  test('expiry: a record lives for the ttl of its lock, also when its holder saves a minute late', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 30_000, lockMs: 1000 }))
-    await lab.setClock(tenantId, labStartMs + 60_000)
-    expect(await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).toEqual({ kind: 'saved' })
-    expect(await millisecondsLeft(tenantId)).toBeWithin(20_000, 30_001)
+  describe('fence', () => {
+    test('fence: grows from one key to the next within one microsecond', async () => {
+      const tenantId = await lab.createTenant()
+      let last = labStartMs * 1000 - 1
+      for (const key of ['a', 'b', 'c']) {
+        const { fence } = await acquired(acquireInput(tenantId, { key }))
+        expect(fence).toBeWithin(last + 1, last + 1 + fenceStep)
+        last = fence
+      }
+    })
+
+    test('fence: grows when the clock goes back by a day', async () => {
+      const tenantId = await lab.createTenant()
+      const first = await acquired(acquireInput(tenantId, { key: 'a' }))
+      await lab.setClock(tenantId, labStartMs - 86_400_000)
+      const second = await acquired(acquireInput(tenantId, { key: 'b' }))
+      expect(second.fence).toBeWithin(first.fence + 1, first.fence + 1 + fenceStep)
+    })
+
+    test('fence: grows after a save without a lock', async () => {
+      const tenantId = await lab.createTenant()
+      const first = await acquired(acquireInput(tenantId, { key: 'a' }))
+      await lab.store.save(saveInput(tenantId, { key: 'b' }))
+      const third = await acquired(acquireInput(tenantId, { key: 'c' }))
+      expect(third.fence).toBeWithin(first.fence + 2, first.fence + 2 + 2 * fenceStep)
+    })
   })
 
-  test('expiry: an extension never lasts longer than the ttl', async () => {
-    const tenantId = await lab.createTenant()
-    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 80_000 }))
-    expect(await lab.store.extend(acquireInput(tenantId), 'A', 900_000)).toMatchObject({
-      expiresInMs: 80_000,
+  describe('save', () => {
+    test('save: the record inherits ttl and fingerprint of the lock', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 500_000 }))
+      await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))
+      expect(await millisecondsLeft(lab, tenantId)).toBeWithin(490_000, 500_001)
+      expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
+    })
+
+    test.each([
+      [
+        'the ttl of the save, which overrides the ttl of the lock',
+        { lockToken: 'A', ttlMs: 900_000 },
+        900_000,
+      ],
+      ['the default ttl without a lock', { key: 'other' }, 86_400_000],
+      ['its own ttl without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
+    ] as const)('save: the record lives for %s', async (_case, changes, livesMs) => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+      await lab.store.save(saveInput(tenantId, changes))
+      const left = await millisecondsLeft(lab, tenantId, saveInput(tenantId, changes).key)
+      expect(left).toBeWithin(livesMs - 10_000, livesMs + 1)
+    })
+
+    test('save: a save without a lock is never refused because of usage, but is counted', async () => {
+      const tenantId = await lab.createTenant()
+      const limits = { locksPerMinute: 1, locksPerMonth: null, recordBytes: null }
+      await acquired(acquireInput(tenantId, { key: 'a', limits }))
+      expect((await lab.store.save(saveInput(tenantId, { key: 'b' }))).kind).toBe('saved')
+      const over = await lab.store.acquire(
+        acquireInput(tenantId, { key: 'c', limits: { ...limits, locksPerMinute: 2 } }),
+      )
+      expect(over.kind).toBe('limited')
+    })
+
+    test('save: a save by a late holder does not change the lock of the next holder', async () => {
+      const tenantId = await lab.createTenant()
+      await states['taken over by B']?.(tenantId)
+      expect((await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).kind).toBe('lost')
+      expect(await readState(tenantId)).toBe('held by B, taken over')
+    })
+
+    test.each([
+      ['a body of 4 MiB', `"${'x'.repeat(4 << 20)}"`],
+      ['letters of every width and line breaks as text', '"äß€😀 \\n \\u0000"'],
+      ['received white space with real line breaks', '{\n "a" :\r\n 1.10 }'],
+      ['a number beyond doubles', '820982911946154508'],
+    ])('save: keeps %s', async (_case, body) => {
+      const tenantId = await lab.createTenant()
+      const record = `{"status":200,"headers":{},"body":${body}}`
+      await lab.store.save(saveInput(tenantId, { record }))
+      expect(await lab.store.fetch(acquireInput(tenantId))).toEqual({ kind: 'hit', record })
+    })
+  })
+
+  describe('expiry of entries', () => {
+    const dayMs = 86_400_000
+
+    test.each([
+      ['duration plus a day for a ttl under a day', { lockMs: 60_000, ttlMs: 7_200_000 }, 60_000 + dayMs],
+      ['a second plus a day for a ttl of a second', { lockMs: 1000, ttlMs: 1000 }, 1000 + dayMs],
+      [
+        'duration plus three days for a ttl of three days',
+        { lockMs: 60_000, ttlMs: 3 * dayMs },
+        60_000 + 3 * dayMs,
+      ],
+      [
+        'duration plus a week for a ttl of a month',
+        { lockMs: 900_000, ttlMs: 30 * dayMs },
+        900_000 + 7 * dayMs,
+      ],
+    ])('expiry: the entry of a lock is kept for the expected time: %s', async (_case, changes, livesMs) => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, changes))
+      expect(await millisecondsLeft(lab, tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
+    })
+
+    test('expiry: an extended lock is held from now on for the extended duration', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+      await lab.setClock(tenantId, labStartMs + lockMs - 1)
+      const address = acquireInput(tenantId)
+      expect(await lab.store.extend(address, 'A', 300_000)).toMatchObject({ expiresInMs: 300_000 })
+      expect(await lab.store.acquire(address)).toEqual({ kind: 'busy', remainingMs: 300_000 })
+      expect(await millisecondsLeft(lab, tenantId)).toBeWithin(290_000 + dayMs, 300_001 + dayMs)
+      expect(await lab.store.extend(address, 'A', null)).toMatchObject({ expiresInMs: lockMs })
+    })
+
+    test.each([
+      ['re-entered by its attempt', { attemptId: 'a', lockToken: 'B' }],
+      ['waited for', { waits: true, lockToken: 'B' }],
+    ])(
+      'expiry: the entry of a lock that is %s is kept for the lock’s duration plus a day',
+      async (_case, changes) => {
+        const tenantId = await lab.createTenant()
+        await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
+        await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
+        expect(await millisecondsLeft(lab, tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
+      },
+    )
+
+    test('expiry: the mark of a released lock that was taken over lives a day from its release', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
+      await lab.setClock(tenantId, labStartMs + 2600)
+      const second = await acquired(acquireInput(tenantId, { lockToken: 'B', ttlMs: 1000, lockMs: 1000 }))
+      expect(second.takenOver).toBe(true)
+      await lab.store.remove(acquireInput(tenantId), 'B')
+      expect(await millisecondsLeft(lab, tenantId)).toBeWithin(dayMs - 10_000, dayMs + 1)
+      expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
+    })
+
+    test('expiry: a record lives for the ttl of its lock, also when its holder saves a minute late', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 30_000, lockMs: 1000 }))
+      await lab.setClock(tenantId, labStartMs + 60_000)
+      expect(await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).toEqual({ kind: 'saved' })
+      expect(await millisecondsLeft(lab, tenantId)).toBeWithin(20_000, 30_001)
+    })
+
+    test('expiry: an extension never lasts longer than the ttl', async () => {
+      const tenantId = await lab.createTenant()
+      await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 80_000 }))
+      expect(await lab.store.extend(acquireInput(tenantId), 'A', 900_000)).toMatchObject({
+        expiresInMs: 80_000,
+      })
+    })
+  })
+
+  describe('keys', () => {
+    test('keys: similar pairs of scope and key do not collide', async () => {
+      const tenantId = await lab.createTenant()
+      const pairs = [
+        ['a', 'b:c'],
+        ['a:b', 'c'],
+        ['{a}', 'b'],
+        ['a', '{b}'],
+        ['ä', '😀'],
+        ['a\u0308', '😀'],
+        ['orders', ' '],
+        [' ', 'orders'],
+      ] as const
+      for (const [scope, key] of pairs) {
+        const record = result(`${scope}/${key}`)
+        expect((await lab.store.save(saveInput(tenantId, { scope, key, record }))).kind).toBe('saved')
+      }
+      for (const [scope, key] of pairs) {
+        const found = await lab.store.fetch({ tenantId, scope, key })
+        expect(found).toEqual({ kind: 'hit', record: result(`${scope}/${key}`) })
+      }
+    })
+
+    test('keys: keys of two tenants do not collide', async () => {
+      const [one, two] = [await lab.createTenant(), await lab.createTenant()]
+      await lab.store.save(saveInput(one))
+      expect(await lab.store.fetch(acquireInput(two))).toEqual({ kind: 'none' })
     })
   })
 })
-
-describe('keys', () => {
-  test('keys: similar pairs of scope and key do not collide', async () => {
-    const tenantId = await lab.createTenant()
-    const pairs = [
-      ['a', 'b:c'],
-      ['a:b', 'c'],
-      ['{a}', 'b'],
-      ['a', '{b}'],
-      ['ä', '😀'],
-      ['a\u0308', '😀'],
-      ['orders', ' '],
-      [' ', 'orders'],
-    ] as const
-    for (const [scope, key] of pairs) {
-      const record = result(`${scope}/${key}`)
-      expect((await lab.store.save(saveInput(tenantId, { scope, key, record }))).kind).toBe('saved')
-    }
-    for (const [scope, key] of pairs) {
-      const found = await lab.store.fetch({ tenantId, scope, key })
-      expect(found).toEqual({ kind: 'hit', record: result(`${scope}/${key}`) })
-    }
-  })
-
-  test('keys: all keys of a tenant stay on one shard, regardless of their content', async () => {
-    const tenantId = await lab.createTenant()
-    const slots = new Set<number>()
-    for (const key of ['k', '{x}', '}{', 'a}b{c}']) {
-      slots.add(slotOf(entryKey({ tenantId, scope: '{s}', key })))
-    }
-    for (const key of [...Object.values(meterKeys(tenantId)), wakeChannel(tenantId)]) {
-      slots.add(slotOf(key))
-    }
-    expect(slots.size).toBe(1)
-  })
-
-  test('keys: keys of two tenants do not collide', async () => {
-    const [one, two] = [await lab.createTenant(), await lab.createTenant()]
-    await lab.store.save(saveInput(one))
-    expect(await lab.store.fetch(acquireInput(two))).toEqual({ kind: 'none' })
-  })
-})
-
-describe('lock in an unknown format, as another version may have written', () => {
-  const foreign = `L\n${labStartMs + lockMs}\nA\n1\n${ttlMs}\n${lockMs}\n0\n0\na\nf1`
-
-  test.each([
-    ['acquire', 'locked N, taken over', 'held by N, taken over'],
-    ['acquire, attempt a', 'locked N, taken over', 'held by N, taken over'],
-    ['save as A', 'lost', 'same'],
-    ['save without token', 'saved', 'record of nobody: r1'],
-    ['remove', 'nothing', 'same'],
-    ['release as A', 'nothing', 'same'],
-    ['extend as A', 'lost', 'same'],
-    ['fetch', 'none', 'same'],
-  ])('lock in an unknown format: "%s" returns "%s"', async (step, outcome, next) => {
-    const tenantId = await lab.createTenant()
-    await lab.raw.set(entryKey(acquireInput(tenantId)), foreign)
-    expect(await steps[step]?.(tenantId)).toBe(outcome)
-    if (next === 'same') expect(await lab.raw.get(entryKey(acquireInput(tenantId)))).toBe(foreign)
-    else expect(await readState(tenantId)).toBe(next)
-  })
-})
-
-describe('lost data', () => {
-  test.each(Object.keys(steps))(
-    'lost data: "%s" seeds the meters first and returns the same as for a new key',
-    async (step) => {
-      const tenantId = await lab.createTenant()
-      const fresh = await lab.createTenant()
-      await states['held by A']?.(tenantId)
-      await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
-      expect(await steps[step]?.(tenantId)).toBe((await steps[step]?.(fresh)) ?? 'no such step')
-      expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
-    },
-  )
-
-  test('lost data: an entry without meters is returned only after the meters are seeded', async () => {
-    const tenantId = await lab.createTenant()
-    await states['record of A']?.(tenantId)
-    await lab.raw.del(`{${tenantId}}:meta`)
-    expect((await lab.store.acquire(acquireInput(tenantId))).kind).toBe('hit')
-    expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
-  })
-
-  test('lost data: a closed connection throws RedisUnavailable and never returns an outcome', async () => {
-    const closed = await openRecordLab()
-    const tenantId = await closed.createTenant()
-    await closed.close()
-    await expect(closed.store.acquire(acquireInput(tenantId))).rejects.toBeInstanceOf(RedisUnavailable)
-  })
-})
-
-async function millisecondsLeft(tenantId: TenantId, key = 'k-1'): Promise<number> {
-  return lab.raw.pttl(entryKey({ tenantId, scope: 'orders', key }))
-}
 
 test('RecentKeys: keeps the latest keys, and never more than the maximum', () => {
   const keys = new RecentKeys(10)

@@ -1,7 +1,5 @@
-import { Shares, type TenantId, within } from '#internal/base/index.ts'
-import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
-import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
-import { type NoteLock, noteExtended, noteLocked, noteRemoved, noteSaved } from './lock-history.ts'
+import type { Shares, TenantId } from '#internal/base/index.ts'
+import type { LockLimits } from '#internal/usage/index.ts'
 import type {
   AcquireOutcome,
   ExtendOutcome,
@@ -10,7 +8,6 @@ import type {
   RecordAddress,
   SaveOutcome,
 } from './record.ts'
-import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 
 /** Input of an acquisition. */
 export interface AcquireInput extends RecordAddress, Lifetimes {
@@ -42,251 +39,42 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
-/** Options of `RecordStore`. */
-export interface RecordStoreOptions {
-  /** Default: the production scripts. Only tests replace them. */
-  readonly scripts?: RecordScripts
-  /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
-  readonly note?: NoteLock
+/** Error of a call to records in Postgres: nothing is known about its effect, except for `overloaded`, which changed nothing. */
+export class RecordsUnavailable extends Error {
+  override readonly name = 'RecordsUnavailable'
+
+  readonly reason: 'overloaded' | 'timeout' | 'refused'
+
+  constructor(reason: RecordsUnavailable['reason'], cause?: unknown) {
+    super(`records unavailable: ${reason}`, { cause })
+    this.reason = reason
+  }
 }
 
-/** Deadline of a call in ms, including the time to seed missing meters and to run the script again. */
-const callMsMax = 900
 /**
- * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
- * callers.
+ * Stores records and locks. Each call is one atomic step. Calls fail within a second with RedisUnavailable or RecordsUnavailable if the
+ * store does not reply, and immediately with reason `overloaded` above the maximum of concurrent calls.
  */
-const callsMax = 8000
-/** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
-const longBytesMax = 64 * 1024 * 1024
-
-type Reply = readonly unknown[]
-
-/** Run of a script on the record or lock of one key. */
-interface Step {
-  readonly script: RedisScript
-  readonly address: RecordAddress
-  readonly entry: string
-  readonly args: readonly string[]
-  /** Index of the script argument that requests a long record; undefined if the record's size suffices. */
-  readonly wholeAt?: number | undefined
+export interface RecordStore {
+  /** Memory in bytes reserved for long records, shared by tenants. */
+  readonly answers: Shares
+  /** Returns the record or acquires the lock. Repeating the call with the same `lockToken` acquires only one lock. */
+  acquire(input: AcquireInput): Promise<AcquireOutcome>
+  /** Saves a record. Repeating the same call returns `saved` again. */
+  save(input: SaveInput): Promise<SaveOutcome>
+  /** Reads a record. A lock without a record returns `none`. */
+  fetch(address: RecordAddress): Promise<FetchOutcome>
+  /** Removes the record or, with a `lockToken`, releases the lock of this token. Returns false if no such record or lock existed. */
+  remove(address: RecordAddress, lockToken: string): Promise<boolean>
+  /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
+  extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome>
 }
+
+/** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
+export const longBytesMax = 64 * 1024 * 1024
 
 /** Maximum remembered keys of saved records, about 200 bytes each. */
-const savedKeysMax = 10_000
-/** Records with fewer characters have at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
-const shortRecordChars = longRecordBytes / 4
-
-const acquireWholeAt = 4
-const fetchWholeAt = 0
-
-/**
- * Stores records and locks in Redis. A call runs one script in one round trip, and needs more round trips only for missing meters and long
- * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
- * of concurrent calls.
- */
-export class RecordStore {
-  /** Memory in bytes reserved for long records, shared by tenants. */
-  readonly answers = new Shares(longBytesMax)
-  readonly #redis: RedisConnection
-  readonly #meter: Meter
-  readonly #scripts: RecordScripts
-  readonly #note: NoteLock
-  readonly #calls = new Shares(callsMax)
-  readonly #saved = new RecentKeys(savedKeysMax)
-
-  constructor(redis: RedisConnection, meter: Meter, options: RecordStoreOptions = {}) {
-    this.#redis = redis
-    this.#meter = meter
-    this.#scripts = options.scripts ?? defineRecordScripts()
-    this.#note = options.note ?? (() => undefined)
-  }
-
-  /** Returns the record or acquires the lock. Repeating the call with the same `lockToken` acquires only one lock. */
-  acquire(input: AcquireInput): Promise<AcquireOutcome> {
-    const entry = entryKey(input)
-    return this.#saved.has(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
-  }
-
-  /**
-   * Reads a record that was short when it was last seen. A plain read is as consistent as the acquire script and costs a fraction of it.
-   * Runs the script if the key no longer has a short record.
-   */
-  #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
-    const { tenantId, fingerprint } = input
-    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
-    const startedMs = performance.now()
-    return this.#redis.read([key, meterKeys(tenantId).meta]).then(
-      ([entry, meta]) => {
-        this.#calls.give(1, tenantId)
-        if (entry?.startsWith('R') && entry.length <= longRecordBytes && meta !== null) {
-          const asked = fingerprint === '' ? '' : fingerprintOf(entry)
-          return asked !== '' && asked !== fingerprint
-            ? { kind: 'mismatch' }
-            : { kind: 'hit', record: recordOf(entry) }
-        }
-        this.#saved.delete(key)
-        return within(startedMs + callMsMax - performance.now(), this.#checkOrLock(input, key), timedOut)
-      },
-      (error: unknown) => {
-        this.#calls.give(1, tenantId)
-        throw error
-      },
-    )
-  }
-
-  #checkOrLock(input: AcquireInput, entry: string): Promise<AcquireOutcome> {
-    const args = acquireArgs(input)
-    const step: Step = {
-      script: this.#scripts.acquire,
-      address: input,
-      entry,
-      args: input.long === 'whole' ? askWhole(args, acquireWholeAt) : args,
-      wholeAt: input.long === undefined ? acquireWholeAt : undefined,
-    }
-    return this.#run(step, (reply) => {
-      const outcome = parseAcquired(reply)
-      if (outcome.kind === 'locked') {
-        this.#meter.markUsed(input.tenantId)
-        noteLocked(this.#note, input, outcome, reply)
-      }
-      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entry)
-      return outcome
-    })
-  }
-
-  /** Saves a record. Repeating the same call returns `saved` again. */
-  save(input: SaveInput): Promise<SaveOutcome> {
-    const { save: script } = this.#scripts
-    const args = [
-      input.lockToken,
-      input.ttlMs === null ? '' : String(input.ttlMs),
-      String(input.defaultTtlMs),
-      input.record,
-    ]
-    return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
-      const [kind] = reply
-      this.#meter.markUsed(input.tenantId)
-      if (kind === 'saved') noteSaved(this.#note, input, input.record, reply)
-      if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
-      throw new Error('the save script returned an unknown reply')
-    })
-  }
-
-  /** Reads a record. A lock without a record returns `none`. */
-  fetch(address: RecordAddress): Promise<FetchOutcome> {
-    const entry = entryKey(address)
-    const step: Step = { script: this.#scripts.fetch, address, entry, args: [], wholeAt: fetchWholeAt }
-    return this.#run(step, ([kind, first]): FetchOutcome => {
-      if (kind === 'hit') return { kind, record: recordOf(String(first)) }
-      return kind === 'long' ? { kind, bytes: Number(first) } : { kind: 'none' }
-    })
-  }
-
-  /** Removes the record or, with a `lockToken`, releases the lock of this token. Returns false if no such record or lock existed. */
-  remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    const entry = entryKey(address)
-    const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
-    return this.#run(step, (reply) => {
-      noteRemoved(this.#note, address, reply)
-      return reply[1] === 1
-    })
-  }
-
-  /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
-  extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    const args = [lockToken, lockMs === null ? '' : String(lockMs)]
-    return this.#run({ script: this.#scripts.extend, address, entry: entryKey(address), args }, (reply) => {
-      const [kind, fence, expiresInMs] = reply
-      if (kind === 'lost') return { kind }
-      noteExtended(this.#note, address, reply)
-      return { kind: 'extended', fence: Number(fence), expiresInMs: Number(expiresInMs) }
-    })
-  }
-
-  /** Runs a script. It is not async and creates a single promise, for speed, because every request calls this function. */
-  #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
-    const { tenantId } = step.address
-    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
-    const startedMs = performance.now()
-    return this.#evaluate(step, step.args).then(
-      (reply) => {
-        if (!isUnfinished(reply, step)) {
-          this.#calls.give(1, tenantId)
-          return parse(reply)
-        }
-        return within(
-          startedMs + callMsMax - performance.now(),
-          this.#finish(step, reply, startedMs),
-          timedOut,
-        )
-          .finally(() => this.#calls.give(1, tenantId))
-          .then(parse)
-      },
-      (error: unknown) => {
-        this.#calls.give(1, tenantId)
-        throw error
-      },
-    )
-  }
-
-  #evaluate({ script, address, entry }: Step, args: readonly string[]): Promise<Reply> {
-    const { meta, side } = meterKeys(address.tenantId)
-    return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
-  }
-
-  /** Makes the further round trips of a call: seeds missing meters, and reads a long record after memory is reserved. */
-  async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
-    const { tenantId } = step.address
-    let reply = first
-    if (reply[0] === 'seed') {
-      await this.#meter.seed(tenantId)
-      // After the deadline the caller has received 503 and must not acquire a lock.
-      if (performance.now() - startedMs > callMsMax) timedOut()
-      reply = await this.#evaluate(step, step.args)
-    }
-    if (reply[0] === 'long' && step.wholeAt !== undefined) {
-      const bytes = Number(reply[1])
-      if (!this.answers.take(bytes, tenantId)) return reply
-      try {
-        reply = await this.#evaluate(step, askWhole(step.args, step.wholeAt))
-      } finally {
-        this.answers.give(bytes, tenantId)
-      }
-    }
-    if (reply[0] === 'seed') throw new RedisUnavailable('refused')
-    return reply
-  }
-}
-
-function isUnfinished([kind]: Reply, { wholeAt }: Step): boolean {
-  return kind === 'seed' || (kind === 'long' && wholeAt !== undefined)
-}
-
-function askWhole(args: readonly string[], at: number): readonly string[] {
-  return [...args, ...Array.from({ length: at - args.length }, () => ''), 'whole']
-}
-
-function timedOut(): never {
-  throw new RedisUnavailable('timeout')
-}
-
-/** Returns the script arguments without trailing empty ones, because each argument costs time in the client and in Redis. */
-function acquireArgs({
-  lockToken,
-  ttlMs,
-  lockMs,
-  waits,
-  limits,
-  fingerprint,
-  attemptId,
-}: AcquireInput): string[] {
-  const { locksPerMinute, locksPerMonth, recordBytes } = limits
-  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}`
-  if (attemptId !== '') return [lockToken, numbers, fingerprint, attemptId]
-  return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
-}
-
+export const savedKeysMax = 10_000
 /** Returns the Redis key of a record or lock. Scope and key contain no control characters, so the newline separates them unambiguously. */
 export function entryKey(address: RecordAddress): string {
   return `{${address.tenantId}}:r:${address.scope}\n${address.key}`
@@ -295,44 +83,6 @@ export function entryKey(address: RecordAddress): string {
 /** Returns the tenant's Redis channel that announces ends of locks for which callers wait. Each message is the Redis key of a lock. */
 export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
-}
-
-function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
-  const [kind, first, second, third, fourth] = reply
-  switch (kind) {
-    case 'hit':
-      return { kind, record: recordOf(String(first)) }
-    case 'locked':
-      return {
-        kind,
-        lockToken: String(first),
-        fence: Number(second),
-        expiresInMs: Number(third),
-        takenOver: fourth === 1,
-      }
-    case 'busy':
-      return { kind, remainingMs: Number(first) }
-    case 'mismatch':
-      return { kind }
-    case 'long':
-      return { kind, bytes: Number(first) }
-    case 'limited':
-      return { kind, limit: first as LockLimitName, retryAfterMs: Number(second) }
-    default:
-      throw new Error('the acquire script returned an unknown reply')
-  }
-}
-
-/** Returns the fingerprint in a record's Redis entry: the fourth line, which is empty without a fingerprint. */
-function fingerprintOf(entry: string): string {
-  return entry.split('\n', 4)[3] ?? ''
-}
-
-/** Returns the JSON in a record's Redis entry: the text after the sixth newline. */
-function recordOf(entry: string): string {
-  let at = -1
-  for (let line = 0; line < 6; line += 1) at = entry.indexOf('\n', at + 1)
-  return entry.slice(at + 1)
 }
 
 /** Set of the most recently added keys: at least `keysMax` / 2 and at most `keysMax` keys. */

@@ -49,7 +49,7 @@ async function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, a
 async function send(tenantId: TenantId, request: CheckRequest, signal?: AbortSignal) {
   const { store, waiters } = lab
   const records = {
-    ...{ store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
+    ...{ storeOf: () => store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
     limitsOf: builtInLimits,
     onChecked: () => undefined,
   }

@@ -18,6 +18,8 @@ import {
   neutralProviderName,
   type ProviderName,
   providerNames,
+  type RecordDurability,
+  recordDurabilities,
   type RetentionDays,
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
@@ -29,6 +31,7 @@ export type FixedSettingName =
   | 'log.sampling'
   | `limits.${LimitName}.${'soft' | 'hard'}`
   | 'limits.eventsPerMonth.over'
+  | 'records.durability'
   | 'retention.payloadDays'
   | 'retention.eventDays'
 /** Name of a platform's default limit on an emitted kind, such as `limits.exports.rowsPerMonth.hard`. */
@@ -100,6 +103,13 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
     expected: 'accept or refuse',
     default: 'accept',
     doc: 'Whether events over limits.eventsPerMonth.hard are accepted and marked, or refused; for tenants without that limit of their own.',
+  },
+  'records.durability': {
+    scope: 'installation',
+    schema: t.Union(recordDurabilities.map((each) => t.Literal(each))),
+    expected: recordDurabilities.join(' or '),
+    default: 'redis',
+    doc: 'Where records and locks are kept, for tenants whose spec.records.durability leaves it open: redis is faster, postgres survives the loss of Redis.',
   },
   'retention.payloadDays': days(30, 'Days that payloads are kept'),
   'retention.eventDays': days(90, 'Days that events and attempts are kept'),
@@ -203,6 +213,8 @@ export interface RuntimeSettings {
   readonly logShare: number
   /** Limits for tenants whose spec sets none. A limit that is absent here too has its built-in default. */
   readonly limits: Limits
+  /** Store of records for tenants whose spec sets none. */
+  readonly recordDurability: RecordDurability
   /** Retention for tenants whose spec sets none. */
   readonly retention: RetentionDays
 }
@@ -235,6 +247,7 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
     pauses: settings.filter(({ name, value }) => name.endsWith('.paused') && value === true).length,
     logShare: Number(valueOf('log.sampling')),
     limits: limitsOf(values),
+    recordDurability: valueOf('records.durability') === 'postgres' ? 'postgres' : 'redis',
     retention: {
       payloadDays: Number(valueOf('retention.payloadDays')),
       eventDays: Number(valueOf('retention.eventDays')),

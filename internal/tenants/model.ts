@@ -231,8 +231,19 @@ const apiKey = strict(
   { description: 'An API key.' },
 )
 
+/** Stores in which a tenant's records can be kept. */
+export const recordDurabilities = ['redis', 'postgres'] as const
+/** Store of a tenant's records. */
+export type RecordDurability = (typeof recordDurabilities)[number]
+
 const records = strict(
   {
+    durability: t.Optional(
+      oneOf(recordDurabilities, {
+        description:
+          'Where records and locks are kept: redis is faster, postgres survives the loss of Redis. Absent: the setting records.durability.',
+      }),
+    ),
     requireLockToken: t.Boolean({ default: false, description: 'true refuses saves without a lockToken.' }),
     ttlSecondsMax: t.Integer({
       minimum: 1,

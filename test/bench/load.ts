@@ -15,8 +15,12 @@ export interface LoadOptions {
   readonly port: number
   readonly connections: number
   readonly durationMs: number
-  /** Returns the text of the n-th HTTP/1.1 request, with keep-alive. */
-  request(n: number): string
+  /**
+   * Returns the text of the n-th HTTP/1.1 request, with keep-alive.
+   * @param connection index of the connection that sends it
+   * @param answer text of the previous answer on this connection; empty before the first
+   */
+  request(n: number, connection: number, answer: string): string
 }
 
 const headEnd = '\r\n\r\n'
@@ -32,13 +36,14 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   let failed = 0
   const startedAt = performance.now()
   const endsAt = startedAt + options.durationMs
-  const oneConnection = () =>
+  const oneConnection = (connection: number) =>
     new Promise<void>((resolve, reject) => {
       let pending = ''
       let sentAt = 0
+      let answer = ''
       const send = (socket: { write(text: string): number }) => {
         sentAt = performance.now()
-        const text = options.request(sent++)
+        const text = options.request(sent++, connection, answer)
         if (socket.write(text) !== Buffer.byteLength(text))
           throw new Error('the request did not fit the socket buffer')
       }
@@ -54,6 +59,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
             const now = performance.now()
             if (count < latencies.length) latencies[count++] = now - sentAt
             if (!pending.startsWith('HTTP/1.1 200')) failed += 1
+            answer = pending
             pending = ''
             if (now < endsAt) send(socket)
             else socket.end()
@@ -63,7 +69,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
         },
       }).catch(reject)
     })
-  await Promise.all(Array.from({ length: options.connections }, oneConnection))
+  await Promise.all(Array.from({ length: options.connections }, (_, connection) => oneConnection(connection)))
   const seconds = (performance.now() - startedAt) / 1000
   const sorted = latencies.subarray(0, count).sort()
   const at = (share: number) => quantileOf(sorted, share)

@@ -15,6 +15,8 @@ export interface Stack {
 }
 
 const apiKey = 'lk_bench_0123456789abcdef0123456789abcdef'
+/** API key of a tenant with the same limits whose records are in Postgres. */
+export const durableApiKey = 'lk_bench_durable_0123456789abcdef01234567'
 
 /** Starts stores and servers; `stop` ends them and removes their data. */
 export async function startStack(): Promise<Stack> {
@@ -61,4 +63,19 @@ apiVersion: v1
 kind: Secret
 metadata: {name: bench-key, namespace: bench}
 stringData: {apiKey: ${apiKey}}
+---
+apiVersion: latchkey.dev/v1alpha1
+kind: Tenant
+metadata: {name: durable, namespace: bench}
+spec:
+  slug: durable
+  callback: {url: "https://hooks.example.com/"}
+  records: {durability: postgres}
+  apiKeys: [{name: default, scopes: [records], secretRef: {name: durable-key}}]
+  limits: {locksPerMinute: {hard: 1000000000}, recordBytes: {hard: 1000000000000}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: durable-key, namespace: bench}
+stringData: {apiKey: ${durableApiKey}}
 `

@@ -77,7 +77,7 @@ class Scene implements History {
     this.#lab = lab
     this.#tenant = directoryTenant({ id: tenantId })
     this.#records = {
-      store: lab.store,
+      storeOf: () => lab.store,
       waiters: lab.waiters,
       ttlSecondsMax: 86_400,
       bodyBytesMax: 10_000,

@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import type { NoteLock } from '#internal/records/index.ts'
+import { DurableRecordStore, RedisRecordStore } from '#internal/records/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
-import { RecordStore } from '#internal/records/store.ts'
+import type { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
 import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import type { RecordDurability } from '#internal/tenants/index.ts'
 import { Meter, meterKeys } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
@@ -20,11 +22,16 @@ local function clock()
   return tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
 end`
 
+/** Clock of records in Postgres, for all tenants of a lab, set by `setClock`. */
+const movableSqlClock = `CREATE TABLE lab_clock AS SELECT ${Date.UTC(2026, 10, 21, 10, 0, 30)}::bigint AS ms;
+CREATE OR REPLACE FUNCTION record_clock() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT ms * 1000 FROM lab_clock'`
+
 /** Start time of the clocks of a lab's tenants. */
 export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 
 /** Records on real stores, with a clock that tests set. */
 export interface RecordLab {
+  readonly durability: RecordDurability
   readonly redis: RedisConnection
   /** Separate client, for inspecting Redis directly. */
   readonly raw: RawRedis
@@ -90,14 +97,21 @@ const redisMsMax = 10_000
 
 /** Opens a lab on a new database, and on the tests' Redis unless another one is given. */
 export async function openRecordLab(
-  options: { readonly scripts?: RecordScripts; readonly redisUrl?: string; readonly note?: NoteLock } = {},
+  options: {
+    readonly durability?: RecordDurability
+    readonly scripts?: RecordScripts
+    readonly redisUrl?: string
+    readonly note?: NoteLock
+  } = {},
 ): Promise<RecordLab> {
+  const { durability = 'redis', note } = options
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const database = await createMigratedDatabase()
   const raw = await openRawRedis(redisUrl)
   const redis = openRedis({ url: redisUrl, deadlineMs: redisMsMax, onError: () => undefined })
   await untilReady(redis)
   const pool = openPool(database.url)
+  if (durability === 'postgres') await pool.query(movableSqlClock)
   let meterMs = labStartMs
   const lostEpochs: TenantId[] = []
   const createMeter = (changes?: { readonly pool?: Pool }) =>
@@ -112,6 +126,7 @@ export async function openRecordLab(
   const setClock = async (tenantId: TenantId, nowMs: number) => {
     meterMs = nowMs
     await raw.set(`{${tenantId}}:clock`, String(nowMs))
+    if (durability === 'postgres') await pool.query('UPDATE lab_clock SET ms = $1', [nowMs])
   }
   const meter = createMeter()
   return {
@@ -119,10 +134,14 @@ export async function openRecordLab(
     raw,
     pool,
     meter,
-    store: new RecordStore(redis, meter, {
-      scripts: options.scripts ?? defineRecordScripts(movableClock),
-      ...(options.note && { note: options.note }),
-    }),
+    store:
+      durability === 'postgres'
+        ? new DurableRecordStore({ pool, redis, ...(note && { note }) })
+        : new RedisRecordStore(redis, meter, {
+            scripts: options.scripts ?? defineRecordScripts(movableClock),
+            ...(note && { note }),
+          }),
+    durability,
     waiters: new Waiters(redis),
     lostEpochs,
     createTenant: async () => {

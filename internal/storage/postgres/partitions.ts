@@ -9,6 +9,7 @@ export const partitionedTables = [
   'attempts',
   'refused_calls',
   'executions',
+  'record_entries',
 ] as const
 /** Name of a partitioned table. */
 export type PartitionedTable = (typeof partitionedTables)[number]

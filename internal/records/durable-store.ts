@@ -1,0 +1,421 @@
+import { createHash } from 'node:crypto'
+import { dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
+import {
+  BatchWriter,
+  ensurePartitions,
+  numberArrayParam,
+  type Pool,
+  type RedisConnection,
+  textArrayParam,
+  writeRows,
+} from '#internal/storage/index.ts'
+import { type LockLimitName, type LockLimits } from '#internal/usage/index.ts'
+import type { NoteLock } from './lock-history.ts'
+import {
+  type AcquireOutcome,
+  type ExtendOutcome,
+  type FetchOutcome,
+  type RecordAddress,
+  type SaveOutcome,
+  statusOf,
+} from './record.ts'
+import { longRecordBytes } from './scripts.ts'
+import {
+  type AcquireInput,
+  entryKey,
+  longBytesMax,
+  RecentKeys,
+  type RecordStore,
+  RecordsUnavailable,
+  type SaveInput,
+  savedKeysMax,
+  wakeChannel,
+} from './store.ts'
+
+/** Options of `DurableRecordStore`. */
+export interface DurableRecordStoreOptions {
+  /** Connections of this store alone: at least `writesMax` + `readsMax`. */
+  readonly pool: Pool
+  /** Publishes ends of locks for which callers wait. */
+  readonly redis: Pick<RedisConnection, 'publish'>
+  /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
+  readonly note?: NoteLock
+  /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
+  readonly onError?: (error: unknown) => void
+}
+
+/** Deadline of a call in ms. */
+const callMsMax = 900
+/** Maximum concurrent calls per process; a tenant may use a quarter. */
+const callsMax = 2000
+/** Maximum steps and bytes of one transaction. */
+const batchStepsMax = 128
+const batchBytesMax = 4 * 1024 * 1024
+/** Maximum concurrent transactions, and waiting steps that start the second one. */
+const writesMax = 2
+const parallelSteps = 16
+const readsMax = 2
+/** Number of parts into which the meters of a tenant are divided. Transactions that run at the same time use different parts. */
+const stripes = 16
+/** Maximum bytes of a record that is read after memory was reserved: the largest body with its headers. */
+const anyRecordBytes = 2_000_000_000
+const stepOverheadBytes = 512
+const dayMs = 86_400_000
+const tombstoneMsMin = dayMs
+
+const unlimited = Number.POSITIVE_INFINITY
+/** Stands for null in a parameter. */
+const none = -1
+
+type StepKind = 'acquire' | 'save' | 'remove' | 'extend'
+
+/** One step on one key, and the caller that waits for its result. */
+interface Step {
+  readonly kind: StepKind
+  readonly address: RecordAddress
+  readonly token: string
+  readonly ttlMs: number
+  readonly lockMs: number
+  /** Fingerprint of an acquisition, or the record of a save. */
+  readonly text: string
+  readonly attemptId: string
+  readonly waits: boolean
+  readonly limits: LockLimits | undefined
+  readonly inlineBytesMax: number
+  /** Set when the caller has received its error: the step must not start afterwards. */
+  isOver: boolean
+  readonly settle: (result: Result | Error) => void
+}
+
+/** Result of a step, in the order of the columns of `record_result`. */
+type Result = readonly [
+  kind: string,
+  value: string | null,
+  fence: number,
+  ms: number,
+  takenOver: boolean,
+  atMs: number | null,
+  endedFence: number | null,
+  wake: boolean,
+]
+
+interface Read {
+  readonly address: RecordAddress
+  readonly bytesMax: number
+  readonly settle: (row: FoundRecord | undefined | Error) => void
+}
+
+/** Row of a record: its fingerprint, bytes and, unless it is too long, the record itself. */
+type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, record: string | null]
+
+const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake
+FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
+  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[])`
+
+const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $2 THEN e.record END
+FROM unnest($1::text[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS e ON e.id = u.id::uuid
+WHERE e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)`
+
+/**
+ * Stores records and locks in Postgres. Every change is answered after its commit. Concurrent calls share transactions, and each
+ * transaction is one call of `run_record_steps`.
+ */
+export class DurableRecordStore implements RecordStore {
+  readonly answers = new Shares(longBytesMax)
+  readonly #options: DurableRecordStoreOptions
+  readonly #calls = new Shares(callsMax)
+  readonly #saved = new RecentKeys(savedKeysMax)
+  readonly #steps: BatchWriter<Step>
+  readonly #reads: BatchWriter<Read>
+  readonly #freeStripes = shuffled(Array.from({ length: stripes }, (_, stripe) => stripe))
+
+  constructor(options: DurableRecordStoreOptions) {
+    this.#options = options
+    const shared = { itemsMax: batchStepsMax, parallelItems: parallelSteps, deferred: true }
+    this.#steps = new BatchWriter({
+      ...shared,
+      batchesMax: writesMax,
+      bytesMax: batchBytesMax,
+      bytesOf: (step) => stepOverheadBytes + step.text.length,
+      write: (batch) => this.#write(batch),
+    })
+    this.#reads = new BatchWriter({ ...shared, batchesMax: readsMax, write: (batch) => this.#read(batch) })
+  }
+
+  async acquire(input: AcquireInput): Promise<AcquireOutcome> {
+    const entry = entryKey(input)
+    if (this.#saved.has(entry)) {
+      const found = await this.#find(input, longRecordBytes)
+      if (found && found[3] !== null) return replayOf(input, found[1], found[3])
+      this.#saved.delete(entry)
+    }
+    const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
+    if (outcome.kind === 'hit') this.#saved.add(entry)
+    if (outcome.kind !== 'long' || input.long === 'sized') return outcome
+    if (!this.answers.take(outcome.bytes, input.tenantId)) return outcome
+    try {
+      return await this.#acquire(input, anyRecordBytes)
+    } finally {
+      this.answers.give(outcome.bytes, input.tenantId)
+    }
+  }
+
+  async #acquire(input: AcquireInput, inlineBytesMax: number): Promise<AcquireOutcome> {
+    const result = await this.#run(input, {
+      kind: 'acquire',
+      token: input.lockToken,
+      ttlMs: input.ttlMs,
+      lockMs: input.lockMs,
+      text: input.fingerprint,
+      attemptId: input.attemptId,
+      waits: input.waits,
+      limits: input.limits,
+      inlineBytesMax,
+    })
+    const [kind, value, fence, ms, takenOver, atMs, endedFence] = result
+    switch (kind) {
+      case 'hit':
+        return { kind, record: value ?? '' }
+      case 'long':
+        return { kind, bytes: ms }
+      case 'busy':
+        return { kind, remainingMs: ms }
+      case 'mismatch':
+        return { kind }
+      case 'limited':
+        return { kind, limit: value as LockLimitName, retryAfterMs: ms }
+      default:
+        this.#noteLocked(input, { fence, heldMs: ms, reenteredAtMs: atMs, endedFence })
+        return { kind: 'locked', lockToken: value ?? '', fence, expiresInMs: ms, takenOver }
+    }
+  }
+
+  #noteLocked(
+    address: RecordAddress,
+    lock: { fence: number; heldMs: number; reenteredAtMs: number | null; endedFence: number | null },
+  ): void {
+    const { note } = this.#options
+    const { fence, heldMs, reenteredAtMs, endedFence } = lock
+    if (reenteredAtMs !== null)
+      return note?.(address, { kind: 'extended', fence, atMs: reenteredAtMs, heldMs })
+    note?.(address, { kind: 'acquired', fence, heldMs })
+    if (endedFence !== null)
+      note?.(address, { kind: 'taken_over', fence: endedFence, atMs: Math.floor(fence / 1000) })
+  }
+
+  async save(input: SaveInput): Promise<SaveOutcome> {
+    const [kind, , fence, , , atMs] = await this.#run(input, {
+      kind: 'save',
+      token: input.lockToken,
+      ttlMs: input.ttlMs ?? none,
+      lockMs: input.defaultTtlMs,
+      text: input.record,
+    })
+    if (kind === 'saved') {
+      const status = statusOf(input.record)
+      this.#options.note?.(input, { kind: 'completed', fence, atMs: atMs ?? 0, status })
+      return { kind }
+    }
+    return { kind: kind === 'exists' ? 'exists' : 'lost' }
+  }
+
+  async fetch(address: RecordAddress): Promise<FetchOutcome> {
+    const found = await this.#find(address, longRecordBytes)
+    if (!found) return { kind: 'none' }
+    const [, , bytes, record] = found
+    if (record !== null) return { kind: 'hit', record }
+    if (!this.answers.take(bytes, address.tenantId)) return { kind: 'long', bytes }
+    try {
+      const whole = await this.#find(address, anyRecordBytes)
+      return whole && whole[3] !== null ? { kind: 'hit', record: whole[3] } : { kind: 'none' }
+    } finally {
+      this.answers.give(bytes, address.tenantId)
+    }
+  }
+
+  async remove(address: RecordAddress, lockToken: string): Promise<boolean> {
+    const [, , fence, existed, , atMs] = await this.#run(address, { kind: 'remove', token: lockToken })
+    if (existed === 1 && fence !== null)
+      this.#options.note?.(address, { kind: 'released', fence, atMs: atMs ?? 0 })
+    return existed === 1
+  }
+
+  async extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
+    const step = { kind: 'extend', token: lockToken, lockMs: lockMs ?? none } as const
+    const [kind, , fence, heldMs, , atMs] = await this.#run(address, step)
+    if (kind !== 'extended') return { kind: 'lost' }
+    this.#options.note?.(address, { kind, fence, atMs: atMs ?? 0, heldMs })
+    return { kind, fence, expiresInMs: heldMs }
+  }
+
+  #run(
+    address: RecordAddress,
+    step: Pick<Step, 'kind' | 'token'> & Partial<Omit<Step, 'isOver' | 'settle'>>,
+  ): Promise<Result> {
+    return this.#inTime(address.tenantId, (settle) => {
+      const queued: Step = {
+        ...{ ttlMs: none, lockMs: none, text: '', attemptId: '', waits: false, limits: undefined },
+        ...{ inlineBytesMax: 0, isOver: false, settle, address },
+        ...step,
+      }
+      this.#steps.add(queued)
+      return () => {
+        queued.isOver = true
+      }
+    })
+  }
+
+  #find(address: RecordAddress, bytesMax: number): Promise<FoundRecord | undefined> {
+    return this.#inTime(address.tenantId, (settle) => {
+      this.#reads.add({ address, bytesMax, settle })
+      return () => undefined
+    })
+  }
+
+  /** Waits for a result, until the deadline of a call. `start` returns what to do at the deadline. */
+  #inTime<T>(tenantId: TenantId, start: (settle: (result: T | Error) => void) => () => void): Promise<T> {
+    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RecordsUnavailable('overloaded'))
+    return new Promise<T>((resolve, reject) => {
+      let isSettled = false
+      const settle = (result: T | Error) => {
+        if (isSettled) return
+        isSettled = true
+        clearTimeout(timer)
+        this.#calls.give(1, tenantId)
+        if (result instanceof Error) reject(result)
+        else resolve(result)
+      }
+      const giveUp = start(settle)
+      const timer = setTimeout(() => {
+        giveUp()
+        settle(new RecordsUnavailable('timeout'))
+      }, callMsMax)
+    })
+  }
+
+  async #write(batch: readonly Step[]): Promise<void> {
+    const steps = batch.filter(({ isOver }) => !isOver)
+    const stripe = this.#freeStripes.shift() ?? 0
+    const results = await writeRows(steps, {
+      write: (rows) => this.#runSteps(stripe, rows),
+      createPartitions: (rows) => this.#createPartitions(rows),
+    })
+    this.#freeStripes.push(stripe)
+    for (const [at, result] of results.entries()) {
+      const step = steps[at]
+      if (!step) continue
+      if (result.kind === 'written') {
+        if (result.result[7]) this.#wake(step.address)
+        step.settle(result.result)
+      } else {
+        this.#options.onError?.(result.error)
+        step.settle(new RecordsUnavailable('refused', result.error))
+      }
+    }
+  }
+
+  async #runSteps(stripe: number, steps: readonly Step[]): Promise<readonly Result[]> {
+    const tenants = [...new Set(steps.map(({ address }) => address.tenantId))].sort()
+    const tenantAt = new Map(tenants.map((tenant, at) => [tenant, at + 1]))
+    const byEntry = new Map(steps.map(({ address }) => [entryKey(address), address]))
+    // In ascending order of their ids, in which all transactions lock them.
+    const keys = [...byEntry]
+      .map(([entry, address]) => ({ entry, address, id: entryId(entry) }))
+      .sort((one, other) => (one.id < other.id ? -1 : 1))
+    const keyAt = new Map(keys.map(({ entry }, at) => [entry, at + 1]))
+    const texts = (pick: (step: Step) => string) => textArrayParam(steps.map(pick))
+    const numbers = (pick: (step: Step) => number) => numberArrayParam(steps.map(pick))
+    const { rows } = await this.#options.pool.query<Result & unknown[]>({
+      name: 'run_record_steps',
+      text: stepsText,
+      rowMode: 'array',
+      values: [
+        stripe,
+        textArrayParam(tenants),
+        textArrayParam(keys.map(({ id }) => id)),
+        numberArrayParam(keys.map(({ address }) => tenantAt.get(address.tenantId) ?? 0)),
+        textArrayParam(keys.map(({ address }) => address.scope)),
+        textArrayParam(keys.map(({ address }) => address.key)),
+        numbers(({ address }) => keyAt.get(entryKey(address)) ?? 0),
+        texts(({ kind }) => kind),
+        texts(({ token }) => token),
+        numbers(({ ttlMs }) => ttlMs),
+        numbers(({ lockMs }) => lockMs),
+        texts(({ text }) => text),
+        texts(({ attemptId }) => attemptId),
+        numbers(({ waits }) => (waits ? 1 : 0)),
+        numbers(({ limits }) => limits?.locksPerMinute ?? unlimited),
+        numbers(({ limits }) => limits?.locksPerMonth ?? unlimited),
+        numbers(({ limits }) => limits?.recordBytes ?? unlimited),
+        numbers(({ inlineBytesMax }) => inlineBytesMax),
+      ],
+    })
+    return rows
+  }
+
+  /** Creates the partitions of all days on which an entry of these steps can expire. */
+  async #createPartitions(steps: readonly Step[]): Promise<void> {
+    const { pool } = this.#options
+    const { rows } = await pool.query<{ ms: number }>('SELECT record_clock() / 1000 AS ms')
+    const nowMs = rows[0]?.ms ?? Date.now()
+    const livesMs = Math.max(tombstoneMsMin, ...steps.map(({ ttlMs }) => ttlMs))
+    const heldMs = Math.max(0, ...steps.map(({ lockMs }) => lockMs))
+    const days = Math.ceil((livesMs + heldMs) / dayMs) + 1
+    const wanted = Array.from({ length: days + 1 }, (_, day) => ({
+      table: 'record_entries' as const,
+      day: dayAfter(nowMs, day - 1),
+    }))
+    await ensurePartitions(pool, wanted)
+  }
+
+  /** Wakes callers that wait for the key. If Redis is unavailable, they find the end of the lock by polling. */
+  #wake(address: RecordAddress): void {
+    this.#options.redis.publish(wakeChannel(address.tenantId), entryKey(address)).catch(() => undefined)
+  }
+
+  async #read(batch: readonly Read[]): Promise<void> {
+    // Long records are read alone, so that a batch of reads is bounded by its number of short records.
+    const [short, long] = [batch.filter(isShort), batch.filter((read) => !isShort(read))]
+    await Promise.all([this.#readTogether(short), ...long.map((read) => this.#readTogether([read]))])
+  }
+
+  async #readTogether(reads: readonly Read[]): Promise<void> {
+    const [first] = reads
+    if (!first) return
+    try {
+      const { rows } = await this.#options.pool.query<FoundRecord & unknown[]>({
+        name: 'read_records',
+        text: readText,
+        rowMode: 'array',
+        values: [textArrayParam(reads.map(({ address }) => entryId(entryKey(address)))), first.bytesMax],
+      })
+      const found = new Map(rows.map((row) => [row[0], row]))
+      for (const [at, { settle }] of reads.entries()) settle(found.get(at))
+    } catch (error) {
+      this.#options.onError?.(error)
+      for (const { settle } of reads) settle(new RecordsUnavailable('refused', error))
+    }
+  }
+}
+
+function isShort({ bytesMax }: Read): boolean {
+  return bytesMax <= longRecordBytes
+}
+
+/** Returns the id of an entry: 16 bytes in hex. */
+function entryId(entry: string): string {
+  return createHash('sha256').update(entry).digest('hex').slice(0, 32)
+}
+
+function replayOf({ fingerprint }: AcquireInput, saved: string, record: string): AcquireOutcome {
+  return fingerprint !== '' && saved !== '' && saved !== fingerprint
+    ? { kind: 'mismatch' }
+    : { kind: 'hit', record }
+}
+
+function shuffled(values: number[]): number[] {
+  return values
+    .map((value) => ({ value, rank: Math.random() }))
+    .sort((one, other) => one.rank - other.rank)
+    .map(({ value }) => value)
+}

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { slotOf } from '#internal/storage/redis/slot-map.ts'
+import { meterKeys } from '#internal/usage/index.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { acquireInput, createSteps, lockMs, ttlMs } from '#test/support/record-steps.ts'
+import { entryKey, wakeChannel } from './store.ts'
+
+let lab: RecordLab
+const { states, steps, readState } = createSteps(() => lab)
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+test('fence: grows after the store has lost all data of the tenant', async () => {
+  const tenantId = await lab.createTenant()
+  const first = await lab.store.acquire(acquireInput(tenantId))
+  await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
+  await lab.setClock(tenantId, labStartMs + 1)
+  const second = await lab.store.acquire(acquireInput(tenantId))
+  if (first.kind !== 'locked' || second.kind !== 'locked') throw new Error('not locked')
+  expect(second.fence).toBeGreaterThan(first.fence)
+})
+test('keys: all keys of a tenant stay on one shard, regardless of their content', async () => {
+  const tenantId = await lab.createTenant()
+  const slots = new Set<number>()
+  for (const key of ['k', '{x}', '}{', 'a}b{c}']) {
+    slots.add(slotOf(entryKey({ tenantId, scope: '{s}', key })))
+  }
+  for (const key of [...Object.values(meterKeys(tenantId)), wakeChannel(tenantId)]) {
+    slots.add(slotOf(key))
+  }
+  expect(slots.size).toBe(1)
+})
+
+describe('lock in an unknown format, as another version may have written', () => {
+  const foreign = `L\n${labStartMs + lockMs}\nA\n1\n${ttlMs}\n${lockMs}\n0\n0\na\nf1`
+
+  test.each([
+    ['acquire', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt a', 'locked N, taken over', 'held by N, taken over'],
+    ['save as A', 'lost', 'same'],
+    ['save without token', 'saved', 'record of nobody: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'nothing', 'same'],
+    ['extend as A', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ])('lock in an unknown format: "%s" returns "%s"', async (step, outcome, next) => {
+    const tenantId = await lab.createTenant()
+    await lab.raw.set(entryKey(acquireInput(tenantId)), foreign)
+    expect(await steps[step]?.(tenantId)).toBe(outcome)
+    if (next === 'same') expect(await lab.raw.get(entryKey(acquireInput(tenantId)))).toBe(foreign)
+    else expect(await readState(tenantId)).toBe(next)
+  })
+})
+
+describe('lost data', () => {
+  test.each(Object.keys(steps))(
+    'lost data: "%s" seeds the meters first and returns the same as for a new key',
+    async (step) => {
+      const tenantId = await lab.createTenant()
+      const fresh = await lab.createTenant()
+      await states['held by A']?.(tenantId)
+      await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
+      expect(await steps[step]?.(tenantId)).toBe((await steps[step]?.(fresh)) ?? 'no such step')
+      expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
+    },
+  )
+
+  test('lost data: an entry without meters is returned only after the meters are seeded', async () => {
+    const tenantId = await lab.createTenant()
+    await states['record of A']?.(tenantId)
+    await lab.raw.del(`{${tenantId}}:meta`)
+    expect((await lab.store.acquire(acquireInput(tenantId))).kind).toBe('hit')
+    expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
+  })
+
+  test('lost data: a closed connection throws RedisUnavailable and never returns an outcome', async () => {
+    const closed = await openRecordLab()
+    const tenantId = await closed.createTenant()
+    await closed.close()
+    await expect(closed.store.acquire(acquireInput(tenantId))).rejects.toBeInstanceOf(RedisUnavailable)
+  })
+})
