@@ -2,19 +2,18 @@ import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/st
 import type { Host } from '#cmd/serving/telemetry.ts'
 import {
   DurableRecordStore,
+  MovingRecordStore,
   type NoteLock,
   type RecordStore,
   type RecordTenant,
   RedisRecordStore,
 } from '#internal/records/index.ts'
-import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import type { Usage } from './usage.ts'
 
 /** Dependencies of the stores of records. */
 export interface RecordStoreParts {
   readonly redis: RedisConnection
-  readonly settings: SettingsWatch
   readonly usage: Usage
   readonly note: NoteLock
 }
@@ -34,11 +33,12 @@ const connections = {
 export async function startRecordStores(
   host: Host,
   config: DatabaseSettings,
-  { redis, settings, usage, note }: RecordStoreParts,
+  { redis, usage, note }: RecordStoreParts,
 ): Promise<(tenant: RecordTenant) => RecordStore> {
   const pool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })
   const inPostgres = new DurableRecordStore({ pool, redis, note })
-  return ({ records }) =>
-    (records.durability ?? settings.current.recordDurability) === 'postgres' ? inPostgres : inRedis
+  const stores = { redis: inRedis, postgres: inPostgres }
+  return ({ recordStore }) =>
+    recordStore.generation === 0 ? inRedis : new MovingRecordStore(stores, recordStore)
 }

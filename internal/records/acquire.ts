@@ -10,7 +10,7 @@ import type { Waiters } from './wait.ts'
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
 /** Fields of a tenant that the record routes use. */
-export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
+export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'recordStore' | 'limits'>
 
 /** Dependencies of the record routes. */
 export interface Records {

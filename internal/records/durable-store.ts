@@ -26,6 +26,7 @@ import {
   longBytesMax,
   RecentKeys,
   type RecordStore,
+  RecordsElsewhere,
   RecordsUnavailable,
   type SaveInput,
   savedKeysMax,
@@ -110,7 +111,7 @@ type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, rec
 
 const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
-  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[])`
+  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[])`
 
 const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $2 THEN e.record END
 FROM unnest($1::text[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS e ON e.id = u.id::uuid
@@ -172,6 +173,7 @@ export class DurableRecordStore implements RecordStore {
       limits: input.limits,
       inlineBytesMax,
     })
+    refuseMoved(result)
     const [kind, value, fence, ms, takenOver, atMs, endedFence] = result
     switch (kind) {
       case 'hit':
@@ -204,13 +206,15 @@ export class DurableRecordStore implements RecordStore {
   }
 
   async save(input: SaveInput): Promise<SaveOutcome> {
-    const [kind, , fence, , , atMs] = await this.#run(input, {
+    const result = await this.#run(input, {
       kind: 'save',
       token: input.lockToken,
       ttlMs: input.ttlMs ?? none,
       lockMs: input.defaultTtlMs,
       text: input.record,
     })
+    refuseMoved(result)
+    const [kind, , fence, , , atMs] = result
     if (kind === 'saved') {
       const status = statusOf(input.record)
       this.#options.note?.(input, { kind: 'completed', fence, atMs: atMs ?? 0, status })
@@ -348,6 +352,7 @@ export class DurableRecordStore implements RecordStore {
         numbers(({ limits }) => limits?.locksPerMonth ?? unlimited),
         numbers(({ limits }) => limits?.recordBytes ?? unlimited),
         numbers(({ inlineBytesMax }) => inlineBytesMax),
+        numbers(({ address }) => address.place?.generation ?? 0),
       ],
     })
     return rows
@@ -400,6 +405,12 @@ export class DurableRecordStore implements RecordStore {
 
 function isShort({ bytesMax }: Read): boolean {
   return bytesMax <= longRecordBytes
+}
+
+/** @throws if the tenant's new records are written to another store */
+function refuseMoved([kind]: Result): void {
+  if (kind === 'elsewhere') throw new RecordsElsewhere()
+  if (kind === 'moved') throw new RecordsUnavailable('moved')
 }
 
 /** Returns the id of an entry: 16 bytes in hex. */

@@ -6,6 +6,15 @@ export interface RecordAddress {
   readonly tenantId: TenantId
   readonly scope: string
   readonly key: string
+  /** Absent for a tenant whose records never moved. */
+  readonly place?: RecordPlace
+}
+
+/** The caller's view of where a tenant's records are, after they have moved between stores. */
+export interface RecordPlace {
+  readonly generation: number
+  /** True in the store of new records and locks, false in the store that had them before. */
+  readonly isCurrent: boolean
 }
 
 /**

@@ -10,6 +10,8 @@ import {
   longBytesMax,
   RecentKeys,
   type RecordStore,
+  RecordsElsewhere,
+  RecordsUnavailable,
   type SaveInput,
   savedKeysMax,
 } from './store.ts'
@@ -110,6 +112,7 @@ export class RedisRecordStore implements RecordStore {
       wholeAt: input.long === undefined ? acquireWholeAt : undefined,
     }
     return this.#run(step, (reply) => {
+      refuseMoved(reply)
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') {
         this.#meter.markUsed(input.tenantId)
@@ -127,9 +130,11 @@ export class RedisRecordStore implements RecordStore {
       input.ttlMs === null ? '' : String(input.ttlMs),
       String(input.defaultTtlMs),
       input.record,
+      ...(input.place ? [placeText(input)] : []),
     ]
     return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
       const [kind] = reply
+      refuseMoved(reply)
       this.#meter.markUsed(input.tenantId)
       if (kind === 'saved') noteSaved(this.#note, input, input.record, reply)
       if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
@@ -241,11 +246,23 @@ function acquireArgs({
   limits,
   fingerprint,
   attemptId,
+  place,
 }: AcquireInput): string[] {
   const { locksPerMinute, locksPerMonth, recordBytes } = limits
-  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}`
+  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText({ place })}` : ''}`
   if (attemptId !== '') return [lockToken, numbers, fingerprint, attemptId]
   return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
+}
+
+/** Returns the place of a tenant's records as the scripts know it: see `entry.lua`. */
+function placeText({ place }: Pick<RecordAddress, 'place'>): string {
+  return place ? `${place.generation}${place.isCurrent ? 'h' : 'p'}` : ''
+}
+
+/** @throws if the tenant's new records are written to another store */
+function refuseMoved([kind]: Reply): void {
+  if (kind === 'elsewhere') throw new RecordsElsewhere()
+  if (kind === 'moved') throw new RecordsUnavailable('moved')
 }
 
 function parseAcquired(reply: readonly unknown[]): AcquireOutcome {

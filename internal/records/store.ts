@@ -39,16 +39,22 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
-/** Error of a call to records in Postgres: nothing is known about its effect, except for `overloaded`, which changed nothing. */
+/** Error of a call to records in Postgres: nothing is known about its effect, except for `overloaded` and `moved`, which changed nothing. */
 export class RecordsUnavailable extends Error {
   override readonly name = 'RecordsUnavailable'
 
-  readonly reason: 'overloaded' | 'timeout' | 'refused'
+  /** `moved`: the tenant's records have moved to another store, which this process does not know yet. */
+  readonly reason: 'overloaded' | 'timeout' | 'refused' | 'moved'
 
   constructor(reason: RecordsUnavailable['reason'], cause?: unknown) {
     super(`records unavailable: ${reason}`, { cause })
     this.reason = reason
   }
+}
+
+/** The store had a tenant's records before and has nothing for this key. It writes no new records or locks. */
+export class RecordsElsewhere extends Error {
+  override readonly name = 'RecordsElsewhere'
 }
 
 /**

@@ -18,9 +18,8 @@ import {
   neutralProviderName,
   type ProviderName,
   providerNames,
-  type RecordDurability,
-  recordDurabilities,
   type RetentionDays,
+  recordDurabilities,
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
 
@@ -213,8 +212,6 @@ export interface RuntimeSettings {
   readonly logShare: number
   /** Limits for tenants whose spec sets none. A limit that is absent here too has its built-in default. */
   readonly limits: Limits
-  /** Store of records for tenants whose spec sets none. */
-  readonly recordDurability: RecordDurability
   /** Retention for tenants whose spec sets none. */
   readonly retention: RetentionDays
 }
@@ -247,7 +244,6 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
     pauses: settings.filter(({ name, value }) => name.endsWith('.paused') && value === true).length,
     logShare: Number(valueOf('log.sampling')),
     limits: limitsOf(values),
-    recordDurability: valueOf('records.durability') === 'postgres' ? 'postgres' : 'redis',
     retention: {
       payloadDays: Number(valueOf('retention.payloadDays')),
       eventDays: Number(valueOf('retention.eventDays')),

@@ -8,6 +8,7 @@ import {
   isKindLimited,
   lockLiveTenant,
   misspellingOf,
+  moveRecordStores,
 } from '#internal/tenants/index.ts'
 import {
   checkSetting,
@@ -203,6 +204,7 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
       const insert = db.insert(settings).values({ tenantId: tenantId ?? '', name, ...row })
       await insert.onConflictDoUpdate({ target, set: row })
     }
+    if (name === 'records.durability') await moveRecordStores(client)
     const action = value === null ? 'settings.cleared' : 'settings.set'
     const detail = { name, old: old ?? null, new: value, version }
     await writeAudit(client, { actor: by, action, tenantId, detail }, nowMs)

@@ -67,6 +67,7 @@ export class DirectoryIndex {
       slug: row.slug,
       suspended: row.suspended,
       records: this.#share(row.records),
+      recordStore: this.#share(row.recordStore),
       limits: this.#share(row.limits),
       callback: { url, rules: this.#share(rules) },
       providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),

@@ -1,6 +1,6 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
+import type { ApiKeyScope, Limits, RecordDurability, RecordRules, TenantSpec } from './model.ts'
 
 /** An API key in a directory row. `expiresAtMs` is its expiry or the end of its rotation, whichever is earlier. */
 export interface DirectoryKeyRow {
@@ -21,6 +21,7 @@ export interface DirectoryRow {
   readonly deleted: boolean
   readonly version: number
   readonly records: RecordRules
+  readonly recordStore: RecordStoreOfTenant
   readonly limits: Limits
   readonly callback: Omit<TenantSpec['callback'], 'signingSecretRef'>
   readonly providers: TenantSpec['providers']
@@ -30,6 +31,16 @@ export interface DirectoryRow {
   readonly redactedFields: readonly string[]
   readonly keys: readonly DirectoryKeyRow[]
   readonly secrets: readonly DirectorySecretRow[]
+}
+
+/** Where a tenant's records and locks are. */
+export interface RecordStoreOfTenant {
+  /** Store of new records and locks. */
+  readonly current: RecordDurability
+  /** Store that had them before and can still have some of them; null if it has none. */
+  readonly before: RecordDurability | null
+  /** Number of moves between stores. */
+  readonly generation: number
 }
 
 /** An encrypted secret; see `KeyRing`. */
@@ -60,7 +71,8 @@ type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
 // secrets. The statements are not prepared: a generic plan cached while the tables were small would scan all keys for each tenant.
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
-  t.spec -> 'records' AS records, t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
+  t.spec -> 'records' AS records,
+  json_build_object('current', t.record_store, 'before', t.record_store_before, 'generation', t.record_store_generation) AS "recordStore", t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
   t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
   coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
   coalesce((

@@ -1,6 +1,7 @@
 export { startClusterSource } from './cluster/source.ts'
 export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
 export type { DirectoryKey, DirectoryProvider, DirectoryTenant, FoundKey } from './directory-index.ts'
+export type { RecordStoreOfTenant } from './directory-store.ts'
 export type { SourceProblem } from './folder/parse.ts'
 export { FolderSource } from './folder/source.ts'
 export {
@@ -51,6 +52,7 @@ export { conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/controller.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
+export { endMove, listMovedTenants, type MovedTenant, moveRecordStores } from './record-stores.ts'
 export type { TenantManifest, TenantSource } from './source.ts'
 export type { LiveTenant } from './store.ts'
 export {

@@ -1,7 +1,7 @@
-import { boolean, customType, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
+import { boolean, customType, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
-import type { ApiKeyScope, TenantSpec } from './model.ts'
+import type { ApiKeyScope, RecordDurability, TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
@@ -34,6 +34,9 @@ export const tenants = pgTable('tenants', {
   createdAtMs: epochMs('created_at').notNull(),
   updatedAtMs: epochMs('updated_at').notNull(),
   deletedAtMs: epochMs('deleted_at'),
+  recordStore: text('record_store').$type<RecordDurability>().notNull().default('redis'),
+  recordStoreBefore: text('record_store_before').$type<RecordDurability>(),
+  recordStoreGeneration: integer('record_store_generation').notNull().default(0),
 })
 
 /** Slugs of deleted tenants, reserved for the resource that had them. */

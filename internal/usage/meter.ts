@@ -93,7 +93,8 @@ export class Meter {
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
     // A tenant can be deleted before this process learns of its deletion.
-    if (seeding.kind === 'deleted') throw new Error('cannot create usage meters: the tenant is deleted')
+    if (seeding.kind !== 'seeded')
+      throw new Error(`cannot create usage meters: the tenant is ${seeding.kind}`)
     // If several processes seed the meter, each saves the epoch, in case the process that created the epoch dies before saving it.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)

@@ -59,10 +59,11 @@ export function defineSeedScript(clockSource: string = clockLua): RedisScript {
 /**
  * Result of seeding a meter. `seeded`: the meter exists in Redis. `epoch`: id of the tenant's current data in Redis, '' for events.
  * `known`: epoch that Postgres had before. `deleted`: the tenant is deleted and gets no meter.
+ * `moved`: the tenant's records have moved away from Redis, which gets no meter of locks.
  */
 export type Seeding =
   | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
-  | { readonly kind: 'deleted' }
+  | { readonly kind: 'deleted' | 'moved' }
 
 /**
  * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. If several processes do so concurrently, one
@@ -78,11 +79,12 @@ export async function seedMeter(
   const nowMs = clock.now()
   const stored = await findUsage(pool, tenantId, meter, nowMs)
   if (stored.deleted) return { kind: 'deleted' }
+  if (meter === 'locks' && stored.place === undefined) return { kind: 'moved' }
   const keys = meterKeys(tenantId)
   const [key, newEpoch] = meter === 'locks' ? [keys.meta, randomToken()] : [keys.events, '']
   const ends = [Math.floor(nowMs / 3_600_000), monthEndMs(nowMs) / 1000] as const
   const counts = [ends[0], stored.hourAmount, ends[1], stored.monthAmount]
-  const reply = await redis.evaluate(script, [key], [newEpoch, ...counts.map(String)])
+  const reply = await redis.evaluate(script, [key], [newEpoch, ...counts.map(String), stored.place ?? ''])
   const [, epoch] = reply as [string, string]
   return { kind: 'seeded', epoch, known: stored.epoch }
 }

@@ -9,6 +9,7 @@ import {
   type RemovedRows,
   removeOldest,
 } from '#internal/storage/index.ts'
+import type { RecordDurability } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from './meter.ts'
 import { monthEndMs, monthStartMs } from './months.ts'
 import type { MeterName } from './reading.ts'
@@ -32,6 +33,9 @@ export interface TenantEpoch {
 }
 
 const hourMs = 3_600_000
+/** Name in `usage_hourly` for locks of records in Postgres. No emitted kind can have it. */
+export const durableLocks = 'locks@postgres'
+
 /** Maximum rows per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
 
@@ -42,13 +46,15 @@ export const usageRowsMax = 1000
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(monthStartMs(nowMs))
-  const { rows } = await pool.query<{ hour: string; month: string; deleted: boolean; epoch: string | null }>({
+  const { rows } = await pool.query<FoundUsage>({
     name: 'usage-find',
-    text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month,
-             EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NOT NULL) AS deleted,
+    text: `SELECT u.hour, u.month, t.deleted_at IS NOT NULL AS deleted,
+             t.record_store AS store, t.record_store_before AS "storeBefore", coalesce(t.record_store_generation, 0) AS generation,
              (SELECT epoch FROM record_epochs WHERE tenant_id = $1) AS epoch
-           FROM usage_hourly WHERE tenant_id = $1 AND meter = $4 AND hour >= $3`,
-    values: [tenantId, hour, month, meter],
+           FROM (SELECT coalesce(sum(amount) FILTER (WHERE hour = $2 AND meter = $4), 0) AS hour, coalesce(sum(amount), 0) AS month
+                 FROM usage_hourly WHERE tenant_id = $1 AND meter = ANY($5) AND hour >= $3) AS u
+           LEFT JOIN tenants AS t ON t.id = $1`,
+    values: [tenantId, hour, month, meter, meter === 'locks' ? [meter, durableLocks] : [meter]],
   })
   const [row] = rows
   return {
@@ -56,7 +62,28 @@ export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName
     monthAmount: Number(row?.month),
     deleted: row?.deleted === true,
     epoch: row?.epoch ?? undefined,
+    place: placeInRedis(row),
   }
+}
+
+interface FoundUsage {
+  readonly hour: string
+  readonly month: string
+  readonly deleted: boolean
+  readonly epoch: string | null
+  readonly store: RecordDurability | null
+  readonly storeBefore: RecordDurability | null
+  readonly generation: number
+}
+
+/**
+ * Returns the place of a tenant's meters of locks in Redis (see `entry.lua` of records), '' if the tenant's records never moved, and
+ * undefined if they have moved away from Redis.
+ */
+function placeInRedis(row: FoundUsage | undefined): string | undefined {
+  if (!row || row.generation === 0) return ''
+  if (row.store === 'redis') return `${row.generation}h`
+  return row.storeBefore === 'redis' ? `${row.generation}p` : undefined
 }
 
 /** Reads the amounts of emitted kinds in the UTC month that contains a time. Kinds without usage are absent. */

@@ -147,6 +147,7 @@ export async function openRecordLab(
     createTenant: async () => {
       const tenantId = randomTenantId()
       await setClock(tenantId, labStartMs)
+      if (durability === 'postgres') await insertDurableTenant(pool, tenantId)
       return tenantId
     },
     setClock,
@@ -158,6 +159,15 @@ export async function openRecordLab(
       await database.drop()
     },
   }
+}
+
+/** Inserts a tenant whose records were in Postgres from the beginning. */
+async function insertDurableTenant(pool: Pool, tenantId: TenantId): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, record_store)
+     VALUES ($1, $1, $1, $1, false, '{}', 0, now(), now(), now(), 'postgres')`,
+    [tenantId],
+  )
 }
 
 function openPool(url: string): Pool {

@@ -1,12 +1,16 @@
 -- Second part of acquire, without a record: takes the lock. The reply has five fields for the caller, then for the lock history: the
 -- time of a re-entry by the same attempt, or 0; and the fence that was taken over.
 local token, fingerprint, attempt = ARGV[1], ARGV[3] or '', ARGV[4] or ''
-local ttl_ms, lock_ms, waits, per_minute, per_month, bytes_max =
-  string.match(ARGV[2], '^(%d+) (%d+) (%d) (%S+) (%S+) (%S+)$')
+local ttl_ms, lock_ms, waits, per_minute, per_month, bytes_max, place =
+  string.match(ARGV[2], '^(%d+) (%d+) (%d) (%S+) (%S+) (%S+) ?(%S*)$')
 local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
+if not entry then
+  local refusal = refuse_new(meter, place)
+  if refusal then return refusal end
+end
 local lock = {
   lock_until = now_ms + tonumber(lock_ms), token = token, ttl_ms = ttl_ms, lock_ms = lock_ms, taken_over = '0', waited = '0',
   attempt = attempt, fingerprint = fingerprint,

@@ -48,6 +48,20 @@ local function write_lock(meter, side_key, key, lock, before)
   move_bytes(meter, side_key, before, lock)
 end
 
+-- Returns the reply that refuses a new entry, or nil if one may be written here. A tenant whose records have moved between Redis and
+-- Postgres has a place after its epoch: "<generation>h" where new entries are written, "<generation>p" where earlier ones only end. `place`
+-- is the caller's, '' for a tenant that never moved.
+local function refuse_new(meter, place)
+  local known = string.match(meter.e, ' (%d+[hp])$') or ''
+  if known == place then
+    if string.sub(place, -1) == 'p' then return {'elsewhere'} end
+    return nil
+  end
+  local known_generation, generation = tonumber(string.match(known, '^%d+') or 0), tonumber(string.match(place, '^%d+') or 0)
+  if known_generation > generation then return {'moved'} end
+  return {'seed'}
+end
+
 local function differs(fingerprint, asked)
   return fingerprint ~= '' and asked ~= '' and fingerprint ~= asked
 end

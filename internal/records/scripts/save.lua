@@ -1,5 +1,5 @@
 -- Saves the record: the first one wins. One atomic step; a repeat changes nothing.
--- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs without a lock, the record's JSON. Returns
+-- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs without a lock, the record's JSON, place (see entry.lua). Returns
 -- fence and time for the lock history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
@@ -30,6 +30,9 @@ if entry then
   if ttl_ms == '' then ttl_ms = lock.ttl_ms end
 elseif token ~= '' then
   return {'lost'}
+else
+  local refusal = refuse_new(meter, ARGV[5] or '')
+  if refusal then return refusal end
 end
 if not fence then fence = count_lock(meter, micros) end
 if ttl_ms == '' then ttl_ms = ARGV[3] end

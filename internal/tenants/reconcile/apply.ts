@@ -1,6 +1,7 @@
 import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { AuditEntry, TenantData } from '../purge.ts'
+import { moveRecordStore } from '../record-stores.ts'
 import type { TenantSecrets } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
@@ -68,10 +69,11 @@ export async function applyPlan(
       return { kind: 'conditions' }
     }
     const written = await upsertTenant(client, plan.row, { now, conditions: plan.conditions })
-    if (!written) return { kind: 'conflict' }
+    if (written === 'foreign') return { kind: 'conflict' }
     await writeKeys(client, plan, now)
     await writeSecrets(client, plan, context.keyRing)
     await context.data.writeAudit(client, auditOf(plan, context.actor), now)
+    await moveRecordStore(client, plan.tenantId, written === 'inserted')
     return { kind: 'applied', version: await publishTenant(client, plan.tenantId) }
   })
 }

@@ -74,22 +74,23 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
 /**
  * Writes the row of a tenant that is not deleted, including its slug.
  * @throws a unique violation if another such tenant has the slug or the name
- * @returns false if the id belongs to another uid, for example after a deletion; the transaction must then write nothing
+ * @returns `foreign` if the id belongs to another uid, for example after a deletion; the transaction must then write nothing
  */
 export async function upsertTenant(
   client: PoolClient,
   row: TenantRow,
   { now, conditions }: { readonly now: number; readonly conditions: readonly Condition[] },
-): Promise<boolean> {
+): Promise<'inserted' | 'updated' | 'foreign'> {
   const next = { ...row, conditions, version: versionPending, updatedAtMs: now, deletedAtMs: null }
   const written = await orm(client)
     .insert(tenants)
     .values({ ...next, createdAtMs: now })
     .onConflictDoUpdate({ target: tenants.id, set: next, setWhere: eq(tenants.uid, row.uid) })
-    .returning({ id: tenants.id })
-  if (written.length === 0) return false
+    .returning({ isNew: sql<boolean>`xmax = 0` })
+  const [one] = written
+  if (one === undefined) return 'foreign'
   if (row.slug !== null) await orm(client).delete(slugReservations).where(eq(slugReservations.slug, row.slug))
-  return true
+  return one.isNew ? 'inserted' : 'updated'
 }
 
 /** Writes only the conditions of a tenant. Directories do not read conditions, so the version stays unchanged. */

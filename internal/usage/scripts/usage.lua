@@ -18,7 +18,7 @@ local packed = redis.call('GET', KEYS[1])
 local reply = {(clock()), '', 0, {}, {}}
 if packed then
   local meter = unpack_meter(packed)
-  reply[2], reply[3] = meter.e, meter.by
+  reply[2], reply[3] = string.match(meter.e, '^%S+'), meter.by
   reply[4] = part(meter, redis.call('HGETALL', KEYS[2]))
 end
 local events = load_events(KEYS[3])

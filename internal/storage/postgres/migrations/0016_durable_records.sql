@@ -1,3 +1,10 @@
+-- Where new records and locks of a tenant are written. record_store_before: the store that had them before and may still have some; null once
+-- it has none. The generation grows with every move.
+ALTER TABLE tenants
+  ADD COLUMN record_store text COLLATE "C" NOT NULL DEFAULT 'redis',
+  ADD COLUMN record_store_before text COLLATE "C",
+  ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0;
+
 -- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: the first 16
 -- bytes of the SHA-256 of tenant, scope and key. Times are milliseconds since the epoch by the clock of Postgres. A row is ignored from
 -- expires_at on, and its partition is dropped after expires_on. A lock without a token is the mark that a released lock leaves if its
@@ -98,7 +105,9 @@ CREATE TYPE record_totals AS (
   bytes bigint,
   swept integer,
   added_locks bigint,
-  added_bytes bigint
+  added_bytes bigint,
+  generation integer,
+  is_current boolean
 );
 
 -- Places a lock or record: when it expires, what it counts in bytes, and when these are returned.
@@ -126,6 +135,7 @@ $$;
 -- index into t_id. s_*: the steps; s_key is an index into k_*. What a step uses of its fields:
 --   acquire: token, ttl, lock, text (the fingerprint), attempt, waits, limits, inline (maximum bytes of a record in the result); save: token,
 --   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration).
+--   s_generation: how often the tenant's records have moved, as the caller knows: another number means that the caller's view is old.
 --   A text is '' for none, a limit Infinity for none.
 CREATE FUNCTION run_record_steps(
   p_stripe integer, t_id text[],
@@ -133,7 +143,7 @@ CREATE FUNCTION run_record_steps(
   s_key double precision[], s_kind text[], s_token text[], s_ttl_ms double precision[], s_lock_ms double precision[], s_text text[],
   s_attempt text[], s_waits double precision[],
   s_per_minute double precision[], s_per_month double precision[], s_bytes_max double precision[],
-  s_inline double precision[]
+  s_inline double precision[], s_generation double precision[]
 ) RETURNS SETOF record_result LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -173,6 +183,8 @@ BEGIN
     SELECT coalesce(sum(own.minute_locks) FILTER (WHERE own.minute = m.minute), 0),
       coalesce(sum(own.month_locks) FILTER (WHERE own.month = m.month), 0)
     INTO m.minute_locks, m.month_locks FROM record_meters AS own WHERE own.tenant_id = t_id[r.n];
+    SELECT own.record_store_generation, own.record_store = 'postgres' INTO m.generation, m.is_current
+    FROM tenants AS own WHERE own.id = t_id[r.n] AND own.deleted_at IS NULL;
     m.added_locks := 0;
     m.added_bytes := 0;
     IF m.swept < m.minute THEN
@@ -207,8 +219,14 @@ BEGIN
       e.ttl_ms := 0; e.lock_ms := 0;
     END IF;
 
-    CASE s_kind[s]
-    WHEN 'acquire' THEN
+    CASE
+    WHEN m.generation IS DISTINCT FROM s_generation[s]::integer THEN
+      o.kind := 'moved';
+
+    WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] = 'acquire' OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
+      o.kind := 'elsewhere';
+
+    WHEN s_kind[s] = 'acquire' THEN
       IF e.fingerprint <> '' AND s_text[s] <> '' AND e.fingerprint <> s_text[s] THEN
         o.kind := 'mismatch';
       ELSIF before.record IS NOT NULL THEN
@@ -257,7 +275,7 @@ BEGIN
         END IF;
       END IF;
 
-    WHEN 'save' THEN
+    WHEN s_kind[s] = 'save' THEN
       IF before.record IS NOT NULL THEN
         o.kind := CASE WHEN s_token[s] <> '' AND s_token[s] <> before.token THEN 'lost'
           WHEN before.record = s_text[s] THEN 'saved' ELSE 'exists' END;
@@ -276,7 +294,7 @@ BEGIN
         e := place_record_entry(e, now_ms + coalesce(nullif(s_ttl_ms[s], -1), before.ttl_ms, s_lock_ms[s])::bigint, now_ms, m.swept);
       END IF;
 
-    WHEN 'remove' THEN
+    WHEN s_kind[s] = 'remove' THEN
       o.kind := 'removed'; o.ms := 0;
       IF before.record IS NOT NULL AND s_token[s] = '' THEN
         o.ms := 1; e := NULL;
@@ -291,7 +309,7 @@ BEGIN
         END IF;
       END IF;
 
-    WHEN 'extend' THEN
+    WHEN s_kind[s] = 'extend' THEN
       IF before.record IS NOT NULL OR before.token IS DISTINCT FROM s_token[s] THEN
         o.kind := 'lost';
       ELSE
@@ -338,12 +356,14 @@ BEGIN
   ON CONFLICT (tenant_id, until, stripe) DO UPDATE SET bytes = own.bytes + excluded.bytes;
   INSERT INTO record_hours AS own
   SELECT t_id[u.n], micros / 3600000000, p_stripe, u.added_locks
-  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes, n)
+  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes,
+    generation, is_current, n)
   WHERE u.added_locks > 0
   ON CONFLICT (tenant_id, hour, stripe) DO UPDATE SET locks = own.locks + excluded.locks;
   INSERT INTO record_meters AS own
   SELECT t_id[u.n], p_stripe, u.fence, u.minute, u.added_locks, u.month, u.added_locks, u.added_bytes, u.swept
-  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes, n)
+  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes,
+    generation, is_current, n)
   WHERE u.added_locks > 0 OR u.added_bytes <> 0
   ON CONFLICT (tenant_id, stripe) DO UPDATE SET fence = excluded.fence,
     minute = excluded.minute, minute_locks = CASE WHEN own.minute = excluded.minute THEN own.minute_locks ELSE 0 END + excluded.minute_locks,

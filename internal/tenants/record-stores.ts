@@ -1,0 +1,60 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import { withTx } from '#internal/storage/index.ts'
+import type { RecordDurability } from './model.ts'
+import { raiseDirectoryVersion } from './reconcile/store.ts'
+
+const moveText = `UPDATE tenants AS t
+SET record_store = wanted.store, record_store_generation = t.record_store_generation + 1,
+  record_store_before = CASE WHEN NOT $2 THEN t.record_store END
+FROM (SELECT id, coalesce(spec -> 'records' ->> 'durability',
+    (SELECT value #>> '{}' FROM settings WHERE tenant_id = '' AND name = 'records.durability'), 'redis') AS store FROM tenants) AS wanted
+WHERE t.id = wanted.id AND t.record_store <> wanted.store AND t.deleted_at IS NULL AND ($1::text IS NULL OR t.id = $1)
+RETURNING t.id`
+
+/**
+ * Moves the records of a tenant to the store of its durability, if that has changed: from the commit on, new records and locks are written
+ * there, and earlier ones stay where they are until they end. The caller publishes the tenant.
+ * @param isNew true in the transaction that creates the tenant, which therefore has no earlier ones
+ */
+export async function moveRecordStore(client: PoolClient, tenantId: TenantId, isNew: boolean): Promise<void> {
+  await client.query(moveText, [tenantId, isNew])
+}
+
+/** Does the same for all tenants after a change of the platform's default, and publishes those that move. */
+export async function moveRecordStores(client: PoolClient): Promise<void> {
+  const { rows } = await client.query<{ id: TenantId }>(moveText, [null, false])
+  if (rows.length === 0) return
+  const version = await raiseDirectoryVersion(client)
+  await client.query('UPDATE tenants SET version = $2 WHERE id = ANY($1)', [
+    rows.map(({ id }) => id),
+    version,
+  ])
+}
+
+/** Tenant that moved, with the store that can still have records and locks of it. */
+export interface MovedTenant {
+  readonly id: TenantId
+  readonly before: RecordDurability
+  readonly generation: number
+}
+
+/** Lists at most 1 000 tenants whose earlier store can still have records and locks. */
+export async function listMovedTenants(pool: Pool): Promise<readonly MovedTenant[]> {
+  const { rows } = await pool.query<MovedTenant>(
+    `SELECT id, record_store_before AS before, record_store_generation AS generation FROM tenants
+     WHERE record_store_before IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1000`,
+  )
+  return rows
+}
+
+/** Forgets the earlier store of a tenant, after it was found to be empty. Changes nothing if the tenant has moved again. */
+export async function endMove(pool: Pool, { id, generation }: MovedTenant): Promise<void> {
+  await withTx(pool, async (client) => {
+    const version = await raiseDirectoryVersion(client)
+    await client.query(
+      'UPDATE tenants SET record_store_before = NULL, version = $3 WHERE id = $1 AND record_store_generation = $2',
+      [id, generation, version],
+    )
+  })
+}
