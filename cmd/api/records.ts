@@ -1,5 +1,4 @@
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
-import type { Host } from '#cmd/serving/telemetry.ts'
 import {
   DurableRecordStore,
   MovingRecordStore,
@@ -9,6 +8,8 @@ import {
   RedisRecordStore,
 } from '#internal/records/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
+import { unlabelled } from '#internal/telemetry/index.ts'
+import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** Dependencies of the stores of records. */
@@ -31,13 +32,18 @@ const connections = {
 
 /** Opens the stores of records. Returns the function that chooses the store of a tenant. */
 export async function startRecordStores(
-  host: Host,
+  host: ApiHost,
   config: DatabaseSettings,
   { redis, usage, note }: RecordStoreParts,
 ): Promise<(tenant: RecordTenant) => RecordStore> {
   const pool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })
-  const inPostgres = new DurableRecordStore({ pool, redis, note })
+  const inPostgres = new DurableRecordStore({ pool, redis, note, onError: host.durableFailed })
+  unlabelled(host.metrics).gauge(
+    'latchkey_records_postgres_pending_count',
+    'Calls to records in Postgres that wait for a transaction.',
+    () => inPostgres.pending,
+  )
   const stores = { redis: inRedis, postgres: inPostgres }
   return ({ recordStore }) =>
     recordStore.generation === 0 ? inRedis : new MovingRecordStore(stores, recordStore)

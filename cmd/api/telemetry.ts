@@ -1,8 +1,8 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
+import { createLineLimit, type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import { type Directory, emittedKindOf } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
@@ -22,6 +22,11 @@ export function withRecordEvents(host: Host) {
     'latchkey_records_epochs_lost_total',
     'Number of times that Redis lost the records of a tenant.',
   )
+  const durableFailures = counter(
+    'latchkey_records_postgres_failures_total',
+    'Failed transactions of records in Postgres. Their callers get 503.',
+  )
+  const mayLog = createLineLimit({ perSecondMax: 1, clock: systemClock })
   const flushFailures = counter('latchkey_usage_flush_failures_total', 'Failed usage rollups.')
   const softCrossings = metrics.counter({
     name: 'latchkey_usage_soft_crossings_total',
@@ -38,6 +43,12 @@ export function withRecordEvents(host: Host) {
         { tenant: tenantId },
         'Redis lost the records of a tenant; completed operations may run again',
       )
+    },
+    /** Reports a failed transaction of records in Postgres. */
+    durableFailed(cause: unknown) {
+      durableFailures.inc()
+      if (mayLog('records'))
+        log.warn({ cause }, 'records in Postgres: a transaction failed, its calls get 503')
     },
     /** Counts a failed usage rollup. */
     flushFailed: () => flushFailures.inc(),

@@ -143,6 +143,11 @@ export class DurableRecordStore implements RecordStore {
     this.#reads = new BatchWriter({ ...shared, batchesMax: readsMax, write: (batch) => this.#read(batch) })
   }
 
+  /** Number of calls that wait for a transaction. */
+  get pending(): number {
+    return this.#calls.taken
+  }
+
   async acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
     if (this.#saved.has(entry)) {
