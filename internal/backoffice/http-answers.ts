@@ -11,6 +11,7 @@ import {
   limitNameText,
   parseTenant,
   providerNames,
+  recordDurabilities,
   Tenant,
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
@@ -128,8 +129,16 @@ export const TenantDetail = answer(
       urls: described('URLs to enter at the providers.', listOf(url)),
       keys: listOf(key),
       secrets: described('Live signing secrets, without their values.', listOf(secret)),
+      recordStore: described(
+        'Where new records and locks are kept.',
+        growingWordOf(recordDurabilities, 'redis'),
+      ),
     },
     {
+      earlierRecordStore: described(
+        'Present after a change of `spec.records.durability`, while the earlier store can still have records or locks.',
+        growingWordOf(recordDurabilities, 'redis'),
+      ),
       suspendedCallback: described(
         'Present while deliveries are suspended.',
         unshown(objectOf({ cause: text(), suspendedAt: time() })),

@@ -6,6 +6,7 @@ import {
   findTenantHead,
   listTenantHeads,
   listTenantsOfKey,
+  type RecordDurability,
   readTenantSheet,
   type TenantHead,
   type TenantSheet,
@@ -128,8 +129,10 @@ async function candidatesFor(
 /** A tenant with its spec, conditions, keys and secrets. Credentials are removed from the callback URL. */
 export interface TenantDetail
   extends TenantSummary,
-    Omit<TenantSheet, 'ready'>,
+    Omit<TenantSheet, 'ready' | 'earlierRecordStore'>,
     Awaited<ReturnType<typeof readCallbackHalt>> {
+  /** Store that had the tenant's records before a move and can still have some of them. */
+  readonly earlierRecordStore?: RecordDurability
   /** Webhook URLs by provider. Only paths if no public URL is configured. */
   readonly urls: readonly WebhookUrl[]
 }
@@ -140,10 +143,20 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   if (reached.kind !== 'ok') return reached
   const [sheet, halt] = await Promise.all([readTenantSheet(parts.pool, id), readCallbackHalt(parts.pool, id)])
   if (sheet === undefined) return notFound
-  const { spec, keys, secrets, conditions, ...head } = sheet
+  const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
   const callback = { ...spec.callback, url: parts.redactorOf(reached.value).text(spec.callback.url) }
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
-  return ok({ ...summaryOf(head), conditions, spec: { ...spec, callback }, urls, keys, secrets, ...halt })
+  return ok({
+    ...summaryOf(head),
+    conditions,
+    spec: { ...spec, callback },
+    urls,
+    keys,
+    secrets,
+    recordStore,
+    ...(earlierRecordStore && { earlierRecordStore }),
+    ...halt,
+  })
 }
 
 /** Returns the actor's rights on a tenant, or on all tenants. Pages use them to offer only allowed actions. */

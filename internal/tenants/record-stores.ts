@@ -1,8 +1,9 @@
+import { eq } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool, PoolClient } from '#internal/storage/index.ts'
-import { withTx } from '#internal/storage/index.ts'
+import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { RecordDurability } from './model.ts'
-import { raiseDirectoryVersion } from './reconcile/store.ts'
+import { publishTenant, raiseDirectoryVersion } from './reconcile/store.ts'
+import { tenants } from './tables.ts'
 
 const moveText = `UPDATE tenants AS t
 SET record_store = wanted.store, record_store_generation = t.record_store_generation + 1,
@@ -32,6 +33,22 @@ export async function moveRecordStores(client: PoolClient): Promise<void> {
   ])
 }
 
+/** Store of a tenant's records, as users see it. */
+export interface ShownRecordStore {
+  /** Store of new records and locks. */
+  readonly store: RecordDurability
+  /** Store that had them before and can still have some of them. */
+  readonly earlierStore?: RecordDurability
+}
+
+/** Reads the store of a tenant's records; undefined for an unknown tenant. */
+export async function findRecordStore(pool: Pool, tenantId: TenantId): Promise<ShownRecordStore | undefined> {
+  const { recordStore, recordStoreBefore } = tenants
+  const columns = { store: recordStore, earlierStore: recordStoreBefore }
+  const [row] = await orm(pool).select(columns).from(tenants).where(eq(tenants.id, tenantId))
+  return row && { store: row.store, ...(row.earlierStore && { earlierStore: row.earlierStore }) }
+}
+
 /** Tenant that moved, with the store that can still have records and locks of it. */
 export interface MovedTenant {
   readonly id: TenantId
@@ -51,10 +68,10 @@ export async function listMovedTenants(pool: Pool): Promise<readonly MovedTenant
 /** Forgets the earlier store of a tenant, after it was found to be empty. Changes nothing if the tenant has moved again. */
 export async function endMove(pool: Pool, { id, generation }: MovedTenant): Promise<void> {
   await withTx(pool, async (client) => {
-    const version = await raiseDirectoryVersion(client)
-    await client.query(
-      'UPDATE tenants SET record_store_before = NULL, version = $3 WHERE id = $1 AND record_store_generation = $2',
-      [id, generation, version],
+    const { rowCount } = await client.query(
+      'UPDATE tenants SET record_store_before = NULL WHERE id = $1 AND record_store_generation = $2 AND record_store_before IS NOT NULL',
+      [id, generation],
     )
+    if (rowCount === 1) await publishTenant(client, id)
   })
 }

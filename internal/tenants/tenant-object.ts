@@ -4,6 +4,7 @@ import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { tenantApiVersion, type WebhookUrl } from './model.ts'
 import { parseTenant } from './parse.ts'
 import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
+import type { ShownRecordStore } from './record-stores.ts'
 import type { TenantManifest } from './source.ts'
 
 /** Status of a Tenant, which the operator writes. `crds/` describes its fields. Contains no value of a secret. */
@@ -21,6 +22,7 @@ export interface TenantStatus {
     readonly version?: string
     readonly generated?: boolean
   }[]
+  readonly records?: ShownRecordStore
 }
 
 /** A Tenant resource. Its spec is not validated; see `parseTenantObject`. */

@@ -15,6 +15,8 @@ const headColumns = {
     jsonb_path_query_first(${tenants.conditions}, '$[*] ? (@.type == "Ready")')`,
 }
 
+const storeColumns = { recordStore: tenants.recordStore, earlierRecordStore: tenants.recordStoreBefore }
+
 /** A tenant in a list. `ready` is the status of its condition `Ready`; null before the first reconciliation. */
 export type TenantHead = Awaited<ReturnType<typeof listTenantHeads>>[number]
 
@@ -82,7 +84,12 @@ export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
   const { field, sourceName } = tenantSecrets
   const [[head], keys, secrets] = await Promise.all([
     db
-      .select({ ...headColumns, spec: sql<TenantSpec>`${spec}`, conditions: tenants.conditions })
+      .select({
+        ...headColumns,
+        spec: sql<TenantSpec>`${spec}`,
+        conditions: tenants.conditions,
+        ...storeColumns,
+      })
       .from(tenants)
       .where(and(eq(id, tenantId), isNull(deletedAtMs))),
     db

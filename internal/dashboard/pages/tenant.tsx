@@ -131,12 +131,20 @@ function Details({ tenant, context: { nowMs } }: TenantParts) {
           ['Payload retention', days(payloadDays)],
           ['Event retention', days(eventDays)],
           ['Wallet rollout', <StateBadge state={spec.walletRollout.stage} />],
+          ['Records are kept in', storeText(tenant)],
           ['Saving a record', spec.records.requireLockToken ? 'requires the lock token' : 'needs no token'],
           ['Additional redacted fields', fields.length > 0 ? fields.join(', ') : undefined],
         ]}
       />
     </Card>
   )
+}
+
+function storeText({ recordStore, earlierRecordStore }: TenantParts['tenant']): string {
+  const names = { redis: 'Redis', postgres: 'Postgres' }
+  return earlierRecordStore
+    ? `${names[recordStore]}, earlier ones in ${names[earlierRecordStore]} until they end`
+    : names[recordStore]
 }
 
 /** The only provider that is rolled out in stages. */

@@ -1,5 +1,6 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
+import { findRecordStore } from '../record-stores.ts'
 import { type SecretRead, type TenantManifest, type TenantSecrets, tooManyNamespaces } from '../source.ts'
 import { findTenantIdOfUid } from '../store.ts'
 import {
@@ -144,7 +145,8 @@ async function bringInForce(
   }
   const relabelled = await secrets.relabel()
   const after = await factsAfter(facts, plan, secrets)
-  const status = statusOf(object, { facts: after, plan, publicUrl: context.publicUrl })
+  const recordStore = await findRecordStore(context.pool, plan.tenantId)
+  const status = statusOf(object, { facts: after, plan, recordStore, publicUrl: context.publicUrl })
   recordGenerated(context, object, plan)
   const wrote = await writeStatus(context, object, status)
   await resumeIfAsked(context, object, facts)

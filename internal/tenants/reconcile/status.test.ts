@@ -77,7 +77,8 @@ function statusFor(
     ]),
   } as unknown as TenantFacts
   const plan = { tenantId, conditions, row: { slug } } as unknown as Parameters<typeof statusOf>[1]['plan']
-  return statusOf(given, { facts, plan, publicUrl: 'https://latchkey.example/' })
+  const recordStore = { store: 'postgres', earlierStore: 'redis' } as const
+  return statusOf(given, { facts, plan, recordStore, publicUrl: 'https://latchkey.example/' })
 }
 
 test('statusOf: contains id, webhook URLs and Secrets, but no value of a secret', () => {
@@ -87,6 +88,7 @@ test('statusOf: contains id, webhook URLs and Secrets, but no value of a secret'
     tenantId,
     conditions: [{ ...condition(), lastTransitionTime: '2026-11-01T08:00:00Z', observedGeneration: 3 }],
     urls: [{ provider: 'card', url: 'https://latchkey.example/v1/t/acme/webhooks/card' }],
+    records: { store: 'postgres', earlierStore: 'redis' },
     secrets: [
       { name: 'acme-callback', version: '7', generated: true },
       { name: 'acme-card', version: '8' },

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Occurrence } from '#internal/kube/index.ts'
 import { tenantApiVersion, webhookUrls } from '../model.ts'
+import type { ShownRecordStore } from '../record-stores.ts'
 import { generatedNamesOf, secretNamesOf } from '../secret-manifest.ts'
 import type { TenantSource } from '../source.ts'
 import type { TenantObject, TenantStatus } from '../tenant-object.ts'
@@ -12,12 +13,16 @@ import type { TenantPlan } from './plan.ts'
 export interface StatusFacts {
   readonly facts: TenantFacts
   readonly plan: Pick<TenantPlan, 'tenantId' | 'row' | 'conditions'>
+  readonly recordStore: ShownRecordStore | undefined
   /** Prefix of `/v1/t/…`; if it is undefined, the URLs are paths. */
   readonly publicUrl: string | undefined
 }
 
 /** Builds the status of a reconciled tenant. Contains no value of a Secret. Pure. */
-export function statusOf(object: TenantObject, { facts, plan, publicUrl }: StatusFacts): TenantStatus {
+export function statusOf(
+  object: TenantObject,
+  { facts, plan, recordStore, publicUrl }: StatusFacts,
+): TenantStatus {
   const observedGeneration = object.metadata.generation ?? 0
   return {
     observedGeneration,
@@ -25,6 +30,7 @@ export function statusOf(object: TenantObject, { facts, plan, publicUrl }: Statu
     conditions: plan.conditions.map((condition) => ({ ...condition, observedGeneration })),
     urls: [...webhookUrls(plan.row.slug, facts.manifest.spec, publicUrl)],
     secrets: secretsOf(facts),
+    ...(recordStore && { records: recordStore }),
   }
 }
 
@@ -80,6 +86,7 @@ function comparable(status: TenantStatus, next: TenantStatus) {
     ),
     urls: keyed(status.urls, ({ provider }) => provider),
     secrets: keyed(status.secrets, ({ name }) => name),
+    records: status.records,
   }
 }
 
