@@ -33,12 +33,18 @@ const connections = {
 /** Opens the stores of records. Returns the function that chooses the store of a tenant. */
 export async function startRecordStores(
   host: ApiHost,
-  config: DatabaseSettings,
+  config: DatabaseSettings & { readonly recordTtlSecondsMax: number },
   { redis, usage, note }: RecordStoreParts,
 ): Promise<(tenant: RecordTenant) => RecordStore> {
   const pool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })
-  const inPostgres = new DurableRecordStore({ pool, redis, note, onError: host.durableFailed })
+  const inPostgres = new DurableRecordStore({
+    pool,
+    redis,
+    ttlSecondsMax: config.recordTtlSecondsMax,
+    note,
+    onError: host.durableFailed,
+  })
   unlabelled(host.metrics).gauge(
     'latchkey_records_postgres_pending_count',
     'Calls to records in Postgres that wait for a transaction.',

@@ -37,6 +37,8 @@ import {
 export interface DurableRecordStoreOptions {
   /** Connections of this store alone: at least `writesMax` + `readsMax`. */
   readonly pool: Pool
+  /** Maximum ttl of a record in seconds. */
+  readonly ttlSecondsMax: number
   /** Publishes ends of locks for which callers wait. */
   readonly redis: Pick<RedisConnection, 'publish'>
   /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
@@ -62,7 +64,6 @@ const stripes = 16
 const anyRecordBytes = 2_000_000_000
 const stepOverheadBytes = 512
 const dayMs = 86_400_000
-const tombstoneMsMin = dayMs
 
 const unlimited = Number.POSITIVE_INFINITY
 /** Stands for null in a parameter. */
@@ -115,7 +116,8 @@ FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::
 
 const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $2 THEN e.record END
 FROM unnest($1::text[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS e ON e.id = u.id::uuid
-WHERE e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)`
+WHERE e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
+ORDER BY e.fence`
 
 /**
  * Stores records and locks in Postgres. Every change is answered after its commit. Concurrent calls share transactions, and each
@@ -307,7 +309,7 @@ export class DurableRecordStore implements RecordStore {
     const stripe = this.#freeStripes.shift() ?? 0
     const results = await writeRows(steps, {
       write: (rows) => this.#runSteps(stripe, rows),
-      createPartitions: (rows) => this.#createPartitions(rows),
+      createPartitions: () => this.#createPartitions(),
     })
     this.#freeStripes.push(stripe)
     for (const [at, result] of results.entries()) {
@@ -363,15 +365,13 @@ export class DurableRecordStore implements RecordStore {
     return rows
   }
 
-  /** Creates the partitions of all days on which an entry of these steps can expire. */
-  async #createPartitions(steps: readonly Step[]): Promise<void> {
-    const { pool } = this.#options
+  /** Creates the partitions of all days on which an entry can expire. */
+  async #createPartitions(): Promise<void> {
+    const { pool, ttlSecondsMax } = this.#options
     const { rows } = await pool.query<{ ms: number }>('SELECT record_clock() / 1000 AS ms')
     const nowMs = rows[0]?.ms ?? Date.now()
-    const livesMs = Math.max(tombstoneMsMin, ...steps.map(({ ttlMs }) => ttlMs))
-    const heldMs = Math.max(0, ...steps.map(({ lockMs }) => lockMs))
-    const days = Math.ceil((livesMs + heldMs) / dayMs) + 1
-    const wanted = Array.from({ length: days + 1 }, (_, day) => ({
+    const days = Math.ceil(Math.max(ttlSecondsMax * 1000, dayMs) / dayMs) + 3
+    const wanted = Array.from({ length: days }, (_, day) => ({
       table: 'record_entries' as const,
       day: dayAfter(nowMs, day - 1),
     }))

@@ -136,7 +136,7 @@ export async function openRecordLab(
     meter,
     store:
       durability === 'postgres'
-        ? new DurableRecordStore({ pool, redis, ...(note && { note }) })
+        ? new DurableRecordStore({ pool, redis, ttlSecondsMax: 31 * 86_400, ...(note && { note }) })
         : new RedisRecordStore(redis, meter, {
             scripts: options.scripts ?? defineRecordScripts(movableClock),
             ...(note && { note }),

@@ -115,6 +115,8 @@ CREATE FUNCTION place_record_entry(e record_entries, expires_at bigint, now_ms b
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   e.expires_at := expires_at;
+  -- An entry stays in its partition unless it lives longer.
+  e.expires_on := greatest(e.expires_on, record_day(expires_at));
   -- Bytes of entries of up to two hours are returned by the minute, of longer ones by the hour; never in a minute that was swept.
   e.bytes_until := greatest(swept + 1, CASE WHEN expires_at - now_ms <= 7200000
     THEN expires_at / 60000 + 1 ELSE (expires_at / 3600000 + 1) * 60 END);
@@ -124,10 +126,14 @@ BEGIN
 END
 $$;
 
--- Places a lock that is held until a time: its entry outlives it by its ttl, but at least a day and at most a week.
+-- Places a lock that is held until a time: its entry outlives it by its ttl, but at least a day and at most a week. Its partition also suits
+-- the record that its holder saves, so that the save is an update in place.
 CREATE FUNCTION place_record_lock(e record_entries, now_ms bigint, swept integer) RETURNS record_entries
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT place_record_entry(e, greatest(e.held_until, now_ms) + least(greatest(e.ttl_ms, 86400000), 604800000), now_ms, swept)
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  e.expires_on := greatest(e.expires_on, record_day(greatest(e.held_until, now_ms) + e.ttl_ms));
+  RETURN place_record_entry(e, greatest(e.held_until, now_ms) + least(greatest(e.ttl_ms, 86400000), 604800000), now_ms, swept);
+END
 $$;
 
 -- Runs steps on records and locks, one after another in the given order, in one transaction, and returns a result for each.
@@ -163,6 +169,13 @@ DECLARE
   k integer;
   t integer;
 BEGIN
+  -- The statements below must see what was committed before their locks were granted.
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'run_record_steps needs the isolation level read committed';
+  END IF;
+  IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
   PERFORM pg_advisory_xact_lock(('x' || left(replace(u.id, '-', ''), 16))::bit(64)::bigint)
   FROM unnest(k_id) AS u (id);
   PERFORM FROM record_meters AS own WHERE own.tenant_id = ANY (t_id) AND own.stripe = p_stripe ORDER BY own.tenant_id FOR UPDATE;
@@ -201,6 +214,8 @@ BEGIN
     SELECT u.n, u.tenant, u.scope, u.key, own AS entry
     FROM unnest(k_id::uuid[], k_tenant, k_scope, k_key) WITH ORDINALITY AS u (id, tenant, scope, key, n)
     JOIN record_entries AS own ON own.id = u.id AND own.expires_at > now_ms
+    -- After the clock went back, an entry that had expired can be found beside its successor.
+    ORDER BY own.fence
   LOOP
     entries[r.n] := r.entry;
     found_on[r.n] := (r.entry).expires_on;
@@ -334,13 +349,12 @@ BEGIN
     RETURN NEXT o;
   END LOOP;
 
-  -- An entry stays in its partition unless it lives longer.
   DELETE FROM record_entries AS own
   USING unnest(k_id::uuid[], found_on, changed) WITH ORDINALITY AS u (id, found_on, changed, n)
   WHERE u.changed AND u.found_on IS NOT NULL AND own.id = u.id AND own.expires_on = u.found_on
-    AND coalesce(u.found_on < record_day((entries[u.n]).expires_at), true);
+    AND u.found_on IS DISTINCT FROM (entries[u.n]).expires_on;
   INSERT INTO record_entries AS own
-  SELECT u.id, greatest(found_on[u.n], record_day(u.expires_at)), u.expires_at, u.tenant_id, u.scope, u.key, u.held_until, u.token, u.fence,
+  SELECT u.id, u.expires_on, u.expires_at, u.tenant_id, u.scope, u.key, u.held_until, u.token, u.fence,
     u.ttl_ms, u.lock_ms, u.taken_over, u.waited, u.attempt, u.fingerprint, u.bytes, u.bytes_until, u.record
   FROM unnest(entries) WITH ORDINALITY AS u (id, expires_on, expires_at, tenant_id, scope, key, held_until, token, fence, ttl_ms, lock_ms,
     taken_over, waited, attempt, fingerprint, bytes, bytes_until, record, n)
