@@ -1,6 +1,8 @@
+import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import {
   DurableRecordStore,
+  endMoves,
   MovingRecordStore,
   type NoteLock,
   type RecordStore,
@@ -30,6 +32,10 @@ const connections = {
   sessionSettings: { jit: 'off', enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan' },
 }
 
+const movesMs = 30_000
+const movesMsMax = 25_000
+const movesBackoff = { firstMs: 5_000, maxMs: 60_000 }
+
 /** Opens the stores of records. Returns the function that chooses the store of a tenant. */
 export async function startRecordStores(
   host: ApiHost,
@@ -50,6 +56,17 @@ export async function startRecordStores(
     'Calls to records in Postgres that wait for a transaction.',
     () => inPostgres.pending,
   )
+  await openLoop(host, {
+    ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
+    runOnce: () =>
+      endMoves({
+        pool,
+        closeRedis: (tenantId) => usage.meter.seed(tenantId),
+        bytesInRedis: (tenantId) => usage.meter.recordBytes(tenantId),
+      }),
+    onError: (cause, failures) =>
+      host.log.warn({ failures, cause }, 'moves of records: some could not be ended; retrying'),
+  })
   const stores = { redis: inRedis, postgres: inPostgres }
   return ({ recordStore }) =>
     recordStore.generation === 0 ? inRedis : new MovingRecordStore(stores, recordStore)

@@ -90,6 +90,11 @@ export class Meter {
     return attempt
   }
 
+  /** Returns the bytes of a tenant's records and locks in Redis; 0 without meters. @throws RedisUnavailable */
+  async recordBytes(tenantId: TenantId): Promise<number> {
+    return (await readMeters(this.#options.redis, this.#usage, tenantId)).recordBytes
+  }
+
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
     // A tenant can be deleted before this process learns of its deletion.
