@@ -2,6 +2,7 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import {
   DurableRecordStore,
+  durableSessionSettings,
   endMoves,
   MovingRecordStore,
   type NoteLock,
@@ -22,14 +23,13 @@ export interface RecordStoreParts {
 }
 
 /**
- * Connections of durable records. A statement is cancelled early enough for its call to be answered within a second. Plans are generic, so
- * that a plan does not depend on the first batch.
+ * Connections of durable records. A statement is cancelled early enough for its call to be answered within a second.
  */
 const connections = {
   applicationName: 'latchkey-api records',
   connectionsMax: 4,
   queryTimeoutMs: 700,
-  sessionSettings: { jit: 'off', enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan' },
+  sessionSettings: durableSessionSettings,
 }
 
 const movesMs = 30_000

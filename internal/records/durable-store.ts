@@ -33,6 +33,16 @@ import {
   wakeChannel,
 } from './store.ts'
 
+/**
+ * Settings of the sessions of `DurableRecordStore`. Sequential scans are off and plans generic, because a session keeps its plans: one that
+ * suits a nearly empty table must not stay in use after the table has grown.
+ */
+export const durableSessionSettings = {
+  jit: 'off',
+  enable_seqscan: 'off',
+  plan_cache_mode: 'force_generic_plan',
+} as const
+
 /** Options of `DurableRecordStore`. */
 export interface DurableRecordStoreOptions {
   /** Connections of this store alone: at least `writesMax` + `readsMax`. */

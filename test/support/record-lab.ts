@@ -11,6 +11,7 @@ import type { RecordDurability } from '#internal/tenants/index.ts'
 import { Meter, meterKeys } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
+import { insertDurableTenant } from './record-tenants.ts'
 import { testStores } from './stores.ts'
 
 /** Lua's `clock()` per tenant, set by `setClock`. Default: the server's time. */
@@ -159,15 +160,6 @@ export async function openRecordLab(
       await database.drop()
     },
   }
-}
-
-/** Inserts a tenant whose records were in Postgres from the beginning. */
-async function insertDurableTenant(pool: Pool, tenantId: TenantId): Promise<void> {
-  await pool.query(
-    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, record_store)
-     VALUES ($1, $1, $1, $1, false, '{}', 0, now(), now(), now(), 'postgres')`,
-    [tenantId],
-  )
 }
 
 function openPool(url: string): Pool {
