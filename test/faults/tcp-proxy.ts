@@ -9,13 +9,16 @@ export interface TcpProxy {
   hang(): void
   /** Forwards again, starting with data held back. */
   heal(): void
+  /** Closes every connection and forwards new ones to another port. */
+  redirect(target: number): void
   close(): Promise<void>
 }
 
-/** Starts a proxy before the server at port `target` of `host`. */
-export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise<TcpProxy> {
+/** Starts a proxy before the server at `port` of `host`. */
+export async function startTcpProxy(port: number, host = '127.0.0.1'): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   let mode: 'open' | 'cut' | 'hung' = 'open'
+  let target = port
   const server = createServer((client) => {
     if (mode === 'cut') {
       client.destroy()
@@ -54,6 +57,10 @@ export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise
     heal: () => {
       mode = 'open'
       for (const socket of sockets) socket.resume()
+    },
+    redirect: (other) => {
+      target = other
+      destroyAll()
     },
     close: async () => {
       destroyAll()

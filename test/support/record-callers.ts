@@ -163,7 +163,7 @@ class Scene implements History {
 }
 
 /** Seeded random numbers: mulberry32. */
-class Dice {
+export class Dice {
   #state: number
 
   constructor(seed: number) {

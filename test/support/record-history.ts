@@ -1,27 +1,34 @@
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, SaveOutcome } from '#internal/records/record.ts'
 
-/** Logical times of a call and its answer, from one increasing counter. */
+/** Times of a call and its answer: numbers of one increasing counter, or milliseconds if the clock of the history runs. */
 interface Span {
   readonly startedAt: number
   readonly endedAt: number
 }
 
-/** Call and result. Each run saves a unique body. */
+/**
+ * Call and result. Each run saves a unique body. A call whose answer was lost is `unknown`: it may take effect at any time after its start,
+ * also long after the caller gave up, so its `endedAt` is Infinity.
+ */
 export type RecordedCall =
-  | { readonly do: 'acquire'; readonly lockMs: number; readonly outcome: AcquireOutcome }
+  | {
+      readonly do: 'acquire'
+      readonly lockMs: number
+      readonly outcome: AcquireOutcome | { readonly kind: 'unknown' }
+    }
   | {
       readonly do: 'save'
       readonly token: string
       readonly record: string
-      readonly outcome: SaveOutcome['kind']
+      readonly outcome: SaveOutcome['kind'] | 'unknown'
     }
-  | { readonly do: 'remove'; readonly existed: boolean }
-  | { readonly do: 'release'; readonly token: string; readonly existed: boolean }
+  | { readonly do: 'remove'; readonly existed: boolean | 'unknown' }
+  | { readonly do: 'release'; readonly token: string; readonly existed: boolean | 'unknown' }
   | {
       readonly do: 'extend'
       readonly token: string
       readonly lockMs: number
-      readonly outcome: ExtendOutcome['kind']
+      readonly outcome: ExtendOutcome['kind'] | 'unknown'
     }
   | { readonly do: 'fetch'; readonly outcome: FetchOutcome }
 
@@ -38,6 +45,8 @@ export interface History {
   readonly calls: readonly HistoryCall[]
   /** The first entry is the clock's start. */
   readonly clock: readonly ClockMove[]
+  /** True if the clock runs between its moves: times are milliseconds, and `nowMs` of a move is the clock at time 0. Default: it stands. */
+  readonly clockRuns?: boolean
 }
 
 type CallOf<Do extends RecordedCall['do']> = Extract<HistoryCall, { do: Do }>
@@ -58,15 +67,15 @@ interface Lock extends Span {
  */
 export function findViolations(history: History): string[] {
   const locks = locksOf(history)
-  const keys = [...new Set(history.calls.map((call) => call.key))]
+  const locksByKey = Map.groupBy(locks, (lock) => lock.key)
+  const callsByKey = Map.groupBy(history.calls, (call) => call.key)
   return [
     ...fencesGrow(locks),
-    ...keys.flatMap((key) => {
-      const calls = history.calls.filter((call) => call.key === key)
-      const ofKey = locks.filter((lock) => lock.key === key).sort((a, b) => a.fence - b.fence)
+    ...[...callsByKey].flatMap(([key, calls]) => {
+      const ofKey = (locksByKey.get(key) ?? []).sort((a, b) => a.fence - b.fence)
       return [
         ...runsAreAnnounced(ofKey, calls),
-        ...locksDoNotOverlap(ofKey, calls, history.clock),
+        ...locksDoNotOverlap(ofKey, calls, history),
         ...lateHoldersAreRefused(ofKey, calls),
         ...recordsEndRuns(ofKey, calls),
         ...oneResultWins(calls),
@@ -110,18 +119,26 @@ function between(span: Span, from: Span, to: Span): boolean {
   return span.endedAt > from.startedAt && span.startedAt < to.endedAt
 }
 
+/** Returns whether a record may have been removed in between, as do the next two functions for a save and a release. */
 function wasRemoved(calls: readonly HistoryCall[], from: Span, to: Span): boolean {
-  return calls.some((call) => call.do === 'remove' && call.existed && between(call, from, to))
+  return calls.some((call) => call.do === 'remove' && call.existed !== false && between(call, from, to))
 }
 
 function wasSaved(calls: readonly HistoryCall[], from: Span, to: Span): boolean {
-  return calls.some((call) => call.do === 'save' && call.outcome === 'saved' && between(call, from, to))
+  return calls.some((call) => call.do === 'save' && maySave(call) && between(call, from, to))
+}
+
+function maySave({ outcome }: CallOf<'save'>): boolean {
+  return outcome === 'saved' || outcome === 'unknown'
 }
 
 function wasReleased(calls: readonly HistoryCall[], lock: Lock, to: Span): boolean {
   return calls.some(
     (call) =>
-      call.do === 'release' && call.existed && call.token === lock.token && call.startedAt < to.endedAt,
+      call.do === 'release' &&
+      call.existed !== false &&
+      call.token === lock.token &&
+      call.startedAt < to.endedAt,
   )
 }
 
@@ -146,7 +163,11 @@ function successions(locks: readonly Lock[]): [Lock, Lock][] {
 
 function runsAreAnnounced(locks: readonly Lock[], calls: readonly HistoryCall[]): string[] {
   const first = locks[0]
-  const vain = first?.takenOver ? [`announced: ${first.token} took over from nobody`] : []
+  const mayFollow = calls.some(
+    (call) =>
+      call.do === 'acquire' && call.outcome.kind === 'unknown' && call.startedAt < (first?.endedAt ?? 0),
+  )
+  const vain = first?.takenOver && !mayFollow ? [`announced: ${first.token} took over from nobody`] : []
   return vain.concat(
     successions(locks)
       .filter(([before, after]) => {
@@ -161,28 +182,29 @@ function runsAreAnnounced(locks: readonly Lock[], calls: readonly HistoryCall[])
 function locksDoNotOverlap(
   locks: readonly Lock[],
   calls: readonly HistoryCall[],
-  clock: readonly ClockMove[],
+  history: History,
 ): string[] {
   return successions(locks)
     .filter(([before, after]) => {
       if (wasReleased(calls, before, after)) return false
       if (wasSaved(calls, before, after) && wasRemoved(calls, before, after)) return false
       const endMs = Math.min(
-        ...before.holds.map((hold) => Math.min(...timesWithin(clock, hold)) + hold.lockMs),
+        ...before.holds.map((hold) => Math.min(...timesWithin(history, hold)) + hold.lockMs),
       )
-      return Math.max(...timesWithin(clock, after)) < endMs
+      return Math.max(...timesWithin(history, after)) < endMs
     })
     .map(([before, after]) => `two owners: ${after.token} got the lock while ${before.token} held it`)
 }
 
-/** Range of the clock during a call. */
-function timesWithin(clock: readonly ClockMove[], span: Span): number[] {
-  return clock
-    .filter((move, index) => {
-      const goneAt = clock[index + 1]?.endedAt ?? Number.POSITIVE_INFINITY
-      return move.startedAt < span.endedAt && goneAt > span.startedAt
-    })
-    .map((move) => move.nowMs)
+/** Times of the clock during a call, with the earliest and the latest. */
+function timesWithin({ clock, clockRuns = false }: History, span: Span): number[] {
+  const moves = clock.filter((move, index) => {
+    const goneAt = clock[index + 1]?.endedAt ?? Number.POSITIVE_INFINITY
+    return move.startedAt < span.endedAt && goneAt > span.startedAt
+  })
+  if (!clockRuns) return moves.map(({ nowMs }) => nowMs)
+  // The store cuts off fractions of a millisecond.
+  return moves.flatMap(({ nowMs }) => [nowMs + span.startedAt - 1, nowMs + span.endedAt])
 }
 
 function lateHoldersAreRefused(locks: readonly Lock[], calls: readonly HistoryCall[]): string[] {
@@ -196,7 +218,9 @@ function lateHoldersAreRefused(locks: readonly Lock[], calls: readonly HistoryCa
 
 function actedAsOwner(call: HistoryCall): call is CallOf<'save' | 'release' | 'extend'> {
   if (call.do === 'save') return call.token !== '' && call.outcome === 'saved'
-  return (call.do === 'release' && call.existed) || (call.do === 'extend' && call.outcome === 'extended')
+  return (
+    (call.do === 'release' && call.existed === true) || (call.do === 'extend' && call.outcome === 'extended')
+  )
 }
 
 function recordsEndRuns(locks: readonly Lock[], calls: readonly HistoryCall[]): string[] {
@@ -237,7 +261,9 @@ function readsAreOfSaves(calls: readonly HistoryCall[]): string[] {
       return missed ? [`read: ${missed.record} was not found`] : []
     }
     if (outcome.kind !== 'hit') return []
-    const own = saves.filter((save) => save.record === outcome.record && save.startedAt < call.endedAt)
+    const own = calls
+      .filter(isCall('save'))
+      .filter((save) => maySave(save) && save.record === outcome.record && save.startedAt < call.endedAt)
     if (own.length === 0) return [`read: ${outcome.record} was found, which nobody saved`]
     const lastAt = Math.max(...own.map((save) => save.endedAt))
     const stale = saves.some(

@@ -1,4 +1,5 @@
-import { rm } from 'node:fs/promises'
+import { realpathSync } from 'node:fs'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   freePort,
@@ -135,9 +136,19 @@ function withFilesOf(bytesMax: number): string[] {
   return ['/bin/sh', '-c', `trap '' XFSZ; ulimit -f ${Math.ceil(bytesMax / 512)}; exec "$0" "$@"`]
 }
 
+/** Options of a Postgres for one test. */
+export interface TestPostgresOptions {
+  /** Additional server settings by name. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Starts as a standby with a copy of the data of this server, which must be stopped. `settings` name its primary. */
+  readonly standbyOf?: TestPostgres
+}
+
 /** Postgres of one test, for fault injection; durable, so that acknowledged writes survive. */
 export interface TestPostgres {
   readonly url: string
+  /** Folder of its data. */
+  readonly dataDir: string
   /** Sends a signal to its first process: SIGKILL crashes the server, SIGQUIT stops it immediately. */
   signal(signal: NodeJS.Signals): void
   /** Suspends all its processes by SIGSTOP: connections stay open without answers. */
@@ -151,11 +162,15 @@ export interface TestPostgres {
 }
 
 /** Starts a Postgres for one test (about 2 s). It is stopped after the last file unless the caller stops it. */
-export async function createTestPostgres(): Promise<TestPostgres> {
+export async function createTestPostgres({
+  settings = {},
+  standbyOf,
+}: TestPostgresOptions = {}): Promise<TestPostgres> {
   const folder = await openFolder()
   running.postgresCount += 1
   const dataDir = join(folder.path, `postgres-${running.postgresCount}`)
-  let current: RunningStore = await startPostgres({ dataDir, durable: true })
+  if (standbyOf) await copyToStandby(standbyOf.dataDir, dataDir)
+  let current: RunningStore = await startPostgres({ dataDir, durable: true, settings })
   const hung = new Set<number>()
   const wake = () => {
     for (const pid of hung) signalPid(pid, 'SIGCONT')
@@ -164,6 +179,7 @@ export async function createTestPostgres(): Promise<TestPostgres> {
   }
   const postgres: TestPostgres = {
     url: current.url,
+    dataDir,
     signal: (signal) => current.signal(signal),
     hang: async () => {
       // Stopped child processes would outlive the postmaster.
@@ -180,11 +196,20 @@ export async function createTestPostgres(): Promise<TestPostgres> {
     restart: async () => {
       wake()
       await current.stop()
-      current = await startPostgres({ dataDir, durable: true, port: current.port })
+      current = await startPostgres({ dataDir, durable: true, settings, port: current.port })
     },
   }
   running.postgreses.add(postgres)
   return postgres
+}
+
+/** Copies the data of a stopped Postgres with their owner, since the embedded programs lack pg_basebackup. */
+async function copyToStandby(from: string, to: string): Promise<void> {
+  await mkdir(join(to, 'postgres'), { recursive: true })
+  const data = join(to, 'postgres', 'data')
+  const copied = Bun.spawnSync(['cp', '-a', join(realpathSync(join(from, 'postgres')), 'data'), data])
+  if (copied.exitCode !== 0) throw new Error(`the data were not copied: ${copied.stderr.toString()}`)
+  await writeFile(join(data, 'standby.signal'), '')
 }
 
 /** Sends a signal; returns false if the process has ended. */
