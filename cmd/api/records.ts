@@ -4,11 +4,11 @@ import {
   DurableRecordStore,
   durableSessionSettings,
   endMoves,
-  MovingRecordStore,
   type NoteLock,
   type RecordStore,
   type RecordTenant,
   RedisRecordStore,
+  recordStoreOf,
 } from '#internal/records/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
@@ -56,6 +56,7 @@ export async function startRecordStores(
     'Calls to records in Postgres that wait for a transaction.',
     () => inPostgres.pending,
   )
+  const stores = { redis: inRedis, postgres: inPostgres }
   await openLoop(host, {
     ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
     runOnce: () =>
@@ -63,11 +64,10 @@ export async function startRecordStores(
         pool,
         closeRedis: (tenantId) => usage.meter.seed(tenantId),
         bytesInRedis: (tenantId) => usage.meter.recordBytes(tenantId),
+        lastFence: (store, tenantId) => stores[store].lastFence(tenantId),
       }),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'moves of records: some could not be ended; retrying'),
   })
-  const stores = { redis: inRedis, postgres: inPostgres }
-  return ({ recordStore }) =>
-    recordStore.generation === 0 ? inRedis : new MovingRecordStore(stores, recordStore)
+  return ({ recordStore }) => recordStoreOf(stores, recordStore)
 }

@@ -68,8 +68,11 @@ const batchBytesMax = 4 * 1024 * 1024
 const writesMax = 2
 const parallelSteps = 16
 const readsMax = 2
-/** Number of parts into which the meters of a tenant are divided. Transactions that run at the same time use different parts. */
-const stripes = 16
+/**
+ * Number of parts into which the meters of a tenant are divided. Transactions that run at the same time use different parts, and give fences of
+ * different remainders by 16, of which the last one is for Redis.
+ */
+const stripes = 15
 /** Maximum bytes of a record that is read after memory was reserved: the largest body with its headers. */
 const anyRecordBytes = 2_000_000_000
 const stepOverheadBytes = 512
@@ -119,14 +122,18 @@ interface Read {
 
 /** Row of a record: its fingerprint, bytes and, unless it is too long, the record itself. */
 type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, record: string | null]
+/** Row of a read. Without a record, the generation says whether it may be elsewhere. */
+type ReadRow = readonly [...(FoundRecord | [at: number, null, null, null]), generation: number | null]
 
 const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
-  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[])`
+  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
+  $20::float8[])`
 
-const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $2 THEN e.record END
-FROM unnest($1::text[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS e ON e.id = u.id::uuid
-WHERE e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
+const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $3 THEN e.record END,
+  (SELECT record_store_generation FROM tenants WHERE id = u.tenant_id)
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, tenant_id, n)
+LEFT JOIN record_entries AS e ON e.id = u.id::uuid AND e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
 ORDER BY e.fence`
 
 /**
@@ -190,7 +197,6 @@ export class DurableRecordStore implements RecordStore {
       limits: input.limits,
       inlineBytesMax,
     })
-    refuseMoved(result)
     const [kind, value, fence, ms, takenOver, atMs, endedFence] = result
     switch (kind) {
       case 'hit':
@@ -230,7 +236,6 @@ export class DurableRecordStore implements RecordStore {
       lockMs: input.defaultTtlMs,
       text: input.record,
     })
-    refuseMoved(result)
     const [kind, , fence, , , atMs] = result
     if (kind === 'saved') {
       const status = statusOf(input.record)
@@ -267,6 +272,15 @@ export class DurableRecordStore implements RecordStore {
     if (kind !== 'extended') return { kind: 'lost' }
     this.#options.note?.(address, { kind, fence, atMs: atMs ?? 0, heldMs })
     return { kind, fence, expiresInMs: heldMs }
+  }
+
+  async lastFence(tenantId: TenantId): Promise<number> {
+    const { rows } = await this.#options.pool.query<{ fence: number }>({
+      name: 'find_last_fence',
+      text: 'SELECT coalesce(max(fence), 0) AS fence FROM record_meters WHERE tenant_id = $1',
+      values: [tenantId],
+    })
+    return rows[0]?.fence ?? 0
   }
 
   #run(
@@ -327,7 +341,7 @@ export class DurableRecordStore implements RecordStore {
       if (!step) continue
       if (result.kind === 'written') {
         if (result.result[7]) this.#wake(step.address)
-        step.settle(result.result)
+        step.settle(refusalOf(result.result) ?? result.result)
       } else {
         this.#options.onError?.(result.error)
         step.settle(new RecordsUnavailable('refused', result.error))
@@ -370,6 +384,7 @@ export class DurableRecordStore implements RecordStore {
         numbers(({ limits }) => limits?.recordBytes ?? unlimited),
         numbers(({ inlineBytesMax }) => inlineBytesMax),
         numbers(({ address }) => address.place?.generation ?? 0),
+        numbers(({ address }) => address.place?.fence ?? none),
       ],
     })
     return rows
@@ -403,14 +418,18 @@ export class DurableRecordStore implements RecordStore {
     const [first] = reads
     if (!first) return
     try {
-      const { rows } = await this.#options.pool.query<FoundRecord & unknown[]>({
+      const { rows } = await this.#options.pool.query<ReadRow & unknown[]>({
         name: 'read_records',
         text: readText,
         rowMode: 'array',
-        values: [textArrayParam(reads.map(({ address }) => entryId(entryKey(address)))), first.bytesMax],
+        values: [
+          textArrayParam(reads.map(({ address }) => entryId(entryKey(address)))),
+          textArrayParam(reads.map(({ address }) => address.tenantId)),
+          first.bytesMax,
+        ],
       })
       const found = new Map(rows.map((row) => [row[0], row]))
-      for (const [at, { settle }] of reads.entries()) settle(found.get(at))
+      for (const [at, { address, settle }] of reads.entries()) settle(recordIn(found.get(at), address))
     } catch (error) {
       this.#options.onError?.(error)
       for (const { settle } of reads) settle(new RecordsUnavailable('refused', error))
@@ -422,10 +441,19 @@ function isShort({ bytesMax }: Read): boolean {
   return bytesMax <= longRecordBytes
 }
 
-/** @throws if the tenant's new records are written to another store */
-function refuseMoved([kind]: Result): void {
-  if (kind === 'elsewhere') throw new RecordsElsewhere()
-  if (kind === 'moved') throw new RecordsUnavailable('moved')
+/** Returns the error for a step that changed nothing because the tenant's records have moved. */
+function refusalOf([kind, , fence]: Result): Error | undefined {
+  if (kind === 'elsewhere') return new RecordsElsewhere(fence)
+  if (kind === 'unfenced') return new RecordsElsewhere(undefined)
+  return kind === 'moved' ? new RecordsUnavailable('moved') : undefined
+}
+
+/** Returns the record of a read, or the error if the caller's view of where the tenant's records are is old. */
+function recordIn(row: ReadRow | undefined, { place }: RecordAddress): FoundRecord | undefined | Error {
+  const [at, fingerprint, bytes, record, generation] = row ?? []
+  if (at !== undefined && typeof fingerprint === 'string')
+    return [at, fingerprint, bytes ?? 0, record ?? null]
+  return generation === (place?.generation ?? 0) ? undefined : new RecordsUnavailable('moved')
 }
 
 /** Returns the id of an entry: 16 bytes in hex. */

@@ -17,8 +17,9 @@ async function earlierStore(lab: RecordLab, tenantId: TenantId): Promise<string 
   return rows[0].record_store_before
 }
 
-const partsOf = ({ pool, meter }: RecordLab) => ({
+const partsOf = ({ pool, meter, stores }: RecordLab) => ({
   pool,
+  lastFence: (store: RecordDurability, tenantId: TenantId) => stores[store].lastFence(tenantId),
   closeRedis: (tenantId: TenantId) => meter.seed(tenantId),
   bytesInRedis: (tenantId: TenantId) => meter.recordBytes(tenantId),
 })
@@ -58,6 +59,6 @@ test('end of a move: a tenant that moved again keeps its earlier store', async (
     `UPDATE tenants SET record_store = 'redis', record_store_before = 'postgres', record_store_generation = 3 WHERE id = $1`,
     [tenantId],
   )
-  await endMove(lab.pool, { id: tenantId, before: 'postgres', generation: 2 })
+  await endMove(lab.pool, { id: tenantId, before: 'postgres', generation: 2 }, 0)
   expect(await earlierStore(lab, tenantId)).toBe('postgres')
 })

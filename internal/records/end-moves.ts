@@ -1,6 +1,11 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
-import { endMove, listMovedTenants, type MovedTenant } from '#internal/tenants/index.ts'
+import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
+import {
+  endMove,
+  listMovedTenants,
+  type MovedTenant,
+  type RecordDurability,
+} from '#internal/tenants/index.ts'
 
 /** Dependencies of `endMoves`. */
 export interface MoveParts {
@@ -9,6 +14,8 @@ export interface MoveParts {
   closeRedis(tenantId: TenantId): Promise<void>
   /** Returns the bytes of a tenant's records and locks in Redis. */
   bytesInRedis(tenantId: TenantId): Promise<number>
+  /** Returns a tenant's last fence in a store. */
+  lastFence(store: RecordDurability, tenantId: TenantId): Promise<number>
 }
 
 /**
@@ -20,7 +27,8 @@ export async function endMoves(parts: MoveParts): Promise<void> {
   let failed: { readonly error: unknown } | undefined
   for (const tenant of await listMovedTenants(parts.pool)) {
     try {
-      if (await isEmpty(parts, tenant)) await endMove(parts.pool, tenant)
+      if (!(await isEmpty(parts, tenant))) continue
+      await endMove(parts.pool, tenant, await parts.lastFence(tenant.before, tenant.id))
     } catch (error) {
       failed ??= { error }
     }
@@ -29,17 +37,37 @@ export async function endMoves(parts: MoveParts): Promise<void> {
 }
 
 async function isEmpty(parts: MoveParts, { id, before }: MovedTenant): Promise<boolean> {
-  if (before === 'postgres') return !(await hasEntries(parts.pool, id))
+  if (before === 'postgres') return !(await hasEntries(parts.pool, id)) && (await staysEmpty(parts.pool, id))
   await parts.closeRedis(id)
   return (await parts.bytesInRedis(id)) === 0
 }
 
 /** Bytes are returned in the minute after an entry's end, so a tenant without bytes has no entries. */
-async function hasEntries(pool: Pool, tenantId: TenantId): Promise<boolean> {
+async function hasEntries(pool: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {
   const { rows } = await pool.query<{ bytes: number }>(
     `SELECT coalesce((SELECT sum(bytes) FROM record_meters WHERE tenant_id = $1), 0)::bigint
        - coalesce((SELECT sum(bytes) FROM record_bytes WHERE tenant_id = $1 AND until <= record_clock() / 60000000), 0)::bigint AS bytes`,
     [tenantId],
   )
   return rows[0]?.bytes !== 0
+}
+
+/**
+ * Returns whether the tenant has no entries after all transactions that began before its move: each holds the row of its stripe from before it
+ * reads where the tenant's records are until its commit.
+ */
+async function staysEmpty(pool: Pool, tenantId: TenantId): Promise<boolean> {
+  return withTx(pool, async (client) => {
+    await client.query(
+      `INSERT INTO record_meters (tenant_id, stripe)
+       SELECT id, stripe FROM tenants, generate_series(0, 14) AS stripe WHERE id = $1 AND deleted_at IS NULL ORDER BY stripe
+       ON CONFLICT DO NOTHING`,
+      [tenantId],
+    )
+    await client.query(
+      'SELECT FROM record_meters WHERE tenant_id = $1 AND stripe < 15 ORDER BY stripe FOR UPDATE',
+      [tenantId],
+    )
+    return !(await hasEntries(client, tenantId))
+  })
 }

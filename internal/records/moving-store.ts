@@ -1,67 +1,83 @@
-import type { Shares } from '#internal/base/index.ts'
-import type { RecordStoreOfTenant } from '#internal/tenants/index.ts'
+import type { Shares, TenantId } from '#internal/base/index.ts'
+import type { RecordDurability, RecordStoreOfTenant } from '#internal/tenants/index.ts'
 import type { ExtendOutcome, FetchOutcome, RecordAddress, SaveOutcome } from './record.ts'
 import { type AcquireInput, type RecordStore, RecordsElsewhere, type SaveInput } from './store.ts'
+
+/** Returns the store of a tenant's records. */
+export function recordStoreOf(
+  stores: Readonly<Record<RecordDurability, RecordStore>>,
+  of: RecordStoreOfTenant,
+): RecordStore {
+  return of.generation === 0 ? stores.redis : new MovingRecordStore(stores, of)
+}
 
 /**
  * Records of a tenant that moved between stores. A key stays in the earlier store until its record or lock there has ended; that store
  * writes no new ones, so that a key which it does not have belongs to the current store from then on. Each call therefore asks the earlier
- * store first, and fails if that store is unavailable.
+ * store first, and fails if that store is unavailable. Each store grants a lock above the last fence of the other one, so that fences grow
+ * also where the stores' clocks differ.
  */
-export class MovingRecordStore implements RecordStore {
+class MovingRecordStore implements RecordStore {
   readonly answers: Shares
-  readonly #before: RecordStore
   readonly #current: RecordStore
+  readonly #before: RecordStore | undefined
   readonly #generation: number
+  readonly #fence: number
 
   constructor(
-    stores: Readonly<Record<RecordStoreOfTenant['current'], RecordStore>>,
-    of: RecordStoreOfTenant,
+    stores: Readonly<Record<RecordDurability, RecordStore>>,
+    { current, before, generation, fence }: RecordStoreOfTenant,
   ) {
-    this.#current = stores[of.current]
-    this.#before = stores[of.before ?? of.current]
-    this.#generation = of.generation
+    this.#current = stores[current]
+    this.#before = before === null ? undefined : stores[before]
+    this.#generation = generation
+    this.#fence = fence
     this.answers = this.#current.answers
   }
 
-  async acquire(input: AcquireInput) {
-    return await this.#call(
+  acquire(input: AcquireInput) {
+    return this.#call(
       input,
       (store, at) => store.acquire(at),
       () => true,
     )
   }
 
-  async save(input: SaveInput): Promise<SaveOutcome> {
-    return await this.#call(
+  save(input: SaveInput): Promise<SaveOutcome> {
+    return this.#call(
       input,
       (store, at) => store.save(at),
       ({ kind }) => kind !== 'lost',
     )
   }
 
-  async fetch(address: RecordAddress): Promise<FetchOutcome> {
-    return await this.#call(
+  fetch(address: RecordAddress): Promise<FetchOutcome> {
+    return this.#call(
       address,
       (store, at) => store.fetch(at),
       ({ kind }) => kind !== 'none',
     )
   }
 
-  async remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    return await this.#call(
+  remove(address: RecordAddress, lockToken: string): Promise<boolean> {
+    return this.#call(
       address,
       (store, at) => store.remove(at, lockToken),
       (existed) => existed,
     )
   }
 
-  async extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    return await this.#call(
+  extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
+    return this.#call(
       address,
       (store, at) => store.extend(at, lockToken, lockMs),
       ({ kind }) => kind !== 'lost',
     )
+  }
+
+  async lastFence(tenantId: TenantId): Promise<number> {
+    const fences = [this.#current, this.#before].map((store) => store?.lastFence(tenantId))
+    return Math.max(this.#fence, ...(await Promise.all(fences)).map((fence) => fence ?? 0))
   }
 
   /** Calls the earlier store, and then the current one unless the earlier one had something for this key. */
@@ -70,15 +86,33 @@ export class MovingRecordStore implements RecordStore {
     call: (store: RecordStore, at: At) => Promise<T>,
     isFinal: (outcome: T) => boolean,
   ): Promise<T> {
-    const at = (isCurrent: boolean) => ({ ...address, place: { generation: this.#generation, isCurrent } })
-    if (this.#before !== this.#current) {
-      try {
-        const outcome = await call(this.#before, at(false))
-        if (isFinal(outcome)) return outcome
-      } catch (error) {
-        if (!(error instanceof RecordsElsewhere)) throw error
-      }
+    const earlier = this.#before ? await this.#callEarlier(this.#before, address, call) : undefined
+    if (earlier?.kind === 'outcome' && isFinal(earlier.outcome)) return earlier.outcome
+    const fence = Math.max(this.#fence, earlier?.kind === 'elsewhere' ? earlier.fence : 0)
+    return await call(this.#current, {
+      ...address,
+      place: { generation: this.#generation, isCurrent: true, fence },
+    })
+  }
+
+  async #callEarlier<At extends RecordAddress, T>(
+    store: RecordStore,
+    address: At,
+    call: (store: RecordStore, at: At) => Promise<T>,
+  ): Promise<{ kind: 'outcome'; outcome: T } | { kind: 'elsewhere'; fence: number }> {
+    const place = { generation: this.#generation, isCurrent: false }
+    try {
+      return { kind: 'outcome', outcome: await call(store, { ...address, place }) }
+    } catch (error) {
+      if (!(error instanceof RecordsElsewhere)) throw error
+      if (error.fence !== undefined) return { kind: 'elsewhere', fence: error.fence }
     }
-    return await call(this.#current, at(true))
+    const fence = await this.#current.lastFence(address.tenantId)
+    try {
+      return { kind: 'outcome', outcome: await call(store, { ...address, place: { ...place, fence } }) }
+    } catch (error) {
+      if (!(error instanceof RecordsElsewhere) || error.fence === undefined) throw error
+      return { kind: 'elsewhere', fence: error.fence }
+    }
   }
 }

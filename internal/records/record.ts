@@ -15,6 +15,8 @@ export interface RecordPlace {
   readonly generation: number
   /** True in the store of new records and locks, false in the store that had them before. */
   readonly isCurrent: boolean
+  /** Last fence of the other store, above which a lock is granted; absent if the caller does not know it. */
+  readonly fence?: number
 }
 
 /**

@@ -1,8 +1,15 @@
-import { Shares, within } from '#internal/base/index.ts'
+import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type Meter, meterKeys } from '#internal/usage/index.ts'
 import { type NoteLock, noteExtended, noteLocked, noteRemoved, noteSaved } from './lock-history.ts'
-import type { AcquireOutcome, ExtendOutcome, FetchOutcome, RecordAddress, SaveOutcome } from './record.ts'
+import type {
+  AcquireOutcome,
+  ExtendOutcome,
+  FetchOutcome,
+  RecordAddress,
+  RecordPlace,
+  SaveOutcome,
+} from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 import {
   type AcquireInput,
@@ -47,7 +54,7 @@ interface Step {
 const shortRecordChars = longRecordBytes / 4
 
 const acquireWholeAt = 4
-const fetchWholeAt = 0
+const fetchWholeAt = 1
 
 /**
  * Stores records and locks in Redis. A call runs one script in one round trip, and needs more round trips only for missing meters and long
@@ -130,7 +137,7 @@ export class RedisRecordStore implements RecordStore {
       input.ttlMs === null ? '' : String(input.ttlMs),
       String(input.defaultTtlMs),
       input.record,
-      ...(input.place ? [placeText(input)] : []),
+      ...placeArgs(input),
     ]
     return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
       const [kind] = reply
@@ -144,8 +151,16 @@ export class RedisRecordStore implements RecordStore {
 
   fetch(address: RecordAddress): Promise<FetchOutcome> {
     const entry = entryKey(address)
-    const step: Step = { script: this.#scripts.fetch, address, entry, args: [], wholeAt: fetchWholeAt }
-    return this.#run(step, ([kind, first]): FetchOutcome => {
+    const step: Step = {
+      script: this.#scripts.fetch,
+      address,
+      entry,
+      args: placeArgs(address),
+      wholeAt: fetchWholeAt,
+    }
+    return this.#run(step, (reply): FetchOutcome => {
+      refuseMoved(reply)
+      const [kind, first] = reply
       if (kind === 'hit') return { kind, record: recordOf(String(first)) }
       return kind === 'long' ? { kind, bytes: Number(first) } : { kind: 'none' }
     })
@@ -153,21 +168,33 @@ export class RedisRecordStore implements RecordStore {
 
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
     const entry = entryKey(address)
-    const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
+    const step: Step = {
+      script: this.#scripts.remove,
+      address,
+      entry,
+      args: [lockToken, ...placeArgs(address)],
+    }
     return this.#run(step, (reply) => {
+      refuseMoved(reply)
       noteRemoved(this.#note, address, reply)
       return reply[1] === 1
     })
   }
 
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    const args = [lockToken, lockMs === null ? '' : String(lockMs)]
+    const args = [lockToken, lockMs === null ? '' : String(lockMs), ...placeArgs(address)]
     return this.#run({ script: this.#scripts.extend, address, entry: entryKey(address), args }, (reply) => {
+      refuseMoved(reply)
       const [kind, fence, expiresInMs] = reply
       if (kind === 'lost') return { kind }
       noteExtended(this.#note, address, reply)
       return { kind: 'extended', fence: Number(fence), expiresInMs: Number(expiresInMs) }
     })
+  }
+
+  async lastFence(tenantId: TenantId): Promise<number> {
+    const [fence] = (await this.#redis.evaluate(this.#scripts.fence, [meterKeys(tenantId).meta], [])) as Reply
+    return Number(fence)
   }
 
   /** Runs a script. It is not async and creates a single promise, for speed, because every request calls this function. */
@@ -249,19 +276,24 @@ function acquireArgs({
   place,
 }: AcquireInput): string[] {
   const { locksPerMinute, locksPerMonth, recordBytes } = limits
-  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText({ place })}` : ''}`
+  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText(place)}` : ''}`
   if (attemptId !== '') return [lockToken, numbers, fingerprint, attemptId]
   return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
 }
 
-/** Returns the place of a tenant's records as the scripts know it: see `entry.lua`. */
-function placeText({ place }: Pick<RecordAddress, 'place'>): string {
-  return place ? `${place.generation}${place.isCurrent ? 'h' : 'p'}` : ''
+/** Returns the place of a tenant's records as the scripts know it: see `place.lua`. */
+function placeText({ generation, isCurrent, fence }: RecordPlace): string {
+  return `${generation}${isCurrent ? 'h' : 'p'}${fence === undefined ? '' : `:${fence}`}`
 }
 
-/** @throws if the tenant's new records are written to another store */
-function refuseMoved([kind]: Reply): void {
-  if (kind === 'elsewhere') throw new RecordsElsewhere()
+function placeArgs({ place }: RecordAddress): string[] {
+  return place ? [placeText(place)] : []
+}
+
+/** @throws if the tenant's new records are written to another store, or the caller's view of their place is too old */
+function refuseMoved([kind, fence]: Reply): void {
+  if (kind === 'elsewhere') throw new RecordsElsewhere(Number(fence))
+  if (kind === 'unfenced') throw new RecordsElsewhere(undefined)
   if (kind === 'moved') throw new RecordsUnavailable('moved')
 }
 

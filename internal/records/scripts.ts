@@ -4,7 +4,9 @@ import acquire from './scripts/acquire.lua' with { type: 'text' }
 import acquireHit from './scripts/acquire-hit.lua' with { type: 'text' }
 import entry from './scripts/entry.lua' with { type: 'text' }
 import extend from './scripts/extend.lua' with { type: 'text' }
+import fence from './scripts/fence.lua' with { type: 'text' }
 import fetch from './scripts/fetch.lua' with { type: 'text' }
+import place from './scripts/place.lua' with { type: 'text' }
 import remove from './scripts/remove.lua' with { type: 'text' }
 import save from './scripts/save.lua' with { type: 'text' }
 
@@ -22,12 +24,13 @@ const bounds = `local LONG_BYTES = ${longRecordBytes}`
  */
 export function defineRecordScripts(clockSource: string = clockLua) {
   return {
-    acquire: defineScript('acquire', '', [bounds, acquireHit, clockSource, meterLua, entry, acquire]),
-    save: defineScript('save', '', [clockSource, meterLua, entry, save]),
-    fetch: defineScript('fetch', 'no-writes', [bounds, fetch]),
+    acquire: defineScript('acquire', '', [bounds, acquireHit, clockSource, meterLua, place, entry, acquire]),
+    save: defineScript('save', '', [clockSource, meterLua, place, entry, save]),
+    fetch: defineScript('fetch', 'no-writes', [bounds, place, fetch]),
+    fence: defineScript('fence', 'no-writes', [fence]),
     // These scripts run also when Redis is full, since they free memory or keep a lock alive.
-    remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, entry, remove]),
-    extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, entry, extend]),
+    remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, place, entry, remove]),
+    extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, place, entry, extend]),
   }
 }
 

@@ -38,7 +38,7 @@ function inputOf(tenantId: TenantId, key: string): AcquireInput {
 function tenantOf(id: TenantId): RecordTenant {
   const records = { requireLockToken: false, ttlSecondsMax: 86_400, bodyBytesMax: 262_144 }
   const limits = { locksPerMinute: { hard: 1_000_000 } }
-  return { id, records, recordStore: { current: 'redis', before: null, generation: 0 }, limits }
+  return { id, records, recordStore: { current: 'redis', before: null, generation: 0, fence: 0 }, limits }
 }
 
 async function saveRecord(tenantId: TenantId, key: string, bytes: number): Promise<string> {

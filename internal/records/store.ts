@@ -52,9 +52,19 @@ export class RecordsUnavailable extends Error {
   }
 }
 
-/** The store had a tenant's records before and has nothing for this key. It writes no new records or locks. */
+/**
+ * The store had a tenant's records before. It has nothing for this key and writes no new records or locks, or it grants the next lock of the
+ * key only to a caller that knows the last fence of the current store. Nothing was changed.
+ */
 export class RecordsElsewhere extends Error {
   override readonly name = 'RecordsElsewhere'
+  /** Last fence of the tenant in this store; undefined if the key's next lock is granted here. */
+  readonly fence: number | undefined
+
+  constructor(fence: number | undefined) {
+    super('new records of the tenant are in another store')
+    this.fence = fence
+  }
 }
 
 /**
@@ -74,6 +84,8 @@ export interface RecordStore {
   remove(address: RecordAddress, lockToken: string): Promise<boolean>
   /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome>
+  /** Returns a tenant's last fence in this store, 0 for none. */
+  lastFence(tenantId: TenantId): Promise<number>
 }
 
 /** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */

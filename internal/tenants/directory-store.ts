@@ -41,6 +41,8 @@ export interface RecordStoreOfTenant {
   readonly before: RecordDurability | null
   /** Number of moves between stores. */
   readonly generation: number
+  /** The last fence that an earlier store gave before its last record or lock ended. */
+  readonly fence: number
 }
 
 /** An encrypted secret; see `KeyRing`. */
@@ -72,7 +74,8 @@ type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec -> 'records' AS records,
-  json_build_object('current', t.record_store, 'before', t.record_store_before, 'generation', t.record_store_generation) AS "recordStore", t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
+  json_build_object('current', t.record_store, 'before', t.record_store_before, 'generation', t.record_store_generation,
+    'fence', t.record_fence) AS "recordStore", t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
   t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
   coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
   coalesce((

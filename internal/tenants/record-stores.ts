@@ -65,12 +65,16 @@ export async function listMovedTenants(pool: Pool): Promise<readonly MovedTenant
   return rows
 }
 
-/** Forgets the earlier store of a tenant, after it was found to be empty. Changes nothing if the tenant has moved again. */
-export async function endMove(pool: Pool, { id, generation }: MovedTenant): Promise<void> {
+/**
+ * Forgets the earlier store of a tenant, after it was found to be empty. Changes nothing if the tenant has moved again.
+ * @param fence last fence of the earlier store, read after it was found to be empty
+ */
+export async function endMove(pool: Pool, { id, generation }: MovedTenant, fence: number): Promise<void> {
   await withTx(pool, async (client) => {
     const { rowCount } = await client.query(
-      'UPDATE tenants SET record_store_before = NULL WHERE id = $1 AND record_store_generation = $2 AND record_store_before IS NOT NULL',
-      [id, generation],
+      `UPDATE tenants SET record_store_before = NULL, record_fence = greatest(record_fence, $3)
+       WHERE id = $1 AND record_store_generation = $2 AND record_store_before IS NOT NULL`,
+      [id, generation, fence],
     )
     if (rowCount === 1) await publishTenant(client, id)
   })

@@ -37,6 +37,7 @@ export const tenants = pgTable('tenants', {
   recordStore: text('record_store').$type<RecordDurability>().notNull().default('redis'),
   recordStoreBefore: text('record_store_before').$type<RecordDurability>(),
   recordStoreGeneration: integer('record_store_generation').notNull().default(0),
+  recordFence: int8('record_fence').notNull().default(0),
 })
 
 /** Slugs of deleted tenants, reserved for the resource that had them. */

@@ -77,7 +77,7 @@ interface FoundUsage {
 }
 
 /**
- * Returns the place of a tenant's meters of locks in Redis (see `entry.lua` of records), '' if the tenant's records never moved, and
+ * Returns the place of a tenant's meters of locks in Redis (see `place.lua` of records), '' if the tenant's records never moved, and
  * undefined if they have moved away from Redis.
  */
 function placeInRedis(row: FoundUsage | undefined): string | undefined {

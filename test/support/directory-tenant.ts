@@ -9,7 +9,7 @@ export function directoryTenant(fields: Partial<DirectoryTenant> = {}): Director
     name: 'acme',
     slug: 'acme',
     suspended: false,
-    recordStore: { current: 'redis', before: null, generation: 0 },
+    recordStore: { current: 'redis', before: null, generation: 0, fence: 0 },
     records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
     limits: {},
     callback: {

@@ -7,7 +7,7 @@ import { defineRecordScripts, type RecordScripts } from '#internal/records/scrip
 import type { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
 import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
-import type { RecordDurability } from '#internal/tenants/index.ts'
+import { type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
 import { Meter, meterKeys } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
@@ -30,6 +30,9 @@ CREATE OR REPLACE FUNCTION record_clock() RETURNS bigint LANGUAGE sql VOLATILE A
 /** Start time of the clocks of a lab's tenants. */
 export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 
+/** Stores of records by durability. */
+export type RecordStores = Readonly<Record<RecordDurability, RecordStore>>
+
 /** Records on real stores, with a clock that tests set. */
 export interface RecordLab {
   readonly durability: RecordDurability
@@ -38,7 +41,12 @@ export interface RecordLab {
   readonly raw: RawRedis
   readonly pool: Pool
   readonly meter: Meter
+  /** The store of `durability`, as one process has it. */
   readonly store: RecordStore
+  /** Both stores, as one process has them. */
+  readonly stores: RecordStores
+  /** Opens both stores as another process has them. */
+  createStores(): RecordStores
   readonly waiters: Waiters
   /** Tenants whose data was reported lost, in order. */
   readonly lostEpochs: TenantId[]
@@ -46,6 +54,8 @@ export interface RecordLab {
   createTenant(): Promise<TenantId>
   /** Moves a tenant's clock, and the meter's, to a time in ms since the epoch. */
   setClock(tenantId: TenantId, nowMs: number): Promise<void>
+  /** Moves the clock of one of the stores only. */
+  setStoreClock(store: RecordDurability, tenantId: TenantId, nowMs: number): Promise<void>
   /** Second process: its own meter on the same stores. */
   createMeter(changes?: { readonly pool?: Pool }): Meter
   close(): Promise<void>
@@ -93,6 +103,20 @@ export function countedBytes(
   }
 }
 
+/** Text of a function of records in Postgres, and what replaces it. */
+export type SqlFault = readonly [from: string, to: string]
+
+async function injectSqlFault(pool: Pool, from: string, to: string): Promise<void> {
+  const { rows } = await pool.query<{ source: string }>(
+    `SELECT pg_get_functiondef(oid) AS source FROM pg_proc WHERE proname IN ('run_record_steps', 'record_fence') AND strpos(prosrc, $1) > 0`,
+    [from],
+  )
+  const [found, ...others] = rows
+  if (!found || others.length > 0 || found.source.split(from).length !== 2)
+    throw new Error(`not exactly once in the functions of records: ${from}`)
+  await pool.query(found.source.replace(from, () => to))
+}
+
 /** Time-out above production's, so that a busy machine does not fail unrelated tests. */
 const redisMsMax = 10_000
 
@@ -101,6 +125,8 @@ export async function openRecordLab(
   options: {
     readonly durability?: RecordDurability
     readonly scripts?: RecordScripts
+    /** Replacements in `run_record_steps` and in the functions that it calls. */
+    readonly sqlFaults?: readonly SqlFault[]
     readonly redisUrl?: string
     readonly note?: NoteLock
   } = {},
@@ -112,7 +138,8 @@ export async function openRecordLab(
   const redis = openRedis({ url: redisUrl, deadlineMs: redisMsMax, onError: () => undefined })
   await untilReady(redis)
   const pool = openPool(database.url)
-  if (durability === 'postgres') await pool.query(movableSqlClock)
+  await pool.query(movableSqlClock)
+  for (const [from, to] of options.sqlFaults ?? []) await injectSqlFault(pool, from, to)
   let meterMs = labStartMs
   const lostEpochs: TenantId[] = []
   const createMeter = (changes?: { readonly pool?: Pool }) =>
@@ -126,22 +153,30 @@ export async function openRecordLab(
     })
   const setClock = async (tenantId: TenantId, nowMs: number) => {
     meterMs = nowMs
-    await raw.set(`{${tenantId}}:clock`, String(nowMs))
-    if (durability === 'postgres') await pool.query('UPDATE lab_clock SET ms = $1', [nowMs])
+    await Promise.all(recordDurabilities.map((store) => setStoreClock(store, tenantId, nowMs)))
   }
+  const setStoreClock = async (store: RecordDurability, tenantId: TenantId, nowMs: number) => {
+    if (store === 'redis') await raw.set(`{${tenantId}}:clock`, String(nowMs))
+    else await pool.query('UPDATE lab_clock SET ms = $1', [nowMs])
+  }
+  const noting = note && { note }
+  const createStores = (own: Meter): RecordStores => ({
+    redis: new RedisRecordStore(redis, own, {
+      scripts: options.scripts ?? defineRecordScripts(movableClock),
+      ...noting,
+    }),
+    postgres: new DurableRecordStore({ pool, redis, ttlSecondsMax: 31 * 86_400, ...noting }),
+  })
   const meter = createMeter()
+  const stores = createStores(meter)
   return {
     redis,
     raw,
     pool,
     meter,
-    store:
-      durability === 'postgres'
-        ? new DurableRecordStore({ pool, redis, ttlSecondsMax: 31 * 86_400, ...(note && { note }) })
-        : new RedisRecordStore(redis, meter, {
-            scripts: options.scripts ?? defineRecordScripts(movableClock),
-            ...(note && { note }),
-          }),
+    store: stores[durability],
+    stores,
+    createStores: () => createStores(createMeter()),
     durability,
     waiters: new Waiters(redis),
     lostEpochs,
@@ -152,6 +187,7 @@ export async function openRecordLab(
       return tenantId
     },
     setClock,
+    setStoreClock,
     createMeter,
     close: async () => {
       await redis.close()

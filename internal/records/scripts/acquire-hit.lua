@@ -1,6 +1,6 @@
 -- Returns the record, takes the lock, or reports the holder. One atomic step; may be repeated with the same token.
 -- KEYS: meta, side, entry. ARGV: token; "ttlMs lockMs waits locksPerMinute locksPerMonth recordBytes place" with waits 1 or 0, hard limits
--- and "-" for none, and a place or nothing (see entry.lua); fingerprint and attemptId, if any; a fifth one requests a long record itself instead of its bytes.
+-- and "-" for none, and a place or nothing (see place.lua); fingerprint and attemptId, if any; a fifth one requests a long record itself instead of its bytes.
 -- This part answers replays before the functions of locks are defined, because Redis runs the whole text at each call.
 local entry = redis.call('GET', KEYS[3])
 if entry and string.byte(entry) == 82 then

@@ -7,10 +7,6 @@ local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
-if not entry then
-  local refusal = refuse_new(meter, place)
-  if refusal then return refusal end
-end
 local lock = {
   lock_until = now_ms + tonumber(lock_ms), token = token, ttl_ms = ttl_ms, lock_ms = lock_ms, taken_over = '0', waited = '0',
   attempt = attempt, fingerprint = fingerprint,
@@ -47,13 +43,15 @@ if entry then
   if before.token ~= '' then ended_fence = tonumber(before.fence) end
 end
 
+local refusal, fence_elsewhere = refuse_new(meter, place, entry)
+if refusal then return refusal end
 if per_minute ~= '-' and meter.mc >= tonumber(per_minute) then
   return {'limited', 'locksPerMinute', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
 if per_month ~= '-' and meter.oc >= tonumber(per_month) then
   return {'limited', 'locksPerMonth', meter.me * 1000 - now_ms}
 end
-lock.fence = count_lock(meter, micros)
+lock.fence = count_lock(meter, micros, fence_elsewhere)
 place_lock(meter, KEYS[3], lock, now_ms)
 if exceeds(bytes_max, meter.by + lock.bytes - bytes_before) then
   return {'limited', 'recordBytes', ((meter.mi + 1) * 60 * 1000) - now_ms}

@@ -48,18 +48,18 @@ local function write_lock(meter, side_key, key, lock, before)
   move_bytes(meter, side_key, before, lock)
 end
 
--- Returns the reply that refuses a new entry, or nil if one may be written here. A tenant whose records have moved between Redis and
--- Postgres has a place after its epoch: "<generation>h" where new entries are written, "<generation>p" where earlier ones only end. `place`
--- is the caller's, '' for a tenant that never moved.
-local function refuse_new(meter, place)
+-- Returns the reply that refuses a new lock or record, or nil if it may be written here. Second: the last fence of the other store, if the
+-- caller's place has it (see place.lua).
+local function refuse_new(meter, place, entry)
   local known = string.match(meter.e, ' (%d+[hp])$') or ''
-  if known == place then
-    if string.sub(place, -1) == 'p' then return {'elsewhere'} end
-    return nil
+  local own, fence = string.match(place, '^(%d+[hp]):?(%d*)$')
+  if is_old(meter.e, place) then return {'moved'} end
+  if known ~= (own or '') then return {'seed'} end
+  if string.sub(known, -1) == 'p' then
+    if not entry then return {'elsewhere', meter.f} end
+    if fence == '' then return {'unfenced'} end
   end
-  local known_generation, generation = tonumber(string.match(known, '^%d+') or 0), tonumber(string.match(place, '^%d+') or 0)
-  if known_generation > generation then return {'moved'} end
-  return {'seed'}
+  return nil, tonumber(fence)
 end
 
 local function differs(fingerprint, asked)

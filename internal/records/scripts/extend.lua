@@ -1,11 +1,12 @@
 -- Holds a lock for lockMs from now, also an expired one that was not taken over.
--- KEYS: meta, side, entry. ARGV: token, lockMs (empty: its first duration). May be repeated.
+-- KEYS: meta, side, entry. ARGV: token, lockMs (empty: its first duration), place or nothing (see place.lua). May be repeated.
 -- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
 local entry = redis.call('GET', KEYS[3])
-if not entry or is_record(entry) then return {'lost'} end
+if not entry then return {is_old(meter.e, ARGV[3]) and 'moved' or 'lost'} end
+if is_record(entry) then return {'lost'} end
 local before, lock = read_lock(KEYS[3], entry), read_lock(KEYS[3], entry)
 if lock.token ~= ARGV[1] then return {'lost'} end
 local held_ms = math.min(tonumber(ARGV[2] ~= '' and ARGV[2] or lock.lock_ms), tonumber(lock.ttl_ms))

@@ -1,12 +1,15 @@
 -- Without a token removes the record and keeps a lock; with one releases that lock only.
--- KEYS: meta, side, entry. ARGV: token (empty for none). One atomic step; a repeat changes nothing.
+-- KEYS: meta, side, entry. ARGV: token (empty for none), place or nothing (see place.lua). One atomic step; a repeat changes nothing.
 -- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
 local token = ARGV[1]
 local entry = redis.call('GET', KEYS[3])
-if not entry then return {'removed', 0} end
+if not entry then
+  if is_old(meter.e, ARGV[2]) then return {'moved'} end
+  return {'removed', 0}
+end
 if is_record(entry) then
   if token ~= '' then return {'removed', 0} end
   local _, _, _, bucket, bytes = string.match(entry, RECORD_PATTERN)

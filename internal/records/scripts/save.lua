@@ -1,6 +1,6 @@
 -- Saves the record: the first one wins. One atomic step; a repeat changes nothing.
--- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs without a lock, the record's JSON, place (see entry.lua). Returns
--- fence and time for the lock history.
+-- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs without a lock, the record's JSON, and a
+-- place or nothing (see place.lua). Returns fence and time for the lock history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
 if entry and is_record(entry) then
@@ -29,12 +29,13 @@ if entry then
   fingerprint, waited = lock.fingerprint, lock.waited
   if ttl_ms == '' then ttl_ms = lock.ttl_ms end
 elseif token ~= '' then
-  return {'lost'}
-else
-  local refusal = refuse_new(meter, ARGV[5] or '')
-  if refusal then return refusal end
+  return {is_old(meter.e, ARGV[5]) and 'moved' or 'lost'}
 end
-if not fence then fence = count_lock(meter, micros) end
+if not fence then
+  local refusal, fence_elsewhere = refuse_new(meter, ARGV[5] or '', entry)
+  if refusal then return refusal end
+  fence = count_lock(meter, micros, fence_elsewhere)
+end
 if ttl_ms == '' then ttl_ms = ARGV[3] end
 
 local ttl = tonumber(ttl_ms)

@@ -104,9 +104,14 @@ local function count_locks(meter, amount)
 end
 
 -- Counts one acquisition and returns its fence, which is above every earlier one of the tenant, also after the store lost its data.
+-- `fence_elsewhere`: the last one in Postgres, whose fences never have the remainder 15, if the tenant's records have moved.
 -- Takes effect with write_meter.
-local function count_lock(meter, micros)
+local function count_lock(meter, micros, fence_elsewhere)
   meter.f = math.max(meter.f + 1, micros)
+  if fence_elsewhere then
+    local least = math.max(meter.f, fence_elsewhere + 1)
+    meter.f = least + 15 - least % 16
+  end
   count_locks(meter, 1)
   return string.format('%.0f', meter.f)
 end

@@ -1,6 +1,6 @@
 -- Creates a tenant's meter of locks or of events from the counts in Postgres, unless it exists: of two concurrent calls one wins.
 -- KEYS: meta or events. ARGV: epoch of locks, '' for events; hour and its count; end of the month (s) and its count; the place of locks
--- (see entry.lua of records), if the tenant's records have moved. A window that
+-- (see place.lua of records), if the tenant's records have moved. A window that
 -- has ended by this clock counts from zero; the count of an ended hour of events is kept, for late events of that hour.
 local epoch, is_locks, place = ARGV[1], ARGV[1] ~= '', ARGV[6] or ''
 if redis.call('EXISTS', KEYS[1]) == 1 then

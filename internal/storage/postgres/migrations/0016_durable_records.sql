@@ -1,9 +1,10 @@
 -- Where new records and locks of a tenant are written. record_store_before: the store that had them before and may still have some; null once
--- it has none. The generation grows with every move.
+-- it has none. The generation grows with every move. record_fence: the earlier store gave no higher one before its last entry ended.
 ALTER TABLE tenants
   ADD COLUMN record_store text COLLATE "C" NOT NULL DEFAULT 'redis',
   ADD COLUMN record_store_before text COLLATE "C",
-  ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0;
+  ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0,
+  ADD COLUMN record_fence bigint NOT NULL DEFAULT 0;
 
 -- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: the first 16
 -- bytes of the SHA-256 of tenant, scope and key. Times are milliseconds since the epoch by the clock of Postgres. A row is ignored from
@@ -36,13 +37,13 @@ CREATE TABLE record_entries (
 CREATE TABLE record_meters (
   tenant_id text COLLATE "C" NOT NULL,
   stripe smallint NOT NULL,
-  fence bigint NOT NULL,
-  minute integer NOT NULL,
-  minute_locks bigint NOT NULL,
-  month integer NOT NULL,
-  month_locks bigint NOT NULL,
-  bytes bigint NOT NULL,
-  swept integer NOT NULL,
+  fence bigint NOT NULL DEFAULT 0,
+  minute integer NOT NULL DEFAULT 0,
+  minute_locks bigint NOT NULL DEFAULT 0,
+  month integer NOT NULL DEFAULT 0,
+  month_locks bigint NOT NULL DEFAULT 0,
+  bytes bigint NOT NULL DEFAULT 0,
+  swept integer NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant_id, stripe)
 ) WITH (fillfactor = 50);
 
@@ -79,7 +80,7 @@ CREATE FUNCTION record_month_end(month integer) RETURNS bigint LANGUAGE sql IMMU
 $$ SELECT (extract(epoch FROM (timestamp '1970-01-01' + make_interval(months => month + 1))) * 1000)::bigint $$;
 
 -- The next fence above an earlier one and not before the clock. Its remainder by 16 is the stripe, so that batches that run at the same time
--- never give the same one.
+-- never give the same one; 15 is for Redis, where the tenant's records may be too.
 CREATE FUNCTION record_fence(last bigint, micros bigint, stripe integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT (greatest(last + 1, micros) - stripe + 15) / 16 * 16 + stripe $$;
 
@@ -142,6 +143,7 @@ $$;
 --   acquire: token, ttl, lock, text (the fingerprint), attempt, waits, limits, inline (maximum bytes of a record in the result); save: token,
 --   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration).
 --   s_generation: how often the tenant's records have moved, as the caller knows: another number means that the caller's view is old.
+--   s_fence: the fence in the other store above which a lock is granted; -1 if the caller does not know it.
 --   A text is '' for none, a limit Infinity for none.
 CREATE FUNCTION run_record_steps(
   p_stripe integer, t_id text[],
@@ -149,7 +151,7 @@ CREATE FUNCTION run_record_steps(
   s_key double precision[], s_kind text[], s_token text[], s_ttl_ms double precision[], s_lock_ms double precision[], s_text text[],
   s_attempt text[], s_waits double precision[],
   s_per_minute double precision[], s_per_month double precision[], s_bytes_max double precision[],
-  s_inline double precision[], s_generation double precision[]
+  s_inline double precision[], s_generation double precision[], s_fence double precision[]
 ) RETURNS SETOF record_result LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -160,6 +162,7 @@ DECLARE
   totals record_totals[];
   b_tenant integer[] := '{}'; b_until integer[] := '{}'; b_bytes bigint[] := '{}';
   micros bigint;
+  locked integer;
   now_ms bigint;
   r record;
   e record_entries;
@@ -179,6 +182,14 @@ BEGIN
   PERFORM pg_advisory_xact_lock(('x' || left(replace(u.id, '-', ''), 16))::bit(64)::bigint)
   FROM unnest(k_id) AS u (id);
   PERFORM FROM record_meters AS own WHERE own.tenant_id = ANY (t_id) AND own.stripe = p_stripe ORDER BY own.tenant_id FOR UPDATE;
+  GET DIAGNOSTICS locked = ROW_COUNT;
+  IF locked < cardinality(t_id) THEN
+    -- Only an existing row can be locked: without one, two batches of this stripe would give the same fences.
+    INSERT INTO record_meters (tenant_id, stripe)
+    SELECT own.id, p_stripe FROM tenants AS own WHERE own.id = ANY (t_id) AND own.deleted_at IS NULL ORDER BY own.id
+    ON CONFLICT DO NOTHING;
+    PERFORM FROM record_meters AS own WHERE own.tenant_id = ANY (t_id) AND own.stripe = p_stripe ORDER BY own.tenant_id FOR UPDATE;
+  END IF;
   -- After the locks are granted, so that times of a key never go back from one transaction to the next.
   micros := record_clock();
   now_ms := micros / 1000;
@@ -240,6 +251,7 @@ BEGIN
 
     WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] = 'acquire' OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
       o.kind := 'elsewhere';
+      o.fence := m.fence;
 
     WHEN s_kind[s] = 'acquire' THEN
       IF e.fingerprint <> '' AND s_text[s] <> '' AND e.fingerprint <> s_text[s] THEN
@@ -266,6 +278,8 @@ BEGIN
           e := before;
           e.waited := e.waited OR s_waits[s] = 1;
           IF e.waited IS DISTINCT FROM before.waited THEN entries[k] := e; changed[k] := true; END IF;
+        ELSIF before.id IS NOT NULL AND NOT m.is_current AND s_fence[s] < 0 THEN
+          o.kind := 'unfenced';
         ELSIF m.minute_locks >= s_per_minute[s] THEN
           o.kind := 'limited'; o.value := 'locksPerMinute'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
         ELSIF m.month_locks >= s_per_month[s] THEN
@@ -280,7 +294,7 @@ BEGIN
             o.kind := 'locked';
             o.at_ms := NULL;
             IF before.token <> '' THEN o.ended_fence := before.fence; END IF;
-            e.fence := record_fence(greatest(m.fence, before.fence), micros, p_stripe);
+            e.fence := record_fence(greatest(m.fence, before.fence, s_fence[s]::bigint), micros, p_stripe);
             m.fence := e.fence;
             m.added_locks := m.added_locks + 1; m.minute_locks := m.minute_locks + 1; m.month_locks := m.month_locks + 1;
           END IF;
@@ -298,9 +312,11 @@ BEGIN
         o.value := 'repeat';
       ELSIF s_token[s] <> '' AND s_token[s] IS DISTINCT FROM before.token THEN
         o.kind := 'lost';
+      ELSIF e.token = '' AND NOT m.is_current AND s_fence[s] < 0 THEN
+        o.kind := 'unfenced';
       ELSE
         IF e.token = '' THEN
-          e.fence := record_fence(greatest(m.fence, before.fence), micros, p_stripe);
+          e.fence := record_fence(greatest(m.fence, before.fence, s_fence[s]::bigint), micros, p_stripe);
           m.fence := e.fence;
           m.added_locks := m.added_locks + 1; m.minute_locks := m.minute_locks + 1; m.month_locks := m.month_locks + 1;
         END IF;

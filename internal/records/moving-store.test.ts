@@ -1,0 +1,244 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { endMove, type RecordDurability } from '#internal/tenants/index.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
+import { acquireInput, lockMs, result, saveInput } from '#test/support/record-steps.ts'
+import { type AcquireInput, entryKey, type RecordStore, type SaveInput } from './store.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const minuteMs = 60_000
+
+async function hasEntry(store: RecordDurability, tenantId: TenantId, key = 'k-1'): Promise<boolean> {
+  if (store === 'redis') return lab.raw.exists(entryKey({ tenantId, scope: 'orders', key }))
+  const text = 'SELECT FROM record_entries WHERE tenant_id = $1 AND key = $2'
+  return ((await lab.pool.query(text, [tenantId, key])).rowCount ?? 0) > 0
+}
+
+/** Callers of one tenant, on a process that does not learn of later moves. */
+class Process {
+  readonly #store: RecordStore
+  readonly #tenantId: TenantId
+
+  constructor(store: RecordStore, tenantId: TenantId) {
+    this.#store = store
+    this.#tenantId = tenantId
+  }
+
+  acquire(changes: Partial<AcquireInput> = {}) {
+    return this.#store.acquire(acquireInput(this.#tenantId, changes))
+  }
+
+  async fenceOf(key: string, lockToken = `of ${key}`): Promise<number> {
+    const outcome = await this.acquire({ key, lockToken })
+    if (outcome.kind !== 'locked') throw new Error(`not locked but ${outcome.kind}`)
+    return outcome.fence
+  }
+
+  save(changes: Partial<SaveInput> = {}) {
+    return this.#store.save(saveInput(this.#tenantId, changes))
+  }
+
+  fetch(key = 'k-1') {
+    return this.#store.fetch(acquireInput(this.#tenantId, { key }))
+  }
+
+  remove(lockToken = '', key = 'k-1') {
+    return this.#store.remove(acquireInput(this.#tenantId, { key }), lockToken)
+  }
+
+  extend(lockToken: string, key = 'k-1') {
+    return this.#store.extend(acquireInput(this.#tenantId, { key }), lockToken, lockMs)
+  }
+}
+
+const processNow = async (tenantId: TenantId) => new Process(await storeNow(lab, tenantId), tenantId)
+
+describe.each([
+  ['redis', 'postgres'],
+  ['postgres', 'redis'],
+] as const)('move from %s to %s', (from, to) => {
+  /** Tenant that moves after `before`, and processes with the view before and after. */
+  async function moved(before: (old: Process) => Promise<unknown> = async () => undefined) {
+    const tenantId = await createTenantIn(lab, from)
+    const old = await processNow(tenantId)
+    await before(old)
+    await moveRecords(lab, tenantId, to)
+    return { tenantId, old, now: await processNow(tenantId) }
+  }
+
+  const locked = (old: Process) => old.acquire({ lockToken: 'A', attemptId: 'a' })
+
+  test('move: a record saved before it is found after it, and can be removed', async () => {
+    const { tenantId, now } = await moved((old) => old.save())
+    const hit = { kind: 'hit', record: result('r1') } as const
+    for (let time = 0; time < 3; time += 1) expect(await now.acquire()).toEqual(hit)
+    expect(await now.fetch()).toEqual(hit)
+    expect(await now.save({ record: result('r2') })).toEqual({ kind: 'exists' })
+    expect(await now.acquire({ fingerprint: 'other' })).toEqual(hit)
+    expect(await hasEntry(to, tenantId)).toBe(false)
+    expect(await now.remove()).toBe(true)
+    expect(await now.fetch()).toEqual({ kind: 'none' })
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
+    expect(await hasEntry(to, tenantId)).toBe(true)
+  })
+
+  test('move: a lock held before it is busy for others after it, and its holder re-enters, extends and saves', async () => {
+    const { tenantId, now } = await moved(locked)
+    expect(await now.acquire()).toMatchObject({ kind: 'busy' })
+    expect(await now.acquire({ attemptId: 'a' })).toMatchObject({ kind: 'locked', lockToken: 'A' })
+    expect(await now.extend('A')).toMatchObject({ kind: 'extended' })
+    expect(await now.extend('B')).toEqual({ kind: 'lost' })
+    expect(await now.save({ lockToken: 'B' })).toEqual({ kind: 'lost' })
+    expect(await now.save({ lockToken: 'A' })).toEqual({ kind: 'saved' })
+    expect(await now.save({ lockToken: 'A' })).toEqual({ kind: 'saved' })
+    expect(await now.acquire()).toMatchObject({ kind: 'hit' })
+    expect(await hasEntry(to, tenantId)).toBe(false)
+  })
+
+  test('move: a key whose lock is released after it goes to the new store', async () => {
+    const { tenantId, now } = await moved(locked)
+    expect(await now.remove('A')).toBe(true)
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
+    expect(await now.extend('N')).toMatchObject({ kind: 'extended' })
+    expect(await now.remove('N')).toBe(true)
+  })
+
+  test('move: a lock that is over is taken over with its announcement, and its late holder is refused', async () => {
+    const { tenantId, now } = await moved(locked)
+    await lab.setClock(tenantId, labStartMs + lockMs + 1)
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: true })
+    expect(await now.save({ lockToken: 'A' })).toEqual({ kind: 'lost' })
+    expect(await now.remove('N')).toBe(true)
+    expect(await now.acquire({ lockToken: 'M' })).toMatchObject({ kind: 'locked', takenOver: true })
+  })
+
+  test('move: a save without a token completes the lock of the earlier store, also a released one', async () => {
+    const { tenantId, now } = await moved(locked)
+    await lab.setClock(tenantId, labStartMs + lockMs + 1)
+    await now.acquire()
+    await now.remove('N')
+    expect(await now.save()).toEqual({ kind: 'saved' })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
+  })
+
+  test.each<readonly [string, (old: Process) => Promise<unknown>]>([
+    ['acquisition', (old) => old.acquire({ lockToken: 'M' })],
+    ['save without a token', (old) => old.save({ record: result('r2') })],
+    ['save by the holder', (old) => old.save({ lockToken: 'N' })],
+    ['extension by the holder', (old) => old.extend('N')],
+    ['release by the holder', (old) => old.remove('N')],
+    ['removal', (old) => old.remove()],
+    ['fetch', (old) => old.fetch()],
+  ])(
+    'move: on a process that has not learnt of it, a key of the new store is refused and not unknown: %s',
+    async (_call, call) => {
+      const { tenantId, old, now } = await moved()
+      await now.acquire()
+      await expect(call(old)).rejects.toMatchObject({ reason: 'moved' })
+      expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
+      expect(await now.save({ lockToken: 'N' })).toEqual({ kind: 'saved' })
+    },
+  )
+
+  test('move: a process that has not learnt of it writes no new entry once another process has', async () => {
+    const { tenantId, old, now } = await moved()
+    await now.acquire({ key: 'other' })
+    await expect(old.acquire()).rejects.toMatchObject({ reason: 'moved' })
+    await expect(old.save()).rejects.toMatchObject({ reason: 'moved' })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, false])
+  })
+
+  test('move: after another one back, records and locks of both stores are found', async () => {
+    const { tenantId, old, now } = await moved((before) => before.save({ key: 'first' }))
+    await now.save({ key: 'second' })
+    await now.acquire({ key: 'held', lockToken: 'H' })
+    await moveRecords(lab, tenantId, from)
+    const back = await processNow(tenantId)
+    expect(await back.fetch('first')).toMatchObject({ kind: 'hit' })
+    expect(await back.fetch('second')).toMatchObject({ kind: 'hit' })
+    expect(await back.acquire({ key: 'held' })).toMatchObject({ kind: 'busy' })
+    expect(await back.acquire({ key: 'new' })).toMatchObject({ kind: 'locked', takenOver: false })
+    expect(await hasEntry(from, tenantId, 'new')).toBe(true)
+    for (const late of [old, now]) {
+      await expect(late.acquire({ key: 'newer' })).rejects.toMatchObject({ reason: 'moved' })
+    }
+    expect(await back.extend('H', 'held')).toMatchObject({ kind: 'extended' })
+  })
+
+  /** Sets the clock of the current store, and that of the earlier one ahead of it. */
+  async function setClocks(tenantId: TenantId, nowMs: number, aheadMs: number): Promise<void> {
+    await lab.setClock(tenantId, nowMs)
+    await lab.setStoreClock(from, tenantId, nowMs + aheadMs)
+  }
+
+  async function endIt(tenantId: TenantId): Promise<void> {
+    const { generation } = await viewOf(lab, tenantId)
+    const fence = await lab.stores[from].lastFence(tenantId)
+    await endMove(lab.pool, { id: tenantId, before: from, generation }, fence)
+  }
+
+  test.each([
+    ['agree', 0],
+    ['differ by ten minutes', 10 * minuteMs],
+    ['differ by ten minutes the other way', -10 * minuteMs],
+  ])(
+    'move: fences of a tenant grow during it, after it and after one back, if clocks %s',
+    async (_case, aheadMs) => {
+      const tenantId = await createTenantIn(lab, from)
+      await setClocks(tenantId, labStartMs, aheadMs)
+      const fences = [await (await processNow(tenantId)).fenceOf('over')]
+      await moveRecords(lab, tenantId, to)
+      const now = await processNow(tenantId)
+      fences.push(await now.fenceOf('a'))
+      for (const locks of [1, 2]) {
+        await setClocks(tenantId, labStartMs + locks * (lockMs + 1), aheadMs)
+        fences.push(await now.fenceOf('over', `${locks}`), await now.fenceOf(`b${locks}`))
+      }
+      await endIt(tenantId)
+      fences.push(await (await processNow(tenantId)).fenceOf('c'))
+      await moveRecords(lab, tenantId, from)
+      const back = await processNow(tenantId)
+      await setClocks(tenantId, labStartMs + 3 * (lockMs + 1), aheadMs)
+      fences.push(await back.fenceOf('d'), await back.fenceOf('a', 'again'), await back.fenceOf('e'))
+      expect(fences).toEqual([...new Set(fences)].sort((one, other) => one - other))
+    },
+  )
+
+  test.each([
+    ['during it', false],
+    ['after its end', true],
+  ])(
+    'move: a fence is above those of the earlier store that is empty and whose clock is ahead, %s',
+    async (_when, isOver) => {
+      const tenantId = await createTenantIn(lab, from)
+      await setClocks(tenantId, labStartMs, 10 * minuteMs)
+      const old = await processNow(tenantId)
+      const before = await old.fenceOf('k-1', 'A')
+      await old.remove('A')
+      await moveRecords(lab, tenantId, to)
+      if (isOver) await endIt(tenantId)
+      expect(await (await processNow(tenantId)).fenceOf('k-1')).toBeGreaterThan(before)
+    },
+  )
+})
+
+test.each(['acquire', 'save'] as const)(
+  'move: on a process that has not learnt of it, Redis writes nothing after it was emptied: %s',
+  async (call) => {
+    const tenantId = await createTenantIn(lab, 'redis')
+    const old = await processNow(tenantId)
+    await old.acquire({ key: 'other' })
+    await moveRecords(lab, tenantId, 'postgres')
+    await (await processNow(tenantId)).acquire({ key: 'another' })
+    await lab.raw.del(...(await lab.raw.keys(`{${tenantId}}:*`)))
+    await expect(old[call]()).rejects.toMatchObject({ reason: 'moved' })
+    expect(await hasEntry('redis', tenantId)).toBe(false)
+  },
+)
