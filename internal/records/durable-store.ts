@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
+import { type Day, dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
@@ -112,11 +112,14 @@ type Result = readonly [
   atMs: number | null,
   endedFence: number | null,
   wake: boolean,
+  expiresOn: Day | null,
 ]
 
 interface Read {
   readonly address: RecordAddress
   readonly bytesMax: number
+  /** Partition of the record; null if it is not known. */
+  readonly day: Day | null
   readonly settle: (row: FoundRecord | undefined | Error) => void
 }
 
@@ -125,16 +128,21 @@ type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, rec
 /** Row of a read. Without a record, the generation says whether it may be elsewhere. */
 type ReadRow = readonly [...(FoundRecord | [at: number, null, null, null]), generation: number | null]
 
-const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake
+const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake, expires_on::text
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
   $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
   $20::float8[])`
 
-const readText = `SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $3 THEN e.record END,
-  (SELECT record_store_generation FROM tenants WHERE id = u.tenant_id)
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, tenant_id, n)
-LEFT JOIN record_entries AS e ON e.id = u.id::uuid AND e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
+const readText = (ofPartition: string) => `
+SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $3 THEN e.record END,
+  CASE WHEN e.id IS NULL THEN (SELECT record_store_generation FROM tenants WHERE id = u.tenant_id) END
+FROM unnest($1::text[], $2::text[], $4::text[]) WITH ORDINALITY AS u (id, tenant_id, day, n)
+LEFT JOIN record_entries AS e ON e.id = u.id::uuid ${ofPartition}
+  AND e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
 ORDER BY e.fence`
+
+const readAnywhere = { name: 'read_records', text: readText('') }
+const readInPartition = { name: 'read_records_of_days', text: readText('AND e.expires_on = u.day::date') }
 
 /**
  * Stores records and locks in Postgres. Every change is answered after its commit. Concurrent calls share transactions, and each
@@ -144,7 +152,7 @@ export class DurableRecordStore implements RecordStore {
   readonly answers = new Shares(longBytesMax)
   readonly #options: DurableRecordStoreOptions
   readonly #calls = new Shares(callsMax)
-  readonly #saved = new RecentKeys(savedKeysMax)
+  readonly #saved = new RecentKeys<Day>(savedKeysMax)
   readonly #steps: BatchWriter<Step>
   readonly #reads: BatchWriter<Read>
   readonly #freeStripes = shuffled(Array.from({ length: stripes }, (_, stripe) => stripe))
@@ -169,13 +177,13 @@ export class DurableRecordStore implements RecordStore {
 
   async acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
-    if (this.#saved.has(entry)) {
-      const found = await this.#find(input, longRecordBytes)
+    const day = this.#saved.get(entry)
+    if (day !== undefined) {
+      const found = await this.#find(input, longRecordBytes, day)
       if (found && found[3] !== null) return replayOf(input, found[1], found[3])
       this.#saved.delete(entry)
     }
     const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
-    if (outcome.kind === 'hit') this.#saved.add(entry)
     if (outcome.kind !== 'long' || input.long === 'sized') return outcome
     if (!this.answers.take(outcome.bytes, input.tenantId)) return outcome
     try {
@@ -197,9 +205,11 @@ export class DurableRecordStore implements RecordStore {
       limits: input.limits,
       inlineBytesMax,
     })
-    const [kind, value, fence, ms, takenOver, atMs, endedFence] = result
+    const [kind, value, fence, ms, takenOver, atMs, endedFence, , expiresOn] = result
     switch (kind) {
       case 'hit':
+        if (expiresOn !== null && inlineBytesMax === longRecordBytes)
+          this.#saved.set(entryKey(input), expiresOn)
         return { kind, record: value ?? '' }
       case 'long':
         return { kind, bytes: ms }
@@ -300,9 +310,9 @@ export class DurableRecordStore implements RecordStore {
     })
   }
 
-  #find(address: RecordAddress, bytesMax: number): Promise<FoundRecord | undefined> {
+  #find(address: RecordAddress, bytesMax: number, day: Day | null = null): Promise<FoundRecord | undefined> {
     return this.#inTime(address.tenantId, (settle) => {
-      this.#reads.add({ address, bytesMax, settle })
+      this.#reads.add({ address, bytesMax, day, settle })
       return () => undefined
     })
   }
@@ -410,8 +420,11 @@ export class DurableRecordStore implements RecordStore {
 
   async #read(batch: readonly Read[]): Promise<void> {
     // Long records are read alone, so that a batch of reads is bounded by its number of short records.
-    const [short, long] = [batch.filter(isShort), batch.filter((read) => !isShort(read))]
-    await Promise.all([this.#readTogether(short), ...long.map((read) => this.#readTogether([read]))])
+    const short = batch.filter(isShort)
+    const known = short.filter(({ day }) => day !== null)
+    const unknown = short.filter(({ day }) => day === null)
+    const long = batch.filter((read) => !isShort(read)).map((read) => [read])
+    await Promise.all([known, unknown, ...long].map((reads) => this.#readTogether(reads)))
   }
 
   async #readTogether(reads: readonly Read[]): Promise<void> {
@@ -419,13 +432,13 @@ export class DurableRecordStore implements RecordStore {
     if (!first) return
     try {
       const { rows } = await this.#options.pool.query<ReadRow & unknown[]>({
-        name: 'read_records',
-        text: readText,
+        ...(first.day === null ? readAnywhere : readInPartition),
         rowMode: 'array',
         values: [
           textArrayParam(reads.map(({ address }) => entryId(entryKey(address)))),
           textArrayParam(reads.map(({ address }) => address.tenantId)),
           first.bytesMax,
+          textArrayParam(reads.map(({ day }) => day)),
         ],
       })
       const found = new Map(rows.map((row) => [row[0], row]))

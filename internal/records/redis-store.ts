@@ -68,7 +68,7 @@ export class RedisRecordStore implements RecordStore {
   readonly #scripts: RecordScripts
   readonly #note: NoteLock
   readonly #calls = new Shares(callsMax)
-  readonly #saved = new RecentKeys(savedKeysMax)
+  readonly #saved = new RecentKeys<true>(savedKeysMax)
 
   constructor(redis: RedisConnection, meter: Meter, options: RedisRecordStoreOptions = {}) {
     this.#redis = redis
@@ -79,7 +79,7 @@ export class RedisRecordStore implements RecordStore {
 
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
-    return this.#saved.has(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
+    return this.#saved.get(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
   }
 
   /**
@@ -125,7 +125,7 @@ export class RedisRecordStore implements RecordStore {
         this.#meter.markUsed(input.tenantId)
         noteLocked(this.#note, input, outcome, reply)
       }
-      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entry)
+      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.set(entry, true)
       return outcome
     })
   }

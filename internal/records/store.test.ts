@@ -394,16 +394,16 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
 })
 
 test('RecentKeys: keeps the latest keys, and never more than the maximum', () => {
-  const keys = new RecentKeys(10)
-  for (let n = 0; n < 1_000; n += 1) keys.add(`key ${n}`)
-  const remembered = Array.from({ length: 1_000 }, (_, n) => n).filter((n) => keys.has(`key ${n}`))
+  const keys = new RecentKeys<number>(10)
+  for (let n = 0; n < 1_000; n += 1) keys.set(`key ${n}`, n)
+  const remembered = Array.from({ length: 1_000 }, (_, n) => n).filter((n) => keys.get(`key ${n}`) === n)
   expect(remembered.length).toBeLessThanOrEqual(10)
   expect(remembered.slice(-5)).toEqual([995, 996, 997, 998, 999])
 })
 
 test('RecentKeys: a deleted key is gone, whether it was old or new', () => {
-  const keys = new RecentKeys(4)
-  for (const key of ['a', 'b', 'c']) keys.add(key)
+  const keys = new RecentKeys<number>(4)
+  for (const key of ['a', 'b', 'c']) keys.set(key, 1)
   for (const key of ['a', 'c']) keys.delete(key)
-  expect(['a', 'b', 'c'].map((key) => keys.has(key))).toEqual([false, true, false])
+  expect(['a', 'b', 'c'].map((key) => keys.get(key) === 1)).toEqual([false, true, false])
 })

@@ -103,26 +103,26 @@ export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
 }
 
-/** Set of the most recently added keys: at least `keysMax` / 2 and at most `keysMax` keys. */
-export class RecentKeys {
+/** The most recently added keys with their values: at least `keysMax` / 2 and at most `keysMax` keys. */
+export class RecentKeys<Value> {
   readonly #keysMax: number
-  #young = new Set<string>()
-  #old = new Set<string>()
+  #young = new Map<string, Value>()
+  #old = new Map<string, Value>()
 
   constructor(keysMax: number) {
     this.#keysMax = keysMax
   }
 
-  has(key: string): boolean {
-    return this.#young.has(key) || this.#old.has(key)
+  get(key: string): Value | undefined {
+    return this.#young.get(key) ?? this.#old.get(key)
   }
 
-  add(key: string): void {
+  set(key: string, value: Value): void {
     if (this.#young.size >= this.#keysMax / 2) {
       this.#old = this.#young
-      this.#young = new Set()
+      this.#young = new Map()
     }
-    this.#young.add(key)
+    this.#young.set(key, value)
   }
 
   delete(key: string): void {

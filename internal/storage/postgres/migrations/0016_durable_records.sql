@@ -93,7 +93,9 @@ CREATE TYPE record_result AS (
   taken_over boolean,
   at_ms bigint,
   ended_fence bigint,
-  wake boolean
+  wake boolean,
+  -- Partition of the record of a hit or a save.
+  expires_on date
 );
 
 -- The meters of a tenant during a batch: totals over the stripes, and what the batch adds.
@@ -238,7 +240,7 @@ BEGIN
     m := totals[t];
     before := entries[k];
     e := before;
-    o := ROW(NULL, NULL, NULL, NULL, false, now_ms, NULL, false);
+    o := ROW(NULL, NULL, NULL, NULL, false, now_ms, NULL, false, NULL);
     IF before.id IS NULL THEN
       e.id := k_id[k]; e.tenant_id := t_id[t]; e.scope := k_scope[k]; e.key := k_key[k];
       e.held_until := 0; e.token := ''; e.attempt := ''; e.fingerprint := ''; e.waited := false; e.taken_over := false;
@@ -259,7 +261,7 @@ BEGIN
       ELSIF before.record IS NOT NULL THEN
         o.kind := CASE WHEN octet_length(before.record) > s_inline[s] THEN 'long' ELSE 'hit' END;
         o.ms := octet_length(before.record);
-        IF o.kind = 'hit' THEN o.value := before.record; END IF;
+        IF o.kind = 'hit' THEN o.value := before.record; o.expires_on := before.expires_on; END IF;
       ELSE
         e.held_until := now_ms + s_lock_ms[s]; e.ttl_ms := s_ttl_ms[s]; e.lock_ms := s_lock_ms[s];
         e.attempt := s_attempt[s];
@@ -323,6 +325,7 @@ BEGIN
         e.record := s_text[s];
         o.kind := 'saved'; o.fence := e.fence; o.wake := e.waited;
         e := place_record_entry(e, now_ms + coalesce(nullif(s_ttl_ms[s], -1), before.ttl_ms, s_lock_ms[s])::bigint, now_ms, m.swept);
+        o.expires_on := e.expires_on;
       END IF;
 
     WHEN s_kind[s] = 'remove' THEN
