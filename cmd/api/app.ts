@@ -101,7 +101,10 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const directory = await openDirectory(host, { pool, redis })
   const ring = await openKeyRing(host, { pool, directory, keyRing: config.keyRing })
   const waiters = new Waiters(redis)
-  health.addCheck('redis', redisCheck(redis))
+  health.addCheck(
+    'redis',
+    redisCheck(redis, () => directory.hasOnlyDurableRecords()),
+  )
   registerGauges(metrics, directory, waiters)
   await startReadiness(host)
   const usage = await startUsage(host, { pool, redis, directory, settings, actor: 'api' })

@@ -2,7 +2,8 @@ import { expect, test } from 'bun:test'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { schemaVersionNeeded } from './postgres/migrate.ts'
 import { createPool } from './postgres/pool.ts'
-import { schemaCheck } from './readiness.ts'
+import { redisCheck, schemaCheck } from './readiness.ts'
+import { openRedis } from './redis/client.ts'
 
 test('schema readiness: fails below the required version, passes at it, and then passes permanently', async () => {
   const database = await createMigratedDatabase()
@@ -33,5 +34,22 @@ test('schema readiness: fails below the required version, passes at it, and then
   } finally {
     await pool.end()
     await database.drop()
+  }
+})
+
+test('Redis readiness: before the first reply it passes only for a process that may start without Redis, and then permanently', async () => {
+  // No server listens on this port.
+  const redis = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
+  const { signal } = new AbortController()
+  let mayStart = false
+  const check = redisCheck(redis, () => mayStart)
+  try {
+    expect(await check(signal)).toEqual({ ok: false, reason: 'Redis has not replied yet' })
+    mayStart = true
+    expect(await check(signal)).toEqual({ ok: true })
+    mayStart = false
+    expect(await check(signal)).toEqual({ ok: true })
+  } finally {
+    await redis.close()
   }
 })

@@ -40,12 +40,16 @@ const lookMsMax = 400
  * Readiness check that passes if the last reply of Redis showed a supported version and the eviction policy `noeviction`. If Redis stops
  * replying later, the process stays ready, so that callers get a 503 with a specific error; a Service without ready pods could not send
  * this response.
+ * @param mayStartWithout returns whether the process is useful before the first reply; then the check passes without one, permanently
  */
-export function redisCheck(redis: RedisConnection): Check {
+export function redisCheck(redis: RedisConnection, mayStartWithout: () => boolean = () => false): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not replied yet' }
+  let hasReplied = false
+  let startedWithout = false
   const look = async () => {
     try {
       last = validateRedis(await redis.serverFacts())
+      hasReplied = true
     } catch (error) {
       const tls = redis.tlsFailure()
       if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
@@ -59,7 +63,11 @@ export function redisCheck(redis: RedisConnection): Check {
     }
     return last
   }
-  return () => within(lookMsMax, look(), () => last)
+  return async () => {
+    const result = await within(lookMsMax, look(), () => last)
+    if (!hasReplied) startedWithout ||= mayStartWithout()
+    return !hasReplied && startedWithout ? { ok: true } : result
+  }
 }
 
 function validateRedis(servers: readonly RedisServerFacts[]): CheckResult {

@@ -100,6 +100,12 @@ export class DirectoryIndex {
     return this.#bySlug.get(slug)
   }
 
+  hasOnlyDurableRecords(): boolean {
+    for (const { tenant } of this.#byId.values())
+      if (tenant.recordStore.current === 'redis' || tenant.recordStore.before === 'redis') return false
+    return this.#byId.size > 0
+  }
+
   get tenantCount(): number {
     return this.#byId.size
   }

@@ -77,6 +77,11 @@ export class Directory {
     return this.#index?.findTenantBySlug(slug)
   }
 
+  /** Returns whether there are tenants and none of them has records in Redis. */
+  hasOnlyDurableRecords(): boolean {
+    return this.#index?.hasOnlyDurableRecords() ?? false
+  }
+
   /** Milliseconds since the last successful read from Postgres; Infinity before the first. */
   ageMs(now: number): number {
     return Math.max(0, now - this.#readAtMs)

@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { tenantYaml } from '#test/support/api.ts'
+import { readiness } from '#test/support/api-process.ts'
 import { command } from '#test/support/redis-topology.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
+import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { DurableLoad, printReport } from './durable-load.ts'
-import { type DurableScene, openDurableScene } from './durable-scene.ts'
+import { type DurableScene, durableTenantYaml, openDurableScene } from './durable-scene.ts'
+import { loadApiKey } from './event-scene.ts'
 
 const seed = testSeed()
 /** 900 ms plus a margin for a busy machine. */
@@ -109,6 +113,17 @@ const faults: Readonly<Record<string, Fault>> = {
     statuses: [0],
     during: (_load, scene) => scene.restartApi(0),
   },
+  'Redis hung for 3 s, then killed for the rest, and an API killed and started without it': {
+    statuses: [0],
+    async during(load, scene) {
+      scene.redis.signal('SIGSTOP')
+      await Bun.sleep(hangMs)
+      await load.untilSaved(100)
+      scene.redis.signal('SIGKILL')
+      await load.untilSaved(100)
+      await scene.restartApi(0)
+    },
+  },
 }
 
 describe('records in Postgres', () => {
@@ -148,6 +163,42 @@ describe('records in Postgres', () => {
     },
     60_000,
   )
+
+  // Redis is still gone.
+  test('records in Postgres: a process that starts without Redis becomes ready, and refuses tenants in Redis only', async () => {
+    const acquireAt = (url: string, apiKey: string) =>
+      fetch(`${url}/v1/record`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${apiKey}` },
+        body: JSON.stringify({ scope: 'faults', key: crypto.randomUUID() }),
+      })
+    const started = await scene.startApi()
+    try {
+      expect(await readiness(started.opsUrl, 200)).toBe(200)
+      const event = await fetch(`${started.url}/v1/t/acme/webhooks/generic`, {
+        method: 'POST',
+        ...signGeneric(genericBody()),
+      })
+      expect(event.status).toBe(200)
+      const otherKey = 'lk_test_other_0123456789abcdef0123456789abcdef'
+      await scene.tenants.apply(durableTenantYaml + tenantYaml('other', otherKey))
+      await until('the new tenant', async () => (await acquireAt(started.url, otherKey)).status === 503)
+      expect((await acquireAt(started.url, loadApiKey)).status).toBe(200)
+      expect(await readiness(started.opsUrl, 200)).toBe(200)
+      const later = await scene.startApi()
+      try {
+        expect(await (await fetch(`${later.opsUrl}/readyz`)).text()).toContain('Redis has not replied yet')
+        expect((await acquireAt(later.url, loadApiKey)).status).toBe(200)
+        await scene.redis.restart()
+        expect(await readiness(later.opsUrl, 200)).toBe(200)
+        await until('a lock in Redis', async () => (await acquireAt(later.url, otherKey)).status === 200)
+      } finally {
+        later.signal('SIGKILL')
+      }
+    } finally {
+      started.signal('SIGKILL')
+    }
+  }, 60_000)
 })
 
 /** Starts a primary that waits for its standby before it answers a commit, and the standby. */

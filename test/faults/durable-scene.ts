@@ -1,4 +1,4 @@
-import { openTenants, type TestTenants, tenantYaml } from '#test/support/api.ts'
+import { openTenants, type TestTenants } from '#test/support/api.ts'
 import { type ApiProcess, readiness, startApiProcess } from '#test/support/api-process.ts'
 import { migrateUrl } from '#test/support/migrated-database.ts'
 import {
@@ -7,10 +7,14 @@ import {
   type TestPostgres,
   type TestRedis,
 } from '#test/support/stores.ts'
+import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { loadApiKey } from './event-scene.ts'
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
 
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
+
+/** Manifest of tenant `acme`, whose records are in Postgres. */
+export const durableTenantYaml = webhookTenantYaml('acme', loadApiKey, ['records: {durability: postgres}'])
 
 /** Two API processes on their own stores, with tenant `acme`, whose records are in Postgres. */
 export interface DurableScene {
@@ -18,8 +22,7 @@ export interface DurableScene {
   readonly redis: TestRedis
   /** Before Postgres; all processes connect through it. */
   readonly proxy: TcpProxy
-  /** URL of Postgres through the proxy. */
-  readonly databaseUrl: string
+  readonly tenants: TestTenants
   readonly apis: readonly ApiProcess[]
   urls(): readonly string[]
   /** Kills the API process at this place, starts another one, and waits until it is ready. */
@@ -39,8 +42,8 @@ export async function openDurableScene(given?: TestPostgres): Promise<DurableSce
   await migrateUrl(postgres.url)
   const proxy = await startTcpProxy(Number(new URL(postgres.url).port))
   const databaseUrl = through(proxy, postgres.url)
-  const tenants: TestTenants = await openTenants(postgres.url, redis.url)
-  await tenants.apply(tenantYaml('acme', loadApiKey, ['records: {durability: postgres}']))
+  const tenants = await openTenants(postgres.url, redis.url)
+  await tenants.apply(durableTenantYaml)
   const startApi = () =>
     startApiProcess({
       LATCHKEY_DATABASE_URL: databaseUrl,
@@ -54,7 +57,7 @@ export async function openDurableScene(given?: TestPostgres): Promise<DurableSce
   }
   const apis = await Promise.all([startReady(), startReady()])
   return {
-    ...{ postgres, redis, proxy, databaseUrl, apis, startApi },
+    ...{ postgres, redis, proxy, tenants, apis, startApi },
     urls: () => apis.map(({ url }) => url),
     async restartApi(at) {
       apis[at]?.signal('SIGKILL')
