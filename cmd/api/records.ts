@@ -47,6 +47,7 @@ export async function startRecordStores(
   const inPostgres = new DurableRecordStore({
     pool,
     redis,
+    meter: usage.meter,
     ttlSecondsMax: config.recordTtlSecondsMax,
     note,
     onError: host.durableFailed,

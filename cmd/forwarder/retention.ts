@@ -17,7 +17,14 @@ import {
 } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
-import { forgetEmissions, forgetHours, forgetStats, statsTables } from '#internal/usage/index.ts'
+import {
+  forgetEmissions,
+  forgetHours,
+  forgetRecordHours,
+  forgetStats,
+  returnExpiredBytes,
+  statsTables,
+} from '#internal/usage/index.ts'
 
 /** Steps that delete rows: `before` runs before expired partitions are dropped, `after` runs afterwards. */
 export interface RetentionSteps {
@@ -74,6 +81,8 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('failed_events', forgetFailedEvents),
       step('replays', forgetReplays),
       step('simulations', forgetSimulations),
+      step('record_hours', forgetRecordHours),
+      step('record_bytes', returnExpiredBytes),
       step('usage_hourly', forgetHours),
       step('usage_emissions', forgetEmissions),
       ...statsTables.map((table) => step(table, (of, nowMs) => forgetStats(of, table, nowMs))),

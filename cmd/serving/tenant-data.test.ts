@@ -4,9 +4,11 @@ import { poll } from '#internal/dev/index.ts'
 import { countEventsLeft, type ReceivedEvent } from '#internal/events/index.ts'
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
 import { createReceivedEvent } from '#internal/intake/event.ts'
+import { purgeRecords } from '#internal/records/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import * as purge from '#internal/tenants/purge.ts'
 import { removeTenant } from '#internal/tenants/reconcile/apply.ts'
+import { recordEntryId } from '#internal/usage/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
@@ -25,6 +27,10 @@ const tables = [
     'stats_hourly',
     'limit_overrides',
     'record_epochs',
+    'record_entries',
+    'record_hours',
+    'record_bytes',
+    'record_meters',
     'deliveries_due',
     'tenant_queues',
     'refused_calls',
@@ -92,6 +98,7 @@ async function fill(id: TenantId): Promise<void> {
     refusedDays.flatMap((day) => [
       { table: 'refused_calls', day },
       { table: 'executions', day },
+      { table: 'record_entries', day },
     ]),
   )
   await pool.query(
@@ -99,6 +106,21 @@ async function fill(id: TenantId): Promise<void> {
      SELECT $1, nth, day::date, 's', 'k', 'open' FROM unnest($2::text[]) day, generate_series(1, 5) nth`,
     [id, refusedDays],
   )
+  const entryIds = [1, 2, 3, 4, 5].map((nth) => recordEntryId(id, `${nth}`))
+  await pool.query(
+    `INSERT INTO record_entries SELECT entry, day::date, 1, $1, 's', 'k', 1, 't', 1, 1, 1, false, false, '', '', 300, 1, NULL
+     FROM unnest($2::text[]) day, unnest($3::uuid[]) entry`,
+    [id, refusedDays, entryIds],
+  )
+  for (const [table, columns] of [
+    ['record_hours', 2],
+    ['record_bytes', 2],
+    ['record_meters', 11],
+  ] as const)
+    await pool.query(
+      `INSERT INTO ${table} SELECT $1, nth, ${Array(columns).fill('nth').join(', ')} FROM generate_series(1, 7) nth`,
+      [id],
+    )
   await pool.query(
     `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
      SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
@@ -211,7 +233,9 @@ describe('purge', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 9, 8, 6, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11, 11])
+    expect(countsOf(before)).toEqual([
+      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11, 11,
+    ])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect((await purgeTenant(pool, gone)).isDone).toBe(true)
@@ -299,6 +323,17 @@ describe('purge', () => {
       await purged
       writer.release()
     }
+  })
+
+  test('purge: limits the bytes of records that one batch deletes', async () => {
+    const [kept, gone] = [someTenantId(), someTenantId()]
+    await fill(kept)
+    await fill(gone)
+    await pool.query('UPDATE record_entries SET bytes = 40 * 1024 * 1024')
+    expect(await purgeRecords(pool, gone, 1_000)).toBe(2)
+    const { rows } = await pool.query('SELECT tenant_id AS owner FROM record_entries')
+    expect(rows.filter(({ owner }) => owner === gone)).toHaveLength(8)
+    expect(rows.filter(({ owner }) => owner === kept)).toHaveLength(10)
   })
 
   test('purge: limits the number of payload bytes that one batch deletes', async () => {

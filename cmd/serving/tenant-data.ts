@@ -9,7 +9,7 @@ import {
   resumeCallback,
 } from '#internal/events/index.ts'
 import { purgeRefusedCalls } from '#internal/intake/index.ts'
-import { purgeLockHistory } from '#internal/records/index.ts'
+import { purgeLockHistory, purgeRecords } from '#internal/records/index.ts'
 import { purgeReplays } from '#internal/replays/index.ts'
 import { purgeSettings } from '#internal/settings/index.ts'
 import { purgeSimulations } from '#internal/simulations/index.ts'
@@ -24,6 +24,7 @@ import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
 export const tenantData: TenantData = {
   purgeSteps: [
     purgeSimulations,
+    purgeRecords,
     ...purgeUsageSteps,
     purgeReplays,
     purgeRefusedCalls,

@@ -5,7 +5,7 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { randomTenantId } from '#test/support/record-lab.ts'
 import { acquireInput, saveInput } from '#test/support/record-steps.ts'
 import { insertDurableTenant } from '#test/support/record-tenants.ts'
-import { DurableRecordStore, durableSessionSettings } from './durable-store.ts'
+import { DurableRecordStore, durableSessionSettings, purgeRecords } from './durable-store.ts'
 
 const entries = 200_000
 /** Index and table pages of one key in each of the partitions, and of the meters. */
@@ -58,7 +58,12 @@ test('durable records: statements that were prepared on empty tables use indexes
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
   const redis = { publish: async () => undefined }
-  const store = new DurableRecordStore({ pool, redis, ttlSecondsMax: 8 * 86_400 })
+  const store = new DurableRecordStore({
+    pool,
+    redis,
+    meter: { markUsed: () => undefined },
+    ttlSecondsMax: 8 * 86_400,
+  })
   const runAll = async (name: string) => {
     const keys = Array.from({ length: 20 }, (_, n) => `${name}-${n}`)
     await Promise.all(keys.map((key) => store.acquire(acquireInput(tenantId, { key, lockToken: key }))))
@@ -76,4 +81,25 @@ test('durable records: statements that were prepared on empty tables use indexes
   const after = await readsOf()
   expect(after.scans - before.scans).toBe(0)
   expect((after.pages - before.pages) / calls).toBeWithin(1, pagesPerKeyMax)
+}, 60_000)
+
+test('durable records: the purge of a tenant finds its records through the primary key, without settings of the session', async () => {
+  const tenantId = randomTenantId()
+  await insertDurableTenant(pool, tenantId)
+  const redis = { publish: async () => undefined }
+  const store = new DurableRecordStore({
+    pool,
+    redis,
+    meter: { markUsed: () => undefined },
+    ttlSecondsMax: 8 * 86_400,
+  })
+  const keys = Array.from({ length: 20 }, (_, n) => `gone-${n}`)
+  await Promise.all(keys.map((key) => store.acquire(acquireInput(tenantId, { key, lockToken: key }))))
+  await pool.query('RESET ALL')
+  await pool.query('ANALYZE record_entries')
+  const before = await readsOf()
+  expect(await purgeRecords(pool, tenantId, 5_000)).toBe(20)
+  const after = await readsOf()
+  expect(after.scans - before.scans).toBe(0)
+  expect(after.pages - before.pages).toBeLessThan(20 * pagesPerKeyMax)
 }, 60_000)

@@ -1,15 +1,21 @@
-import { createHash } from 'node:crypto'
 import { type Day, dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
   numberArrayParam,
   type Pool,
+  type PurgeStep,
   type RedisConnection,
   textArrayParam,
   writeRows,
 } from '#internal/storage/index.ts'
-import { type LockLimitName, type LockLimits } from '#internal/usage/index.ts'
+import {
+  type LockLimitName,
+  type LockLimits,
+  type Meter,
+  recordEntryId,
+  recordEntryIds,
+} from '#internal/usage/index.ts'
 import type { NoteLock } from './lock-history.ts'
 import {
   type AcquireOutcome,
@@ -51,6 +57,7 @@ export interface DurableRecordStoreOptions {
   readonly ttlSecondsMax: number
   /** Publishes ends of locks for which callers wait. */
   readonly redis: Pick<RedisConnection, 'publish'>
+  readonly meter: Pick<Meter, 'markUsed'>
   /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
   readonly note?: NoteLock
   /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
@@ -69,7 +76,7 @@ const writesMax = 2
 const parallelSteps = 16
 const readsMax = 2
 /**
- * Number of parts into which the meters of a tenant are divided. Transactions that run at the same time use different parts, and give fences of
+ * Number of parts into which batches divide the meters of a tenant. Transactions that run at the same time use different parts, and give fences of
  * different remainders by 16, of which the last one is for Redis.
  */
 const stripes = 15
@@ -220,6 +227,7 @@ export class DurableRecordStore implements RecordStore {
       case 'limited':
         return { kind, limit: value as LockLimitName, retryAfterMs: ms }
       default:
+        this.#options.meter.markUsed(input.tenantId)
         this.#noteLocked(input, { fence, heldMs: ms, reenteredAtMs: atMs, endedFence })
         return { kind: 'locked', lockToken: value ?? '', fence, expiresInMs: ms, takenOver }
     }
@@ -248,6 +256,7 @@ export class DurableRecordStore implements RecordStore {
     })
     const [kind, , fence, , , atMs] = result
     if (kind === 'saved') {
+      this.#options.meter.markUsed(input.tenantId)
       const status = statusOf(input.record)
       this.#options.note?.(input, { kind: 'completed', fence, atMs: atMs ?? 0, status })
       return { kind }
@@ -365,7 +374,7 @@ export class DurableRecordStore implements RecordStore {
     const byEntry = new Map(steps.map(({ address }) => [entryKey(address), address]))
     // In ascending order of their ids, in which all transactions lock them.
     const keys = [...byEntry]
-      .map(([entry, address]) => ({ entry, address, id: entryId(entry) }))
+      .map(([entry, address]) => ({ entry, address, id: recordEntryId(address.tenantId, entry) }))
       .sort((one, other) => (one.id < other.id ? -1 : 1))
     const keyAt = new Map(keys.map(({ entry }, at) => [entry, at + 1]))
     const texts = (pick: (step: Step) => string) => textArrayParam(steps.map(pick))
@@ -435,7 +444,7 @@ export class DurableRecordStore implements RecordStore {
         ...(first.day === null ? readAnywhere : readInPartition),
         rowMode: 'array',
         values: [
-          textArrayParam(reads.map(({ address }) => entryId(entryKey(address)))),
+          textArrayParam(reads.map(({ address }) => recordEntryId(address.tenantId, entryKey(address)))),
           textArrayParam(reads.map(({ address }) => address.tenantId)),
           first.bytesMax,
           textArrayParam(reads.map(({ day }) => day)),
@@ -469,11 +478,6 @@ function recordIn(row: ReadRow | undefined, { place }: RecordAddress): FoundReco
   return generation === (place?.generation ?? 0) ? undefined : new RecordsUnavailable('moved')
 }
 
-/** Returns the id of an entry: 16 bytes in hex. */
-function entryId(entry: string): string {
-  return createHash('sha256').update(entry).digest('hex').slice(0, 32)
-}
-
 function replayOf({ fingerprint }: AcquireInput, saved: string, record: string): AcquireOutcome {
   return fingerprint !== '' && saved !== '' && saved !== fingerprint
     ? { kind: 'mismatch' }
@@ -485,4 +489,27 @@ function shuffled(values: number[]): number[] {
     .map((value) => ({ value, rank: Math.random() }))
     .sort((one, other) => one.rank - other.rank)
     .map(({ value }) => value)
+}
+
+/** Maximum bytes of records that one batch of a purge removes. */
+const purgeBytesMax = 64 * 1024 * 1024
+
+/** Purges records and locks of a deleted tenant in Postgres. Finds them through the primary key, whose first bytes are the tenant's. */
+export const purgeRecords: PurgeStep = async (pool, id, rowsMax) => {
+  const { rows } = await pool.query<{ id: string; day: Day }>({
+    name: 'records-find-purged',
+    text: `SELECT id, day FROM (
+             SELECT id, expires_on::text AS day, sum(bytes) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before FROM (
+               SELECT id, expires_on, bytes FROM record_entries
+               WHERE id BETWEEN $1::uuid AND $2::uuid AND tenant_id = $3 ORDER BY id LIMIT $4
+             ) AS first
+           ) AS entries WHERE bytes_before < $5`,
+    values: [...recordEntryIds(id), id, rowsMax, purgeBytesMax],
+  })
+  for (const [day, ofDay] of Map.groupBy(rows, (row) => row.day))
+    await pool.query(
+      'DELETE FROM record_entries WHERE expires_on = $1::date AND id = ANY($2) AND tenant_id = $3',
+      [day, ofDay.map((row) => row.id), id],
+    )
+  return rows.length
 }

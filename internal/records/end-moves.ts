@@ -6,6 +6,7 @@ import {
   type MovedTenant,
   type RecordDurability,
 } from '#internal/tenants/index.ts'
+import { readDurableMeters } from '#internal/usage/index.ts'
 
 /** Dependencies of `endMoves`. */
 export interface MoveParts {
@@ -42,14 +43,9 @@ async function isEmpty(parts: MoveParts, { id, before }: MovedTenant): Promise<b
   return (await parts.bytesInRedis(id)) === 0
 }
 
-/** Bytes are returned in the minute after an entry's end, so a tenant without bytes has no entries. */
+/** Bytes of ended entries do not count, so a tenant without bytes has no entries. */
 async function hasEntries(pool: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {
-  const { rows } = await pool.query<{ bytes: number }>(
-    `SELECT coalesce((SELECT sum(bytes) FROM record_meters WHERE tenant_id = $1), 0)::bigint
-       - coalesce((SELECT sum(bytes) FROM record_bytes WHERE tenant_id = $1 AND until <= record_clock() / 60000000), 0)::bigint AS bytes`,
-    [tenantId],
-  )
-  return rows[0]?.bytes !== 0
+  return (await readDurableMeters(pool, [tenantId])).get(tenantId)?.recordBytes !== 0
 }
 
 /**

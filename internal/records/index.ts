@@ -1,6 +1,6 @@
 export type { Records, RecordTenant } from './acquire.ts'
 export { explainStoreError } from './answer.ts'
-export { DurableRecordStore, durableSessionSettings } from './durable-store.ts'
+export { DurableRecordStore, durableSessionSettings, purgeRecords } from './durable-store.ts'
 export { endMoves } from './end-moves.ts'
 export { recordRoutes } from './http.ts'
 export { listLockHistory } from './list-lock-history.ts'

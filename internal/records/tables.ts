@@ -1,4 +1,4 @@
-import { date, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
+import { boolean, date, integer, pgTable, primaryKey, smallint, text, uuid } from 'drizzle-orm/pg-core'
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
@@ -22,4 +22,30 @@ export const executions = pgTable(
     status: smallint('status'),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.fence, table.expiresOn] })],
+)
+
+/** Records and locks in Postgres, partitioned by the day on which a row expires. Migration 0016 describes the columns. */
+export const recordEntries = pgTable(
+  'record_entries',
+  {
+    id: uuid('id').notNull(),
+    expiresOn: date('expires_on').$type<Day>().notNull(),
+    expiresAtMs: int8('expires_at').notNull(),
+    tenantId: text('tenant_id').$type<TenantId>().notNull(),
+    scope: text('scope').notNull(),
+    key: text('key').notNull(),
+    heldUntilMs: int8('held_until').notNull(),
+    token: text('token').notNull(),
+    fence: int8('fence').notNull(),
+    ttlMs: int8('ttl_ms').notNull(),
+    lockMs: int8('lock_ms').notNull(),
+    isTakenOver: boolean('taken_over').notNull(),
+    isWaited: boolean('waited').notNull(),
+    attemptId: text('attempt').notNull(),
+    fingerprint: text('fingerprint').notNull(),
+    bytes: integer('bytes').notNull(),
+    bytesUntil: integer('bytes_until').notNull(),
+    record: text('record'),
+  },
+  (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
 )

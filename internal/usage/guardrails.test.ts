@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { openRedis, type RedisConnection, RedisUnavailable, withTx } from '#internal/storage/index.ts'
-import type { Limits } from '#internal/tenants/index.ts'
+import type { Limits, RecordDurability } from '#internal/tenants/index.ts'
 import {
   labStartMs,
   movableClock,
@@ -23,17 +23,31 @@ import { defineCommitLocksScript } from './lock-commits.ts'
 import type { SoftCrossing } from './meter.ts'
 import { clearLimitOverride, setLimitOverride } from './overrides.ts'
 import { readUsage } from './read-usage.ts'
+import { defineUsageScript } from './reading.ts'
 import { UsageTurns } from './turns.ts'
 
+const durabilities = ['redis', 'postgres'] as const
+const labs = new Map<RecordDurability, RecordLab>()
+/** Lab of the current test. */
 let lab: RecordLab
 beforeAll(async () => {
-  lab = await openRecordLab()
+  for (const durability of durabilities) labs.set(durability, await openRecordLab({ durability }))
+  useLab('redis')
 }, 30_000)
-afterAll(() => lab.close())
+afterAll(async () => {
+  for (const each of labs.values()) await each.close()
+})
+
+function useLab(durability: RecordDurability): void {
+  const found = labs.get(durability)
+  if (!found) throw new Error('no such lab')
+  lab = found
+}
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 const script = defineCommitLocksScript(movableClock)
+const usageScript = defineUsageScript(movableClock)
 
 /** A process with its own limits in memory and its own clock. */
 function openProcess(startMs = labStartMs) {
@@ -42,7 +56,7 @@ function openProcess(startMs = labStartMs) {
   const crossings: SoftCrossing[] = []
   const limits = new LimitsInForce({ pool, clock })
   const parts: GuardrailParts = {
-    ...{ pool, redis, meter, script, clock, limits, turns: new UsageTurns(clock) },
+    ...{ pool, redis, meter, script, usageScript, clock, limits, turns: new UsageTurns(clock) },
     onSoftCrossing: (crossing) => crossings.push(crossing),
   }
   return { parts, clock, crossings }
@@ -52,7 +66,7 @@ async function createTenant(limits: Limits): Promise<GuardedTenant> {
   const id = await lab.createTenant()
   await lab.pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
-     VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now())`,
+     VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now()) ON CONFLICT DO NOTHING`,
     [id],
   )
   return { id, limits, suspended: false }
@@ -339,10 +353,13 @@ describe('emitted kinds', () => {
   })
 })
 
-describe('locks', () => {
-  const perMinute = (hard: number, soft?: number): Limits => ({
-    locksPerMinute: { hard, ...(soft !== undefined && { soft }) },
-  })
+const perMinute = (hard: number, soft?: number): Limits => ({
+  locksPerMinute: { hard, ...(soft !== undefined && { soft }) },
+})
+
+describe.each(durabilities)('locks of records in %s', (durability) => {
+  beforeAll(() => useLab(durability))
+  afterAll(() => useLab('redis'))
 
   test('guardrails: 100 concurrent commits of locks with hard 50 count exactly 50', async () => {
     const tenant = await createTenant(perMinute(50))
@@ -358,18 +375,6 @@ describe('locks', () => {
     })
     expect(hours).toMatchObject([{ kind: 'locks', amount: 50 }])
     expect(limits.find(({ limit }) => limit === 'locksPerMonth')).toMatchObject({ used: 50, state: 'ok' })
-  })
-
-  test('guardrails: concurrent commits and acquisitions of locks together count exactly the hard limit', async () => {
-    const tenant = await createTenant(perMinute(50))
-    const { parts } = openProcess()
-    const answers = await hundred(async (nth) =>
-      nth % 2 === 0
-        ? (await commit(parts, tenant, { kind: 'locks' })).isCommitted
-        : (await acquire(tenant.id, 50)) === 'locked',
-    )
-    expect(answers.filter(Boolean)).toHaveLength(50)
-    expect((await check(parts, tenant, 'locks')).limits[1]?.used).toBe(50)
   })
 
   test('guardrails: concurrent commits of locks with one id count once, and repeats keep their decision', async () => {
@@ -411,6 +416,52 @@ describe('locks', () => {
     expect((await readUsage(parts, tenant, span)).hours).toMatchObject([{ kind: 'locks', amount: 7 }])
   })
 
+  test('guardrails: denied locks are allowed in the next minute, and a month begins at 00:00 UTC', async () => {
+    const tenant = await createTenant({ locksPerMinute: { hard: 5 }, locksPerMonth: { hard: 8 } })
+    const { parts } = openProcess()
+    const endMs = Date.UTC(2026, 11, 1)
+    await lab.setClock(tenant.id, endMs - 60_001)
+    const five = { kind: 'locks', amount: 5, id: 'five' }
+    expect((await commit(parts, tenant, { kind: 'locks', amount: 5 })).decision).toBe('allow')
+    const denied = await commit(parts, tenant, five)
+    expect(denied).toMatchObject({ decision: 'deny', limit: 'locksPerMinute' })
+    expect(denied.limits[0]?.resetsAtMs).toBe(endMs - 60_000)
+    await lab.setClock(tenant.id, endMs - 60_000)
+    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'deny', limit: 'locksPerMonth' })
+    await lab.setClock(tenant.id, endMs)
+    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'allow', isNew: true })
+  })
+
+  test('guardrails: the ids of locks count as record bytes, return them after a day, and are refused without room', async () => {
+    const [hard, least, most] = durability === 'redis' ? [500, 184, 240] : [800, 320, 400]
+    const tenant = await createTenant({ recordBytes: { hard } })
+    const { parts } = openProcess()
+    const bytesOf = async () => (await check(parts, tenant, 'locks')).limits[2]?.used ?? 0
+    const first = await commit(parts, tenant, { kind: 'locks', id: 'a' })
+    expect(first.limits[2]?.used).toBeWithin(least, most)
+    await commit(parts, tenant, { kind: 'locks', id: 'b' })
+    const full = await commit(parts, tenant, { kind: 'locks', id: 'c' })
+    expect(full).toMatchObject({ decision: 'deny', limit: 'recordBytes', isCommitted: false })
+    expect(await bytesOf()).toBe(2 * (first.limits[2]?.used ?? 0))
+    await lab.setClock(tenant.id, labStartMs + 25 * hourMs)
+    expect(await commit(parts, tenant, { kind: 'locks', id: 'c' })).toMatchObject({ isNew: true })
+    expect(await bytesOf()).toBe(first.limits[2]?.used ?? 0)
+  })
+})
+
+describe('locks of records in Redis', () => {
+  test('guardrails: concurrent commits and acquisitions of locks together count exactly the hard limit', async () => {
+    const tenant = await createTenant(perMinute(50))
+    const { parts } = openProcess()
+    const answers = await hundred(async (nth) =>
+      nth % 2 === 0
+        ? (await commit(parts, tenant, { kind: 'locks' })).isCommitted
+        : (await acquire(tenant.id, 50)) === 'locked',
+    )
+    expect(answers.filter(Boolean)).toHaveLength(50)
+    expect((await check(parts, tenant, 'locks')).limits[1]?.used).toBe(50)
+  })
+
   test('guardrails: a commit of locks whose reply was lost has its audit entry after the repeat, and only one', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
@@ -442,37 +493,6 @@ describe('locks', () => {
     expect(await entries()).toHaveLength(2)
   })
 
-  test('guardrails: denied locks are allowed in the next minute, and a month begins at 00:00 UTC', async () => {
-    const tenant = await createTenant({ locksPerMinute: { hard: 5 }, locksPerMonth: { hard: 8 } })
-    const { parts } = openProcess()
-    const endMs = Date.UTC(2026, 11, 1)
-    await lab.setClock(tenant.id, endMs - 60_001)
-    const five = { kind: 'locks', amount: 5, id: 'five' }
-    expect((await commit(parts, tenant, { kind: 'locks', amount: 5 })).decision).toBe('allow')
-    const denied = await commit(parts, tenant, five)
-    expect(denied).toMatchObject({ decision: 'deny', limit: 'locksPerMinute' })
-    expect(denied.limits[0]?.resetsAtMs).toBe(endMs - 60_000)
-    await lab.setClock(tenant.id, endMs - 60_000)
-    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'deny', limit: 'locksPerMonth' })
-    await lab.setClock(tenant.id, endMs)
-    expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'allow', isNew: true })
-  })
-
-  test('guardrails: the ids of locks count as record bytes, return them after a day, and are refused without room', async () => {
-    const tenant = await createTenant({ recordBytes: { hard: 500 } })
-    const { parts } = openProcess()
-    const bytesOf = async () => (await check(parts, tenant, 'locks')).limits[2]?.used ?? 0
-    const first = await commit(parts, tenant, { kind: 'locks', id: 'a' })
-    expect(first.limits[2]?.used).toBeWithin(184, 240)
-    await commit(parts, tenant, { kind: 'locks', id: 'b' })
-    const full = await commit(parts, tenant, { kind: 'locks', id: 'c' })
-    expect(full).toMatchObject({ decision: 'deny', limit: 'recordBytes', isCommitted: false })
-    expect(await bytesOf()).toBe(2 * (first.limits[2]?.used ?? 0))
-    await lab.setClock(tenant.id, labStartMs + 25 * hourMs)
-    expect(await commit(parts, tenant, { kind: 'locks', id: 'c' })).toMatchObject({ isNew: true })
-    expect(await bytesOf()).toBe(first.limits[2]?.used ?? 0)
-  })
-
   test('guardrails: without Redis, checks and commits of locks fail as unavailable and nothing is audited', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
@@ -491,9 +511,118 @@ describe('locks', () => {
   })
 })
 
-test.each(['exports.rows', 'locks'])(
-  'guardrails: %s of a suspended tenant are denied and not counted, except repeats of what was committed',
-  async (kind) => {
+describe('locks of records in Postgres', () => {
+  beforeAll(() => useLab('postgres'))
+  afterAll(() => useLab('redis'))
+
+  test('guardrails: without Redis, locks are checked, committed once per id and audited', async () => {
+    const tenant = await createTenant(perMinute(5))
+    const away = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
+    try {
+      const parts = { ...openProcess().parts, redis: away }
+      const once = { kind: 'locks', id: 'once', amount: 3 }
+      expect(await commit(parts, tenant, once)).toMatchObject({ decision: 'allow', isNew: true })
+      expect(await commit(parts, tenant, once)).toMatchObject({ decision: 'allow', isNew: false })
+      expect(stateOf(await check(parts, tenant, 'locks'))).toMatchObject([
+        ['locksPerMinute', 3, 'ok'],
+        ['locksPerMonth', 3, 'ok'],
+        ['recordBytes', expect.any(Number), 'ok'],
+      ])
+      expect(await commit(parts, tenant, { kind: 'locks', amount: 3 })).toMatchObject({ decision: 'deny' })
+      await expect(check(parts, tenant, 'events')).rejects.toBeInstanceOf(RedisUnavailable)
+      expect(await auditOf(tenant.id, 'usage.committed')).toHaveLength(1)
+    } finally {
+      await away.close()
+    }
+  })
+
+  test('guardrails: commits of two processes count together with acquisitions', async () => {
+    const tenant = await createTenant(perMinute(50))
+    for (let nth = 0; nth < 10; nth += 1) expect(await acquire(tenant.id, 50)).toBe('locked')
+    const processes = [openProcess(), openProcess()]
+    const answers = await hundred((nth) =>
+      commit((processes[nth % 2] ?? openProcess()).parts, tenant, { kind: 'locks' }),
+    )
+    expect(countOf(answers)).toBe(40)
+    expect(Math.max(...answers.map(({ limits }) => limits[0]?.used ?? 0))).toBe(50)
+    expect(await acquire(tenant.id, 50)).toBe('limited')
+  })
+
+  test('guardrails: a commit counts the bytes that it decides by', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    const first = await commit(parts, tenant, { kind: 'locks', id: 'ü', amount: 12_345 })
+    const bytes = first.limits[2]?.used ?? 0
+    const limited = { ...tenant, limits: { recordBytes: { hard: 2 * bytes - 1 } } }
+    expect(await commit(parts, limited, { kind: 'locks', id: 'ö' })).toMatchObject({ limit: 'recordBytes' })
+    const room = { ...tenant, limits: { recordBytes: { hard: 2 * bytes } } }
+    expect(await commit(parts, room, { kind: 'locks', id: 'ö' })).toMatchObject({ isNew: true })
+  })
+})
+
+describe('locks of a tenant that moves', () => {
+  beforeAll(() => useLab('postgres'))
+  afterAll(() => useLab('redis'))
+
+  const moveTo = (id: TenantId, store: RecordDurability) =>
+    lab.pool.query(
+      `UPDATE tenants SET record_store = $2, record_store_before = record_store,
+         record_store_generation = record_store_generation + 1 WHERE id = $1`,
+      [id, store],
+    )
+
+  test.each([
+    ['redis', 'postgres'],
+    ['postgres', 'redis'],
+  ] as const)(
+    'guardrails: an id that was committed in %s is a repeat after a move to %s, and new ones count there',
+    async (before, after) => {
+      const tenant = await createTenant({ locksPerMonth: { hard: 10 } })
+      const { parts } = openProcess()
+      if (before === 'redis')
+        await lab.pool.query("UPDATE tenants SET record_store = 'redis' WHERE id = $1", [tenant.id])
+      const early = { kind: 'locks', id: 'early', amount: 4 }
+      await commit(parts, tenant, early)
+      await lab.meter.flush()
+      await moveTo(tenant.id, after)
+      expect(await commit(parts, tenant, early)).toMatchObject({ isNew: false, decision: 'allow' })
+      expect(await commitGuardrail(parts, tenant, commitOf({ ...early, amount: 5 }))).toEqual({
+        kind: 'conflict',
+      })
+      expect(await commit(parts, tenant, { kind: 'locks', amount: 6 })).toMatchObject({ isNew: true })
+      expect(await commit(parts, tenant, { kind: 'locks' })).toMatchObject({
+        decision: 'deny',
+        limit: 'locksPerMonth',
+      })
+      expect(stateOf(await check(parts, tenant, 'locks'))[1]).toEqual(['locksPerMonth', 10, 'hard'])
+      expect(await auditOf(tenant.id, 'usage.committed')).toHaveLength(2)
+    },
+  )
+
+  test('guardrails: a tenant that moved to Postgres and back has used what both stores counted in the month', async () => {
+    const tenant = await createTenant({ locksPerMonth: { hard: 10 } })
+    const { parts } = openProcess()
+    await lab.pool.query("UPDATE tenants SET record_store = 'redis' WHERE id = $1", [tenant.id])
+    await commit(parts, tenant, { kind: 'locks', amount: 4 })
+    await lab.meter.flush()
+    await moveTo(tenant.id, 'postgres')
+    await commit(parts, tenant, { kind: 'locks', amount: 3 })
+    await moveTo(tenant.id, 'redis')
+    expect(stateOf(await check(parts, tenant, 'locks'))[1]).toEqual(['locksPerMonth', 7, 'ok'])
+    expect(await commit(parts, tenant, { kind: 'locks', amount: 4 })).toMatchObject({ decision: 'deny' })
+    expect(await commit(parts, tenant, { kind: 'locks', amount: 3 })).toMatchObject({ isNew: true })
+    expect(stateOf(await check(parts, tenant, 'locks'))[1]).toEqual(['locksPerMonth', 10, 'hard'])
+  })
+})
+
+test.each([
+  ['exports.rows', 'redis'],
+  ['locks', 'redis'],
+  ['locks', 'postgres'],
+] as const)(
+  'guardrails: %s of a suspended tenant with records in %s are denied and not counted, except repeats of what was committed',
+  async (kind, durability) => {
+    useLab(durability)
     const tenant = await createTenant({ ...rows(10), locksPerMinute: { hard: 10 } })
     const { parts } = openProcess()
     const suspended = { ...tenant, suspended: true }
@@ -513,6 +642,7 @@ test.each(['exports.rows', 'locks'])(
 )
 
 test('guardrails: a check of events of a suspended tenant is denied', async () => {
+  useLab('redis')
   const tenant = { ...(await createTenant({})), suspended: true }
   expect(await check(openProcess().parts, tenant, 'events')).toMatchObject({
     ...{ decision: 'deny', reason: 'tenant_suspended', limit: null },

@@ -7,12 +7,14 @@ import {
   isOwnKind,
   type OwnKind,
 } from '#internal/tenants/index.ts'
+import { readCurrent } from './current-usage.ts'
 import { type Decided, decideUsage, suspendedDecision } from './decision.ts'
+import { withDayOfEntries } from './durable-meters.ts'
 import { commitUsage, problemWithUsageId } from './emissions.ts'
 import type { LimitBounds, LimitedTenant } from './limits.ts'
 import { commitLocks, type LockCommitParts, lockLimitNames } from './lock-commits.ts'
 import type { Meter, SoftCrossing } from './meter.ts'
-import { type LimitUsage, type ReadUsageParts, readCurrent, toLimitUsage, usedOf } from './read-usage.ts'
+import { type LimitUsage, type ReadUsageParts, toLimitUsage, usedOf } from './read-usage.ts'
 import { findMonthAmounts } from './store.ts'
 import type { UsageTurns } from './turns.ts'
 
@@ -89,8 +91,8 @@ export async function checkGuardrail(
   const nowMs = parts.clock.now()
   const { all, emitted, overrides } = parts.limits.of(tenant)
   if (isOwnKind(kind)) {
-    const reading = await readCurrent(parts, tenant.id)
-    const used = await usedOf(parts, tenant.id, { reading, nowMs })
+    const used = await usedOf(parts, await readCurrent(parts, tenant.id), nowMs)
+    if (limitsOfKind[kind].some((limit) => used[limit] === null)) throw new RedisUnavailable('refused')
     const limits = limitsOfKind[kind].map((limit) =>
       toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
     )
@@ -124,8 +126,8 @@ function decideOwn(
 
 /**
  * Decides whether a tenant may use an amount now, and counts it in the same atomic step unless it is denied, once per id. An emitted kind is
- * counted in Postgres, `locks` in Redis. The audit entry of an emitted kind commits with the amount. That of locks follows it; if the reply of
- * Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
+ * counted in Postgres, `locks` in the store of the tenant's records. The audit entry commits with an amount in Postgres. It follows one in
+ * Redis; if the reply of Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
  * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
  */
 export async function commitGuardrail(
@@ -181,12 +183,14 @@ async function commitOfLocks(
   const locks = { tenantId: tenant.id, id, amount, limits: all, isSuspended: tenant.suspended }
   // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
   const count = () =>
-    withTx(parts.pool, async (client) => {
-      const committed = await commitLocks(parts, locks)
-      if (committed.kind === 'committed' || committed.kind === 'repeat')
-        await writeLockCommitAudit(client, auditOfLocks(tenant, commit, committed), parts.clock.now())
-      return committed
-    })
+    withDayOfEntries(parts.pool, () =>
+      withTx(parts.pool, async (client) => {
+        const committed = await commitLocks(parts, client, locks)
+        if (committed.kind === 'committed' || committed.kind === 'repeat')
+          await writeLockCommitAudit(client, auditOfLocks(tenant, commit, committed), parts.clock.now())
+        return committed
+      }),
+    )
   let result = await count()
   if (result.kind === 'seed') {
     // Outside of the transaction, because seeding needs a connection too.

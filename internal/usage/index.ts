@@ -2,6 +2,13 @@ import clockLua from './scripts/clock.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
 export { decisionReasons, usageDecisions } from './decision.ts'
+export {
+  forgetRecordHours,
+  readDurableMeters,
+  recordEntryId,
+  recordEntryIds,
+  returnExpiredBytes,
+} from './durable-meters.ts'
 export { forgetEmissions, recordUsage, type UsageEmission, usageIdCharsMax } from './emissions.ts'
 export type { EventVerdict } from './event-meter.ts'
 export {

@@ -1,10 +1,30 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import { parseLimitName } from '#internal/tenants/index.ts'
-import { type Decided, suspendedDecision, toDecided } from './decision.ts'
+import {
+  defineScript,
+  type PoolClient,
+  type RedisConnection,
+  type RedisScript,
+} from '#internal/storage/index.ts'
+import { parseLimitName, type RecordDurability } from '#internal/tenants/index.ts'
+import {
+  type Decided,
+  decideUsage,
+  suspendedDecision,
+  toDecided,
+  type UsageDecision,
+  usageDecisions,
+} from './decision.ts'
+import {
+  countDurableLocks,
+  countedEntryBytes,
+  type DurableReading,
+  readDurableMeters,
+  recordEntryId,
+  refreshDurableMeters,
+} from './durable-meters.ts'
 import type { LimitBounds, LockLimitName } from './limits.ts'
 import type { Meter } from './meter.ts'
-import { meterKeys } from './reading.ts'
+import { countAt, meterKeys } from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import commitLocksLua from './scripts/commit-locks.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
@@ -36,8 +56,8 @@ export interface LockCommit {
 }
 
 /**
- * Result of `commitLocks`; see `UsageCommitted`. `used` and `nowMs` are by Redis, after the call. `seed`: Redis has no meters of the tenant,
- * and nothing was done.
+ * Result of `commitLocks`; see `UsageCommitted`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: Redis
+ * has no meters of the tenant, or has not counted locks since its records moved, and nothing was done.
  */
 export type LocksCommitted =
   | {
@@ -45,7 +65,7 @@ export type LocksCommitted =
       readonly decided: Decided
       readonly used: Readonly<Record<LockLimitName, number>>
       readonly nowMs: number
-      /** Redis time of the counting call; distinguishes commits that reuse an id after 24 h. Equal to `nowMs` for a denial. */
+      /** Time of the counting call by its store; distinguishes commits that reuse an id after 24 h. Equal to `nowMs` for a denial. */
       readonly committedAtMs: number
     }
   | { readonly kind: 'conflict' }
@@ -74,23 +94,75 @@ type Reply = readonly [
 
 /**
  * Decides whether a tenant may use locks now, and counts them unless they are denied, once per id and in one atomic step together with
- * acquisitions. Ids are remembered for a day, unless Redis loses its data. A denied call is not remembered.
- * @throws RedisUnavailable
+ * acquisitions, in the store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not
+ * remembered.
+ * @param client transaction that holds the tenant's records where they are
+ * @throws RedisUnavailable, and errors of Postgres
  */
 export async function commitLocks(
-  { redis, meter, script = productionScript }: LockCommitParts,
+  parts: LockCommitParts,
+  client: PoolClient,
+  commit: LockCommit,
+): Promise<LocksCommitted> {
+  const stores = await holdStores(client, commit.tenantId)
+  const commitIn = {
+    redis: (of: LockCommit) => commitInRedis(parts, of, stores.generation),
+    postgres: (of: LockCommit) => commitInPostgres(client, of),
+  }
+  const committed = await commitAmong(commitIn, stores, commit)
+  // A repeat too: the process of the first call may have ended before its rollup.
+  if (committed.kind === 'committed' || committed.kind === 'repeat') parts.meter.markUsed(commit.tenantId)
+  return committed
+}
+
+interface Stores {
+  readonly store: RecordDurability
+  readonly before: RecordDurability | null
+  /** Number of moves. */
+  readonly generation: number
+}
+
+/** Finds the stores of a tenant's records. A move waits for the transaction. */
+async function holdStores(client: PoolClient, tenantId: TenantId): Promise<Stores> {
+  const { rows } = await client.query<Stores>({
+    name: 'usage-hold-record-stores',
+    text: `SELECT record_store AS store, record_store_before AS before, record_store_generation AS generation
+           FROM tenants WHERE id = $1 FOR SHARE`,
+    values: [tenantId],
+  })
+  return rows[0] ?? { store: 'redis', before: null, generation: 0 }
+}
+
+type CommitIn = Readonly<Record<RecordDurability, (commit: LockCommit) => Promise<LocksCommitted>>>
+
+/** Commits in the current store, unless the earlier one has counted the id. */
+async function commitAmong(
+  commitIn: CommitIn,
+  { store, before }: Stores,
+  commit: LockCommit,
+): Promise<LocksCommitted> {
+  if (before === null || before === store) return await commitIn[store](commit)
+  const onlyRepeat = { ...commit, isSuspended: true }
+  const earlier = await commitIn[before](onlyRepeat)
+  if (earlier.kind === 'conflict') return earlier
+  if (earlier.kind !== 'repeat') return await commitIn[store](commit)
+  const current = await commitIn[store](onlyRepeat)
+  return 'used' in current ? { ...earlier, used: current.used, nowMs: current.nowMs } : current
+}
+
+async function commitInRedis(
+  { redis, script = productionScript }: LockCommitParts,
   { tenantId, id, amount, limits, isSuspended }: LockCommit,
+  generation: number,
 ): Promise<LocksCommitted> {
   const bounds = lockLimitNames.map((name) => limits[name])
   const { meta, side } = meterKeys(tenantId)
-  const keys = [meta, side, `{${tenantId}}:commit:${id}`]
+  const keys = [meta, side, markerKey(tenantId, id)]
   const given = bounds.flatMap(({ hard, soft }) => [hard ?? '-', soft ?? '-'])
-  const args = [amount, lockIdsKeptMs, ...given, isSuspended ? 'suspended' : '-']
+  const args = [amount, lockIdsKeptMs, ...given, isSuspended ? 'suspended' : '-', generation]
   const reply = (await redis.evaluate(script, keys, args.map(String))) as Reply
   const [kind, decision, limit, sec, locksPerMinute, locksPerMonth, recordBytes, committedAtSec] = reply
   if (kind === 'seed' || kind === 'conflict') return { kind }
-  // A repeat too: the process of the first call may have ended before its rollup.
-  if (kind !== 'denied') meter.markUsed(tenantId)
   const isDeniedAsSuspended = kind === 'denied' && isSuspended
   return {
     ...{ kind, nowMs: sec * 1000, committedAtMs: committedAtSec * 1000 },
@@ -98,5 +170,97 @@ export async function commitLocks(
     decided: isDeniedAsSuspended
       ? suspendedDecision
       : toDecided(decision, parseLimitName(limit) ?? null, bounds),
+  }
+}
+
+function markerKey(tenantId: TenantId, id: string): string {
+  return `{${tenantId}}:commit:${id}`
+}
+
+/** First key of the advisory locks of commits; arbitrary, but no other lock with two keys may have it. */
+const commitLocksOfTenant = 1_702_002
+/** Length of every marker, so that its bytes are known before the decision. */
+const markerChars = 48
+
+/** Commits of a tenant run one after another, so that none exceeds what another leaves. Batches of acquisitions run beside them. */
+async function commitInPostgres(
+  client: PoolClient,
+  { tenantId, id, amount, limits, isSuspended }: LockCommit,
+): Promise<LocksCommitted> {
+  await client.query({
+    name: 'usage-lock-commits',
+    text: 'SELECT pg_advisory_xact_lock($1, hashtext($2))',
+    values: [commitLocksOfTenant, tenantId],
+  })
+  await refreshDurableMeters(client, [tenantId])
+  const entryId = recordEntryId(tenantId, markerKey(tenantId, id))
+  const before = await readReading(client, tenantId)
+  const { nowMs, generation } = before
+  const used = usedIn(before)
+  const marker = await findMarker(client, entryId)
+  const bounds = lockLimitNames.map((name) => limits[name])
+  if (marker) {
+    if (marker.amount !== amount) return { kind: 'conflict' }
+    const decided = toDecided(marker.decision, marker.limit, bounds)
+    return { kind: 'repeat', decided, used, nowMs, committedAtMs: marker.committedAtMs }
+  }
+  const added = {
+    locksPerMinute: amount,
+    locksPerMonth: amount,
+    recordBytes: countedEntryBytes(tenantId, id, markerChars),
+  }
+  const decided = isSuspended
+    ? suspendedDecision
+    : decideUsage(
+        lockLimitNames.map((limit) => ({ limit, used: used[limit], added: added[limit], ...limits[limit] })),
+      )
+  if (decided.decision === 'deny') return { kind: 'denied', decided, used, nowMs, committedAtMs: nowMs }
+  const text = [amount, decided.decision, decided.limit ?? '-', nowMs].join(' ').padEnd(markerChars)
+  await countDurableLocks(client, tenantId, {
+    generation,
+    entryId,
+    key: id,
+    amount,
+    keptMs: lockIdsKeptMs,
+    text,
+  })
+  const after = await readReading(client, tenantId)
+  return { kind: 'committed', decided, used: usedIn(after), nowMs, committedAtMs: nowMs }
+}
+
+async function readReading(client: PoolClient, tenantId: TenantId): Promise<DurableReading> {
+  const reading = (await readDurableMeters(client, [tenantId])).get(tenantId)
+  if (!reading) throw new Error('Postgres returned no reading')
+  return reading
+}
+
+function usedIn({ locks, nowMs, recordBytes }: DurableReading) {
+  return {
+    locksPerMinute: countAt(locks?.minutes ?? [], nowMs),
+    locksPerMonth: countAt(locks?.months ?? [], nowMs),
+    recordBytes,
+  }
+}
+
+interface Marker {
+  readonly amount: number
+  readonly decision: UsageDecision
+  readonly limit: LockLimitName | null
+  readonly committedAtMs: number
+}
+
+async function findMarker(client: PoolClient, entryId: string): Promise<Marker | undefined> {
+  const { rows } = await client.query<{ record: string }>({
+    name: 'usage-find-lock-commit',
+    text: `SELECT record FROM record_entries WHERE id = $1::uuid AND expires_at > (SELECT record_clock() / 1000)`,
+    values: [entryId],
+  })
+  const [amount, decision, limit, committedAtMs] = rows[0]?.record.trimEnd().split(' ') ?? []
+  if (decision === undefined) return undefined
+  return {
+    amount: Number(amount),
+    decision: usageDecisions.find((each) => each === decision) ?? 'allow',
+    limit: lockLimitNames.find((each) => each === limit) ?? null,
+    committedAtMs: Number(committedAtMs),
   }
 }

@@ -6,6 +6,8 @@ import {
   RedisUnavailable,
 } from '#internal/storage/index.ts'
 import type { AnyLimitName, LimitName } from '#internal/tenants/index.ts'
+import { type CurrentUsage, currentUsage } from './current-usage.ts'
+import { readDurableMeters } from './durable-meters.ts'
 import { EventMeter } from './event-meter.ts'
 import type { EffectiveLimits } from './limits.ts'
 import {
@@ -14,6 +16,7 @@ import {
   type Failure,
   inTurns,
   type MeterParts,
+  type MeterReading,
   meterKeys,
   readMeters,
   seedMeter,
@@ -23,6 +26,7 @@ import {
 } from './reading.ts'
 import forget from './scripts/forget.lua' with { type: 'text' }
 import {
+  durableLocks,
   findEpochs,
   type HourOfUsage,
   saveEpochs,
@@ -49,7 +53,7 @@ const reportedMax = 10_000
 
 /**
  * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Writes the counts to
- * Postgres by hour, and restores them from Postgres after Redis has lost its data.
+ * Postgres by hour, also those of locks in Postgres, and restores them from Postgres after Redis has lost its data.
  */
 export class Meter {
   /** Meter of events. */
@@ -126,29 +130,42 @@ export class Meter {
     try {
       // Epochs are read from Postgres before Redis is read. If another process saves a newer epoch in between, `saveEpochs` sees that
       // `known` is outdated and keeps the newer epoch.
-      const known = await findEpochs(pool, tenants)
+      const [known, durable] = await Promise.all([
+        findEpochs(pool, tenants),
+        readDurableMeters(pool, tenants),
+      ])
       const { done, failed } = await settleEach(tenants, (each) => readMeters(redis, this.#usage, each))
-      await this.#saveReadings(done, known)
+      // Also for tenants whose meters in Redis could not be read.
+      await this.#saveHours([
+        ...done.flatMap(hoursOf),
+        ...[...durable].flatMap(([tenantId, { locks }]) => hoursOf({ tenantId, [durableLocks]: locks })),
+      ])
+      await this.#saveEpochsOf(done, known)
+      const inRedis = new Map(done.map((reading) => [reading.tenantId, reading]))
+      await this.#reportSoftLimits(
+        [...durable].map(([tenantId, reading]) => currentUsage(tenantId, inRedis.get(tenantId), reading)),
+      )
       return failed
     } catch (error) {
       return tenants.map((each) => ({ each, error }))
     }
   }
 
-  async #saveReadings(
-    readings: readonly UsageReading[],
-    known: ReadonlyMap<TenantId, string>,
-  ): Promise<void> {
-    const hours = readings.flatMap(hoursOf)
+  async #saveHours(hours: readonly HourOfUsage[]): Promise<void> {
     for (let at = 0; at < hours.length; at += usageRowsMax) {
       await saveHours(this.#options.pool, hours.slice(at, at + usageRowsMax))
     }
+  }
+
+  async #saveEpochsOf(
+    readings: readonly UsageReading[],
+    known: ReadonlyMap<TenantId, string>,
+  ): Promise<void> {
     const epochs = readings.flatMap(({ tenantId, epoch }): TenantEpoch[] => {
       const before = known.get(tenantId)
       return epoch === undefined || epoch === before ? [] : [{ tenantId, epoch, known: before }]
     })
     if (epochs.length > 0) await this.#saveEpochs(epochs)
-    await this.#reportSoftLimits(readings)
   }
 
   async #saveEpochs(epochs: readonly TenantEpoch[]): Promise<void> {
@@ -156,7 +173,7 @@ export class Meter {
     for (const tenantId of await saveEpochs(pool, epochs, actor)) onEpochLost(tenantId)
   }
 
-  async #reportSoftLimits(readings: readonly UsageReading[]): Promise<void> {
+  async #reportSoftLimits(readings: readonly CurrentUsage[]): Promise<void> {
     const { limitsOf, onSoftCrossing, pool, actor } = this.#options
     const crossings = readings.flatMap((reading) => {
       const limits = limitsOf?.(reading.tenantId)
@@ -170,10 +187,17 @@ export class Meter {
   }
 }
 
-function hoursOf({ tenantId, locks, events }: UsageReading): HourOfUsage[] {
-  const ofLocks = (locks?.hours ?? []).map((each) => ({ ...each, tenantId, meter: 'locks' as const }))
-  const ofEvents = (events?.hours ?? []).map((each) => ({ ...each, tenantId, meter: 'events' as const }))
-  return [...ofLocks, ...ofEvents].filter(({ amount }) => amount > 0)
+/** Meters of a tenant by their names in `usage_hourly`. */
+interface MetersOfHours extends Partial<Record<HourOfUsage['meter'], MeterReading | undefined>> {
+  readonly tenantId: TenantId
+}
+
+function hoursOf({ tenantId, ...meters }: MetersOfHours): HourOfUsage[] {
+  return (['locks', 'events', durableLocks] as const).flatMap((meter) =>
+    (meters[meter]?.hours ?? [])
+      .filter(({ amount }) => amount > 0)
+      .map((each) => ({ ...each, tenantId, meter })),
+  )
 }
 
 function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
@@ -193,15 +217,17 @@ export interface SoftCrossing {
 const dayMs = 86_400_000
 
 /** Returns the soft limits that a tenant reached in the current or the previous period. */
-export function softCrossings(reading: UsageReading, limits: EffectiveLimits): SoftCrossing[] {
-  const { locks, events, nowMs, recordBytes, tenantId } = reading
-  const today = { startMs: nowMs - (nowMs % dayMs), count: recordBytes }
+export function softCrossings(
+  usage: Pick<CurrentUsage, 'tenantId' | 'nowMs' | 'locks' | 'events' | 'recordBytes'>,
+  limits: EffectiveLimits,
+): SoftCrossing[] {
+  const { locks, events, nowMs, recordBytes, tenantId } = usage
   const periods: Record<LimitName, readonly Pick<WindowCount, 'startMs' | 'count'>[]> = {
     locksPerMinute: locks?.minutes ?? [],
     locksPerMonth: locks?.months ?? [],
     eventsPerMinute: events?.minutes ?? [],
     eventsPerMonth: events?.months ?? [],
-    recordBytes: locks ? [today] : [],
+    recordBytes: recordBytes === null ? [] : [{ startMs: nowMs - (nowMs % dayMs), count: recordBytes }],
   }
   return (Object.keys(periods) as LimitName[]).flatMap((limit) => {
     const { soft } = limits[limit]

@@ -1,5 +1,5 @@
-import type { Clock, TenantId } from '#internal/base/index.ts'
-import { type Pool, type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
+import type { Clock } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import {
   type AnyLimitName,
   emittedLimitName,
@@ -7,6 +7,7 @@ import {
   limitNames,
   type OwnKind,
 } from '#internal/tenants/index.ts'
+import { type CurrentUsage, type CurrentUsageParts, readCurrent } from './current-usage.ts'
 import {
   type LimitBounds,
   type LimitedTenant,
@@ -16,13 +17,11 @@ import {
 } from './limits.ts'
 import { monthEndMs } from './months.ts'
 import { findOverrides, type StoredOverride } from './overrides.ts'
-import { countAt, defineUsageScript, readMeters, type UsageReading } from './reading.ts'
+import { countAt } from './reading.ts'
 import { findMonthAmounts, findUsage, type HourAmount, listHours } from './store.ts'
 
 /** Dependencies of `readUsage`. */
-export interface ReadUsageParts {
-  readonly pool: Pool
-  readonly redis: RedisConnection
+export interface ReadUsageParts extends CurrentUsageParts {
   readonly clock: Clock
   readonly limits: LimitsInForce
 }
@@ -56,7 +55,6 @@ export interface UsageReport extends LimitsReport {
 
 const spanMsMax = 62 * 24 * 3_600_000
 const minuteMs = 60_000
-const script = defineUsageScript()
 
 /** Reads a tenant's usage like `readLimits`, and its hours in Postgres of at most the last 62 days of the span. @throws errors of Postgres */
 export async function readUsage(
@@ -72,19 +70,20 @@ export async function readUsage(
 }
 
 /**
- * Reads a tenant's current usage against its limits: counts from Redis, and sums of the month for emitted kinds from Postgres. While Redis
- * is unavailable, monthly counts come from Postgres, with a lag of at most one flush, and other counts are null.
+ * Reads a tenant's current usage against its limits: counts from Redis, those of records in Postgres and sums of the month for emitted kinds
+ * from Postgres. While Redis is unavailable, its monthly counts come from Postgres, with a lag of at most one flush, and its other counts
+ * are null.
  * @throws errors of Postgres
  */
 export async function readLimits(parts: ReadUsageParts, tenant: LimitedTenant): Promise<LimitsReport> {
   const nowMs = parts.clock.now()
   const { all, emitted } = parts.limits.of(tenant)
-  const [reading, overrides, amounts] = await Promise.all([
-    readIfPresent(parts, tenant.id),
+  const [current, overrides, amounts] = await Promise.all([
+    readCurrent(parts, tenant.id),
     findOverrides(parts.pool, tenant.id),
     findMonthAmounts(parts.pool, tenant.id, [...emitted.keys()], nowMs),
   ])
-  const used = await usedOf(parts, tenant.id, { reading, nowMs })
+  const used = await usedOf(parts, current, nowMs)
   const own = limitNames.map((limit) =>
     toLimitUsage(limit, { used: used[limit], bounds: all[limit], overrides, nowMs }),
   )
@@ -122,43 +121,30 @@ function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-/** Reads a tenant's meters in one round trip. @throws RedisUnavailable */
-export function readCurrent(
-  { redis }: Pick<ReadUsageParts, 'redis'>,
-  tenantId: TenantId,
-): Promise<UsageReading> {
-  return readMeters(redis, script, tenantId)
-}
-
-function readIfPresent(parts: ReadUsageParts, tenantId: TenantId): Promise<UsageReading | undefined> {
-  return readCurrent(parts, tenantId).catch((error: unknown) => {
-    if (error instanceof RedisUnavailable) return undefined
-    throw error
-  })
-}
-
 type Used = Record<LimitName, number | null>
 
-/** Returns the usage of what Latchkey counts. @param of `reading` is undefined while Redis is unavailable */
+/** Returns the usage of what Latchkey counts; null for what is unknown. @throws errors of Postgres */
 export async function usedOf(
-  { pool }: Pick<ReadUsageParts, 'pool'>,
-  tenantId: TenantId,
-  { reading, nowMs }: { readonly reading: UsageReading | undefined; readonly nowMs: number },
+  { pool }: { readonly pool: Pool },
+  current: CurrentUsage,
+  nowMs: number,
 ): Promise<Used> {
-  // If Redis has no meter, the amount of the month is in Postgres, from which the next count seeds the meter.
+  const { tenantId, unknown, hasMoved, recordBytes } = current
   const month = async (kind: OwnKind) => {
-    const read = reading?.[kind]
-    return read
-      ? countAt(read.months, reading.nowMs)
-      : (await findUsage(pool, tenantId, kind, nowMs)).monthAmount
+    const counted = current[kind] && countAt(current[kind].months, current.nowMs)
+    if (counted !== undefined && !(kind === 'locks' && hasMoved)) return counted
+    // Without a meter, the next count creates it from this amount, which is that of both stores.
+    const { monthAmount } = await findUsage(pool, tenantId, kind, nowMs)
+    return Math.max(counted ?? 0, monthAmount)
   }
-  const minute = (kind: OwnKind) => reading && countAt(reading[kind]?.minutes ?? [], reading.nowMs)
+  const minute = (kind: OwnKind) =>
+    unknown[kind] ? null : countAt(current[kind]?.minutes ?? [], current.nowMs)
   const [locksPerMonth, eventsPerMonth] = await Promise.all([month('locks'), month('events')])
   return {
-    locksPerMinute: minute('locks') ?? null,
+    locksPerMinute: minute('locks'),
     locksPerMonth,
-    eventsPerMinute: minute('events') ?? null,
+    eventsPerMinute: minute('events'),
     eventsPerMonth,
-    recordBytes: reading?.recordBytes ?? null,
+    recordBytes,
   }
 }

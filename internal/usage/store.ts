@@ -1,4 +1,4 @@
-import { and, asc, eq, gte, inArray, lt } from 'drizzle-orm'
+import { and, asc, eq, gte, inArray, lt, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   orm,
@@ -18,7 +18,7 @@ import { recordEpochs, usageHourly } from './tables.ts'
 /** Amount of one meter of a tenant in one hour. */
 export interface HourOfUsage {
   readonly tenantId: TenantId
-  readonly meter: MeterName
+  readonly meter: MeterName | typeof durableLocks
   /** Start of the hour, in hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
@@ -41,7 +41,7 @@ export const usageRowsMax = 1000
 
 /**
  * Reads the data from which a meter is seeded: its rolled-up amounts of an hour and of its month, the tenant's epoch, and whether the
- * tenant is deleted.
+ * tenant is deleted. The month of locks includes those of records in Postgres.
  */
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
@@ -51,10 +51,11 @@ export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName
     text: `SELECT u.hour, u.month, t.deleted_at IS NOT NULL AS deleted,
              t.record_store AS store, t.record_store_before AS "storeBefore", coalesce(t.record_store_generation, 0) AS generation,
              (SELECT epoch FROM record_epochs WHERE tenant_id = $1) AS epoch
-           FROM (SELECT coalesce(sum(amount) FILTER (WHERE hour = $2 AND meter = $4), 0) AS hour, coalesce(sum(amount), 0) AS month
-                 FROM usage_hourly WHERE tenant_id = $1 AND meter = ANY($5) AND hour >= $3) AS u
+           FROM (SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) + (
+                   SELECT coalesce(sum(month_locks), 0) FROM record_meters WHERE tenant_id = $1 AND month = $5 AND $4 = 'locks'
+                 ) AS month FROM usage_hourly WHERE tenant_id = $1 AND meter = $4 AND hour >= $3) AS u
            LEFT JOIN tenants AS t ON t.id = $1`,
-    values: [tenantId, hour, month, meter, meter === 'locks' ? [meter, durableLocks] : [meter]],
+    values: [tenantId, hour, month, meter, (month.getUTCFullYear() - 1970) * 12 + month.getUTCMonth()],
   })
   const [row] = rows
   return {
@@ -219,17 +220,20 @@ export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantI
 
 const hoursReadMax = 20_000
 
-/** Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. */
+/** Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores of records. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,
   span: { readonly fromMs: number; readonly toMs: number },
 ): Promise<readonly HourAmount[]> {
-  const { tenantId: owner, hourMs: startMs, kind, amount } = usageHourly
+  const { tenantId: owner, hourMs: startMs, kind: meter, amount } = usageHourly
+  const kind =
+    sql<string>`CASE ${meter} WHEN ${sql.raw(`'${durableLocks}'`)} THEN 'locks' ELSE ${meter} END`.as('kind')
   return await orm(pool)
-    .select({ hourMs: startMs, kind, amount })
+    .select({ hourMs: startMs, kind, amount: sql`sum(${amount})`.mapWith(Number) })
     .from(usageHourly)
     .where(and(eq(owner, tenantId), gte(startMs, span.fromMs), lt(startMs, span.toMs)))
+    .groupBy(startMs, kind)
     .orderBy(asc(startMs), asc(kind))
     .limit(hoursReadMax)
 }
@@ -242,7 +246,7 @@ export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }
 
-/** Steps that remove a deleted tenant's usage, stats, overrides and epochs. */
+/** Steps that remove a deleted tenant's usage, stats, overrides, epochs and meters in Postgres. */
 export const purgeUsageSteps: readonly PurgeStep[] = [
   purgeByKey('usage_hourly', ['meter', 'hour']),
   purgeByKey('usage_emissions', ['id']),
@@ -250,4 +254,7 @@ export const purgeUsageSteps: readonly PurgeStep[] = [
   purgeByKey('stats_hourly', ['at']),
   purgeByKey('limit_overrides', ['limit_name']),
   purgeByKey('record_epochs', ['tenant_id']),
+  purgeByKey('record_hours', ['hour', 'stripe']),
+  purgeByKey('record_bytes', ['until', 'stripe']),
+  purgeByKey('record_meters', ['stripe']),
 ]

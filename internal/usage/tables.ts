@@ -1,4 +1,4 @@
-import { boolean, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { boolean, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import { countColumns } from './stats-tally.ts'
@@ -40,6 +40,51 @@ export const recordEpochs = pgTable('record_epochs', {
   epoch: text('epoch').notNull(),
   seededAtMs: epochMs('seeded_at').notNull(),
 })
+
+/** Meters of locks and bytes of records in Postgres, by stripe. Migration 0016 describes the columns. */
+export const recordMeters = pgTable(
+  'record_meters',
+  {
+    tenantId: tenantId().notNull(),
+    stripe: smallint('stripe').notNull(),
+    fence: int8('fence').notNull().default(0),
+    minute: integer('minute').notNull().default(0),
+    minuteLocks: int8('minute_locks').notNull().default(0),
+    minuteBeforeLocks: int8('minute_before_locks').notNull().default(0),
+    month: integer('month').notNull().default(0),
+    monthLocks: int8('month_locks').notNull().default(0),
+    monthBeforeLocks: int8('month_before_locks').notNull().default(0),
+    monthOthers: int8('month_others').notNull().default(0),
+    bytes: int8('bytes').notNull().default(0),
+    swept: integer('swept').notNull().default(0),
+    generation: integer('generation').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.stripe] })],
+)
+
+/** Bytes of records in Postgres by the minute at whose start they are returned, and stripe. */
+export const recordBytes = pgTable(
+  'record_bytes',
+  {
+    tenantId: tenantId().notNull(),
+    until: integer('until').notNull(),
+    stripe: smallint('stripe').notNull(),
+    bytes: int8('bytes').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.until, table.stripe] })],
+)
+
+/** Locks of records in Postgres by hour since the epoch and stripe, until they are in `usage_hourly`. */
+export const recordHours = pgTable(
+  'record_hours',
+  {
+    tenantId: tenantId().notNull(),
+    hour: integer('hour').notNull(),
+    stripe: smallint('stripe').notNull(),
+    locks: int8('locks').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.hour, table.stripe] })],
+)
 
 /** Version of the overrides: the number of changes, in a single row. */
 export const limitOverridesVersion = pgTable('limit_overrides_version', {

@@ -83,7 +83,7 @@ describe('expired partitions', () => {
   test('expired partitions: are dropped on the day they expire, oldest first, and on each day the events partition last', async () => {
     for (const day of ['2031-05-05', '2031-05-04', '2031-05-06']) await make(day)
     expect(namesOf(await drop(overMs('2031-05-04') - 1))).toEqual([])
-    const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'events']
+    const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'record_entries', 'events']
     const of = (day: string) => tables.map((table) => `${table}_${day}`)
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual([...of('20310504'), ...of('20310505')])
     expect(await tablesNow()).toEqual(of('20310506').toSorted())

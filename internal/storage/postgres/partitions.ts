@@ -24,10 +24,10 @@ export interface WantedPartition {
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
- * Fill factor by table, in percent. Each event is updated once or twice soon after its insertion. With half of each page free, these are
- * heap-only tuple (HOT) updates, which write no index.
+ * Fill factor by table, in percent. Each event is updated once or twice soon after its insertion, and each lock by the save of its record.
+ * With half of each page free, these are heap-only tuple (HOT) updates, which write no index.
  */
-const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50 }
+const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50, record_entries: 50 }
 
 /**
  * Creates missing partitions and returns how many were created. Creates each partition as a separate table and then attaches it, which
@@ -97,17 +97,22 @@ interface RetentionPair {
  * process has created partitions.
  */
 const receiptDays = 3
+/**
+ * Days for which partitions of records are created: a lock that is acquired in `receiptDays` lives for at least a day. The first record
+ * that lives longer creates its own.
+ */
+const recordDays = receiptDays + 1
 const dayMs = 86_400_000
 /**
- * Maximum retention in days, as in the Tenant CRD. The events of three days then expire on at most 92 different days, so the five tables
+ * Maximum retention in days, as in the Tenant CRD. The events of three days then expire on at most 92 different days, so their five tables
  * need at most 460 partitions.
  */
 const daysMax = 90
 
 /**
  * Creates the partitions needed until the end of the day after tomorrow (UTC), so that no request after midnight has to create one, and
- * returns how many were created. Intake creates the partitions of a tenant that is added later. Stops early when `signal` aborts.
- * Concurrent calls of any number of processes are safe. Costs two queries if all partitions exist.
+ * returns how many were created. Intake and records create the partitions of a tenant that is added later. Stops early when `signal` aborts.
+ * Concurrent calls of any number of processes are safe. Costs three queries if all partitions exist.
  * @throws any error of Postgres; partitions created before the error remain
  */
 export async function ensurePartitionsAhead(
@@ -115,7 +120,19 @@ export async function ensurePartitionsAhead(
   nowMs: number,
   signal?: AbortSignal,
 ): Promise<number> {
-  return await ensurePartitions(pool, partitionsAhead(await listRetentionPairs(pool), nowMs), signal)
+  const wanted = partitionsAhead(await listRetentionPairs(pool), nowMs)
+  return await ensurePartitions(pool, [...wanted, ...(await recordPartitionsAhead(pool, nowMs))], signal)
+}
+
+/** Returns the partitions of records for the next days, if a tenant has records in Postgres. */
+async function recordPartitionsAhead(pool: Pool, nowMs: number): Promise<WantedPartition[]> {
+  const { rowCount } = await pool.query(
+    "SELECT FROM tenants WHERE record_store = 'postgres' AND deleted_at IS NULL LIMIT 1",
+  )
+  return Array.from({ length: rowCount === 0 ? 0 : recordDays }, (_, days) => ({
+    table: 'record_entries',
+    day: dayAfter(nowMs, days - 1),
+  }))
 }
 
 function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): WantedPartition[] {

@@ -6,10 +6,10 @@ ALTER TABLE tenants
   ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0,
   ADD COLUMN record_fence bigint NOT NULL DEFAULT 0;
 
--- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: the first 16
--- bytes of the SHA-256 of tenant, scope and key. Times are milliseconds since the epoch by the clock of Postgres. A row is ignored from
--- expires_at on, and its partition is dropped after expires_on. A lock without a token is the mark that a released lock leaves if its
--- key had been taken over. bytes_until: minute at whose start the bytes are returned (see record_bytes).
+-- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes of the
+-- tenant's SHA-256, so that its rows are found through the primary key, then 12 of the entry's. Times are milliseconds since the epoch by the
+-- clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on. A lock without a token is the mark
+-- that a released lock leaves if its key had been taken over. bytes_until: minute at whose start the bytes are returned (see record_bytes).
 CREATE TABLE record_entries (
   id uuid NOT NULL,
   expires_on date NOT NULL,
@@ -33,17 +33,23 @@ CREATE TABLE record_entries (
 ) PARTITION BY RANGE (expires_on);
 
 -- Meters of a tenant's locks and bytes. The values of a tenant are the sums over its stripes: concurrent batches use different stripes, so
--- that none waits for the commit of another. minute, minute: since the epoch.
+-- that none waits for the commit of another; stripe 15 is for what is not a batch. minute: since the epoch; minute_before_locks,
+-- month_before_locks: of the window before. month_others: locks of the month that Redis counted, as known then; the largest one counts.
+-- generation: that of the tenant's record_store when Redis' count was read.
 CREATE TABLE record_meters (
   tenant_id text COLLATE "C" NOT NULL,
   stripe smallint NOT NULL,
   fence bigint NOT NULL DEFAULT 0,
   minute integer NOT NULL DEFAULT 0,
   minute_locks bigint NOT NULL DEFAULT 0,
+  minute_before_locks bigint NOT NULL DEFAULT 0,
   month integer NOT NULL DEFAULT 0,
   month_locks bigint NOT NULL DEFAULT 0,
+  month_before_locks bigint NOT NULL DEFAULT 0,
+  month_others bigint NOT NULL DEFAULT 0,
   bytes bigint NOT NULL DEFAULT 0,
   swept integer NOT NULL DEFAULT 0,
+  generation integer NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant_id, stripe)
 ) WITH (fillfactor = 50);
 
@@ -55,6 +61,7 @@ CREATE TABLE record_bytes (
   bytes bigint NOT NULL,
   PRIMARY KEY (tenant_id, until, stripe)
 ) WITH (fillfactor = 50);
+CREATE INDEX record_bytes_until ON record_bytes (until);
 
 -- Locks by hour, for the rollup to usage_hourly.
 CREATE TABLE record_hours (
@@ -64,6 +71,7 @@ CREATE TABLE record_hours (
   locks bigint NOT NULL,
   PRIMARY KEY (tenant_id, hour, stripe)
 ) WITH (fillfactor = 50);
+CREATE INDEX record_hours_hour ON record_hours (hour);
 
 -- The clock of records in microseconds since the epoch. A function of its own, so that tests can move it.
 CREATE FUNCTION record_clock() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -76,8 +84,8 @@ $$ SELECT date '1970-01-01' + (ms / 86400000)::integer $$;
 CREATE FUNCTION record_month(ms bigint) RETURNS integer LANGUAGE sql IMMUTABLE AS
 $$ SELECT ((extract(year FROM record_day(ms)) - 1970) * 12 + extract(month FROM record_day(ms)) - 1)::integer $$;
 
-CREATE FUNCTION record_month_end(month integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT (extract(epoch FROM (timestamp '1970-01-01' + make_interval(months => month + 1))) * 1000)::bigint $$;
+CREATE FUNCTION record_month_start(month integer) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
+$$ SELECT (timestamp '1970-01-01' + make_interval(months => month)) AT TIME ZONE 'UTC' $$;
 
 -- The next fence above an earlier one and not before the clock. Its remainder by 16 is the stripe, so that batches that run at the same time
 -- never give the same one; 15 is for Redis, where the tenant's records may be too.
@@ -105,12 +113,14 @@ CREATE TYPE record_totals AS (
   minute_locks bigint,
   month integer,
   month_locks bigint,
+  month_others bigint,
   bytes bigint,
   swept integer,
   added_locks bigint,
   added_bytes bigint,
   generation integer,
-  is_current boolean
+  is_current boolean,
+  is_refreshed boolean
 );
 
 -- Places a lock or record: when it expires, what it counts in bytes, and when these are returned.
@@ -143,7 +153,8 @@ $$;
 -- t_id: the tenants, each once, in ascending order. k_*: the keys, each once, in the order in which they are to be locked; k_tenant is an
 -- index into t_id. s_*: the steps; s_key is an index into k_*. What a step uses of its fields:
 --   acquire: token, ttl, lock, text (the fingerprint), attempt, waits, limits, inline (maximum bytes of a record in the result); save: token,
---   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration).
+--   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration);
+--   count: ttl, lock (the number of locks), text (what a repeat finds). The caller of a count has checked the limits.
 --   s_generation: how often the tenant's records have moved, as the caller knows: another number means that the caller's view is old.
 --   s_fence: the fence in the other store above which a lock is granted; -1 if the caller does not know it.
 --   A text is '' for none, a limit Infinity for none.
@@ -198,8 +209,8 @@ BEGIN
 
   FOR r IN
     SELECT u.n, max(own.fence) AS fence, greatest(max(own.minute), now_ms / 60000)::integer AS minute, max(own.month) AS month,
-      sum(own.bytes)::bigint AS bytes, max(own.swept) AS swept
-    FROM unnest(t_id) WITH ORDINALITY AS u (id, n) LEFT JOIN record_meters AS own ON own.tenant_id = u.id GROUP BY u.n
+      sum(own.bytes)::bigint AS bytes, max(own.swept) AS swept, max(own.generation) AS generation
+    FROM unnest(t_id) WITH ORDINALITY AS u (id, n) LEFT JOIN record_meters AS own ON own.tenant_id = u.id GROUP BY u.n ORDER BY u.n
   LOOP
     m.fence := coalesce(r.fence, 0);
     m.minute := r.minute;
@@ -207,19 +218,25 @@ BEGIN
     m.bytes := coalesce(r.bytes, 0);
     m.swept := coalesce(r.swept, r.minute);
     SELECT coalesce(sum(own.minute_locks) FILTER (WHERE own.minute = m.minute), 0),
-      coalesce(sum(own.month_locks) FILTER (WHERE own.month = m.month), 0)
-    INTO m.minute_locks, m.month_locks FROM record_meters AS own WHERE own.tenant_id = t_id[r.n];
+      coalesce(sum(own.month_locks) FILTER (WHERE own.month = m.month), 0),
+      coalesce(max(own.month_others) FILTER (WHERE own.month = m.month), 0)
+    INTO m.minute_locks, m.month_locks, m.month_others FROM record_meters AS own WHERE own.tenant_id = t_id[r.n];
     SELECT own.record_store_generation, own.record_store = 'postgres' INTO m.generation, m.is_current
     FROM tenants AS own WHERE own.id = t_id[r.n] AND own.deleted_at IS NULL;
     m.added_locks := 0;
     m.added_bytes := 0;
-    IF m.swept < m.minute THEN
+    -- Once a minute and after a move. Not for a deleted tenant, whose purge may have finished.
+    m.is_refreshed := m.generation IS NOT NULL AND (r.swept IS NULL OR m.swept < m.minute OR r.generation <> m.generation);
+    IF m.is_refreshed THEN
       WITH gone AS (
         DELETE FROM record_bytes AS own WHERE own.tenant_id = t_id[r.n] AND own.until <= m.minute RETURNING own.bytes
       ) SELECT -coalesce(sum(gone.bytes), 0) INTO m.added_bytes FROM gone;
       m.bytes := m.bytes + m.added_bytes;
       m.swept := m.minute;
+      SELECT greatest(m.month_others, coalesce(sum(u.amount), 0)) INTO m.month_others FROM usage_hourly AS u
+      WHERE u.tenant_id = t_id[r.n] AND u.meter = 'locks' AND u.hour >= record_month_start(m.month);
     END IF;
+    m.month_locks := m.month_locks + m.month_others;
     totals[r.n] := m;
   END LOOP;
 
@@ -251,7 +268,7 @@ BEGIN
     WHEN m.generation IS DISTINCT FROM s_generation[s]::integer THEN
       o.kind := 'moved';
 
-    WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] = 'acquire' OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
+    WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] IN ('acquire', 'count') OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
       o.kind := 'elsewhere';
       o.fence := m.fence;
 
@@ -285,7 +302,7 @@ BEGIN
         ELSIF m.minute_locks >= s_per_minute[s] THEN
           o.kind := 'limited'; o.value := 'locksPerMinute'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
         ELSIF m.month_locks >= s_per_month[s] THEN
-          o.kind := 'limited'; o.value := 'locksPerMonth'; o.ms := record_month_end(m.month) - now_ms;
+          o.kind := 'limited'; o.value := 'locksPerMonth'; o.ms := (extract(epoch FROM record_month_start(m.month + 1)) * 1000)::bigint - now_ms;
         ELSE
           e.token := s_token[s];
           e.taken_over := before.id IS NOT NULL;
@@ -351,9 +368,20 @@ BEGIN
         e := place_record_lock(e, now_ms, m.swept);
         o.kind := 'extended'; o.fence := e.fence; o.ms := e.held_until - now_ms;
       END IF;
+
+    WHEN s_kind[s] = 'count' THEN
+      IF before.record IS NOT NULL THEN
+        o.kind := 'known'; o.value := before.record;
+      ELSE
+        m.added_locks := m.added_locks + s_lock_ms[s]::bigint;
+        m.minute_locks := m.minute_locks + s_lock_ms[s]::bigint; m.month_locks := m.month_locks + s_lock_ms[s]::bigint;
+        e.fence := 0; e.record := s_text[s];
+        e := place_record_entry(e, now_ms + s_ttl_ms[s]::bigint, now_ms, m.swept);
+        o.kind := 'counted';
+      END IF;
     END CASE;
 
-    IF o.kind IN ('locked', 'extended') OR (o.kind = 'saved' AND o.value IS NULL) OR (o.kind = 'removed' AND o.ms = 1) THEN
+    IF o.kind IN ('locked', 'extended', 'counted') OR (o.kind = 'saved' AND o.value IS NULL) OR (o.kind = 'removed' AND o.ms = 1) THEN
       -- Bytes of a minute that was swept are returned already.
       IF before.bytes_until > m.swept THEN
         b_tenant := b_tenant || t; b_until := b_until || before.bytes_until; b_bytes := b_bytes || -before.bytes::bigint;
@@ -389,18 +417,21 @@ BEGIN
   ON CONFLICT (tenant_id, until, stripe) DO UPDATE SET bytes = own.bytes + excluded.bytes;
   INSERT INTO record_hours AS own
   SELECT t_id[u.n], micros / 3600000000, p_stripe, u.added_locks
-  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes,
-    generation, is_current, n)
+  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, month_others, bytes, swept, added_locks,
+    added_bytes, generation, is_current, is_refreshed, n)
   WHERE u.added_locks > 0
   ON CONFLICT (tenant_id, hour, stripe) DO UPDATE SET locks = own.locks + excluded.locks;
   INSERT INTO record_meters AS own
-  SELECT t_id[u.n], p_stripe, u.fence, u.minute, u.added_locks, u.month, u.added_locks, u.added_bytes, u.swept
-  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, bytes, swept, added_locks, added_bytes,
-    generation, is_current, n)
-  WHERE u.added_locks > 0 OR u.added_bytes <> 0
-  ON CONFLICT (tenant_id, stripe) DO UPDATE SET fence = excluded.fence,
+  SELECT t_id[u.n], p_stripe, u.fence, u.minute, u.added_locks, 0, u.month, u.added_locks, 0, u.month_others, u.added_bytes, u.swept,
+    u.generation
+  FROM unnest(totals) WITH ORDINALITY AS u (fence, minute, minute_locks, month, month_locks, month_others, bytes, swept, added_locks,
+    added_bytes, generation, is_current, is_refreshed, n)
+  WHERE u.added_locks > 0 OR u.added_bytes <> 0 OR u.is_refreshed
+  ON CONFLICT (tenant_id, stripe) DO UPDATE SET fence = excluded.fence, bytes = own.bytes + excluded.bytes, swept = excluded.swept,
+    generation = excluded.generation, month_others = excluded.month_others,
     minute = excluded.minute, minute_locks = CASE WHEN own.minute = excluded.minute THEN own.minute_locks ELSE 0 END + excluded.minute_locks,
+    minute_before_locks = CASE excluded.minute - own.minute WHEN 0 THEN own.minute_before_locks WHEN 1 THEN own.minute_locks ELSE 0 END,
     month = excluded.month, month_locks = CASE WHEN own.month = excluded.month THEN own.month_locks ELSE 0 END + excluded.month_locks,
-    bytes = own.bytes + excluded.bytes, swept = excluded.swept;
+    month_before_locks = CASE excluded.month - own.month WHEN 0 THEN own.month_before_locks WHEN 1 THEN own.month_locks ELSE 0 END;
 END
 $$;

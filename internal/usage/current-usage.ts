@@ -1,0 +1,68 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { Pool, RedisConnection, RedisScript } from '#internal/storage/index.ts'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { type DurableReading, readDurableMeters } from './durable-meters.ts'
+import { defineUsageScript, type MeterReading, readMeters, type UsageReading } from './reading.ts'
+
+/** Dependencies of `readCurrent`. The caller closes the Redis connection and the pool. */
+export interface CurrentUsageParts {
+  readonly pool: Pool
+  readonly redis: RedisConnection
+  /** Default: the production script. Only tests replace it. */
+  readonly usageScript?: RedisScript
+}
+
+/** Meters of a tenant, of the stores that have its records and events. */
+export interface CurrentUsage {
+  readonly tenantId: TenantId
+  /** Time of the store that has the tenant's new records. */
+  readonly nowMs: number
+  /** Of the store that has the tenant's new records; undefined if it has no meter or does not reply. */
+  readonly locks: MeterReading | undefined
+  readonly events: MeterReading | undefined
+  /** Bytes in both stores; null if a store that can have some does not reply. */
+  readonly recordBytes: number | null
+  /** Kinds whose meters are unknown, because Redis does not reply. */
+  readonly unknown: { readonly locks: boolean; readonly events: boolean }
+  /** True if the other store can have counted locks of the same month. */
+  readonly hasMoved: boolean
+}
+
+const productionScript = defineUsageScript()
+
+/** Reads a tenant's meters in both stores. Without Redis, what only Redis knows is unknown. @throws errors of Postgres */
+export async function readCurrent(
+  { pool, redis, usageScript = productionScript }: CurrentUsageParts,
+  tenantId: TenantId,
+): Promise<CurrentUsage> {
+  const [inRedis, inPostgres] = await Promise.all([
+    readMeters(redis, usageScript, tenantId).catch((error: unknown) => {
+      if (error instanceof RedisUnavailable) return undefined
+      throw error
+    }),
+    readDurableMeters(pool, [tenantId]),
+  ])
+  const durable = inPostgres.get(tenantId)
+  if (!durable) throw new Error('Postgres returned no reading')
+  return currentUsage(tenantId, inRedis, durable)
+}
+
+/** Combines the readings of both stores. Pure. @param redis undefined if Redis does not reply */
+export function currentUsage(
+  tenantId: TenantId,
+  redis: UsageReading | undefined,
+  durable: DurableReading,
+): CurrentUsage {
+  const isDurable = durable.store === 'postgres'
+  const canHaveBytesInRedis = !isDurable || durable.before === 'redis'
+  const isUnknown = redis === undefined
+  return {
+    tenantId,
+    nowMs: isDurable || isUnknown ? durable.nowMs : redis.nowMs,
+    locks: isDurable ? durable.locks : redis?.locks,
+    events: redis?.events,
+    recordBytes: isUnknown && canHaveBytesInRedis ? null : durable.recordBytes + (redis?.recordBytes ?? 0),
+    unknown: { locks: isUnknown && !isDurable, events: isUnknown },
+    hasMoved: durable.generation > 0,
+  }
+}

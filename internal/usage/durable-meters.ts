@@ -1,0 +1,255 @@
+import { createHash } from 'node:crypto'
+import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import {
+  classifySqlError,
+  ensurePartitions,
+  type Pool,
+  type PoolClient,
+  type RemovedRows,
+} from '#internal/storage/index.ts'
+import type { RecordDurability } from '#internal/tenants/index.ts'
+import type { MeterReading, WindowCount } from './reading.ts'
+import { durableLocks, type HourOfUsage, saveHours } from './store.ts'
+
+/** Meters of a tenant's locks and bytes in Postgres, and where its records are. Times are by Postgres' clock. */
+export interface DurableReading {
+  readonly nowMs: number
+  /** Store of new records and locks. */
+  readonly store: RecordDurability
+  /** Store that can still have earlier ones. */
+  readonly before: RecordDurability | null
+  /** Number of moves between the stores. */
+  readonly generation: number
+  /** Bytes of records and locks that have not expired. */
+  readonly recordBytes: number
+  /** Undefined if no lock was counted. */
+  readonly locks: MeterReading | undefined
+}
+
+const minuteMs = 60_000
+/** Hours that each reading has, so that a flush repeats what an earlier one could not write. */
+const hoursRead = 3
+/** Hours that stay in `record_hours`. */
+const hoursKept = 48
+
+/**
+ * Reads meters of tenants in Postgres. Bytes of expired entries do not count, also if no batch has returned them yet.
+ * @returns a reading for each given tenant
+ */
+export async function readDurableMeters(
+  connection: Pool | PoolClient,
+  tenants: readonly TenantId[],
+): Promise<ReadonlyMap<TenantId, DurableReading>> {
+  const { rows } = await connection.query<RawReading>({
+    name: 'usage-read-durable',
+    text: `SELECT u.id, clock.ms AS "nowMs", coalesce(t.record_store, 'redis') AS store, t.record_store_before AS before,
+             coalesce(t.record_store_generation, 0) AS generation, last.minute, last.month,
+             (last.bytes - ended.bytes)::float8 AS "recordBytes", counts.of, hours.of AS hours
+           FROM unnest($1::text[]) AS u (id) LEFT JOIN tenants AS t ON t.id = u.id
+           CROSS JOIN (SELECT record_clock() / 1000 AS ms) AS clock
+           CROSS JOIN LATERAL (
+             SELECT max(minute) AS minute, max(month) AS month, coalesce(sum(bytes), 0) AS bytes FROM record_meters WHERE tenant_id = u.id
+           ) AS last
+           CROSS JOIN LATERAL (
+             SELECT coalesce(sum(bytes), 0) AS bytes FROM record_bytes WHERE tenant_id = u.id AND until <= clock.ms / 60000
+           ) AS ended
+           CROSS JOIN LATERAL (
+             SELECT ARRAY[
+               sum(minute_locks) FILTER (WHERE minute = last.minute),
+               coalesce(sum(minute_locks) FILTER (WHERE minute = last.minute - 1), 0)
+                 + sum(minute_before_locks) FILTER (WHERE minute = last.minute),
+               sum(month_locks) FILTER (WHERE month = last.month) + max(month_others) FILTER (WHERE month = last.month),
+               coalesce(sum(month_locks) FILTER (WHERE month = last.month - 1), 0)
+                 + sum(month_before_locks) FILTER (WHERE month = last.month)
+             ]::float8[] AS of FROM record_meters WHERE tenant_id = u.id
+           ) AS counts
+           CROSS JOIN LATERAL (
+             SELECT array_agg(ARRAY[hour, locks] ORDER BY hour DESC)::float8[] AS of FROM (
+               SELECT hour, sum(locks) AS locks FROM record_hours
+               WHERE tenant_id = u.id AND hour > clock.ms / 3600000 - ${hoursRead} GROUP BY hour
+             ) AS hour
+           ) AS hours`,
+    values: [tenants],
+  })
+  return new Map(rows.map((row) => [row.id, toReading(row)]))
+}
+
+interface RawReading extends Omit<DurableReading, 'locks'> {
+  readonly id: TenantId
+  readonly minute: number | null
+  /** Months since January of 1970. */
+  readonly month: number | null
+  readonly of: readonly number[]
+  readonly hours: readonly (readonly [hour: number, amount: number])[] | null
+}
+
+function toReading({ id: _id, minute, month, of, hours, ...rest }: RawReading): DurableReading {
+  if (minute === null || month === null) return { ...rest, locks: undefined }
+  const [minuteLocks = 0, minuteBefore = 0, monthLocks = 0, monthBefore = 0] = of
+  const locks: MeterReading = {
+    minutes: [minuteOf(minute, minuteLocks), minuteOf(minute - 1, minuteBefore)],
+    months: [monthOf(month, monthLocks), monthOf(month - 1, monthBefore)],
+    hours: (hours ?? []).map(([hour, amount]) => ({ hour, amount })),
+  }
+  return { ...rest, locks }
+}
+
+function minuteOf(minute: number, count: number): WindowCount {
+  return { startMs: minute * minuteMs, endMs: (minute + 1) * minuteMs, count }
+}
+
+function monthOf(month: number, count: number): WindowCount {
+  return { startMs: Date.UTC(1970, month), endMs: Date.UTC(1970, month + 1), count }
+}
+
+/** Returns the id of an entry in `record_entries`: 16 bytes in hex. The first four are the tenant's. */
+export function recordEntryId(tenantId: TenantId, entry: string): string {
+  return `${tenantBytes(tenantId)}${sha256(entry).slice(0, 24)}`
+}
+
+/** Returns the lowest and the highest id that an entry of a tenant can have. Other tenants can have ids between them. */
+export function recordEntryIds(tenantId: TenantId): readonly [first: string, last: string] {
+  const bytes = tenantBytes(tenantId)
+  return [`${bytes}${'0'.repeat(24)}`, `${bytes}${'f'.repeat(24)}`]
+}
+
+/** Returns what `place_record_entry` counts for an entry without a scope and a token. */
+export function countedEntryBytes(tenantId: TenantId, key: string, textBytes: number): number {
+  return 256 + Buffer.byteLength(tenantId) + Buffer.byteLength(key) + textBytes
+}
+
+function tenantBytes(tenantId: TenantId): string {
+  return sha256(tenantId).slice(0, 8)
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** Stripe of meters for statements that are no batches of records. */
+const otherStripe = 15
+
+/** Locks to count, and the entry that is written with them. */
+export interface CountedLocks {
+  readonly generation: number
+  /** See `recordEntryId`. */
+  readonly entryId: string
+  readonly key: string
+  readonly amount: number
+  readonly keptMs: number
+  /** Content of the entry, which a repeat finds. */
+  readonly text: string
+}
+
+/**
+ * Counts locks of a tenant in the windows of acquisitions, without limits.
+ * @throws if the entry exists or the tenant's records are elsewhere, and errors of Postgres
+ */
+export async function countDurableLocks(
+  client: PoolClient,
+  tenantId: TenantId,
+  locks: CountedLocks,
+): Promise<void> {
+  const kind = await runSteps(client, [tenantId], locks)
+  if (kind !== 'counted') throw new Error(`cannot count locks in Postgres: ${kind}`)
+}
+
+/** Returns the bytes of expired entries of tenants, and reads what Redis has counted in the month. Once a minute; repeats change nothing. */
+export async function refreshDurableMeters(
+  connection: Pool | PoolClient,
+  tenants: readonly TenantId[],
+): Promise<void> {
+  await runSteps(connection, tenants, undefined)
+}
+
+async function runSteps(
+  connection: Pool | PoolClient,
+  tenants: readonly TenantId[],
+  locks: CountedLocks | undefined,
+): Promise<string | undefined> {
+  const given = locks ? [locks] : []
+  const { rows } = await connection.query<{ kind: string }>({
+    name: 'usage-run-record-steps',
+    text: `SELECT kind FROM run_record_steps(
+             p_stripe => $1, t_id => $2, k_id => $3, k_tenant => $4, k_scope => $5, k_key => $6, s_key => $4, s_kind => $7, s_token => $5,
+             s_ttl_ms => $8, s_lock_ms => $9, s_text => $10, s_attempt => $5, s_waits => $4, s_per_minute => $4, s_per_month => $4,
+             s_bytes_max => $4, s_inline => $4, s_generation => $11, s_fence => $4)`,
+    values: [
+      otherStripe,
+      tenants.toSorted(),
+      given.map(({ entryId }) => entryId),
+      given.map(() => 1),
+      given.map(() => ''),
+      given.map(({ key }) => key),
+      given.map(() => 'count'),
+      given.map(({ keptMs }) => keptMs),
+      given.map(({ amount }) => amount),
+      given.map(({ text }) => text),
+      given.map(({ generation }) => generation),
+    ],
+  })
+  return rows[0]?.kind
+}
+
+/** Runs work that writes entries which live for a day, and creates the partitions that it misses. @throws the error of the work */
+export async function withDayOfEntries<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (classifySqlError(error).kind !== 'partition_missing') throw error
+    const { rows } = await pool.query<{ ms: number }>('SELECT record_clock() / 1000 AS ms')
+    const nowMs = rows[0]?.ms ?? Date.now()
+    await ensurePartitions(
+      pool,
+      [0, 1].map((days) => ({ table: 'record_entries', day: dayAfter(nowMs, days) })),
+    )
+    return await work()
+  }
+}
+
+const expiredRowsMax = 1_000
+/** Minutes after which bytes of expired entries are returned here. Earlier ones are left to the tenant's own batches. */
+const silentMinutes = 60
+
+/** Returns bytes of expired entries of tenants that use no records, in batches of about 1 000 rows. Idempotent. */
+export async function returnExpiredBytes(pool: Pool): Promise<RemovedRows> {
+  const { rows } = await pool.query<{ id: TenantId; count: number }>({
+    name: 'usage-find-expired-bytes',
+    text: `SELECT id, count(*)::integer AS count FROM (
+             SELECT t.id FROM record_bytes AS b JOIN tenants AS t ON t.id = b.tenant_id
+             WHERE b.until < (SELECT record_clock() / 60000000 - $2) AND t.deleted_at IS NULL ORDER BY b.until LIMIT $1
+           ) AS expired GROUP BY id`,
+    values: [expiredRowsMax, silentMinutes],
+  })
+  if (rows.length === 0) return { removed: 0, hasMore: false }
+  await refreshDurableMeters(
+    pool,
+    rows.map(({ id }) => id),
+  )
+  const removed = rows.reduce((sum, { count }) => sum + count, 0)
+  return { removed, hasMore: removed === expiredRowsMax }
+}
+
+const expiredHoursMax = 250
+
+/** Removes hours of locks after two days, and writes those to `usage_hourly` that no flush has written. Idempotent. */
+export async function forgetRecordHours(pool: Pool): Promise<RemovedRows> {
+  const { rows } = await pool.query<Omit<HourOfUsage, 'meter'>>({
+    name: 'usage-find-expired-hours',
+    text: `SELECT tenant_id AS "tenantId", hour, sum(locks)::float8 AS amount FROM record_hours
+           WHERE hour < (SELECT record_clock() / 3600000000 - $2) GROUP BY hour, tenant_id ORDER BY hour, tenant_id LIMIT $1`,
+    values: [expiredHoursMax, hoursKept],
+  })
+  if (rows.length === 0) return { removed: 0, hasMore: false }
+  await saveHours(
+    pool,
+    rows.map((row) => ({ ...row, meter: durableLocks })),
+  )
+  const { rowCount } = await pool.query({
+    name: 'usage-remove-hours',
+    text: `DELETE FROM record_hours AS own USING unnest($1::text[], $2::integer[]) AS old (tenant_id, hour)
+           WHERE own.tenant_id = old.tenant_id AND own.hour = old.hour`,
+    values: [rows.map(({ tenantId }) => tenantId), rows.map(({ hour }) => hour)],
+  })
+  return { removed: rowCount ?? 0, hasMore: rows.length === expiredHoursMax }
+}
