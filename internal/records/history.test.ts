@@ -1,18 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { defineScript } from '#internal/storage/index.ts'
+import { type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
 import { simulateCallers } from '#test/support/record-callers.ts'
 import { findViolations, type HistoryCall } from '#test/support/record-history.ts'
 import { movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { acquireInput } from '#test/support/record-steps.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { defineRecordScripts, type RecordScripts } from './scripts.ts'
+import type { RecordStore } from './store.ts'
 
-let lab: RecordLab
+const labs = {} as Record<RecordDurability, RecordLab>
 beforeAll(async () => {
-  lab = await openRecordLab()
+  for (const durability of recordDurabilities) labs[durability] = await openRecordLab({ durability })
 }, 30_000)
-afterAll(() => lab.close())
+afterAll(() => Promise.all(recordDurabilities.map((durability) => labs[durability].close())))
 
-/** Maximum runs: Redis decides the interleaving of callers, so a situation or a fault can need several runs to appear. */
+/** Maximum runs: the store decides the interleaving of callers, so a situation or a fault can need several runs to appear. */
 const seedsMax = 30
 const size = { callers: 24, rounds: 12, keys: ['a', 'b', 'c', 'd'] }
 
@@ -41,29 +44,70 @@ const situations = [
   'remove false',
 ]
 
-describe('concurrent callers', () => {
+/** Returns the store of one of two processes, in turn. */
+function twoProcesses(lab: RecordLab): () => RecordStore {
+  const stores = [lab.store, lab.createStores()[lab.durability]]
+  let calls = 0
+  return () => {
+    calls += 1
+    return stores[calls % stores.length] ?? lab.store
+  }
+}
+
+describe.each(recordDurabilities)('concurrent callers of records in %s', (durability) => {
   // The interleaving of callers can differ with the same seed, but the calls of each caller do not.
   const first = testSeed()
 
-  test.each([0, 1, 2])(
-    'records: concurrent callers see no unannounced second run, no two owners and no two results (%d)',
-    async (nth) => {
+  test.each([
+    ['a process', 0, false],
+    ['a process', 1, false],
+    ['two processes', 2, true],
+    ['two processes', 3, true],
+    ['two processes', 4, true],
+  ])(
+    'records: concurrent callers of %s see no unannounced second run, no two owners and no two results (%d)',
+    async (_of, nth, isTwo) => {
       const seed = first + nth
-      const history = await simulateCallers(lab, { ...size, seed })
+      const lab = labs[durability]
+      const history = await simulateCallers(lab, {
+        ...{ ...size, seed },
+        ...(isTwo && { storeOf: twoProcesses(lab) }),
+      })
       expect({ seed, violations: findViolations(history) }).toEqual({ seed, violations: [] })
     },
-    10_000,
+    20_000,
   )
 
   test('history check: simulated callers meet every situation that the check covers', async () => {
     const met = new Set<string>()
     for (let seed = 1; seed <= seedsMax && !situations.every((one) => met.has(one)); seed += 1) {
-      const history = await simulateCallers(lab, { ...size, seed })
+      const history = await simulateCallers(labs[durability], { ...size, seed })
       for (const call of history.calls) met.add(situationOf(call))
     }
     expect([...met]).toEqual(expect.arrayContaining(situations))
-  }, 10_000)
+  }, 20_000)
 })
+
+test.each(recordDurabilities)(
+  'fence: processes that start at the same time with a new tenant give different ones, in %s',
+  async (durability) => {
+    const lab = labs[durability]
+    const stores = Array.from({ length: 4 }, () => lab.createStores()[durability])
+    for (let round = 0; round < 40; round += 1) {
+      const tenantId = await lab.createTenant()
+      const outcomes = await Promise.all(
+        stores.flatMap((store, process) =>
+          Array.from({ length: 8 }, (_, nth) => {
+            const key = `${process} ${nth}`
+            return store.acquire(acquireInput(tenantId, { key, lockToken: key }))
+          }),
+        ),
+      )
+      const fences = new Set(outcomes.map((outcome) => outcome.kind === 'locked' && outcome.fence))
+      expect(fences.size).toBe(outcomes.length)
+    }
+  },
+)
 
 const shebang = /^#!lua(?: flags=(\S+))?\n/
 
@@ -76,7 +120,7 @@ function withFault(name: keyof RecordScripts, from: string, to: string): RecordS
   return { ...scripts, [name]: defineScript(name, shebang.exec(source)?.[1] ?? '', [broken]) }
 }
 
-const faults: readonly (readonly [
+const scriptFaults: readonly (readonly [
   fault: string,
   script: keyof RecordScripts,
   from: string,
@@ -134,22 +178,82 @@ const faults: readonly (readonly [
   ],
 ]
 
+const sqlFaults: readonly (readonly [fault: string, from: string, to: string, found: string])[] = [
+  [
+    'a lock that a second owner can acquire',
+    'ELSIF before.held_until > now_ms THEN',
+    'ELSIF false THEN',
+    'two owners',
+  ],
+  [
+    'an unannounced takeover',
+    'e.taken_over := before.id IS NOT NULL;',
+    'e.taken_over := false;',
+    'unannounced',
+  ],
+  ['a release that forgets a takeover', 'IF before.taken_over THEN', 'IF false THEN', 'unannounced'],
+  [
+    'an accepted save by a late holder',
+    "ELSIF s_token[s] <> '' AND s_token[s] IS DISTINCT FROM before.token THEN",
+    'ELSIF false THEN',
+    'late',
+  ],
+  ['a fence that decreases with the clock', 'greatest(last + 1, micros)', 'micros', 'fence'],
+  [
+    'a second result that replaces the first',
+    "WHEN s_kind[s] = 'save' THEN\n      IF before.record IS NOT NULL THEN",
+    "WHEN s_kind[s] = 'save' THEN\n      IF false THEN",
+    'two results',
+  ],
+  [
+    'a check that ignores a saved record',
+    'ELSIF before.record IS NOT NULL THEN\n        o.kind',
+    'ELSIF false THEN\n        o.kind',
+    'finished',
+  ],
+  ['transactions that do not lock their keys', 'PERFORM pg_advisory_xact_lock(', 'PERFORM (', 'two owners'],
+  [
+    'transactions that give the same fences',
+    '(greatest(last + 1, micros) - stripe + 15) / 16 * 16 + stripe',
+    'greatest(last + 1, micros)',
+    'fence',
+  ],
+]
+
+/** Runs callers until the check finds a kind of violation, and returns the kinds that it found last. */
+async function findKind(broken: RecordLab, found: string): Promise<string[]> {
+  let kinds = new Set<string>()
+  for (let seed = 1; seed <= seedsMax && !kinds.has(found); seed += 1) {
+    const history = await simulateCallers(broken, { ...size, seed, storeOf: twoProcesses(broken) })
+    kinds = new Set(findViolations(history).map((line) => line.split(':')[0] ?? ''))
+  }
+  return [...kinds]
+}
+
 describe('history check', () => {
-  test.each(faults)(
-    'history check: finds the fault of %s',
+  test.each(scriptFaults)(
+    'history check: finds the fault of %s in Redis',
     async (_fault, script, from, to, found) => {
       const broken = await openRecordLab({ scripts: withFault(script, from, to) })
       try {
-        let kinds = new Set<string>()
-        for (let seed = 1; seed <= seedsMax && !kinds.has(found); seed += 1) {
-          const history = await simulateCallers(broken, { ...size, seed })
-          kinds = new Set(findViolations(history).map((line) => line.split(':')[0] ?? ''))
-        }
-        expect([...kinds]).toContain(found)
+        expect(await findKind(broken, found)).toContain(found)
       } finally {
         await broken.close()
       }
     },
-    10_000,
+    20_000,
+  )
+
+  test.each(sqlFaults)(
+    'history check: finds the fault of %s in Postgres',
+    async (_fault, from, to, found) => {
+      const broken = await openRecordLab({ durability: 'postgres', sqlFaults: [[from, to]] })
+      try {
+        expect(await findKind(broken, found)).toContain(found)
+      } finally {
+        await broken.close()
+      }
+    },
+    20_000,
   )
 })

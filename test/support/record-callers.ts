@@ -1,5 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { acquireRecord, type Records } from '#internal/records/acquire.ts'
+import { type RecordStore, RecordsUnavailable } from '#internal/records/store.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { builtInLimits } from './built-in-limits.ts'
 import { directoryTenant } from './directory-tenant.ts'
@@ -12,19 +13,25 @@ export interface SimulationOptions {
   readonly callers: number
   readonly rounds: number
   readonly keys: readonly string[]
+  /** Default: a new tenant of the lab. */
+  readonly tenantId?: TenantId
+  /** Returns the store of the process that serves the next call. Default: the lab's. */
+  readonly storeOf?: () => RecordStore
 }
 
 const scope = 's'
 const lockMs = 10_000
 const ttlMs = 3_600_000
 const waitMsMax = 40
+const movedTriesMax = 1000
 
 /**
  * Runs concurrent callers that crash, come late, lose replies, wait, release, remove, save without a token, and move the clock back
  * and forth, and records their calls. The seed determines each caller's actions; their interleaving depends on Redis.
  */
 export async function simulateCallers(lab: RecordLab, options: SimulationOptions): Promise<History> {
-  const scene = new Scene(lab, await lab.createTenant())
+  const tenantId = options.tenantId ?? (await lab.createTenant())
+  const scene = new Scene(lab, tenantId, options.storeOf ?? (() => lab.store))
   const callers = Array.from({ length: options.callers }, async (_none, caller) => {
     const dice = new Dice(options.seed * 1000 + caller)
     for (let round = 0; round < options.rounds; round += 1) {
@@ -68,16 +75,18 @@ class Scene implements History {
   readonly calls: HistoryCall[] = []
   readonly clock = [{ startedAt: 0, endedAt: 0, nowMs: labStartMs }]
   readonly #lab: RecordLab
+  readonly #storeOf: () => RecordStore
   readonly #tenant: DirectoryTenant
   readonly #records: Records
   #turn = 0
   #moving: Promise<void> = Promise.resolve()
 
-  constructor(lab: RecordLab, tenantId: TenantId) {
+  constructor(lab: RecordLab, tenantId: TenantId, storeOf: () => RecordStore) {
     this.#lab = lab
+    this.#storeOf = storeOf
     this.#tenant = directoryTenant({ id: tenantId })
     this.#records = {
-      storeOf: () => lab.store,
+      storeOf,
       waiters: lab.waiters,
       ttlSecondsMax: 86_400,
       bodyBytesMax: 10_000,
@@ -101,35 +110,35 @@ class Scene implements History {
   async save(key: string, token: string, record: string): Promise<void> {
     const input = { ...this.#address(key), lockToken: token, record, ttlMs: null, defaultTtlMs: ttlMs }
     await this.#record(key, async () => {
-      const { kind: outcome } = await this.#lab.store.save(input)
+      const { kind: outcome } = await this.#storeOf().save(input)
       return { do: 'save' as const, token, record, outcome }
     })
   }
 
   async remove(key: string): Promise<void> {
     await this.#record(key, async () => {
-      const existed = await this.#lab.store.remove(this.#address(key), '')
+      const existed = await this.#storeOf().remove(this.#address(key), '')
       return { do: 'remove' as const, existed }
     })
   }
 
   async release(key: string, token: string): Promise<void> {
     await this.#record(key, async () => {
-      const existed = await this.#lab.store.remove(this.#address(key), token)
+      const existed = await this.#storeOf().remove(this.#address(key), token)
       return { do: 'release' as const, token, existed }
     })
   }
 
   async extend(key: string, token: string): Promise<void> {
     await this.#record(key, async () => {
-      const { kind: outcome } = await this.#lab.store.extend(this.#address(key), token, lockMs)
+      const { kind: outcome } = await this.#storeOf().extend(this.#address(key), token, lockMs)
       return { do: 'extend' as const, token, lockMs, outcome }
     })
   }
 
   async fetch(key: string): Promise<void> {
     await this.#record(key, async () => {
-      const outcome = await this.#lab.store.fetch(this.#address(key))
+      const outcome = await this.#storeOf().fetch(this.#address(key))
       return { do: 'fetch' as const, outcome }
     })
   }
@@ -147,7 +156,7 @@ class Scene implements History {
 
   async #record<Call extends RecordedCall>(key: string, make: () => Promise<Call>): Promise<Call> {
     const startedAt = this.#next()
-    const call = await make()
+    const call = await repeatWhileMoved(make)
     this.calls.push({ key, startedAt, endedAt: this.#next(), ...call })
     return call
   }
@@ -159,6 +168,18 @@ class Scene implements History {
 
   #address(key: string) {
     return { tenantId: this.#tenant.id, scope, key }
+  }
+}
+
+/** Repeats a call on other processes while it is refused, unchanged, because the process has not learnt of a move. */
+async function repeatWhileMoved<T>(make: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await make()
+    } catch (error) {
+      const isMoved = error instanceof RecordsUnavailable && error.reason === 'moved'
+      if (!isMoved || tries >= movedTriesMax) throw error
+    }
   }
 }
 
