@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { endMove, type RecordDurability } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput } from '#test/support/record-steps.ts'
+import { DurableRecordStore } from './durable-store.ts'
 import { endMoves } from './end-moves.ts'
 
-const labs = {} as Record<RecordDurability, RecordLab>
+let lab: RecordLab
 beforeAll(async () => {
-  labs.redis = await openRecordLab()
-  labs.postgres = await openRecordLab({ durability: 'postgres' })
+  lab = await openRecordLab()
 }, 30_000)
-afterAll(() => Promise.all(Object.values(labs).map((lab) => lab.close())))
+afterAll(() => lab.close())
 
-async function earlierStore(lab: RecordLab, tenantId: TenantId): Promise<string | null> {
-  const { rows } = await lab.pool.query('SELECT record_store_before FROM tenants WHERE id = $1', [tenantId])
-  return rows[0].record_store_before
-}
+const earlierStore = async (tenantId: TenantId) => (await viewOf(lab, tenantId)).before
 
 const partsOf = ({ pool, meter, stores }: RecordLab) => ({
   pool,
@@ -30,35 +30,48 @@ test.each([
 ] as const)(
   'end of a move: from %s to %s, the earlier store is asked until its last entry has ended',
   async (before, current) => {
-    const lab = labs[before]
-    const tenantId = await lab.createTenant()
-    if (before === 'redis')
-      await lab.pool.query(
-        `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
-         VALUES ($1, $1, $1, $1, false, '{}', 0, now(), now(), now())`,
-        [tenantId],
-      )
-    await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000 }))
-    await lab.pool.query(
-      `UPDATE tenants SET record_store = $2, record_store_before = $3, record_store_generation = 1 WHERE id = $1`,
-      [tenantId, current, before],
-    )
+    const tenantId = await createTenantIn(lab, before)
+    const input = acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000 })
+    await (await storeNow(lab, tenantId)).acquire(input)
+    await moveRecords(lab, tenantId, current)
     await endMoves(partsOf(lab))
-    expect(await earlierStore(lab, tenantId)).toBe(before)
+    expect(await earlierStore(tenantId)).toBe(before)
     const dayAndHoursMs = 27 * 3_600_000
     await lab.setClock(tenantId, labStartMs + dayAndHoursMs)
     await endMoves(partsOf(lab))
-    expect(await earlierStore(lab, tenantId)).toBeNull()
+    expect(await earlierStore(tenantId)).toBeNull()
   },
 )
 
 test('end of a move: a tenant that moved again keeps its earlier store', async () => {
-  const lab = labs.postgres
-  const tenantId = await lab.createTenant()
-  await lab.pool.query(
-    `UPDATE tenants SET record_store = 'redis', record_store_before = 'postgres', record_store_generation = 3 WHERE id = $1`,
-    [tenantId],
-  )
-  await endMove(lab.pool, { id: tenantId, before: 'postgres', generation: 2 }, 0)
-  expect(await earlierStore(lab, tenantId)).toBe('postgres')
+  const tenantId = await createTenantIn(lab, 'postgres')
+  const { generation } = await moveRecords(lab, tenantId, 'redis')
+  await moveRecords(lab, tenantId, 'postgres')
+  await endMove(lab.pool, { id: tenantId, before: 'postgres', generation }, 0)
+  expect(await earlierStore(tenantId)).toBe('redis')
+})
+
+test('end of a move: waits for a transaction in Postgres that began before the move', async () => {
+  const tenantId = await createTenantIn(lab, 'postgres')
+  const { pool, redis, meter, createStores } = lab
+  const client = await pool.connect()
+  await client.query('BEGIN')
+  const inTransaction = new DurableRecordStore({
+    pool: client as unknown as Pool,
+    redis,
+    meter,
+    ttlSecondsMax: 60,
+  })
+  const stores = { ...createStores(), postgres: inTransaction }
+  expect(await (await storeNow(lab, tenantId, stores)).acquire(acquireInput(tenantId))).toMatchObject({
+    kind: 'locked',
+  })
+  await moveRecords(lab, tenantId, 'redis')
+  const ending = endMoves(partsOf(lab))
+  const waits = async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount === 1
+  expect(await poll(async () => (await waits()) || undefined, { deadlineMs: 5000 })).toBe(true)
+  await client.query('COMMIT')
+  client.release()
+  await ending
+  expect(await earlierStore(tenantId)).toBe('postgres')
 })

@@ -1,9 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { endMove, type RecordDurability } from '#internal/tenants/index.ts'
+import {
+  endMove,
+  type RecordDurability,
+  type RecordStoreOfTenant,
+  recordDurabilities,
+} from '#internal/tenants/index.ts'
+import { simulateCallers } from '#test/support/record-callers.ts'
+import { findViolations } from '#test/support/record-history.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput, lockMs, result, saveInput } from '#test/support/record-steps.ts'
+import { testSeed } from '#test/support/seed.ts'
+import { recordStoreOf } from './moving-store.ts'
 import { type AcquireInput, entryKey, type RecordStore, type SaveInput } from './store.ts'
 
 let lab: RecordLab
@@ -228,6 +237,62 @@ describe.each([
     },
   )
 })
+
+/** Calls of a simulation between two moves, and until a further process has learnt of a move. */
+const callsPerMove = 250
+const callsPerLesson = 25
+const processes = 4
+
+/** Processes that serve calls in turn while a tenant moves back and forth, and learn of each move one after another. */
+class MovingProcesses {
+  readonly #tenantId: TenantId
+  readonly #stores = Array.from({ length: processes }, () => lab.createStores())
+  readonly #views: RecordStoreOfTenant[]
+  #latest: RecordStoreOfTenant
+  #calls = 0
+  moving: Promise<unknown> = Promise.resolve()
+
+  constructor(tenantId: TenantId, view: RecordStoreOfTenant) {
+    this.#tenantId = tenantId
+    this.#latest = view
+    this.#views = this.#stores.map(() => view)
+  }
+
+  storeOfNextCall(): RecordStore {
+    this.#calls += 1
+    const turn = this.#calls % callsPerMove
+    if (turn === 0) this.#move()
+    if (turn % callsPerLesson === 0) this.#views[(turn / callsPerLesson) % processes] = this.#latest
+    const serving = this.#calls % processes
+    const [stores, view] = [this.#stores[serving], this.#views[serving]]
+    if (!stores || !view) throw new Error('no such process')
+    return recordStoreOf(stores, view)
+  }
+
+  #move(): void {
+    this.moving = this.moving.then(async () => {
+      const to = this.#latest.current === 'redis' ? 'postgres' : 'redis'
+      this.#latest = await moveRecords(lab, this.#tenantId, to)
+    })
+  }
+}
+
+test.each(recordDurabilities.flatMap((from) => [0, 1, 2, 3].map((nth) => [from, nth] as const)))(
+  'move: concurrent callers see no unannounced second run, no two owners and no two results while a tenant moves from %s and back (%d)',
+  async (from, nth) => {
+    const seed = testSeed() + nth
+    const tenantId = await createTenantIn(lab, from)
+    const moving = new MovingProcesses(tenantId, await viewOf(lab, tenantId))
+    const history = await simulateCallers(lab, {
+      ...{ seed, callers: 24, rounds: 16, keys: ['a', 'b', 'c', 'd', 'e', 'f'], tenantId },
+      storeOf: () => moving.storeOfNextCall(),
+    })
+    await moving.moving
+    expect((await viewOf(lab, tenantId)).generation).toBeGreaterThan(2)
+    expect({ seed, violations: findViolations(history) }).toEqual({ seed, violations: [] })
+  },
+  30_000,
+)
 
 test.each(['acquire', 'save'] as const)(
   'move: on a process that has not learnt of it, Redis writes nothing after it was emptied: %s',
