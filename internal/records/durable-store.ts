@@ -348,13 +348,15 @@ export class DurableRecordStore implements RecordStore {
   }
 
   async #write(batch: readonly Step[]): Promise<void> {
+    // Until there is a connection, callers may give up.
+    const unconnected = await this.#options.pool.connect().then(
+      (client) => client.release(),
+      (error: unknown) => ({ kind: 'unavailable' as const, error }),
+    )
     const steps = batch.filter(({ isOver }) => !isOver)
-    const stripe = this.#freeStripes.shift() ?? 0
-    const results = await writeRows(steps, {
-      write: (rows) => this.#runSteps(stripe, rows),
-      createPartitions: () => this.#createPartitions(),
-    })
-    this.#freeStripes.push(stripe)
+    const results = unconnected ? steps.map(() => unconnected) : await this.#writeSteps(steps)
+    // One failure for all calls of a transaction, also if all their callers have given up.
+    const failures = new Set<unknown>(unconnected ? [unconnected.error] : [])
     for (const [at, result] of results.entries()) {
       const step = steps[at]
       if (!step) continue
@@ -362,10 +364,21 @@ export class DurableRecordStore implements RecordStore {
         if (result.result[7]) this.#wake(step.address)
         step.settle(refusalOf(result.result) ?? result.result)
       } else {
-        this.#options.onError?.(result.error)
+        failures.add(result.error)
         step.settle(new RecordsUnavailable('refused', result.error))
       }
     }
+    for (const error of failures) this.#options.onError?.(error)
+  }
+
+  async #writeSteps(steps: readonly Step[]) {
+    const stripe = this.#freeStripes.shift() ?? 0
+    const results = await writeRows(steps, {
+      write: (rows) => this.#runSteps(stripe, rows),
+      createPartitions: () => this.#createPartitions(),
+    })
+    this.#freeStripes.push(stripe)
+    return results
   }
 
   async #runSteps(stripe: number, steps: readonly Step[]): Promise<readonly Result[]> {
