@@ -103,3 +103,26 @@ test('durable records: the purge of a tenant finds its records through the prima
   expect(after.scans - before.scans).toBe(0)
   expect(after.pages - before.pages).toBeLessThan(20 * pagesPerKeyMax)
 }, 60_000)
+
+test('durable records: saves update their locks without writing an index', async () => {
+  const tenantId = randomTenantId()
+  await insertDurableTenant(pool, tenantId)
+  const redis = { publish: async () => undefined }
+  const meter = { markUsed: () => undefined }
+  const store = new DurableRecordStore({ pool, redis, meter, ttlSecondsMax: 8 * 86_400 })
+  const updates = async () => {
+    await pool.query('SELECT pg_stat_force_next_flush()')
+    const { rows } = await pool.query<{ all: number; hot: number }>(
+      `SELECT sum(n_tup_upd)::integer AS all, sum(n_tup_hot_upd)::integer AS hot
+       FROM pg_stat_user_tables WHERE relname LIKE 'record\\_entries\\_%'`,
+    )
+    return rows[0] as { all: number; hot: number }
+  }
+  const before = await updates()
+  const keys = Array.from({ length: 400 }, (_, n) => `hot-${n}`)
+  await Promise.all(keys.map((key) => store.acquire(acquireInput(tenantId, { key, lockToken: key }))))
+  await Promise.all(keys.map((key) => store.save(saveInput(tenantId, { key, lockToken: key }))))
+  const after = await updates()
+  expect(after.all - before.all).toBe(keys.length)
+  expect(after.hot - before.hot).toBeGreaterThan(0.95 * keys.length)
+}, 60_000)

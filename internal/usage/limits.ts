@@ -31,8 +31,8 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
 export type EmittedLimits = ReadonlyMap<string, LimitBounds>
 
 /**
- * Hard limits that the acquire script checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
- * locks in Redis.
+ * Hard limits that an acquisition checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
+ * locks in the store of the tenant's new records.
  */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
