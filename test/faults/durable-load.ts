@@ -122,6 +122,13 @@ export class DurableLoad implements History {
     }
   }
 
+  /** Returns the calls that were answered since a time (`performance.now()`) with a change of a lock or record. */
+  changesSince(sinceMs: number): HistoryCall[] {
+    return this.calls.filter(
+      (call) => call.endedAt > sinceMs && Number.isFinite(call.endedAt) && hasChanged(call),
+    )
+  }
+
   /** Waits for further saved operations. @throws after 40 s, or if a caller failed */
   async untilSaved(count: number): Promise<void> {
     const from = this.#saved
@@ -359,6 +366,12 @@ export class DurableLoad implements History {
     if (into === this.#answers) this.#slowestMs[kind] = Math.max(this.#slowestMs[kind], tookMs)
     return status === 503 || status === 599 ? undefined : answer
   }
+}
+
+function hasChanged(call: RecordedCall): boolean {
+  if (call.do === 'acquire') return call.outcome.kind === 'locked'
+  if (call.do === 'remove' || call.do === 'release') return call.existed === true
+  return call.do !== 'fetch' && (call.outcome === 'saved' || call.outcome === 'extended')
 }
 
 function patienceOf(dice: Dice): number | undefined {
