@@ -3,10 +3,10 @@ import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
 import { type AcquireInput, entryKey } from '#internal/records/store.ts'
 import {
-  countedBytes,
   labStartMs,
   openRecordLab,
   type RecordLab,
+  readLivingBytes,
   readMeter,
 } from '#test/support/record-lab.ts'
 import type { LockLimits } from './limits.ts'
@@ -43,15 +43,7 @@ function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
 
 const meterOf = (tenantId: TenantId) => readMeter(lab, tenantId)
 
-/** Sum of the counted bytes of a tenant's entries in Redis. */
-async function livingBytes(tenantId: TenantId): Promise<number> {
-  const names = await lab.raw.keys(`{${tenantId}}:r:*`)
-  const entries = await Promise.all(names.map(async (name) => [name, await lab.raw.get(name)] as const))
-  return entries.reduce(
-    (sum, [name, entry]) => sum + (entry === null ? 0 : countedBytes(name, entry).bytes),
-    0,
-  )
-}
+const livingBytes = (tenantId: TenantId) => readLivingBytes(lab, tenantId)
 
 /** Makes the store read the meters without changing an entry. */
 async function touch(tenantId: TenantId): Promise<void> {

@@ -3,8 +3,9 @@ import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import type { NoteLock } from '#internal/records/index.ts'
 import { DurableRecordStore, RedisRecordStore } from '#internal/records/index.ts'
+import type { RecordAddress } from '#internal/records/record.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
-import type { RecordStore } from '#internal/records/store.ts'
+import { entryKey, type RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
 import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
 import { type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
@@ -67,7 +68,10 @@ export function randomTenantId(): TenantId {
 }
 
 /** Meters of a tenant's locks and bytes. */
-export interface PackedMeter {
+export interface LabMeter {
+  readonly fence: number
+  /** Latest minute since the Unix epoch in which locks were counted. */
+  readonly minute: number
   readonly minuteLocks: number
   readonly hourLocks: number
   readonly monthLocks: number
@@ -76,11 +80,14 @@ export interface PackedMeter {
   readonly sweptMinute: number
 }
 
-/** Reads a tenant's packed meters from Redis directly; all 0 if there are none. */
-export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<PackedMeter> {
+/** Reads a tenant's meters from the store of the lab directly; all 0 if there are none. */
+export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<LabMeter> {
+  if (lab.durability === 'postgres') return readMeterRows(lab, tenantId)
   const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? Buffer.alloc(72))
   const field = (index: number) => packed.readDoubleBE(index * 8)
   return {
+    fence: field(0),
+    minute: field(1),
     minuteLocks: field(2),
     hourLocks: field(4),
     monthLocks: field(6),
@@ -89,17 +96,108 @@ export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<Pac
   }
 }
 
-/** Returns the size that an entry counts as, computed from its key and value in Redis, and the bucket that contains it. */
-export function countedBytes(
-  key: string,
-  entry: string,
-): { readonly bytes: number; readonly bucket: string } {
+async function readMeterRows({ pool }: RecordLab, tenantId: TenantId): Promise<LabMeter> {
+  const { rows } = await pool.query<LabMeter>(
+    `SELECT last.*, coalesce(sum(own.minute_locks) FILTER (WHERE own.minute = last.minute), 0)::float8 AS "minuteLocks",
+       (SELECT coalesce(sum(locks), 0) FROM record_hours
+        WHERE tenant_id = $1 AND hour = (SELECT max(hour) FROM record_hours WHERE tenant_id = $1))::float8 AS "hourLocks",
+       coalesce(sum(own.month_locks) FILTER (WHERE own.month = last.month), 0)::float8 AS "monthLocks"
+     FROM (
+       SELECT coalesce(max(fence), 0) AS fence, coalesce(max(minute), 0) AS minute, max(month) AS month,
+         coalesce(sum(bytes), 0)::float8 AS bytes, coalesce(max(swept), 0) AS "sweptMinute"
+       FROM record_meters WHERE tenant_id = $1
+     ) AS last LEFT JOIN record_meters AS own ON own.tenant_id = $1
+     GROUP BY last.fence, last.minute, last.month, last.bytes, last."sweptMinute"`,
+    [tenantId],
+  )
+  const [row] = rows
+  if (!row) throw new Error('no row of totals')
+  return row
+}
+
+/** Entry as meters count it. */
+export interface CountedEntry {
+  /** Identifies the entry among those that its key has had. */
+  readonly id: string
+  readonly bytes: number
+  /** Minute since the Unix epoch at whose start the bytes are returned. */
+  readonly returnedMinute: number
+  /** Time from which on the entry is ignored; Infinity if the store's own clock removes it. */
+  readonly expiresAtMs: number
+}
+
+/** Reads the entries of a key from the store directly, with the size that each counts as. Postgres can have expired ones. */
+export async function readCounted(lab: RecordLab, address: RecordAddress): Promise<CountedEntry[]> {
+  if (lab.durability === 'postgres') return readCountedRows(lab, address)
+  const name = entryKey(address)
+  const entry = await lab.raw.get(name)
+  if (entry === null) return []
   const fields = entry.split('\n')
   const isRecord = fields[0] === 'R'
   const countBytes = isRecord ? (fields[5] ?? '').length + 1 : 0
-  return {
-    bytes: 144 + Buffer.byteLength(key) + Buffer.byteLength(entry) - countBytes,
-    bucket: (isRecord ? fields[4] : fields[10]) ?? '',
+  const bucket = (isRecord ? fields[4] : fields[10]) ?? ''
+  const ended = Number(bucket.slice(1)) + 1
+  return [
+    {
+      id: '',
+      bytes: 144 + Buffer.byteLength(name) + Buffer.byteLength(entry) - countBytes,
+      returnedMinute: bucket.startsWith('m') ? ended : ended * 60,
+      expiresAtMs: Number.POSITIVE_INFINITY,
+    },
+  ]
+}
+
+async function readCountedRows({ pool }: RecordLab, address: RecordAddress): Promise<CountedEntry[]> {
+  const { tenantId, scope, key } = address
+  const { rows } = await pool.query(
+    `SELECT expires_at, fence, token, attempt, fingerprint, record, bytes_until FROM record_entries
+     WHERE tenant_id = $1 AND scope = $2 AND key = $3`,
+    [tenantId, scope, key],
+  )
+  return rows.map((row) => {
+    const texts = [tenantId, scope, key, row.token, row.attempt, row.fingerprint, row.record ?? '']
+    return {
+      id: `${key} ${row.fence} ${row.expires_at}`,
+      bytes: 256 + texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+      returnedMinute: row.bytes_until,
+      expiresAtMs: row.expires_at,
+    }
+  })
+}
+
+/** Returns the sum of the counted bytes of a tenant's entries that have not expired. */
+export async function readLivingBytes(lab: RecordLab, tenantId: TenantId): Promise<number> {
+  const keys =
+    lab.durability === 'redis' ? await keysInRedis(lab, tenantId) : await keysInPostgres(lab, tenantId)
+  const counted = await Promise.all(keys.map((key) => readCounted(lab, { tenantId, scope: 's', key })))
+  return counted.flat().reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
+async function keysInRedis({ raw }: RecordLab, tenantId: TenantId): Promise<string[]> {
+  const prefix = entryKey({ tenantId, scope: 's', key: '' })
+  return (await raw.keys(`{${tenantId}}:r:*`)).map((name) => name.slice(prefix.length))
+}
+
+async function keysInPostgres({ pool }: RecordLab, tenantId: TenantId): Promise<string[]> {
+  const { rows } = await pool.query<{ key: string }>(
+    'SELECT key FROM record_entries WHERE tenant_id = $1 AND expires_at > record_clock() / 1000',
+    [tenantId],
+  )
+  return rows.map(({ key }) => key)
+}
+
+/** Removes the entries of a key, as their expiry would. */
+export async function expireEntry(
+  { durability, raw, pool }: RecordLab,
+  address: RecordAddress,
+): Promise<void> {
+  if (durability === 'redis') await raw.del(entryKey(address))
+  else {
+    await pool.query('DELETE FROM record_entries WHERE tenant_id = $1 AND scope = $2 AND key = $3', [
+      address.tenantId,
+      address.scope,
+      address.key,
+    ])
   }
 }
 
