@@ -55,6 +55,18 @@ async function auditRows(): Promise<unknown[]> {
 }
 
 describe('a write', () => {
+  test('settings: writing and clearing records.durability moves the records of tenants', async () => {
+    const tenantId = await addTenant()
+    const storeOf = async () => {
+      const text = 'SELECT record_store AS store, record_store_generation AS moves FROM tenants WHERE id = $1'
+      return (await pool.query(text, [tenantId])).rows
+    }
+    await set('records.durability', 'postgres')
+    expect(await storeOf()).toEqual([{ store: 'postgres', moves: 1 }])
+    await clear('records.durability')
+    expect(await storeOf()).toEqual([{ store: 'redis', moves: 2 }])
+  })
+
   test('settings: a write stores the actor and time, and its audit entry contains the old value', async () => {
     const first = await set('retention.payloadDays', 10)
     const second = await set('retention.payloadDays', 20, { by: 'bob@example' })
