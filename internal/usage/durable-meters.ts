@@ -104,7 +104,7 @@ function monthOf(month: number, count: number): WindowCount {
 
 /** Returns the id of an entry in `record_entries`: 16 bytes in hex. The first four are the tenant's. */
 export function recordEntryId(tenantId: TenantId, entry: string): string {
-  return `${tenantBytes(tenantId)}${sha256(entry).slice(0, 24)}`
+  return `${tenantBytes(tenantId)}${createHash('sha256').update(entry).digest('hex').slice(0, 24)}`
 }
 
 /** Returns the lowest and the highest id that an entry of a tenant can have. Other tenants can have ids between them. */
@@ -118,12 +118,11 @@ export function countedEntryBytes(tenantId: TenantId, key: string, textBytes: nu
   return 256 + Buffer.byteLength(tenantId) + Buffer.byteLength(key) + textBytes
 }
 
+/** Hashes a tenant by FNV-1a, which costs a fraction of SHA-256 and is only used to keep a tenant's entries together. */
 function tenantBytes(tenantId: TenantId): string {
-  return sha256(tenantId).slice(0, 8)
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  let hash = 0x811c9dc5
+  for (let at = 0; at < tenantId.length; at += 1) hash = Math.imul(hash ^ tenantId.charCodeAt(at), 0x01000193)
+  return (hash >>> 0).toString(16).padStart(8, '0')
 }
 
 /** Stripe of meters for statements that are no batches of records. */

@@ -6,10 +6,11 @@ ALTER TABLE tenants
   ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0,
   ADD COLUMN record_fence bigint NOT NULL DEFAULT 0;
 
--- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes of the
--- tenant's SHA-256, so that its rows are found through the primary key, then 12 of the entry's. Times are milliseconds since the epoch by the
--- clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on. A lock without a token is the mark
--- that a released lock leaves if its key had been taken over. bytes_until: minute at whose start the bytes are returned (see record_bytes).
+-- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes that
+-- are the same for a tenant, so that its rows are found through the primary key, then 12 of the SHA-256 of tenant, scope and key. Times are
+-- milliseconds since the epoch by the clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on.
+-- A lock without a token is the mark that a released lock leaves if its key had been taken over. bytes_until: minute at whose start the
+-- bytes are returned (see record_bytes).
 CREATE TABLE record_entries (
   id uuid NOT NULL,
   expires_on date NOT NULL,
