@@ -405,7 +405,8 @@ export class DurableRecordStore implements RecordStore {
         textArrayParam(keys.map(({ address }) => address.key)),
         numbers(({ address }) => keyAt.get(entryKey(address)) ?? 0),
         texts(({ kind }) => kind),
-        texts(({ token }) => token),
+        // A text in Postgres cannot contain NUL, and no lock has a token with it or with its replacement.
+        texts(({ token }) => token.replaceAll('\0', '\u{FFFD}')),
         numbers(({ ttlMs }) => ttlMs),
         numbers(({ lockMs }) => lockMs),
         texts(({ text }) => text),

@@ -7,12 +7,14 @@ import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { LimitsInDocument } from '#internal/http/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
+import { writeSetting } from '#internal/settings/index.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
   type Directory,
   FolderSource,
   type KeyRing,
   parseKeyRing,
+  type RecordDurability,
   SecretOpener,
   TenantController,
 } from '#internal/tenants/index.ts'
@@ -27,6 +29,8 @@ export interface TestApiOptions {
   readonly databaseUrl?: string
   /** YAML of Tenant and Secret manifests; default one tenant, `acme`, with `testApiKey`. */
   readonly manifests?: string
+  /** Setting `records.durability`; default: not set. */
+  readonly recordDurability?: RecordDurability
   readonly recordTtlSecondsMax?: number
   readonly recordBodyBytesMax?: number
   readonly otlpEndpoint?: string
@@ -127,6 +131,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const { keyRing = testKeyRing } = options
   const tenants = await openTenants(databaseUrl, redisUrl, keyRing)
+  if (options.recordDurability) await setRecordDurability(databaseUrl, options.recordDurability)
   await tenants.apply(options.manifests ?? tenantYaml('acme', testApiKey))
 
   const chunks: string[] = []
@@ -177,6 +182,15 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
       await database?.drop()
     },
   }
+}
+
+async function setRecordDurability(databaseUrl: string, value: RecordDurability): Promise<void> {
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 5000, connectTimeoutMs: 5000 }
+  const pool = createPool({ url: databaseUrl, applicationName: 'latchkey test settings', ...bounds })
+  const setting = { name: 'records.durability', value, tenantId: null, by: 'test' }
+  const written = await writeSetting({ pool, clock: systemClock }, setting)
+  await pool.end()
+  if (written.kind !== 'written') throw new Error('records.durability could not be set')
 }
 
 async function call(
