@@ -1,4 +1,4 @@
-import { type Day, dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
+import { type Day, dayAfter, Shares, type TenantId, within } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
@@ -28,6 +28,7 @@ import {
 import { longRecordBytes } from './scripts.ts'
 import {
   type AcquireInput,
+  callMsMax,
   entryKey,
   longBytesMax,
   RecentKeys,
@@ -64,8 +65,6 @@ export interface DurableRecordStoreOptions {
   readonly onError?: (error: unknown) => void
 }
 
-/** Deadline of a call in ms. */
-const callMsMax = 900
 /** Maximum concurrent calls per process; a tenant may use a quarter. */
 const callsMax = 2000
 /** Maximum steps and bytes of one transaction. */
@@ -185,11 +184,16 @@ export class DurableRecordStore implements RecordStore {
   async acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const entry = entryKey(input)
     const day = this.#saved.get(entry)
-    if (day !== undefined) {
-      const found = await this.#find(input, longRecordBytes, day)
-      if (found && found[3] !== null) return replayOf(input, found[1], found[3])
-      this.#saved.delete(entry)
-    }
+    if (day === undefined) return this.#acquireInRoom(input)
+    const startedMs = performance.now()
+    const found = await this.#find(input, longRecordBytes, day)
+    if (found && found[3] !== null) return replayOf(input, found[1], found[3])
+    this.#saved.delete(entry)
+    return within(startedMs + callMsMax - performance.now(), this.#acquireInRoom(input), timedOut)
+  }
+
+  /** Reserves memory for a long record before it is read. */
+  async #acquireInRoom(input: AcquireInput): Promise<AcquireOutcome> {
     const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
     if (outcome.kind !== 'long' || input.long === 'sized') return outcome
     if (!this.answers.take(outcome.bytes, input.tenantId)) return outcome
@@ -475,6 +479,10 @@ export class DurableRecordStore implements RecordStore {
 
 function isShort({ bytesMax }: Read): boolean {
   return bytesMax <= longRecordBytes
+}
+
+function timedOut(): never {
+  throw new RecordsUnavailable('timeout')
 }
 
 /** Returns the error for a step that changed nothing because the tenant's records have moved. */

@@ -1,7 +1,14 @@
-import type { Shares, TenantId } from '#internal/base/index.ts'
+import { type Shares, type TenantId, within } from '#internal/base/index.ts'
 import type { RecordDurability, RecordStoreOfTenant } from '#internal/tenants/index.ts'
 import type { ExtendOutcome, FetchOutcome, RecordAddress, SaveOutcome } from './record.ts'
-import { type AcquireInput, type RecordStore, RecordsElsewhere, type SaveInput } from './store.ts'
+import {
+  type AcquireInput,
+  callMsMax,
+  type RecordStore,
+  RecordsElsewhere,
+  RecordsUnavailable,
+  type SaveInput,
+} from './store.ts'
 
 /** Returns the store of a tenant's records. */
 export function recordStoreOf(
@@ -81,15 +88,35 @@ class MovingRecordStore implements RecordStore {
   }
 
   /** Calls the earlier store, and then the current one unless the earlier one had something for this key. */
-  async #call<At extends RecordAddress, T>(
+  #call<At extends RecordAddress, T>(
     address: At,
     call: (store: RecordStore, at: At) => Promise<T>,
     isFinal: (outcome: T) => boolean,
   ): Promise<T> {
-    const earlier = this.#before ? await this.#callEarlier(this.#before, address, call) : undefined
-    if (earlier?.kind === 'outcome' && isFinal(earlier.outcome)) return earlier.outcome
-    const fence = Math.max(this.#fence, earlier?.kind === 'elsewhere' ? earlier.fence : 0)
-    return await call(this.#current, {
+    if (!this.#before) return this.#callCurrent(address, call, this.#fence)
+    return within(callMsMax, this.#callInTurn(this.#before, address, call, isFinal), () => {
+      throw new RecordsUnavailable('timeout')
+    })
+  }
+
+  async #callInTurn<At extends RecordAddress, T>(
+    before: RecordStore,
+    address: At,
+    call: (store: RecordStore, at: At) => Promise<T>,
+    isFinal: (outcome: T) => boolean,
+  ): Promise<T> {
+    const earlier = await this.#callEarlier(before, address, call)
+    if (earlier.kind === 'outcome' && isFinal(earlier.outcome)) return earlier.outcome
+    const fence = Math.max(this.#fence, earlier.kind === 'elsewhere' ? earlier.fence : 0)
+    return await this.#callCurrent(address, call, fence)
+  }
+
+  #callCurrent<At extends RecordAddress, T>(
+    address: At,
+    call: (store: RecordStore, at: At) => Promise<T>,
+    fence: number,
+  ): Promise<T> {
+    return call(this.#current, {
       ...address,
       place: { generation: this.#generation, isCurrent: true, fence },
     })

@@ -13,6 +13,7 @@ import type {
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 import {
   type AcquireInput,
+  callMsMax,
   entryKey,
   longBytesMax,
   RecentKeys,
@@ -31,8 +32,6 @@ export interface RedisRecordStoreOptions {
   readonly note?: NoteLock
 }
 
-/** Deadline of a call in ms, including the time to seed missing meters and to run the script again. */
-const callMsMax = 900
 /**
  * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
  * callers.

@@ -88,6 +88,9 @@ export interface RecordStore {
   lastFence(tenantId: TenantId): Promise<number>
 }
 
+/** Deadline of a call in ms, including all its steps. */
+export const callMsMax = 900
+
 /** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
 export const longBytesMax = 64 * 1024 * 1024
 
