@@ -394,17 +394,6 @@ describe.each(durabilities)('locks of records in %s', (durability) => {
     )
   })
 
-  test('guardrails: the marker of an earlier build, without a time, makes a repeat of its commit', async () => {
-    const tenant = await createTenant({})
-    const { parts } = openProcess()
-    await commit(parts, tenant, { kind: 'locks' })
-    await lab.raw.set(`{${tenant.id}}:commit:old`, '400 allow -')
-    const old = { kind: 'locks', id: 'old', amount: 400 }
-    expect(await commit(parts, tenant, old)).toMatchObject({ decision: 'allow', isNew: false })
-    const other = await commitGuardrail(parts, tenant, commitOf({ ...old, amount: 401 }))
-    expect(other).toEqual({ kind: 'conflict' })
-  })
-
   test('guardrails: a repeat rolls up locks whose commit ended with the death of its process', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
@@ -508,6 +497,17 @@ describe('locks of records in Redis', () => {
     } finally {
       await away.close()
     }
+  })
+
+  test('guardrails: the marker of an earlier build, without a time, makes a repeat of its commit', async () => {
+    const tenant = await createTenant({})
+    const { parts } = openProcess()
+    await commit(parts, tenant, { kind: 'locks' })
+    await lab.raw.set(`{${tenant.id}}:commit:old`, '400 allow -')
+    const old = { kind: 'locks', id: 'old', amount: 400 }
+    expect(await commit(parts, tenant, old)).toMatchObject({ decision: 'allow', isNew: false })
+    const other = await commitGuardrail(parts, tenant, commitOf({ ...old, amount: 401 }))
+    expect(other).toEqual({ kind: 'conflict' })
   })
 })
 
