@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { TenantId } from '#internal/base/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { randomTenantId } from '#test/support/record-lab.ts'
 import { acquireInput, saveInput } from '#test/support/record-steps.ts'
@@ -21,6 +21,12 @@ beforeAll(async () => {
     ...{ url: database.url, applicationName: 'test plan', sessionSettings: durableSessionSettings },
     ...{ connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 },
   })
+  // Partitions that are created on demand need another connection.
+  const days = Array.from({ length: 12 }, (_, day) => dayAfter(Date.now(), day - 1))
+  await ensurePartitions(
+    pool,
+    days.map((day) => ({ table: 'record_entries', day })),
+  )
   close = async () => {
     await pool.end()
     await database.drop()

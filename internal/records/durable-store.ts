@@ -1,9 +1,10 @@
-import { type Day, dayAfter, Shares, type TenantId, within } from '#internal/base/index.ts'
+import { type Day, dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
   numberArrayParam,
   type Pool,
+  type PoolClient,
   type PurgeStep,
   type RedisConnection,
   textArrayParam,
@@ -52,7 +53,7 @@ export const durableSessionSettings = {
 
 /** Options of `DurableRecordStore`. */
 export interface DurableRecordStoreOptions {
-  /** Connections of this store alone: at least `writesMax` + `readsMax`. */
+  /** Connections of this store alone: more than `writesMax`, since partitions are created while a transaction has a connection. */
   readonly pool: Pool
   /** Maximum ttl of a record in seconds. */
   readonly ttlSecondsMax: number
@@ -97,14 +98,13 @@ interface Step {
   readonly token: string
   readonly ttlMs: number
   readonly lockMs: number
-  /** Fingerprint of an acquisition, or the record of a save. */
-  readonly text: string
+  /** Fingerprint of an acquisition, or the record of a save. Emptied at the deadline, to free memory. */
+  text: string
   readonly attemptId: string
   readonly waits: boolean
   readonly limits: LockLimits | undefined
   readonly inlineBytesMax: number
-  /** Set when the caller has received its error: the step must not start afterwards. */
-  isOver: boolean
+  readonly overAtMs: number
   readonly settle: (result: Result | Error) => void
 }
 
@@ -124,6 +124,7 @@ type Result = readonly [
 interface Read {
   readonly address: RecordAddress
   readonly bytesMax: number
+  readonly overAtMs: number
   /** Partition of the record; null if it is not known. */
   readonly day: Day | null
   readonly settle: (row: FoundRecord | undefined | Error) => void
@@ -138,6 +139,9 @@ const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
   $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
   $20::float8[])`
+
+/** Stands for the result of a step that was not run. Nobody waits for it. */
+const notRun: Result = ['lost', null, 0, 0, false, null, null, false, null]
 
 const readText = (ofPartition: string) => `
 SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $3 THEN e.record END,
@@ -185,15 +189,16 @@ export class DurableRecordStore implements RecordStore {
     const entry = entryKey(input)
     const day = this.#saved.get(entry)
     if (day === undefined) return this.#acquireInRoom(input)
-    const startedMs = performance.now()
-    const found = await this.#find(input, longRecordBytes, day)
+    const timed = withDeadline(input)
+    const found = await this.#find(timed, longRecordBytes, day)
     if (found && found[3] !== null) return replayOf(input, found[1], found[3])
     this.#saved.delete(entry)
-    return within(startedMs + callMsMax - performance.now(), this.#acquireInRoom(input), timedOut)
+    return this.#acquireInRoom(timed)
   }
 
   /** Reserves memory for a long record before it is read. */
-  async #acquireInRoom(input: AcquireInput): Promise<AcquireOutcome> {
+  async #acquireInRoom(asked: AcquireInput): Promise<AcquireOutcome> {
+    const input = withDeadline(asked)
     const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
     if (outcome.kind !== 'long' || input.long === 'sized') return outcome
     if (!this.answers.take(outcome.bytes, input.tenantId)) return outcome
@@ -268,7 +273,8 @@ export class DurableRecordStore implements RecordStore {
     return { kind: kind === 'exists' ? 'exists' : 'lost' }
   }
 
-  async fetch(address: RecordAddress): Promise<FetchOutcome> {
+  async fetch(asked: RecordAddress): Promise<FetchOutcome> {
+    const address = withDeadline(asked)
     const found = await this.#find(address, longRecordBytes)
     if (!found) return { kind: 'none' }
     const [, , bytes, record] = found
@@ -308,61 +314,61 @@ export class DurableRecordStore implements RecordStore {
 
   #run(
     address: RecordAddress,
-    step: Pick<Step, 'kind' | 'token'> & Partial<Omit<Step, 'isOver' | 'settle'>>,
+    step: Pick<Step, 'kind' | 'token'> & Partial<Omit<Step, 'overAtMs' | 'settle'>>,
   ): Promise<Result> {
-    return this.#inTime(address.tenantId, (settle) => {
+    return this.#inTime(address, (settle, overAtMs) => {
       const queued: Step = {
         ...{ ttlMs: none, lockMs: none, text: '', attemptId: '', waits: false, limits: undefined },
-        ...{ inlineBytesMax: 0, isOver: false, settle, address },
+        ...{ inlineBytesMax: 0, overAtMs, settle, address },
         ...step,
       }
       this.#steps.add(queued)
       return () => {
-        queued.isOver = true
+        queued.text = ''
       }
     })
   }
 
   #find(address: RecordAddress, bytesMax: number, day: Day | null = null): Promise<FoundRecord | undefined> {
-    return this.#inTime(address.tenantId, (settle) => {
-      this.#reads.add({ address, bytesMax, day, settle })
+    return this.#inTime(address, (settle, overAtMs) => {
+      this.#reads.add({ address, bytesMax, day, overAtMs, settle })
       return () => undefined
     })
   }
 
-  /** Waits for a result, until the deadline of a call. `start` returns what to do at the deadline. */
-  #inTime<T>(tenantId: TenantId, start: (settle: (result: T | Error) => void) => () => void): Promise<T> {
-    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RecordsUnavailable('overloaded'))
+  /**
+   * Waits for a result, until the deadline of the call. `start` queues the work and returns what to do at the deadline. The call counts until
+   * its work leaves the queue, when `give` is called, so that the queue is bounded while Postgres hangs.
+   */
+  #inTime<T>(
+    address: RecordAddress,
+    start: (settle: (result: T | Error) => void, overAtMs: number) => () => void,
+  ): Promise<T> {
+    const { overAtMs = performance.now() + callMsMax } = address
+    const leftMs = overAtMs - performance.now()
+    if (leftMs <= 0) return Promise.reject(new RecordsUnavailable('timeout'))
+    if (!this.#calls.take(1, address.tenantId)) return Promise.reject(new RecordsUnavailable('overloaded'))
     return new Promise<T>((resolve, reject) => {
-      let isSettled = false
       const settle = (result: T | Error) => {
-        if (isSettled) return
-        isSettled = true
         clearTimeout(timer)
-        this.#calls.give(1, tenantId)
         if (result instanceof Error) reject(result)
         else resolve(result)
       }
-      const giveUp = start(settle)
+      const giveUp = start(settle, overAtMs)
       const timer = setTimeout(() => {
         giveUp()
-        settle(new RecordsUnavailable('timeout'))
-      }, callMsMax)
+        reject(new RecordsUnavailable('timeout'))
+      }, leftMs)
     })
   }
 
   async #write(batch: readonly Step[]): Promise<void> {
-    // Until there is a connection, callers may give up.
-    const unconnected = await this.#options.pool.connect().then(
-      (client) => client.release(),
-      (error: unknown) => ({ kind: 'unavailable' as const, error }),
-    )
-    const steps = batch.filter(({ isOver }) => !isOver)
-    const results = unconnected ? steps.map(() => unconnected) : await this.#writeSteps(steps)
+    const results = await this.#writeSteps(batch)
+    for (const { address } of batch) this.#calls.give(1, address.tenantId)
     // One failure for all calls of a transaction, also if all their callers have given up.
-    const failures = new Set<unknown>(unconnected ? [unconnected.error] : [])
+    const failures = new Set<unknown>()
     for (const [at, result] of results.entries()) {
-      const step = steps[at]
+      const step = batch[at]
       if (!step) continue
       if (result.kind === 'written') {
         if (result.result[7]) this.#wake(step.address)
@@ -375,17 +381,48 @@ export class DurableRecordStore implements RecordStore {
     for (const error of failures) this.#options.onError?.(error)
   }
 
-  async #writeSteps(steps: readonly Step[]) {
+  /** Runs steps on one connection, so that none waits in the queue of the pool after its deadline was looked at. */
+  async #writeSteps(batch: readonly Step[]) {
+    let client: PoolClient
+    try {
+      client = await this.#options.pool.connect()
+    } catch (error) {
+      return batch.map(() => ({ kind: 'unavailable' as const, error }))
+    }
     const stripe = this.#freeStripes.shift() ?? 0
-    const results = await writeRows(steps, {
-      write: (rows) => this.#runSteps(stripe, rows),
-      createPartitions: () => this.#createPartitions(),
-    })
-    this.#freeStripes.push(stripe)
-    return results
+    let broken: Error | undefined
+    // The pool does not listen to a connection in use, and without a listener an error event would become an uncaught exception.
+    const onError = (error: Error) => {
+      broken = error
+    }
+    client.on('error', onError)
+    try {
+      return await writeRows(batch, {
+        write: (rows) =>
+          this.#runInTime(client, stripe, rows).catch((error: unknown) => {
+            broken = error instanceof Error ? error : new Error('a query failed', { cause: error })
+            throw error
+          }),
+        createPartitions: () => this.#createPartitions(),
+      })
+    } finally {
+      client.off('error', onError)
+      // As after `pool.query`, a connection on which a statement has failed is closed.
+      client.release(broken)
+      this.#freeStripes.push(stripe)
+    }
   }
 
-  async #runSteps(stripe: number, steps: readonly Step[]): Promise<readonly Result[]> {
+  /** Runs the steps whose deadline is not over. The callers of the others have received their error. */
+  async #runInTime(client: PoolClient, stripe: number, steps: readonly Step[]): Promise<readonly Result[]> {
+    const nowMs = performance.now()
+    const live = steps.filter(({ overAtMs }) => overAtMs > nowMs)
+    const results = live.length === 0 ? [] : await this.#runSteps(client, stripe, live)
+    const byStep = new Map(live.map((step, at) => [step, results[at]]))
+    return steps.map((step) => byStep.get(step) ?? notRun)
+  }
+
+  async #runSteps(client: PoolClient, stripe: number, steps: readonly Step[]): Promise<readonly Result[]> {
     const tenants = [...new Set(steps.map(({ address }) => address.tenantId))].sort()
     const tenantAt = new Map(tenants.map((tenant, at) => [tenant, at + 1]))
     const byEntry = new Map(steps.map(({ address }) => [entryKey(address), address]))
@@ -396,7 +433,7 @@ export class DurableRecordStore implements RecordStore {
     const keyAt = new Map(keys.map(({ entry }, at) => [entry, at + 1]))
     const texts = (pick: (step: Step) => string) => textArrayParam(steps.map(pick))
     const numbers = (pick: (step: Step) => number) => numberArrayParam(steps.map(pick))
-    const { rows } = await this.#options.pool.query<Result & unknown[]>({
+    const { rows } = await client.query<Result & unknown[]>({
       name: 'run_record_steps',
       text: stepsText,
       rowMode: 'array',
@@ -446,12 +483,14 @@ export class DurableRecordStore implements RecordStore {
   }
 
   async #read(batch: readonly Read[]): Promise<void> {
-    // Long records are read alone, so that a batch of reads is bounded by its number of short records.
-    const short = batch.filter(isShort)
-    const known = short.filter(({ day }) => day !== null)
-    const unknown = short.filter(({ day }) => day === null)
-    const long = batch.filter((read) => !isShort(read)).map((read) => [read])
-    await Promise.all([known, unknown, ...long].map((reads) => this.#readTogether(reads)))
+    const nowMs = performance.now()
+    const live = batch.filter(({ overAtMs }) => overAtMs > nowMs)
+    const short = live.filter(isShort)
+    await this.#readTogether(short.filter(({ day }) => day !== null))
+    await this.#readTogether(short.filter(({ day }) => day === null))
+    // Long records are read one after another, so that a batch of reads is bounded by its number of short records.
+    for (const long of live.filter((read) => !isShort(read))) await this.#readTogether([long])
+    for (const { address } of batch) this.#calls.give(1, address.tenantId)
   }
 
   async #readTogether(reads: readonly Read[]): Promise<void> {
@@ -481,8 +520,9 @@ function isShort({ bytesMax }: Read): boolean {
   return bytesMax <= longRecordBytes
 }
 
-function timedOut(): never {
-  throw new RecordsUnavailable('timeout')
+/** Returns the address with the deadline of a call that may need several steps. */
+function withDeadline<Address extends RecordAddress>(address: Address): Address {
+  return address.overAtMs === undefined ? { ...address, overAtMs: performance.now() + callMsMax } : address
 }
 
 /** Returns the error for a step that changed nothing because the tenant's records have moved. */

@@ -57,7 +57,9 @@ test('end of a move: waits for a transaction in Postgres that began before the m
   const client = await pool.connect()
   await client.query('BEGIN')
   const query: unknown = client.query.bind(client)
-  const oneConnection = { query, connect: async () => ({ release: () => undefined }) } as unknown as Pool
+  const ignore = () => undefined
+  const connection = { query, on: ignore, off: ignore, release: ignore }
+  const oneConnection = { query, connect: async () => connection } as unknown as Pool
   const inTransaction = new DurableRecordStore({ pool: oneConnection, redis, meter, ttlSecondsMax: 60 })
   const stores = { ...createStores(), postgres: inTransaction }
   expect(await (await storeNow(lab, tenantId, stores)).acquire(acquireInput(tenantId))).toMatchObject({

@@ -94,7 +94,9 @@ class MovingRecordStore implements RecordStore {
     isFinal: (outcome: T) => boolean,
   ): Promise<T> {
     if (!this.#before) return this.#callCurrent(address, call, this.#fence)
-    return within(callMsMax, this.#callInTurn(this.#before, address, call, isFinal), () => {
+    const overAtMs = performance.now() + callMsMax
+    const timed = { ...address, overAtMs }
+    return within(callMsMax, this.#callInTurn(this.#before, timed, call, isFinal), () => {
       throw new RecordsUnavailable('timeout')
     })
   }

@@ -6,6 +6,8 @@ export interface RecordAddress {
   readonly tenantId: TenantId
   readonly scope: string
   readonly key: string
+  /** Time of `performance.now()` from which on no further step of the call may start. Absent: the step has a deadline of its own. */
+  readonly overAtMs?: number
   /** Absent for a tenant whose records never moved. */
   readonly place?: RecordPlace
 }

@@ -198,7 +198,9 @@ export class RedisRecordStore implements RecordStore {
 
   /** Runs a script. It is not async and creates a single promise, for speed, because every request calls this function. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
-    const { tenantId } = step.address
+    const { tenantId, overAtMs } = step.address
+    if (overAtMs !== undefined && overAtMs <= performance.now())
+      return Promise.reject(new RedisUnavailable('timeout'))
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
     const startedMs = performance.now()
     return this.#evaluate(step, step.args).then(
