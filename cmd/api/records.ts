@@ -32,7 +32,9 @@ const connections = {
   sessionSettings: durableSessionSettings,
 }
 
-const movesMs = 30_000
+/** Longest time that a lock and its tombstone are kept beyond the ttl: seven days, and room for the lock itself. */
+const tombstoneMsMax = 8 * 86_400_000
+const movesMs = 600_000
 const movesMsMax = 25_000
 const movesBackoff = { firstMs: 5_000, maxMs: 60_000 }
 
@@ -60,13 +62,17 @@ export async function startRecordStores(
   const stores = { redis: inRedis, postgres: inPostgres }
   await openLoop(host, {
     ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
-    runOnce: () =>
-      endMoves({
-        pool,
-        closeRedis: (tenantId) => usage.meter.seed(tenantId),
-        bytesInRedis: (tenantId) => usage.meter.recordBytes(tenantId),
-        lastFence: (store, tenantId) => stores[store].lastFence(tenantId),
-      }),
+    runOnce: (signal) =>
+      endMoves(
+        {
+          pool,
+          entryMsMax: config.recordTtlSecondsMax * 1000 + tombstoneMsMax,
+          closeRedis: (tenantId) => usage.meter.seed(tenantId),
+          bytesInRedis: (tenantId) => usage.meter.recordBytes(tenantId),
+          lastFence: (store, tenantId) => stores[store].lastFence(tenantId),
+        },
+        signal,
+      ),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'moves of records: some could not be ended; retrying'),
   })

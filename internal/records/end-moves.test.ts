@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { poll } from '#internal/dev/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
 import { endMove, type RecordDurability } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput } from '#test/support/record-steps.ts'
-import { DurableRecordStore } from './durable-store.ts'
 import { endMoves } from './end-moves.ts'
 
 let lab: RecordLab
@@ -19,6 +16,7 @@ const earlierStore = async (tenantId: TenantId) => (await viewOf(lab, tenantId))
 
 const partsOf = ({ pool, meter, stores }: RecordLab) => ({
   pool,
+  entryMsMax: 0,
   lastFence: (store: RecordDurability, tenantId: TenantId) => stores[store].lastFence(tenantId),
   closeRedis: (tenantId: TenantId) => meter.seed(tenantId),
   bytesInRedis: (tenantId: TenantId) => meter.recordBytes(tenantId),
@@ -49,28 +47,4 @@ test('end of a move: a tenant that moved again keeps its earlier store', async (
   await moveRecords(lab, tenantId, 'postgres')
   await endMove(lab.pool, { id: tenantId, before: 'postgres', generation }, 0)
   expect(await earlierStore(tenantId)).toBe('redis')
-})
-
-test('end of a move: waits for a transaction in Postgres that began before the move', async () => {
-  const tenantId = await createTenantIn(lab, 'postgres')
-  const { pool, redis, meter, createStores } = lab
-  const client = await pool.connect()
-  await client.query('BEGIN')
-  const query: unknown = client.query.bind(client)
-  const ignore = () => undefined
-  const connection = { query, on: ignore, off: ignore, release: ignore }
-  const oneConnection = { query, connect: async () => connection } as unknown as Pool
-  const inTransaction = new DurableRecordStore({ pool: oneConnection, redis, meter, ttlSecondsMax: 60 })
-  const stores = { ...createStores(), postgres: inTransaction }
-  expect(await (await storeNow(lab, tenantId, stores)).acquire(acquireInput(tenantId))).toMatchObject({
-    kind: 'locked',
-  })
-  await moveRecords(lab, tenantId, 'redis')
-  const ending = endMoves(partsOf(lab))
-  const waits = async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount === 1
-  expect(await poll(async () => (await waits()) || undefined, { deadlineMs: 5000 })).toBe(true)
-  await client.query('COMMIT')
-  client.release()
-  await ending
-  expect(await earlierStore(tenantId)).toBe('postgres')
 })

@@ -6,7 +6,7 @@ import { publishTenant, raiseDirectoryVersion } from './reconcile/store.ts'
 import { tenants } from './tables.ts'
 
 const moveText = `UPDATE tenants AS t
-SET record_store = wanted.store, record_store_generation = t.record_store_generation + 1,
+SET record_store = wanted.store, record_store_moved_at = now(), record_store_generation = t.record_store_generation + 1,
   record_store_before = CASE WHEN NOT $2 THEN t.record_store END
 FROM (SELECT id, coalesce(spec -> 'records' ->> 'durability',
     (SELECT value #>> '{}' FROM settings WHERE tenant_id = '' AND name = 'records.durability'), 'redis') AS store FROM tenants) AS wanted
@@ -56,11 +56,13 @@ export interface MovedTenant {
   readonly generation: number
 }
 
-/** Lists at most 1 000 tenants whose earlier store can still have records and locks. */
-export async function listMovedTenants(pool: Pool): Promise<readonly MovedTenant[]> {
+/** Lists at most 100 tenants, chosen at random, that moved at least `ageMs` ago and still have an earlier store. */
+export async function listMovedTenants(pool: Pool, ageMs: number): Promise<readonly MovedTenant[]> {
   const { rows } = await pool.query<MovedTenant>(
     `SELECT id, record_store_before AS before, record_store_generation AS generation FROM tenants
-     WHERE record_store_before IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1000`,
+     WHERE record_store_before IS NOT NULL AND deleted_at IS NULL AND record_store_moved_at <= now() - $1 * interval '1 ms'
+     ORDER BY random() LIMIT 100`,
+    [ageMs],
   )
   return rows
 }

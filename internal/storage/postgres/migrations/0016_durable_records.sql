@@ -3,6 +3,7 @@
 ALTER TABLE tenants
   ADD COLUMN record_store text COLLATE "C" NOT NULL DEFAULT 'redis',
   ADD COLUMN record_store_before text COLLATE "C",
+  ADD COLUMN record_store_moved_at timestamptz,
   ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0,
   ADD COLUMN record_fence bigint NOT NULL DEFAULT 0;
 
