@@ -36,6 +36,7 @@ export const tenants = pgTable('tenants', {
   deletedAtMs: epochMs('deleted_at'),
   recordStore: text('record_store').$type<RecordDurability>().notNull().default('redis'),
   recordStoreBefore: text('record_store_before').$type<RecordDurability>(),
+  recordStoreMovedAtMs: epochMs('record_store_moved_at'),
   recordStoreGeneration: integer('record_store_generation').notNull().default(0),
   recordFence: int8('record_fence').notNull().default(0),
 })
