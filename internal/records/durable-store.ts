@@ -140,7 +140,7 @@ FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::
   $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
   $20::float8[])`
 
-/** Stands for the result of a step that was not run. Nobody waits for it. */
+/** Stands for the result of a step that was not run, whose caller has its error already. */
 const notRun: Result = ['lost', null, 0, 0, false, null, null, false, null]
 
 const readText = (ofPartition: string) => `
