@@ -34,6 +34,16 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => close())
 
+function openStore(): DurableRecordStore {
+  const redis = { publish: async () => undefined }
+  return new DurableRecordStore({
+    pool,
+    redis,
+    meter: { markUsed: () => undefined },
+    ttlSecondsMax: 8 * 86_400,
+  })
+}
+
 /** Adds entries of other keys to all partitions. */
 async function pile(tenantId: TenantId): Promise<void> {
   await pool.query(
@@ -63,13 +73,7 @@ async function readsOf(): Promise<Reads> {
 test('durable records: statements that were prepared on empty tables use indexes only beside 200 000 entries', async () => {
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
-  const redis = { publish: async () => undefined }
-  const store = new DurableRecordStore({
-    pool,
-    redis,
-    meter: { markUsed: () => undefined },
-    ttlSecondsMax: 8 * 86_400,
-  })
+  const store = openStore()
   const runAll = async (name: string) => {
     const keys = Array.from({ length: 20 }, (_, n) => `${name}-${n}`)
     await Promise.all(keys.map((key) => store.acquire(acquireInput(tenantId, { key, lockToken: key }))))
@@ -92,13 +96,7 @@ test('durable records: statements that were prepared on empty tables use indexes
 test('durable records: the purge of a tenant finds its records through the primary key, without settings of the session', async () => {
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
-  const redis = { publish: async () => undefined }
-  const store = new DurableRecordStore({
-    pool,
-    redis,
-    meter: { markUsed: () => undefined },
-    ttlSecondsMax: 8 * 86_400,
-  })
+  const store = openStore()
   const keys = Array.from({ length: 20 }, (_, n) => `gone-${n}`)
   await Promise.all(keys.map((key) => store.acquire(acquireInput(tenantId, { key, lockToken: key }))))
   await pool.query('RESET ALL')

@@ -185,20 +185,20 @@ export class DurableRecordStore implements RecordStore {
     return this.#calls.taken
   }
 
-  async acquire(input: AcquireInput): Promise<AcquireOutcome> {
+  async acquire(asked: AcquireInput): Promise<AcquireOutcome> {
+    const input = withDeadline(asked)
     const entry = entryKey(input)
     const day = this.#saved.get(entry)
-    if (day === undefined) return this.#acquireInRoom(input)
-    const timed = withDeadline(input)
-    const found = await this.#find(timed, longRecordBytes, day)
-    if (found && found[3] !== null) return replayOf(input, found[1], found[3])
-    this.#saved.delete(entry)
-    return this.#acquireInRoom(timed)
+    if (day !== undefined) {
+      const found = await this.#find(input, longRecordBytes, day)
+      if (found && found[3] !== null) return replayOf(input, found[1], found[3])
+      this.#saved.delete(entry)
+    }
+    return this.#acquireInRoom(input)
   }
 
   /** Reserves memory for a long record before it is read. */
-  async #acquireInRoom(asked: AcquireInput): Promise<AcquireOutcome> {
-    const input = withDeadline(asked)
+  async #acquireInRoom(input: AcquireInput): Promise<AcquireOutcome> {
     const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
     if (outcome.kind !== 'long' || input.long === 'sized') return outcome
     if (!this.answers.take(outcome.bytes, input.tenantId)) return outcome
