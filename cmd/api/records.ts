@@ -1,6 +1,7 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import {
+  chooseRecordStore,
   DurableRecordStore,
   durableSessionSettings,
   endMoves,
@@ -8,16 +9,17 @@ import {
   type RecordStore,
   type RecordTenant,
   RedisRecordStore,
-  recordStoreOf,
 } from '#internal/records/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** Dependencies of the stores of records. */
 export interface RecordStoreParts {
   readonly redis: RedisConnection
+  readonly directory: Pick<Directory, 'findTenantById'>
   readonly usage: Usage
   readonly note: NoteLock
 }
@@ -38,11 +40,11 @@ const movesMs = 600_000
 const movesMsMax = 25_000
 const movesBackoff = { firstMs: 5_000, maxMs: 60_000 }
 
-/** Opens the stores of records. Returns the function that chooses the store of a tenant. */
+/** Opens the stores of records. Returns the function that chooses the store of a tenant, by the directory's latest view of it. */
 export async function startRecordStores(
   host: ApiHost,
   config: DatabaseSettings & { readonly recordTtlSecondsMax: number },
-  { redis, usage, note }: RecordStoreParts,
+  { redis, directory, usage, note }: RecordStoreParts,
 ): Promise<(tenant: RecordTenant) => RecordStore> {
   const pool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })
@@ -76,5 +78,6 @@ export async function startRecordStores(
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'moves of records: some could not be ended; retrying'),
   })
-  return ({ recordStore }) => recordStoreOf(stores, recordStore)
+  const storeOf = chooseRecordStore(stores)
+  return (tenant) => storeOf((directory.findTenantById(tenant.id) ?? tenant).recordStore)
 }

@@ -14,7 +14,7 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'recordStore
 
 /** Dependencies of the record routes. */
 export interface Records {
-  /** Returns the store of a tenant's records, by its durability. */
+  /** Returns the store of a tenant's records, as this process knows it now: after a wait it can be another one. */
   storeOf(tenant: RecordTenant): RecordStore
   readonly waiters: Waiters
   /** Maximum ttl of records in seconds. The maximum of a tenant can only be lower. */
@@ -42,34 +42,39 @@ export function acquireRecord(
   const input = acquireInput(records, tenant, request)
   if ('code' in input) return input
   const { waitMs = 0 } = request
-  const store = records.storeOf(tenant)
-  return waitMs === 0 ? store.acquire(input) : acquireOrWait({ records, store }, input, waitMs, signal)
+  if (waitMs === 0) return records.storeOf(tenant).acquire(input)
+  return acquireOrWait({ records, tenant, input }, waitMs, signal)
+}
+
+interface Asked {
+  readonly records: Records
+  readonly tenant: RecordTenant
+  readonly input: AcquireInput
 }
 
 async function acquireOrWait(
-  { records, store }: { readonly records: Records; readonly store: RecordStore },
-  input: AcquireInput,
+  { records, tenant, input }: Asked,
   waitMs: number,
   signal: AbortSignal | undefined,
 ): Promise<AcquireOutcome> {
-  let outcome = await store.acquire(input)
+  let outcome = await records.storeOf(tenant).acquire(input)
   if (outcome.kind === 'busy') {
     const waiter = { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) }
     outcome = await records.waiters.wait(waiter, outcome, async () => {
-      const again = await store.acquire({ ...input, waits: true })
+      const again = await records.storeOf(tenant).acquire({ ...input, waits: true })
       return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
     })
   }
   if (outcome.kind === 'locked' && signal?.aborted === true)
-    return releaseOrphan(store, input, outcome.lockToken)
+    return releaseOrphan({ records, tenant, input }, outcome.lockToken)
   return outcome
 }
 
 /**
  * Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets that lock.
  */
-async function releaseOrphan(store: RecordStore, input: AcquireInput, lockToken: string): Promise<Acquired> {
-  if (input.attemptId === '') await store.remove(input, lockToken)
+async function releaseOrphan({ records, tenant, input }: Asked, lockToken: string): Promise<Acquired> {
+  if (input.attemptId === '') await records.storeOf(tenant).remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
 }
 

@@ -1,19 +1,26 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { eq } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import { orm } from '#internal/storage/index.ts'
 import {
   endMove,
   type RecordDurability,
   type RecordStoreOfTenant,
   recordDurabilities,
 } from '#internal/tenants/index.ts'
+import { builtInLimits } from '#test/support/built-in-limits.ts'
+import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { simulateCallers } from '#test/support/record-callers.ts'
 import { findViolations } from '#test/support/record-history.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput, lockMs, result, saveInput } from '#test/support/record-steps.ts'
 import { testSeed } from '#test/support/seed.ts'
-import { recordStoreOf } from './moving-store.ts'
+import { acquireRecord } from './acquire.ts'
+import { chooseRecordStore } from './moving-store.ts'
 import { type AcquireInput, entryKey, type RecordStore, type SaveInput } from './store.ts'
+import { recordEntries } from './tables.ts'
 
 let lab: RecordLab
 beforeAll(async () => {
@@ -27,6 +34,17 @@ async function hasEntry(store: RecordDurability, tenantId: TenantId, key = 'k-1'
   if (store === 'redis') return lab.raw.exists(entryKey({ tenantId, scope: 'orders', key }))
   const text = 'SELECT FROM record_entries WHERE tenant_id = $1 AND key = $2'
   return ((await lab.pool.query(text, [tenantId, key])).rowCount ?? 0) > 0
+}
+
+/** Returns true if a caller waits for the lock, otherwise undefined. */
+async function isWaited(store: RecordDurability, tenantId: TenantId): Promise<true | undefined> {
+  if (store === 'redis') {
+    const entry = await lab.raw.get(entryKey({ tenantId, scope: 'orders', key: 'k-1' }))
+    return entry?.split('\n')[7] === '1' || undefined
+  }
+  const { isWaited, tenantId: owner } = recordEntries
+  const [row] = await orm(lab.pool).select({ isWaited }).from(recordEntries).where(eq(owner, tenantId))
+  return row?.isWaited || undefined
 }
 
 /** Callers of one tenant, on a process that does not learn of later moves. */
@@ -181,6 +199,49 @@ describe.each([
     expect(await back.extend('H', 'held')).toMatchObject({ kind: 'extended' })
   })
 
+  /** Lets a caller wait for a lock on a process that learns of a move before the lock is released. */
+  async function waitThroughMove(signal?: AbortController) {
+    const tenantId = await createTenantIn(lab, from)
+    const choose = chooseRecordStore(lab.stores)
+    let view = await viewOf(lab, tenantId)
+    const old = new Process(choose(view), tenantId)
+    await old.acquire({ lockToken: 'A' })
+    const storeOf = () => {
+      // The caller hangs up during the attempt that gets the lock.
+      if (view.generation > generation) signal?.abort()
+      return choose(view)
+    }
+    const { generation } = view
+    const tenant = directoryTenant({ id: tenantId })
+    const waiting = acquireRecord(
+      {
+        ...{ storeOf, waiters: lab.waiters, limitsOf: builtInLimits, onChecked: () => undefined },
+        ...{ ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
+      },
+      tenant,
+      { scope: 'orders', key: 'k-1', waitMs: 20_000 },
+      signal?.signal,
+    )
+    expect(await poll(() => isWaited(from, tenantId), { deadlineMs: 5000 })).toBe(true)
+    view = await moveRecords(lab, tenantId, to)
+    const now = new Process(choose(view), tenantId)
+    await now.acquire({ key: 'other' })
+    await now.remove('A')
+    return { tenantId, now, outcome: await waiting }
+  }
+
+  test('move: a caller that waits through it gets the lock in the new store', async () => {
+    const { tenantId, outcome } = await waitThroughMove()
+    expect(outcome).toMatchObject({ kind: 'locked', takenOver: false })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
+  })
+
+  test('move: the lock of a caller that hung up while it waited through the move is released', async () => {
+    const { now, outcome } = await waitThroughMove(new AbortController())
+    expect(outcome).toMatchObject({ kind: 'busy' })
+    expect(await now.acquire({ lockToken: 'M' })).toMatchObject({ kind: 'locked', lockToken: 'M' })
+  })
+
   /** Sets the clock of the current store, and that of the earlier one ahead of it. */
   async function setClocks(tenantId: TenantId, nowMs: number, aheadMs: number): Promise<void> {
     await lab.setClock(tenantId, nowMs)
@@ -246,7 +307,7 @@ const processes = 4
 /** Processes that serve calls in turn while a tenant moves back and forth, and learn of each move one after another. */
 class MovingProcesses {
   readonly #tenantId: TenantId
-  readonly #stores = Array.from({ length: processes }, () => lab.createStores())
+  readonly #stores = Array.from({ length: processes }, () => chooseRecordStore(lab.createStores()))
   readonly #views: RecordStoreOfTenant[]
   #latest: RecordStoreOfTenant
   #calls = 0
@@ -264,9 +325,9 @@ class MovingProcesses {
     if (turn === 0) this.#move()
     if (turn % callsPerLesson === 0) this.#views[(turn / callsPerLesson) % processes] = this.#latest
     const serving = this.#calls % processes
-    const [stores, view] = [this.#stores[serving], this.#views[serving]]
-    if (!stores || !view) throw new Error('no such process')
-    return recordStoreOf(stores, view)
+    const [storeOf, view] = [this.#stores[serving], this.#views[serving]]
+    if (!storeOf || !view) throw new Error('no such process')
+    return storeOf(view)
   }
 
   #move(): void {

@@ -10,12 +10,19 @@ import {
   type SaveInput,
 } from './store.ts'
 
-/** Returns the store of a tenant's records. */
-export function recordStoreOf(
-  stores: Readonly<Record<RecordDurability, RecordStore>>,
-  of: RecordStoreOfTenant,
-): RecordStore {
-  return of.generation === 0 ? stores.redis : new MovingRecordStore(stores, of)
+type Stores = Readonly<Record<RecordDurability, RecordStore>>
+
+/** Returns the function that chooses the store of a tenant's records. */
+export function chooseRecordStore(stores: Stores): (of: RecordStoreOfTenant) => RecordStore {
+  const moving = new WeakMap<RecordStoreOfTenant, RecordStore>()
+  return (of) => {
+    if (of.generation === 0) return stores.redis
+    const known = moving.get(of)
+    if (known) return known
+    const store = new MovingRecordStore(stores, of)
+    moving.set(of, store)
+    return store
+  }
 }
 
 /**
@@ -31,10 +38,7 @@ class MovingRecordStore implements RecordStore {
   readonly #generation: number
   readonly #fence: number
 
-  constructor(
-    stores: Readonly<Record<RecordDurability, RecordStore>>,
-    { current, before, generation, fence }: RecordStoreOfTenant,
-  ) {
+  constructor(stores: Stores, { current, before, generation, fence }: RecordStoreOfTenant) {
     this.#current = stores[current]
     this.#before = before === null ? undefined : stores[before]
     this.#generation = generation

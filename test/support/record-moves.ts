@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { recordStoreOf } from '#internal/records/index.ts'
+import { chooseRecordStore } from '#internal/records/index.ts'
 import type { RecordStore } from '#internal/records/store.ts'
 import { withTx } from '#internal/storage/index.ts'
 import type { RecordDurability, RecordStoreOfTenant } from '#internal/tenants/index.ts'
@@ -55,5 +55,5 @@ export async function storeNow(
   tenantId: TenantId,
   stores: RecordStores = lab.stores,
 ): Promise<RecordStore> {
-  return recordStoreOf(stores, await viewOf(lab, tenantId))
+  return chooseRecordStore(stores)(await viewOf(lab, tenantId))
 }
