@@ -68,9 +68,13 @@ describe('lost data', () => {
     },
   )
 
-  test('lost data: an entry without meters is returned only after the meters are seeded', async () => {
+  test.each([
+    ['an entry', 0],
+    ['a record that was replayed before', 2],
+  ])('lost data: %s without meters is returned only after the meters are seeded', async (_case, replays) => {
     const tenantId = await lab.createTenant()
     await states['record of A']?.(tenantId)
+    for (let nth = 0; nth < replays; nth += 1) await lab.store.acquire(acquireInput(tenantId))
     await lab.raw.del(`{${tenantId}}:meta`)
     expect((await lab.store.acquire(acquireInput(tenantId))).kind).toBe('hit')
     expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
@@ -82,4 +86,21 @@ describe('lost data', () => {
     await closed.close()
     await expect(closed.store.acquire(acquireInput(tenantId))).rejects.toBeInstanceOf(RedisUnavailable)
   })
+})
+
+test('records in Redis: with slow script and slow seeding, a call is refused within a second and takes no lock later', async () => {
+  const tenantId = await lab.createTenant()
+  const blocker = await lab.pool.connect()
+  await blocker.query('BEGIN')
+  await blocker.query('LOCK TABLE usage_hourly IN ACCESS EXCLUSIVE MODE')
+  await lab.raw.send('CLIENT', ['PAUSE', '500', 'ALL'])
+  const startedAt = performance.now()
+  await expect(lab.store.acquire(acquireInput(tenantId))).rejects.toMatchObject({ reason: 'timeout' })
+  expect(performance.now() - startedAt).toBeWithin(500, 1000)
+  const seeding = lab.meter.seed(tenantId)
+  await blocker.query('COMMIT')
+  blocker.release()
+  await seeding
+  expect(await lab.store.fetch(acquireInput(tenantId))).toEqual({ kind: 'none' })
+  expect(await lab.raw.exists(entryKey(acquireInput(tenantId)))).toBe(false)
 })

@@ -1,55 +1,55 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { type AcquireInput, entryKey } from './store.ts'
+import { recordDurabilities } from '#internal/tenants/index.ts'
+import { expireEntry, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { acquireInput, result, saveInput } from '#test/support/record-steps.ts'
+import type { AcquireInput } from './store.ts'
 
-let lab: RecordLab
-beforeAll(async () => {
-  lab = await openRecordLab()
-}, 30_000)
-afterAll(() => lab.close())
+const record = result('r1')
 
-const record = '{"status":200,"headers":{},"body":"saved"}'
-const limits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+describe.each(recordDurabilities)('replays of records in %s', (durability) => {
+  let lab: RecordLab
+  beforeAll(async () => {
+    lab = await openRecordLab({ durability })
+  }, 30_000)
+  afterAll(() => lab.close())
 
-function inputOf(tenantId: TenantId, fingerprint = 'f1'): AcquireInput {
-  const names = { tenantId, scope: 'orders', key: 'k-1' }
-  const times = { ttlMs: 7_200_000, lockMs: 60_000 }
-  return { ...names, ...times, lockToken: 'N', fingerprint, attemptId: '', waits: false, limits }
-}
+  const acquire = (tenantId: TenantId, changes: Partial<AcquireInput> = {}) =>
+    lab.store.acquire(acquireInput(tenantId, changes))
 
-/** Returns a tenant whose record this process has already replayed, so that further checks read the record without the script. */
-async function replayedTenant(): Promise<TenantId> {
-  const tenantId = await lab.createTenant()
-  await lab.store.acquire(inputOf(tenantId))
-  const names = { tenantId, scope: 'orders', key: 'k-1' }
-  await lab.store.save({ ...names, lockToken: 'N', ttlMs: null, defaultTtlMs: 86_400_000, record })
-  for (let time = 0; time < 2; time += 1) {
-    expect(await lab.store.acquire(inputOf(tenantId))).toEqual({ kind: 'hit', record })
+  /** Returns a tenant whose record this process has already replayed, so that further checks read the record without the script. */
+  async function replayedTenant(): Promise<TenantId> {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await lab.store.save(saveInput(tenantId, { lockToken: 'N' }))
+    for (let time = 0; time < 2; time += 1) {
+      expect(await acquire(tenantId)).toEqual({ kind: 'hit', record })
+    }
+    return tenantId
   }
-  return tenantId
-}
 
-test('replay: a different fingerprint is refused, and a check without a fingerprint matches any record', async () => {
-  const tenantId = await replayedTenant()
-  expect(await lab.store.acquire(inputOf(tenantId, 'f2'))).toEqual({ kind: 'mismatch' })
-  expect(await lab.store.acquire(inputOf(tenantId, ''))).toEqual({ kind: 'hit', record })
-})
-
-test.each(['removed by a call', 'expired'])(
-  'replay: the next check locks the key again after a replayed record was %s',
-  async (how) => {
+  test('replay: a different fingerprint is refused, and a check without a fingerprint matches any record', async () => {
     const tenantId = await replayedTenant()
-    if (how === 'removed by a call') await lab.store.remove(inputOf(tenantId), '')
-    else await lab.raw.del(entryKey(inputOf(tenantId)))
-    expect(await lab.store.acquire(inputOf(tenantId))).toMatchObject({ kind: 'locked' })
-    expect(await lab.store.acquire({ ...inputOf(tenantId), lockToken: 'M' })).toMatchObject({ kind: 'busy' })
-  },
-)
+    expect(await acquire(tenantId, { fingerprint: 'f2' })).toEqual({ kind: 'mismatch' })
+    expect(await acquire(tenantId, { fingerprint: '' })).toEqual({ kind: 'hit', record })
+  })
 
-test('replay: a record whose meters are missing is returned only after the meters are seeded', async () => {
-  const tenantId = await replayedTenant()
-  await lab.raw.del(`{${tenantId}}:meta`)
-  expect(await lab.store.acquire(inputOf(tenantId))).toEqual({ kind: 'hit', record })
-  expect(await lab.raw.get(`{${tenantId}}:meta`)).not.toBeNull()
+  test.each(['removed by a call', 'expired'])(
+    'replay: the next check locks the key again after a replayed record was %s',
+    async (how) => {
+      const tenantId = await replayedTenant()
+      if (how === 'removed by a call') await lab.store.remove(acquireInput(tenantId), '')
+      else await expireEntry(lab, acquireInput(tenantId))
+      expect(await acquire(tenantId)).toMatchObject({ kind: 'locked' })
+      expect(await acquire(tenantId, { lockToken: 'M' })).toMatchObject({ kind: 'busy' })
+    },
+  )
+
+  test('replay: a record that another process removed and saved anew for longer is returned', async () => {
+    const tenantId = await replayedTenant()
+    const other = lab.createStores()[durability]
+    await other.remove(acquireInput(tenantId), '')
+    await other.save(saveInput(tenantId, { ttlMs: 5 * 86_400_000, record: result('r2') }))
+    expect(await acquire(tenantId)).toEqual({ kind: 'hit', record: result('r2') })
+  })
 })

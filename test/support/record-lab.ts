@@ -173,6 +173,20 @@ export async function readLivingBytes(lab: RecordLab, tenantId: TenantId): Promi
   return counted.flat().reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
+/** Returns the counted bytes of a tenant by the minute or hour at which they are returned, without those that are 0. */
+export async function readBuckets(lab: RecordLab, tenantId: TenantId): Promise<number[]> {
+  if (lab.durability === 'postgres') {
+    const { rows } = await lab.pool.query<{ bytes: number }>(
+      `SELECT sum(bytes)::float8 AS bytes FROM record_bytes WHERE tenant_id = $1 GROUP BY until HAVING sum(bytes) <> 0 ORDER BY until`,
+      [tenantId],
+    )
+    return rows.map(({ bytes }) => bytes)
+  }
+  const side = await lab.raw.hgetall(meterKeys(tenantId).side)
+  const buckets = Object.entries(side ?? {}).filter(([field]) => /^[mh]/.test(field))
+  return buckets.map(([, bytes]) => Number(bytes)).filter((bytes) => bytes !== 0)
+}
+
 async function keysInRedis({ raw }: RecordLab, tenantId: TenantId): Promise<string[]> {
   const prefix = entryKey({ tenantId, scope: 's', key: '' })
   return (await raw.keys(`{${tenantId}}:r:*`)).map((name) => name.slice(prefix.length))

@@ -137,26 +137,34 @@ export function createSteps(lab: () => RecordLab) {
   return { readState, states, steps }
 }
 
-interface Entry {
+/** Entry of the key, read directly from the store. */
+export interface LabEntry {
   readonly token: string
   readonly heldUntilMs: number
   readonly isTakenOver: boolean
+  /** True if the end of the lock is published. */
+  readonly isWaited: boolean
   readonly record: string | undefined
 }
 
-async function readEntry(lab: RecordLab, tenantId: TenantId): Promise<Entry | undefined> {
+/** Reads the entry of the key; undefined if there is none. */
+export async function readEntry(lab: RecordLab, tenantId: TenantId): Promise<LabEntry | undefined> {
   if (lab.durability === 'postgres') return readRow(lab, tenantId)
   const text = await lab.raw.get(entryKey(acquireInput(tenantId)))
   if (text === null) return undefined
   const [kind, ...fields] = text.split('\n')
-  if (kind === 'R') return { token: fields[1] ?? '', heldUntilMs: 0, isTakenOver: false, record: fields[5] }
-  const [until, token = '', , , , takenOver] = fields
-  return { token, heldUntilMs: Number(until), isTakenOver: takenOver === '1', record: undefined }
+  const none = { heldUntilMs: 0, isTakenOver: false, isWaited: false }
+  if (kind === 'R') return { ...none, token: fields[1] ?? '', record: fields[5] }
+  const [until, token = '', , , , takenOver, waited] = fields
+  return {
+    ...{ token, heldUntilMs: Number(until), record: undefined },
+    ...{ isTakenOver: takenOver === '1', isWaited: waited === '1' },
+  }
 }
 
-async function readRow(lab: RecordLab, tenantId: TenantId): Promise<Entry | undefined> {
+async function readRow(lab: RecordLab, tenantId: TenantId): Promise<LabEntry | undefined> {
   const { rows } = await lab.pool.query(
-    `SELECT token, held_until, taken_over, record FROM record_entries
+    `SELECT token, held_until, taken_over, waited, record FROM record_entries
      WHERE tenant_id = $1 AND scope = 'orders' AND key = 'k-1' AND expires_at > record_clock() / 1000`,
     [tenantId],
   )
@@ -167,6 +175,7 @@ async function readRow(lab: RecordLab, tenantId: TenantId): Promise<Entry | unde
       token: row.token,
       heldUntilMs: row.held_until,
       isTakenOver: row.taken_over,
+      isWaited: row.waited,
       record: row.record ?? undefined,
     }
   )
