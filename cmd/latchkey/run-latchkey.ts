@@ -1,5 +1,6 @@
 import { version } from '../../package.json'
 import { checkCommand } from './check.ts'
+import { checkRollbackCommand } from './check-rollback.ts'
 import { type Command, type ExitCode, misuse, type Terminal } from './command.ts'
 import { removeFinalizersCommand } from './remove-finalizers.ts'
 import { replayCommand } from './replay.ts'
@@ -21,6 +22,7 @@ const commands: Readonly<Record<string, Command>> = {
   settings: settingsCommand,
   replay: replayCommand,
   check: checkCommand,
+  'check-rollback': checkRollbackCommand,
   'remove-finalizers': removeFinalizersCommand,
 }
 const helps = ['--help', '-h']

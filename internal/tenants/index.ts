@@ -52,7 +52,14 @@ export { conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/controller.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
-export { endMove, listMovedTenants, type MovedTenant, moveRecordStores } from './record-stores.ts'
+export {
+  type DurableTenant,
+  endMove,
+  listDurableTenants,
+  listMovedTenants,
+  type MovedTenant,
+  moveRecordStores,
+} from './record-stores.ts'
 export type { TenantManifest, TenantSource } from './source.ts'
 export type { LiveTenant } from './store.ts'
 export {

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { latchkey } from '#test/support/latchkey.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE tenants CASCADE')
+})
+
+async function addTenant(
+  name: string,
+  store: string,
+  {
+    before = null,
+    suspended = false,
+    deleted = false,
+  }: { before?: string | null; suspended?: boolean; deleted?: boolean } = {},
+): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, deleted_at,
+       record_store, record_store_before)
+     VALUES ($1, $1, 'shops', $2, $3, '{}', 1, now(), now(), now(), CASE WHEN $4 THEN now() END, $5, $6)`,
+    [someTenantId(), name, suspended, deleted, store, before],
+  )
+}
+
+const run = (...args: string[]) =>
+  latchkey(['check-rollback', ...args], { LATCHKEY_DATABASE_URL: database.url })
+
+test('latchkey check-rollback: succeeds while each tenant in service has its records in Redis', async () => {
+  await addTenant('plain', 'redis')
+  await addTenant('asleep', 'postgres', { suspended: true })
+  await addTenant('gone', 'postgres', { deleted: true })
+  expect(await run()).toEqual({
+    code: 0,
+    out: 'The rollback is safe: no tenant in service has records in Postgres\n',
+    err: '',
+  })
+})
+
+test('latchkey check-rollback: fails and names the tenants with records in Postgres, also after a move away from it', async () => {
+  await addTenant('plain', 'redis')
+  await addTenant('durable', 'postgres')
+  await addTenant('leaving', 'redis', { before: 'postgres' })
+  const { code, out, err } = await run()
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toContain('Tenants in service that can have records in Postgres: 2\n')
+  expect(err).toContain('shops/durable  postgres\n')
+  expect(err).toContain('shops/leaving  redis     postgres\n')
+  expect(err).not.toContain('plain')
+})
+
+test('latchkey check-rollback: names at most 20 tenants and counts the others', async () => {
+  for (let at = 0; at < 23; at += 1) await addTenant(`shop-${at}`, 'postgres')
+  const { err } = await run()
+  expect(err.match(/^shops\//gm)).toHaveLength(20)
+  expect(err).toContain('\nand 3 more\n')
+})
+
+test('latchkey check-rollback: rejects arguments', async () => {
+  expect(await run('now')).toMatchObject({ code: 2, out: '' })
+})

@@ -1,0 +1,45 @@
+import { type DurableTenant, listDurableTenants } from '#internal/tenants/index.ts'
+import { answer, type Command, columnsText, misuse, type Result, withStores } from './command.ts'
+
+const help = `usage: latchkey check-rollback     checks whether a version without durable records can replace this one
+
+Fails if a tenant that is not suspended can have records or locks in Postgres, and names such tenants. A version without durable records
+uses Redis for every tenant, so it would run their saved operations again. Run the command before a rollback to such a version:
+Helm cannot, since a rollback runs the hooks of the version that it restores.
+
+The command needs LATCHKEY_DATABASE_URL and changes nothing.
+Exit codes: 0 the rollback is safe, 1 it is not, or the check failed, 2 wrong arguments.`
+
+/** Maximum number of tenants that the command names. */
+const namedMax = 20
+
+/** The command `latchkey check-rollback`: checks that no tenant needs records in Postgres. */
+export const checkRollbackCommand: Command = {
+  summary: 'checks whether a version without durable records can replace this one',
+  help,
+  async run(args, terminal) {
+    if (args.length > 0) return misuse('This command takes no arguments')
+    return withStores(terminal, async ({ pool }) => {
+      const { total, tenants } = await listDurableTenants(pool, namedMax)
+      return answer(verdictOf(total, tenants), false, terminal)
+    })
+  },
+}
+
+function verdictOf(total: number, tenants: readonly DurableTenant[]): Result {
+  if (total === 0)
+    return { text: 'The rollback is safe: no tenant in service has records in Postgres', json: { total } }
+  const rows = tenants.map(({ namespace, name, store, earlierStore }) => [
+    `${namespace}/${name}`,
+    ...[store, earlierStore ?? ''],
+  ])
+  const more = total > tenants.length ? [`and ${total - tenants.length} more`] : []
+  return {
+    problem: [
+      `Do not roll back to a version without durable records. Tenants in service that can have records in Postgres: ${total}`,
+      columnsText([['TENANT', 'STORE', 'EARLIER STORE'], ...rows]),
+      ...more,
+      'Move them to Redis, or suspend them for the time of the rollback: see docs/change-policy.md',
+    ].join('\n'),
+  }
+}
