@@ -37,10 +37,6 @@ function acquire(tenantId: TenantId, limits: Partial<LockLimits> = {}, key = `k-
   })
 }
 
-function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
-  return lab.store.save({ tenantId, scope: 's', key, lockToken: '', ttlMs, defaultTtlMs: ttlMs, record })
-}
-
 const meterOf = (tenantId: TenantId) => readMeter(lab, tenantId)
 
 async function sideFields(tenantId: TenantId): Promise<string[]> {
