@@ -111,7 +111,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const retentionDefaults = () => settings.current.retention
   const lockHistory = await startLockHistory(host, { pool, directory, retentionDefaults })
   const records = {
-    storeOf: await startRecordStores(host, config, { redis, directory, usage, note: lockHistory.note }),
+    storeOf: await startRecordStores(host, config, { pool, redis, directory, usage, note: lockHistory.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,

@@ -10,7 +10,7 @@ import {
   type RecordTenant,
   RedisRecordStore,
 } from '#internal/records/index.ts'
-import type { RedisConnection } from '#internal/storage/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
@@ -18,6 +18,8 @@ import type { Usage } from './usage.ts'
 
 /** Dependencies of the stores of records. */
 export interface RecordStoreParts {
+  /** For background work, which must not take connections of durable records. */
+  readonly pool: Pool
   readonly redis: RedisConnection
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly usage: Usage
@@ -44,12 +46,12 @@ const movesBackoff = { firstMs: 5_000, maxMs: 60_000 }
 export async function startRecordStores(
   host: ApiHost,
   config: DatabaseSettings & { readonly recordTtlSecondsMax: number },
-  { redis, directory, usage, note }: RecordStoreParts,
+  { pool, redis, directory, usage, note }: RecordStoreParts,
 ): Promise<(tenant: RecordTenant) => RecordStore> {
-  const pool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
+  const ownPool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })
   const inPostgres = new DurableRecordStore({
-    pool,
+    pool: ownPool,
     redis,
     meter: usage.meter,
     ttlSecondsMax: config.recordTtlSecondsMax,
@@ -71,7 +73,7 @@ export async function startRecordStores(
           entryMsMax: config.recordTtlSecondsMax * 1000 + tombstoneMsMax,
           closeRedis: (tenantId) => usage.meter.seed(tenantId),
           bytesInRedis: (tenantId) => usage.meter.recordBytes(tenantId),
-          lastFence: (store, tenantId) => stores[store].lastFence(tenantId),
+          lastFenceInRedis: (tenantId) => inRedis.lastFence(tenantId),
         },
         signal,
       ),

@@ -303,13 +303,8 @@ export class DurableRecordStore implements RecordStore {
     return { kind, fence, expiresInMs: heldMs }
   }
 
-  async lastFence(tenantId: TenantId): Promise<number> {
-    const { rows } = await this.#options.pool.query<{ fence: number }>({
-      name: 'find_last_fence',
-      text: 'SELECT coalesce(max(fence), 0) AS fence FROM record_meters WHERE tenant_id = $1',
-      values: [tenantId],
-    })
-    return rows[0]?.fence ?? 0
+  lastFence(tenantId: TenantId): Promise<number> {
+    return findLastFence(this.#options.pool, tenantId)
   }
 
   #run(
@@ -514,6 +509,16 @@ export class DurableRecordStore implements RecordStore {
       for (const { settle } of reads) settle(new RecordsUnavailable('refused', error))
     }
   }
+}
+
+/** Returns the last fence that a tenant's records in Postgres got, or 0. */
+export async function findLastFence(pool: Pool, tenantId: TenantId): Promise<number> {
+  const { rows } = await pool.query<{ fence: number }>({
+    name: 'find_last_fence',
+    text: 'SELECT coalesce(max(fence), 0) AS fence FROM record_meters WHERE tenant_id = $1',
+    values: [tenantId],
+  })
+  return rows[0]?.fence ?? 0
 }
 
 function isShort({ bytesMax }: Read): boolean {

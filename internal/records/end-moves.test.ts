@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { endMove, type RecordDurability } from '#internal/tenants/index.ts'
+import { endMove } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput } from '#test/support/record-steps.ts'
@@ -17,7 +17,7 @@ const earlierStore = async (tenantId: TenantId) => (await viewOf(lab, tenantId))
 const partsOf = ({ pool, meter, stores }: RecordLab) => ({
   pool,
   entryMsMax: 0,
-  lastFence: (store: RecordDurability, tenantId: TenantId) => stores[store].lastFence(tenantId),
+  lastFenceInRedis: (tenantId: TenantId) => stores.redis.lastFence(tenantId),
   closeRedis: (tenantId: TenantId) => meter.seed(tenantId),
   bytesInRedis: (tenantId: TenantId) => meter.recordBytes(tenantId),
 })

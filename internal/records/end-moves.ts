@@ -1,15 +1,12 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import {
-  endMove,
-  listMovedTenants,
-  type MovedTenant,
-  type RecordDurability,
-} from '#internal/tenants/index.ts'
+import { endMove, listMovedTenants, type MovedTenant } from '#internal/tenants/index.ts'
 import { readDurableMeters } from '#internal/usage/index.ts'
+import { findLastFence } from './durable-store.ts'
 
 /** Dependencies of `endMoves`. */
 export interface MoveParts {
+  /** Gives at most one connection at a time to a run. Not the pool of durable records, whose connections calls wait for. */
   readonly pool: Pool
   /** Milliseconds after which every record and lock from before a move is over, unless it was renewed. */
   readonly entryMsMax: number
@@ -17,8 +14,8 @@ export interface MoveParts {
   closeRedis(tenantId: TenantId): Promise<void>
   /** Returns the bytes of a tenant's records and locks in Redis. */
   bytesInRedis(tenantId: TenantId): Promise<number>
-  /** Returns a tenant's last fence in a store. */
-  lastFence(store: RecordDurability, tenantId: TenantId): Promise<number>
+  /** Returns a tenant's last fence in Redis. */
+  lastFenceInRedis(tenantId: TenantId): Promise<number>
 }
 
 /**
@@ -34,7 +31,7 @@ export async function endMoves(parts: MoveParts, signal?: AbortSignal): Promise<
     signal?.throwIfAborted()
     try {
       if (!(await isEmpty(parts, tenant))) continue
-      await endMove(parts.pool, tenant, await parts.lastFence(tenant.before, tenant.id))
+      await endMove(parts.pool, tenant, await lastFence(parts, tenant))
     } catch (error) {
       failed ??= { error }
     }
@@ -46,6 +43,10 @@ async function isEmpty(parts: MoveParts, { id, before }: MovedTenant): Promise<b
   if (before === 'postgres') return !(await hasEntries(parts.pool, id))
   await parts.closeRedis(id)
   return (await parts.bytesInRedis(id)) === 0
+}
+
+function lastFence({ pool, lastFenceInRedis }: MoveParts, { id, before }: MovedTenant): Promise<number> {
+  return before === 'postgres' ? findLastFence(pool, id) : lastFenceInRedis(id)
 }
 
 /** Bytes of ended entries do not count, so a tenant without bytes has no entries. */
