@@ -54,7 +54,6 @@ export async function startRecordStores(
     pool: ownPool,
     redis,
     meter: usage.meter,
-    ttlSecondsMax: config.recordTtlSecondsMax,
     note,
     onError: host.durableFailed,
   })

@@ -40,7 +40,6 @@ function openStore(): DurableRecordStore {
     pool,
     redis,
     meter: { markUsed: () => undefined },
-    ttlSecondsMax: 8 * 86_400,
   })
 }
 
@@ -113,7 +112,7 @@ test('durable records: saves update their locks without writing an index', async
   await insertDurableTenant(pool, tenantId)
   const redis = { publish: async () => undefined }
   const meter = { markUsed: () => undefined }
-  const store = new DurableRecordStore({ pool, redis, meter, ttlSecondsMax: 8 * 86_400 })
+  const store = new DurableRecordStore({ pool, redis, meter })
   const updates = async () => {
     await pool.query('SELECT pg_stat_force_next_flush()')
     const { rows } = await pool.query<{ all: number; hot: number }>(

@@ -1,12 +1,21 @@
 import { expect, test } from 'bun:test'
+import { dayAfter } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { createPool } from '#internal/storage/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { randomTenantId } from '#test/support/record-lab.ts'
-import { acquireInput } from '#test/support/record-steps.ts'
+import { labStartMs, openRecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { acquireInput, saveInput } from '#test/support/record-steps.ts'
 import { insertDurableTenant } from '#test/support/record-tenants.ts'
 import { DurableRecordStore } from './durable-store.ts'
+
+function openStore(pool: Pool): DurableRecordStore {
+  return new DurableRecordStore({
+    pool,
+    redis: { publish: async () => undefined },
+    meter: { markUsed: () => undefined },
+  })
+}
 
 test('durable records: a call that was refused before a connection was there is not run afterwards', async () => {
   const database = await createMigratedDatabase()
@@ -17,11 +26,7 @@ test('durable records: a call that was refused before a connection was there is 
   const pool = createPool({ url: url.href, applicationName: 'test deadline', ...bounds })
   const direct = createPool({ url: database.url, applicationName: 'test deadline direct', ...bounds })
   const tenantId = randomTenantId()
-  const store = new DurableRecordStore({
-    ...{ pool, ttlSecondsMax: 86_400 },
-    redis: { publish: async () => undefined },
-    meter: { markUsed: () => undefined },
-  })
+  const store = openStore(pool)
   try {
     await insertDurableTenant(direct, tenantId)
     proxy.hang()
@@ -44,18 +49,14 @@ test('durable records: a call that was refused while partitions were created is 
   const bounds = { connectionsMax: 3, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: database.url, applicationName: 'test partitions', ...bounds })
   const tenantId = randomTenantId()
-  const store = new DurableRecordStore({
-    ...{ pool, ttlSecondsMax: 86_400 },
-    redis: { publish: async () => undefined },
-    meter: { markUsed: () => undefined },
-  })
+  const store = openStore(pool)
   const blocker = await pool.connect()
   try {
     await insertDurableTenant(pool, tenantId)
     // No partition can be attached while this lock is held.
     await blocker.query('BEGIN; LOCK TABLE record_entries IN SHARE UPDATE EXCLUSIVE MODE')
     const refused = store.acquire(acquireInput(tenantId, { key: 'refused', lockToken: 'refused' }))
-    await expect(refused).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'timeout' })
+    await expect(refused).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'refused' })
     await blocker.query('COMMIT')
     const next = () => store.acquire(acquireInput(tenantId, { key: 'next' })).catch(() => undefined)
     expect(await poll(next, { deadlineMs: 10_000 })).toMatchObject({ kind: 'locked' })
@@ -65,5 +66,62 @@ test('durable records: a call that was refused while partitions were created is 
     blocker.release()
     await pool.end()
     await database.drop()
+  }
+})
+
+const dayMs = 86_400_000
+
+async function listPartitions(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ name: string }>(
+    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'record_entries'::regclass ORDER BY 1`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+test('durable records: a late save whose record outlives every partition creates the one day that it needs', async () => {
+  const lab = await openRecordLab({ durability: 'postgres' })
+  try {
+    const tenantId = await lab.createTenant()
+    const long = { key: 'long', lockToken: 'long' }
+    await lab.store.acquire(acquireInput(tenantId, { ...long, ttlMs: 300 * dayMs }))
+    await lab.setClock(tenantId, labStartMs + 2 * dayMs)
+    const others = await Promise.all(
+      [await lab.createTenant(), tenantId].map(async (id) => {
+        await lab.setClock(id, labStartMs + 2 * dayMs)
+        return lab.store.acquire(acquireInput(id))
+      }),
+    )
+    expect(others.map(({ kind }) => kind)).toEqual(['locked', 'locked'])
+    expect(await lab.store.save(saveInput(tenantId, long))).toEqual({ kind: 'saved' })
+    expect(await listPartitions(lab.pool)).toEqual(
+      [299, 301, 2]
+        .map((days) => `record_entries_${dayAfter(labStartMs, days).replaceAll('-', '')}`)
+        .toSorted(),
+    )
+  } finally {
+    await lab.close()
+  }
+})
+
+test('durable records: while a partition cannot be created, only the steps that need it fail', async () => {
+  const lab = await openRecordLab({ durability: 'postgres' })
+  const blocker = await lab.pool.connect()
+  try {
+    const [one, other] = [await lab.createTenant(), await lab.createTenant()]
+    await lab.store.acquire(acquireInput(one))
+    await blocker.query('BEGIN; LOCK TABLE record_entries IN SHARE UPDATE EXCLUSIVE MODE')
+    const keys = Array.from({ length: 100 }, (_, n) => `k-${n}`)
+    const calls = keys.map((key) => lab.store.acquire(acquireInput(other, { key })))
+    const long = lab.store.acquire(acquireInput(one, { key: 'long', ttlMs: 300 * dayMs }))
+    await expect(long).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'refused' })
+    const outcomes = await Promise.all(calls)
+    expect(outcomes.filter(({ kind }) => kind === 'locked')).toHaveLength(keys.length)
+    await blocker.query('COMMIT')
+    const again = () =>
+      lab.store.acquire(acquireInput(one, { key: 'long', ttlMs: 300 * dayMs })).catch(() => undefined)
+    expect(await poll(again, { deadlineMs: 10_000 })).toMatchObject({ kind: 'locked' })
+  } finally {
+    blocker.release()
+    await lab.close()
   }
 })

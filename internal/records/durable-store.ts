@@ -1,4 +1,4 @@
-import { type Day, dayAfter, Shares, type TenantId } from '#internal/base/index.ts'
+import { type Day, Shares, type TenantId, within } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
@@ -7,6 +7,7 @@ import {
   type PoolClient,
   type PurgeStep,
   type RedisConnection,
+  sqlErrorOf,
   textArrayParam,
   writeRows,
 } from '#internal/storage/index.ts'
@@ -55,8 +56,6 @@ export const durableSessionSettings = {
 export interface DurableRecordStoreOptions {
   /** Connections of this store alone: more than `writesMax`, since partitions are created while a transaction has a connection. */
   readonly pool: Pool
-  /** Maximum ttl of a record in seconds. */
-  readonly ttlSecondsMax: number
   /** Publishes ends of locks for which callers wait. */
   readonly redis: Pick<RedisConnection, 'publish'>
   readonly meter: Pick<Meter, 'markUsed'>
@@ -83,7 +82,8 @@ const stripes = 15
 /** Maximum bytes of a record that is read after memory was reserved: the largest body with its headers. */
 const anyRecordBytes = 2_000_000_000
 const stepOverheadBytes = 512
-const dayMs = 86_400_000
+/** Maximum time in ms that a batch waits for partitions: long enough to create some, short enough for its other steps to be answered. */
+const createMsMax = 500
 
 const unlimited = Number.POSITIVE_INFINITY
 /** Stands for null in a parameter. */
@@ -165,6 +165,7 @@ export class DurableRecordStore implements RecordStore {
   readonly #saved = new RecentKeys<Day>(savedKeysMax)
   readonly #steps: BatchWriter<Step>
   readonly #reads: BatchWriter<Read>
+  #creating: Promise<unknown> | undefined
   readonly #freeStripes = shuffled(Array.from({ length: stripes }, (_, stripe) => stripe))
 
   constructor(options: DurableRecordStoreOptions) {
@@ -175,7 +176,7 @@ export class DurableRecordStore implements RecordStore {
       batchesMax: writesMax,
       bytesMax: batchBytesMax,
       bytesOf: (step) => stepOverheadBytes + step.text.length,
-      write: (batch) => this.#write(batch),
+      write: (batch, markLate) => this.#write(batch, markLate),
     })
     this.#reads = new BatchWriter({ ...shared, batchesMax: readsMax, write: (batch) => this.#read(batch) })
   }
@@ -357,8 +358,8 @@ export class DurableRecordStore implements RecordStore {
     })
   }
 
-  async #write(batch: readonly Step[]): Promise<void> {
-    const results = await this.#writeSteps(batch)
+  async #write(batch: readonly Step[], markLate: () => void): Promise<void> {
+    const results = await this.#writeSteps(batch, markLate)
     for (const { address } of batch) this.#calls.give(1, address.tenantId)
     // One failure for all calls of a transaction, also if all their callers have given up.
     const failures = new Set<unknown>()
@@ -377,7 +378,7 @@ export class DurableRecordStore implements RecordStore {
   }
 
   /** Runs steps on one connection, so that none waits in the queue of the pool after its deadline was looked at. */
-  async #writeSteps(batch: readonly Step[]) {
+  async #writeSteps(batch: readonly Step[], markLate: () => void) {
     let client: PoolClient
     try {
       client = await this.#options.pool.connect()
@@ -385,6 +386,7 @@ export class DurableRecordStore implements RecordStore {
       return batch.map(() => ({ kind: 'unavailable' as const, error }))
     }
     const stripe = this.#freeStripes.shift() ?? 0
+    let createByMs: number | undefined
     let broken: Error | undefined
     // The pool does not listen to a connection in use, and without a listener an error event would become an uncaught exception.
     const onError = (error: Error) => {
@@ -398,7 +400,11 @@ export class DurableRecordStore implements RecordStore {
             broken = error instanceof Error ? error : new Error('a query failed', { cause: error })
             throw error
           }),
-        createPartitions: () => this.#createPartitions(),
+        createPartitions: (_steps, error) => {
+          markLate()
+          createByMs ??= performance.now() + createMsMax
+          return this.#createPartitions(error, createByMs)
+        },
       })
     } finally {
       client.off('error', onError)
@@ -459,17 +465,22 @@ export class DurableRecordStore implements RecordStore {
     return rows
   }
 
-  /** Creates the partitions of all days on which an entry can expire. */
-  async #createPartitions(): Promise<void> {
-    const { pool, ttlSecondsMax } = this.#options
-    const { rows } = await pool.query<{ ms: number }>('SELECT record_clock() / 1000 AS ms')
-    const nowMs = rows[0]?.ms ?? Date.now()
-    const days = Math.ceil(Math.max(ttlSecondsMax * 1000, dayMs) / dayMs) + 3
-    const wanted = Array.from({ length: days }, (_, day) => ({
-      table: 'record_entries' as const,
-      day: dayAfter(nowMs, day - 1),
-    }))
-    await ensurePartitions(pool, wanted)
+  /**
+   * Creates the partitions that a batch misses. Never throws, so that a step whose partition cannot be created fails alone. One batch at a time
+   * creates partitions, for which the others wait, too.
+   */
+  async #createPartitions(missing: unknown, createByMs: number): Promise<void> {
+    const leftMs = createByMs - performance.now()
+    if (leftMs <= 0) return
+    // See `run_record_steps`.
+    const days = sqlErrorOf(missing)?.detail?.split(' ') ?? []
+    const wanted = days.map((day) => ({ table: 'record_entries' as const, day }))
+    this.#creating ??= ensurePartitions(this.#options.pool, wanted)
+      .catch((error: unknown) => this.#options.onError?.(error))
+      .finally(() => {
+        this.#creating = undefined
+      })
+    await within(leftMs, this.#creating, () => undefined)
   }
 
   /** Wakes callers that wait for the key. If Redis is unavailable, they find the end of the lock by polling. */

@@ -71,6 +71,13 @@ describe('writeRows', () => {
       calls: 1,
     },
     {
+      name: 'halves a batch whose partition is missing after its creation, and creates none for the halves',
+      answers: [...Array(4).fill(sqlError('23514')), 'ok', sqlError('23514'), sqlError('23514')],
+      more: { createPartitions: async () => undefined },
+      kinds: ['written', 'written', 'unavailable', 'written'],
+      calls: 8,
+    },
+    {
       name: 'returns unavailable for a missing table',
       answers: [sqlError('42P01')],
       kinds: unavailable,

@@ -12,8 +12,11 @@ export type RowResult<Result> =
 export interface RowWrite<Row, Result> {
   /** Writes all rows or none, and returns one result per row, in the order of the rows. Must be safe to repeat. */
   write(rows: readonly Row[]): Promise<readonly Result[]>
-  /** Creates the partitions that the rows need. Without this callback, a missing partition counts as `unavailable`. */
-  createPartitions?(rows: readonly Row[]): Promise<unknown>
+  /**
+   * Creates the partitions that the rows need, which `error` has reported. Rows whose partition is still missing afterwards, or without this
+   * callback, are `unavailable`; the others are written. If the callback throws, all rows are `unavailable`.
+   */
+  createPartitions?(rows: readonly Row[], error: unknown): Promise<unknown>
   /** Waits after a failure of the store, and returns whether to repeat the write. Default: the write is not repeated. */
   retry?(error: unknown): Promise<boolean>
 }
@@ -23,23 +26,39 @@ const immediateTriesMax = 4
 
 /**
  * Writes a batch of rows and returns one result per row, in the order of the rows. Retries after deadlocks, creates missing partitions, and
- * halves a rejected batch until each rejected row is found. Runs at most twice as many statements as there are rows. Never throws.
+ * halves a batch that is rejected, or whose partitions stay missing, until each such row is found. Runs at most twice as many statements as
+ * there are rows. Never throws.
  */
 export async function writeRows<Row, Result>(
   rows: readonly Row[],
   statement: RowWrite<Row, Result>,
 ): Promise<RowResult<Result>[]> {
+  const results = await writeParts(rows, statement)
+  return results.map((result) =>
+    result.kind === 'partition_missing' ? { kind: 'unavailable', error: result.error } : result,
+  )
+}
+
+type PartResult<Result> = RowResult<Result> | { readonly kind: 'partition_missing'; readonly error: unknown }
+
+async function writeParts<Row, Result>(
+  rows: readonly Row[],
+  statement: RowWrite<Row, Result>,
+): Promise<PartResult<Result>[]> {
   if (rows.length === 0) return []
   const attempt = await tryWrite(rows, statement)
   if (attempt.kind === 'written') return attempt.results.map((result) => ({ kind: 'written', result }))
   if (attempt.kind === 'unavailable' || rows.length === 1) return rows.map(() => attempt)
+  const { createPartitions: _, ...rest } = statement
+  // Partitions that are missing after their creation are not created again for each part.
+  const ofPart = attempt.kind === 'rejected' ? statement : rest
   const middle = Math.ceil(rows.length / 2)
-  const first = await writeRows(rows.slice(0, middle), statement)
+  const first = await writeParts(rows.slice(0, middle), ofPart)
   const last = first.at(-1)
   const second = rows.slice(middle)
   // The store has just failed, so the second half is not sent.
   if (last?.kind === 'unavailable') return [...first, ...second.map(() => last)]
-  return [...first, ...(await writeRows(second, statement))]
+  return [...first, ...(await writeParts(second, ofPart))]
 }
 
 /**
@@ -67,7 +86,7 @@ export async function writeRowsOrThrow<Row>(
 
 type Attempt<Result> =
   | { readonly kind: 'written'; readonly results: readonly Result[] }
-  | Exclude<RowResult<Result>, { readonly kind: 'written' }>
+  | Exclude<PartResult<Result>, { readonly kind: 'written' }>
 
 async function tryWrite<Row, Result>(
   rows: readonly Row[],
@@ -82,18 +101,21 @@ async function tryWrite<Row, Result>(
     }
     const failure = classifySqlError(failed)
     if (failure.kind === 'rejected') return { kind: 'rejected', failure, error: failed }
+    let { kind } = failure
     if (tries < immediateTriesMax) {
-      if (failure.kind === 'retry') continue
-      if (failure.kind === 'partition_missing' && statement.createPartitions) {
+      if (kind === 'retry') continue
+      if (kind === 'partition_missing' && statement.createPartitions) {
         try {
-          await statement.createPartitions(rows)
+          await statement.createPartitions(rows, failed)
           continue
         } catch (error) {
           failed = error
+          kind = 'unavailable'
         }
       }
     }
-    if (!(await statement.retry?.(failed))) return { kind: 'unavailable', error: failed }
+    if (!(await statement.retry?.(failed)))
+      return { kind: kind === 'partition_missing' ? kind : 'unavailable', error: failed }
     tries = 0
   }
 }

@@ -277,7 +277,7 @@ export async function openRecordLab(
       scripts: options.scripts ?? defineRecordScripts(movableClock),
       ...noting,
     }),
-    postgres: new DurableRecordStore({ pool, redis, meter: own, ttlSecondsMax: 31 * 86_400, ...noting }),
+    postgres: new DurableRecordStore({ pool, redis, meter: own, ...noting }),
   })
   const meter = createMeter()
   const stores = createStores(meter)

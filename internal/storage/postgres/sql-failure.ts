@@ -4,6 +4,8 @@ export interface SqlError {
   readonly code: string
   /** Name of the violated constraint; undefined for other errors. */
   readonly constraint: string | undefined
+  /** Can contain values of rows, so it must not be logged. */
+  readonly detail: string | undefined
 }
 
 /**
@@ -37,9 +39,11 @@ const checkViolation = '23514'
 export function sqlErrorOf(error: unknown): SqlError | undefined {
   if (!(error instanceof Error)) return undefined
   if (!('code' in error && typeof error.code === 'string')) return sqlErrorOf(error.cause)
-  const constraint =
-    'constraint' in error && typeof error.constraint === 'string' ? error.constraint : undefined
-  return { code: error.code, constraint }
+  const textOf = (field: 'constraint' | 'detail') => {
+    const value: unknown = Reflect.get(error, field)
+    return typeof value === 'string' ? value : undefined
+  }
+  return { code: error.code, constraint: textOf('constraint'), detail: textOf('detail') }
 }
 
 /** Classifies the error of a failed statement. No other function decides which failures of Postgres are final. Pure. */

@@ -402,16 +402,22 @@ BEGIN
   USING unnest(k_id::uuid[], found_on, changed) WITH ORDINALITY AS u (id, found_on, changed, n)
   WHERE u.changed AND u.found_on IS NOT NULL AND own.id = u.id AND own.expires_on = u.found_on
     AND u.found_on IS DISTINCT FROM (entries[u.n]).expires_on;
-  INSERT INTO record_entries AS own
-  SELECT u.id, u.expires_on, u.expires_at, u.tenant_id, u.scope, u.key, u.held_until, u.token, u.fence,
-    u.ttl_ms, u.lock_ms, u.taken_over, u.waited, u.attempt, u.fingerprint, u.bytes, u.bytes_until, u.record
-  FROM unnest(entries) WITH ORDINALITY AS u (id, expires_on, expires_at, tenant_id, scope, key, held_until, token, fence, ttl_ms, lock_ms,
-    taken_over, waited, attempt, fingerprint, bytes, bytes_until, record, n)
-  WHERE changed[u.n] AND u.id IS NOT NULL
-  ON CONFLICT (id, expires_on) DO UPDATE SET (expires_at, held_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt,
-    fingerprint, bytes, bytes_until, record) = (excluded.expires_at, excluded.held_until, excluded.token, excluded.fence, excluded.ttl_ms,
-    excluded.lock_ms, excluded.taken_over, excluded.waited, excluded.attempt, excluded.fingerprint, excluded.bytes, excluded.bytes_until,
-    excluded.record);
+  BEGIN
+    INSERT INTO record_entries AS own
+    SELECT u.id, u.expires_on, u.expires_at, u.tenant_id, u.scope, u.key, u.held_until, u.token, u.fence,
+      u.ttl_ms, u.lock_ms, u.taken_over, u.waited, u.attempt, u.fingerprint, u.bytes, u.bytes_until, u.record
+    FROM unnest(entries) WITH ORDINALITY AS u (id, expires_on, expires_at, tenant_id, scope, key, held_until, token, fence, ttl_ms, lock_ms,
+      taken_over, waited, attempt, fingerprint, bytes, bytes_until, record, n)
+    WHERE changed[u.n] AND u.id IS NOT NULL
+    ON CONFLICT (id, expires_on) DO UPDATE SET (expires_at, held_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt,
+      fingerprint, bytes, bytes_until, record) = (excluded.expires_at, excluded.held_until, excluded.token, excluded.fence, excluded.ttl_ms,
+      excluded.lock_ms, excluded.taken_over, excluded.waited, excluded.attempt, excluded.fingerprint, excluded.bytes, excluded.bytes_until,
+      excluded.record);
+  EXCEPTION WHEN check_violation THEN
+    -- The detail has the days of all entries to write, so that the caller can create all missing partitions at once.
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = 'a partition of record_entries is missing', DETAIL =
+      (SELECT string_agg(DISTINCT (entries[n]).expires_on::text, ' ') FROM generate_subscripts(entries, 1) AS n WHERE changed[n]);
+  END;
 
   INSERT INTO record_bytes AS own
   SELECT t_id[u.tenant], u.until, p_stripe, sum(u.bytes) FROM unnest(b_tenant, b_until, b_bytes) AS u (tenant, until, bytes)
