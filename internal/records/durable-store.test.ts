@@ -125,3 +125,28 @@ test('durable records: while a partition cannot be created, only the steps that 
     await lab.close()
   }
 })
+
+test.each([
+  ['released', 'N', 'locked'],
+  ['held', undefined, 'busy'],
+] as const)(
+  'durable records: a record that had expired stays gone after the clock went back, with its successor %s',
+  async (_case, released, next) => {
+    const lab = await openRecordLab({ durability: 'postgres' })
+    try {
+      const tenantId = await lab.createTenant()
+      const input = acquireInput(tenantId)
+      await lab.store.save(saveInput(tenantId))
+      await lab.setClock(tenantId, labStartMs + 3 * dayMs)
+      expect(await lab.store.acquire(input)).toMatchObject({ kind: 'locked', takenOver: false })
+      await lab.setClock(tenantId, labStartMs + 1)
+      if (released !== undefined) expect(await lab.store.remove(input, released)).toBe(true)
+      expect(await lab.store.fetch(input)).toEqual({ kind: 'none' })
+      expect((await lab.store.acquire({ ...input, lockToken: 'next' })).kind).toBe(next)
+      const { rowCount } = await lab.pool.query('SELECT FROM record_entries WHERE tenant_id = $1', [tenantId])
+      expect(rowCount).toBe(1)
+    } finally {
+      await lab.close()
+    }
+  },
+)

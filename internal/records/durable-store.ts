@@ -148,8 +148,7 @@ SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.
   CASE WHEN e.id IS NULL THEN (SELECT record_store_generation FROM tenants WHERE id = u.tenant_id) END
 FROM unnest($1::text[], $2::text[], $4::text[]) WITH ORDINALITY AS u (id, tenant_id, day, n)
 LEFT JOIN record_entries AS e ON e.id = u.id::uuid ${ofPartition}
-  AND e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)
-ORDER BY e.fence`
+  AND e.record IS NOT NULL AND e.expires_at > (SELECT record_clock() / 1000)`
 
 const readAnywhere = { name: 'read_records', text: readText('') }
 const readInPartition = { name: 'read_records_of_days', text: readText('AND e.expires_on = u.day::date') }

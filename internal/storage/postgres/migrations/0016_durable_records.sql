@@ -10,6 +10,7 @@ ALTER TABLE tenants
 -- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes that
 -- are the same for a tenant, so that its rows are found through the primary key, then 12 of the SHA-256 of tenant, scope and key. Times are
 -- milliseconds since the epoch by the clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on.
+-- A key has at most one row in all partitions: each transaction that writes one holds the advisory lock of the key.
 -- A lock without a token is the mark that a released lock leaves if its key had been taken over. bytes_until: minute at whose start the
 -- bytes are returned (see record_bytes).
 CREATE TABLE record_entries (
@@ -242,15 +243,13 @@ BEGIN
     totals[r.n] := m;
   END LOOP;
 
+  -- A key has at most one row: a new entry replaces also an expired one, which would otherwise be valid again if the clock went back.
   FOR r IN
-    SELECT u.n, u.tenant, u.scope, u.key, own AS entry
-    FROM unnest(k_id::uuid[], k_tenant, k_scope, k_key) WITH ORDINALITY AS u (id, tenant, scope, key, n)
-    JOIN record_entries AS own ON own.id = u.id AND own.expires_at > now_ms
-    -- After the clock went back, an entry that had expired can be found beside its successor.
-    ORDER BY own.fence
+    SELECT u.n, own.expires_on, CASE WHEN own.expires_at > now_ms THEN own END AS entry
+    FROM unnest(k_id::uuid[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS own ON own.id = u.id
   LOOP
     entries[r.n] := r.entry;
-    found_on[r.n] := (r.entry).expires_on;
+    found_on[r.n] := r.expires_on;
   END LOOP;
 
   FOR s IN 1 .. cardinality(s_key) LOOP
