@@ -4,10 +4,11 @@ import { createPool, type Pool, withTx } from '#internal/storage/index.ts'
 import { openTenants, type TestTenants, tenantYaml } from '#test/support/api.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 import { Directory } from './directory.ts'
 import type { RecordStoreOfTenant } from './directory-store.ts'
 import type { RecordDurability } from './model.ts'
-import { endMove, listMovedTenants, moveRecordStores } from './record-stores.ts'
+import { endMove, listMovedTenants, lockRecordDefault, moveRecordStores } from './record-stores.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -39,6 +40,7 @@ async function apply(of: Readonly<Record<string, RecordDurability | null>>): Pro
 
 async function setDefault(durability: RecordDurability): Promise<void> {
   await withTx(pool, async (client) => {
+    await client.query('SELECT FROM settings_version FOR UPDATE')
     await client.query(
       `INSERT INTO settings VALUES ('', 'records.durability', $1, 1, now(), 'test')
        ON CONFLICT (tenant_id, name) DO UPDATE SET value = excluded.value`,
@@ -93,6 +95,42 @@ test('record store: a change of the default moves the tenants without a durabili
   expect(await shown()).toEqual({ own: inRedis, open: movedToPostgres, other: startedInPostgres })
   await setDefault('postgres')
   expect((await shown())['open']).toEqual(movedToPostgres)
+})
+
+/** Resolves once a statement in the database waits for a lock. */
+const untilBlocked = () =>
+  until('a statement waits for a lock', async () => {
+    const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+    return (await pool.query(text)).rowCount === 1
+  })
+
+test('record store: a tenant that is created while the default changes starts with the new one', async () => {
+  const { created } = await withTx(pool, async (client) => {
+    await client.query('SELECT FROM settings_version FOR UPDATE')
+    await client.query(
+      `INSERT INTO settings VALUES ('', 'records.durability', '"postgres"', 1, now(), 'test')`,
+    )
+    await moveRecordStores(client)
+    const creation = apply({ open: null })
+    await Promise.race([creation, untilBlocked()])
+    return { created: creation }
+  })
+  await created
+  expect(await shown()).toEqual({ open: startedInPostgres })
+})
+
+test('record store: a change of the default waits for a tenant that is being created, and moves it', async () => {
+  await apply({ open: null })
+  await pool.query("UPDATE tenants SET record_store = 'postgres'")
+  const { changed } = await withTx(pool, async (client) => {
+    await lockRecordDefault(client)
+    await client.query("UPDATE tenants SET record_store = 'redis'")
+    const change = setDefault('postgres')
+    await untilBlocked()
+    return { changed: change }
+  })
+  await changed
+  expect(await shown()).toEqual({ open: movedToPostgres })
 })
 
 test('record store: a running directory learns of a change of the default', async () => {

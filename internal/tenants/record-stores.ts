@@ -14,15 +14,27 @@ WHERE t.id = wanted.id AND t.record_store <> wanted.store AND t.deleted_at IS NU
 RETURNING t.id`
 
 /**
+ * Waits for a running change of the platform's default and delays later ones until the transaction ends: either the transaction sees the change,
+ * or the change sees the transaction's tenants. To be called before the transaction locks a tenant, as the change does, so that they cannot
+ * deadlock.
+ */
+export async function lockRecordDefault(client: PoolClient): Promise<void> {
+  await client.query('SELECT FROM settings_version FOR SHARE')
+}
+
+/**
  * Moves the records of a tenant to the store of its durability, if that has changed: from the commit on, new records and locks are written
- * there, and earlier ones stay where they are until they end. The caller publishes the tenant.
+ * there, and earlier ones stay where they are until they end. The caller has called `lockRecordDefault`, and publishes the tenant.
  * @param isNew true in the transaction that creates the tenant, which therefore has no earlier ones
  */
 export async function moveRecordStore(client: PoolClient, tenantId: TenantId, isNew: boolean): Promise<void> {
   await client.query(moveText, [tenantId, isNew])
 }
 
-/** Does the same for all tenants after a change of the platform's default, and publishes those that move. */
+/**
+ * Does the same for all tenants after a change of the platform's default, and publishes those that move. The caller holds the lock of
+ * `settings_version` for the change.
+ */
 export async function moveRecordStores(client: PoolClient): Promise<void> {
   const { rows } = await client.query<{ id: TenantId }>(moveText, [null, false])
   if (rows.length === 0) return

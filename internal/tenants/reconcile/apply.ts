@@ -1,7 +1,7 @@
 import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { AuditEntry, TenantData } from '../purge.ts'
-import { moveRecordStore } from '../record-stores.ts'
+import { lockRecordDefault, moveRecordStore } from '../record-stores.ts'
 import type { TenantSecrets } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
@@ -68,6 +68,7 @@ export async function applyPlan(
       await updateConditions(client, plan.tenantId, plan.conditions)
       return { kind: 'conditions' }
     }
+    await lockRecordDefault(client)
     const written = await upsertTenant(client, plan.row, { now, conditions: plan.conditions })
     if (written === 'foreign') return { kind: 'conflict' }
     await writeKeys(client, plan, now)
