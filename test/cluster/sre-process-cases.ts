@@ -200,6 +200,13 @@ export const storeCases: readonly AlertCase[] = [
       },
     },
   ),
+  alertCase('RecordsPostgresFailing', {
+    ...{ when: 'transactions of records keep failing', fires: 'warning', value: '1' },
+    series: { [of('latchkey_records_postgres_failures_total')]: perMinute(60) },
+    quiet: {
+      'a few failed in a moment': { [of('latchkey_records_postgres_failures_total')]: '0x30 9x100' },
+    },
+  }),
   alertCase('RedisUnreachable', {
     ...{ when: 'Redis does not answer', fires: 'critical', value: '1' },
     series: { [redis('timeout')]: perMinute(60) },
