@@ -26,6 +26,8 @@ export type { Pool, PoolClient } from 'pg'
 /** Margin of the client's time-out over the server's time-out. After the margin, the network or the server has failed. */
 const clientGraceMs = 250
 const int8Oid = 20
+/** Keeps parameters, which contain bodies, out of the server's log of errors, whatever its configuration is. */
+const ownSettings = { log_parameter_max_length_on_error: '0' }
 
 /**
  * Creates a pool without connecting, so that it does not fail while Postgres is unavailable. Returns `bigint` columns as numbers; a value
@@ -45,7 +47,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     ...(options.lifetimeMsMax !== undefined && {
       maxLifetimeSeconds: Math.ceil(options.lifetimeMsMax / 1_000),
     }),
-    ...(options.sessionSettings && { options: commandLine(options.sessionSettings) }),
+    options: commandLine({ ...ownSettings, ...options.sessionSettings }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: { getTypeParser: typeParser },

@@ -143,6 +143,20 @@ describe('a migrated database', () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   })
 
+  test('Postgres pool: keeps parameters out of the log of errors, also if the database’s settings log them', async () => {
+    await poolOf(database.url).query(
+      `ALTER DATABASE ${new URL(database.url).pathname.slice(1)} SET log_parameter_max_length_on_error = -1`,
+    )
+    const pool = poolOf(database.url, { sessionSettings: { jit: 'off' } })
+    const { rows } = await pool.query(
+      "SELECT name, setting FROM pg_settings WHERE name IN ('log_parameter_max_length_on_error', 'jit') ORDER BY name",
+    )
+    expect(rows).toEqual([
+      { name: 'jit', setting: 'off' },
+      { name: 'log_parameter_max_length_on_error', setting: '0' },
+    ])
+  })
+
   test('Postgres pool: waits for a free connection only until the time limit', async () => {
     const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 50 })
     const client = await pool.connect()
