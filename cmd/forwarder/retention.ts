@@ -20,8 +20,8 @@ import { forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/
 import {
   forgetEmissions,
   forgetHours,
-  forgetRecordHours,
   forgetStats,
+  moveRecordHours,
   returnExpiredBytes,
   statsTables,
 } from '#internal/usage/index.ts'
@@ -81,7 +81,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('failed_events', forgetFailedEvents),
       step('replays', forgetReplays),
       step('simulations', forgetSimulations),
-      step('record_hours', forgetRecordHours),
+      step('record_hours', moveRecordHours),
       step('record_bytes', returnExpiredBytes),
       step('usage_hourly', forgetHours),
       step('usage_emissions', forgetEmissions),

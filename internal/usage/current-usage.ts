@@ -2,7 +2,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, RedisConnection, RedisScript } from '#internal/storage/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { type DurableReading, readDurableMeters } from './durable-meters.ts'
-import { defineUsageScript, type MeterReading, readMeters, type UsageReading } from './reading.ts'
+import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } from './reading.ts'
 
 /** Dependencies of `readCurrent`. The caller closes the Redis connection and the pool. */
 export interface CurrentUsageParts {
@@ -18,8 +18,8 @@ export interface CurrentUsage {
   /** Time of the store that has the tenant's new records. */
   readonly nowMs: number
   /** Of the store that has the tenant's new records; undefined if it has no meter or does not reply. */
-  readonly locks: MeterReading | undefined
-  readonly events: MeterReading | undefined
+  readonly locks: MeterWindows | undefined
+  readonly events: MeterWindows | undefined
   /** Bytes in both stores; null if a store that can have some does not reply. */
   readonly recordBytes: number | null
   /** Kinds whose meters are unknown, because Redis does not reply. */

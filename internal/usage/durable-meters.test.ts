@@ -5,7 +5,7 @@ import { openRedis } from '#internal/storage/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { acquireInput, saveInput } from '#test/support/record-steps.ts'
-import { forgetRecordHours, readDurableMeters, returnExpiredBytes } from './durable-meters.ts'
+import { moveRecordHours, readDurableMeters, returnExpiredBytes } from './durable-meters.ts'
 import { effectiveLimits, LimitsInForce } from './limits.ts'
 import { Meter, type SoftCrossing } from './meter.ts'
 import { readUsage } from './read-usage.ts'
@@ -150,46 +150,30 @@ test('locks per month: a tenant that moved to Postgres has used what Redis count
   expect((await read(tenantId)).hours).toEqual([[startHour, 'locks', 10]])
 })
 
-test('usage flush: hours of locks in Postgres are rolled up without Redis, never shrink, and are listed as locks', async () => {
+test('readUsage: hours of locks in Postgres are listed with those in Redis, without a flush and without Redis', async () => {
   const tenantId = await lab.createTenant()
   const away = unreachable()
-  const meter = new Meter({
-    ...{ redis: away, pool: lab.pool, clock: { now: () => labStartMs }, actor: 'test' },
-    onEpochLost: () => undefined,
-  })
-  const flush = async () => {
-    meter.markUsed(tenantId)
-    await meter.flush().catch(() => undefined)
-    return (await read(tenantId)).hours
-  }
+  const hours = async () => (await read(tenantId, { redis: away })).hours
   try {
+    await lock(tenantId, 3)
+    expect(await hours()).toEqual([[startHour, 'locks', 3]])
     await lab.pool.query("INSERT INTO usage_hourly VALUES ($1, 'locks', $2, 5)", [
       tenantId,
       new Date(labStartMs - 30_000),
     ])
-    await lock(tenantId, 3)
-    expect(await flush()).toEqual([[startHour, 'locks', 8]])
     await lab.setClock(tenantId, labStartMs + hourMs)
-    await lock(tenantId, 2)
-    await lab.pool.query('UPDATE record_hours SET locks = 0 WHERE tenant_id = $1 AND hour = $2', [
-      tenantId,
-      Math.floor(labStartMs / hourMs),
-    ])
-    expect(await flush()).toEqual([
+    await Promise.all([lock(tenantId, 1), lock(tenantId, 1)])
+    const both = [
       [startHour, 'locks', 8],
       [startHour + 1, 'locks', 2],
-    ])
+    ]
+    expect(await hours()).toEqual(both)
+    await lab.setClock(tenantId, labStartMs + 51 * hourMs)
+    while ((await moveRecordHours(lab.pool)).hasMore);
+    expect(await hours()).toEqual(both)
   } finally {
     await away.close()
   }
-})
-
-test('usage flush: a lock in Postgres marks its tenant as used', async () => {
-  const tenantId = await lab.createTenant()
-  await lock(tenantId, 1)
-  await lab.store.save(saveInput(tenantId, { key: 'saved' }))
-  await lab.meter.flush()
-  expect((await read(tenantId)).hours).toEqual([[startHour, 'locks', 2]])
 })
 
 test('soft limits: of locks and bytes in Postgres are reported, also of the minute and month that have just ended', async () => {
@@ -252,21 +236,29 @@ test('retention: returns expired bytes of a silent tenant and keeps the sums rig
   expect(await sums(tenantId)).toEqual({ meter: 0, buckets: 0, entries: 0 })
 })
 
-test('retention: removes hours of locks after two days, and rolls up what no flush has written', async () => {
+test('retention: moves hours of locks to usage_hourly after two days, into a column that the version before does not list', async () => {
   const tenantId = await lab.createTenant()
   await lock(tenantId, 3)
   const left = async () => {
     const { rows } = await lab.pool.query('SELECT FROM record_hours WHERE tenant_id = $1', [tenantId])
     return rows.length
   }
-  await lab.setClock(tenantId, labStartMs + 48 * hourMs)
-  while ((await forgetRecordHours(lab.pool)).hasMore);
+  const move = async (afterMs: number) => {
+    await lab.setClock(tenantId, labStartMs + afterMs)
+    while ((await moveRecordHours(lab.pool)).hasMore);
+  }
+  await move(48 * hourMs)
   expect(await left()).toBeGreaterThan(0)
-  expect((await read(tenantId)).hours).toEqual([])
-  await lab.setClock(tenantId, labStartMs + 49 * hourMs)
-  while ((await forgetRecordHours(lab.pool)).hasMore);
+  await move(49 * hourMs)
   expect(await left()).toBe(0)
-  expect((await read(tenantId)).hours).toEqual([[startHour, 'locks', 3]])
+  await lab.setClock(tenantId, labStartMs)
+  await lock(tenantId, 2)
+  await move(49 * hourMs)
+  expect((await read(tenantId)).hours).toEqual([[startHour, 'locks', 5]])
+  const { rows } = await lab.pool.query('SELECT meter, amount FROM usage_hourly WHERE tenant_id = $1', [
+    tenantId,
+  ])
+  expect(rows).toEqual([{ meter: 'locks', amount: 0 }])
 })
 
 test('durable meters: a tenant that is unknown or deleted has readings, and a purged one gets no rows again', async () => {

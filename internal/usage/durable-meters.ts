@@ -8,8 +8,7 @@ import {
   type RemovedRows,
 } from '#internal/storage/index.ts'
 import type { RecordDurability } from '#internal/tenants/index.ts'
-import type { MeterReading, WindowCount } from './reading.ts'
-import { durableLocks, type HourOfUsage, saveHours } from './store.ts'
+import type { MeterWindows, WindowCount } from './reading.ts'
 
 /** Meters of a tenant's locks and bytes in Postgres, and where its records are. Times are by Postgres' clock. */
 export interface DurableReading {
@@ -23,12 +22,10 @@ export interface DurableReading {
   /** Bytes of records and locks that have not expired. */
   readonly recordBytes: number
   /** Undefined if no lock was counted. */
-  readonly locks: MeterReading | undefined
+  readonly locks: MeterWindows | undefined
 }
 
 const minuteMs = 60_000
-/** Hours that each reading has, so that a flush repeats what an earlier one could not write. */
-const hoursRead = 3
 /** Hours that stay in `record_hours`. */
 const hoursKept = 48
 
@@ -44,7 +41,7 @@ export async function readDurableMeters(
     name: 'usage-read-durable',
     text: `SELECT u.id, clock.ms AS "nowMs", coalesce(t.record_store, 'redis') AS store, t.record_store_before AS before,
              coalesce(t.record_store_generation, 0) AS generation, last.minute, last.month,
-             (last.bytes - ended.bytes)::float8 AS "recordBytes", counts.of, hours.of AS hours
+             (last.bytes - ended.bytes)::float8 AS "recordBytes", counts.of
            FROM unnest($1::text[]) AS u (id) LEFT JOIN tenants AS t ON t.id = u.id
            CROSS JOIN (SELECT record_clock() / 1000 AS ms) AS clock
            CROSS JOIN LATERAL (
@@ -62,13 +59,7 @@ export async function readDurableMeters(
                coalesce(sum(month_locks) FILTER (WHERE month = last.month - 1), 0)
                  + sum(month_before_locks) FILTER (WHERE month = last.month)
              ]::float8[] AS of FROM record_meters WHERE tenant_id = u.id
-           ) AS counts
-           CROSS JOIN LATERAL (
-             SELECT array_agg(ARRAY[hour, locks] ORDER BY hour DESC)::float8[] AS of FROM (
-               SELECT hour, sum(locks) AS locks FROM record_hours
-               WHERE tenant_id = u.id AND hour > clock.ms / 3600000 - ${hoursRead} GROUP BY hour
-             ) AS hour
-           ) AS hours`,
+           ) AS counts`,
     values: [tenants],
   })
   return new Map(rows.map((row) => [row.id, toReading(row)]))
@@ -80,16 +71,14 @@ interface RawReading extends Omit<DurableReading, 'locks'> {
   /** Months since January of 1970. */
   readonly month: number | null
   readonly of: readonly number[]
-  readonly hours: readonly (readonly [hour: number, amount: number])[] | null
 }
 
-function toReading({ id: _id, minute, month, of, hours, ...rest }: RawReading): DurableReading {
+function toReading({ id: _id, minute, month, of, ...rest }: RawReading): DurableReading {
   if (minute === null || month === null) return { ...rest, locks: undefined }
   const [minuteLocks = 0, minuteBefore = 0, monthLocks = 0, monthBefore = 0] = of
-  const locks: MeterReading = {
+  const locks: MeterWindows = {
     minutes: [minuteOf(minute, minuteLocks), minuteOf(minute - 1, minuteBefore)],
     months: [monthOf(month, monthLocks), monthOf(month - 1, monthBefore)],
-    hours: (hours ?? []).map(([hour, amount]) => ({ hour, amount })),
   }
   return { ...rest, locks }
 }
@@ -229,26 +218,27 @@ export async function returnExpiredBytes(pool: Pool): Promise<RemovedRows> {
   return { removed, hasMore: removed === expiredRowsMax }
 }
 
-const expiredHoursMax = 250
+const hourRowsMax = 1_000
 
-/** Removes hours of locks after two days, and writes those to `usage_hourly` that no flush has written. Idempotent. */
-export async function forgetRecordHours(pool: Pool): Promise<RemovedRows> {
-  const { rows } = await pool.query<Omit<HourOfUsage, 'meter'>>({
-    name: 'usage-find-expired-hours',
-    text: `SELECT tenant_id AS "tenantId", hour, sum(locks)::float8 AS amount FROM record_hours
-           WHERE hour < (SELECT record_clock() / 3600000000 - $2) GROUP BY hour, tenant_id ORDER BY hour, tenant_id LIMIT $1`,
-    values: [expiredHoursMax, hoursKept],
+/** Moves hours of locks to `usage_hourly` after two days, at most 1 000 rows. Idempotent. */
+export async function moveRecordHours(pool: Pool): Promise<RemovedRows> {
+  const { rows } = await pool.query<{ removed: number }>({
+    name: 'usage-move-hours',
+    text: `WITH gone AS (
+             DELETE FROM record_hours AS own USING (
+               SELECT tenant_id, hour, stripe FROM record_hours
+               WHERE hour < (SELECT record_clock() / 3600000000 - $2) ORDER BY hour LIMIT $1
+             ) AS old WHERE (own.tenant_id, own.hour, own.stripe) = (old.tenant_id, old.hour, old.stripe)
+             RETURNING own.tenant_id, own.hour, own.locks
+           ), moved AS (
+             INSERT INTO usage_hourly AS u (tenant_id, meter, hour, durable_amount)
+             SELECT tenant_id, 'locks', to_timestamp(hour * 3600.0), sum(locks) FROM gone
+             WHERE NOT EXISTS (SELECT FROM tenants WHERE id = gone.tenant_id AND deleted_at IS NOT NULL)
+             GROUP BY tenant_id, hour ORDER BY tenant_id, hour
+             ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET durable_amount = u.durable_amount + excluded.durable_amount
+           ) SELECT count(*)::integer AS removed FROM gone`,
+    values: [hourRowsMax, hoursKept],
   })
-  if (rows.length === 0) return { removed: 0, hasMore: false }
-  await saveHours(
-    pool,
-    rows.map((row) => ({ ...row, meter: durableLocks })),
-  )
-  const { rowCount } = await pool.query({
-    name: 'usage-remove-hours',
-    text: `DELETE FROM record_hours AS own USING unnest($1::text[], $2::integer[]) AS old (tenant_id, hour)
-           WHERE own.tenant_id = old.tenant_id AND own.hour = old.hour`,
-    values: [rows.map(({ tenantId }) => tenantId), rows.map(({ hour }) => hour)],
-  })
-  return { removed: rowCount ?? 0, hasMore: rows.length === expiredHoursMax }
+  const removed = rows[0]?.removed ?? 0
+  return { removed, hasMore: removed === hourRowsMax }
 }

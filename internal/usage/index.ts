@@ -3,7 +3,7 @@ import meterLua from './scripts/meter.lua' with { type: 'text' }
 
 export { decisionReasons, usageDecisions } from './decision.ts'
 export {
-  forgetRecordHours,
+  moveRecordHours,
   readDurableMeters,
   recordEntryId,
   recordEntryIds,

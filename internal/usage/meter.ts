@@ -16,7 +16,6 @@ import {
   type Failure,
   inTurns,
   type MeterParts,
-  type MeterReading,
   meterKeys,
   readMeters,
   seedMeter,
@@ -26,7 +25,6 @@ import {
 } from './reading.ts'
 import forget from './scripts/forget.lua' with { type: 'text' }
 import {
-  durableLocks,
   findEpochs,
   type HourOfUsage,
   saveEpochs,
@@ -135,11 +133,7 @@ export class Meter {
         readDurableMeters(pool, tenants),
       ])
       const { done, failed } = await settleEach(tenants, (each) => readMeters(redis, this.#usage, each))
-      // Also for tenants whose meters in Redis could not be read.
-      await this.#saveHours([
-        ...done.flatMap(hoursOf),
-        ...[...durable].flatMap(([tenantId, { locks }]) => hoursOf({ tenantId, [durableLocks]: locks })),
-      ])
+      await this.#saveHours(done.flatMap(hoursOf))
       await this.#saveEpochsOf(done, known)
       const inRedis = new Map(done.map((reading) => [reading.tenantId, reading]))
       await this.#reportSoftLimits(
@@ -187,13 +181,8 @@ export class Meter {
   }
 }
 
-/** Meters of a tenant by their names in `usage_hourly`. */
-interface MetersOfHours extends Partial<Record<HourOfUsage['meter'], MeterReading | undefined>> {
-  readonly tenantId: TenantId
-}
-
-function hoursOf({ tenantId, ...meters }: MetersOfHours): HourOfUsage[] {
-  return (['locks', 'events', durableLocks] as const).flatMap((meter) =>
+function hoursOf({ tenantId, ...meters }: UsageReading): HourOfUsage[] {
+  return (['locks', 'events'] as const).flatMap((meter) =>
     (meters[meter]?.hours ?? [])
       .filter(({ amount }) => amount > 0)
       .map((each) => ({ ...each, tenantId, meter })),

@@ -49,7 +49,10 @@ export interface LimitsReport {
 
 /** A tenant's usage against its limits, and by hour. */
 export interface UsageReport extends LimitsReport {
-  /** Amounts by hour and kind. Hours without usage are omitted. The amounts lag by at most one flush of the meters. */
+  /**
+   * Amounts by hour and kind. Hours without usage are omitted. What Redis counts lags by at most one flush of the meters, and longer while
+   * Redis does not reply.
+   */
   readonly hours: readonly HourAmount[]
 }
 

@@ -27,10 +27,14 @@ export interface WindowCount {
   readonly count: number
 }
 
-/** Counts of one meter. `minutes` and `months`: the latest window with counts, which can have ended, and the ended window before it. */
-export interface MeterReading {
+/** Counts of one meter: of the latest minute and month with counts, which can have ended, and of those before, which have. */
+export interface MeterWindows {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]
+}
+
+/** Counts of one meter in Redis. */
+export interface MeterReading extends MeterWindows {
   /** Hours since the Unix epoch with their counts, latest first. */
   readonly hours: readonly { readonly hour: number; readonly amount: number }[]
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, gte, inArray, lt, sql } from 'drizzle-orm'
+import { inArray } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   orm,
@@ -13,12 +13,12 @@ import type { RecordDurability } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from './meter.ts'
 import { monthEndMs, monthStartMs } from './months.ts'
 import type { MeterName } from './reading.ts'
-import { recordEpochs, usageHourly } from './tables.ts'
+import { recordEpochs } from './tables.ts'
 
 /** Amount of one meter of a tenant in one hour. */
 export interface HourOfUsage {
   readonly tenantId: TenantId
-  readonly meter: MeterName | typeof durableLocks
+  readonly meter: MeterName
   /** Start of the hour, in hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
@@ -33,8 +33,6 @@ export interface TenantEpoch {
 }
 
 const hourMs = 3_600_000
-/** Name in `usage_hourly` for locks of records in Postgres. No emitted kind can have it. */
-export const durableLocks = 'locks@postgres'
 
 /** Maximum rows per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
@@ -215,27 +213,44 @@ export async function saveEpochs(
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Usage of one kind in one hour. The kind is `locks`, `events`, or one that another system reports. */
-export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
+/** Usage of one kind in one hour. */
+export interface HourAmount {
+  /** Start of the hour in ms since the epoch. */
+  readonly hourMs: number
+  /** `locks`, `events`, or a kind that another system reports. */
+  readonly kind: string
+  readonly amount: number
+}
 
 const hoursReadMax = 20_000
 
-/** Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores of records. */
+/**
+ * Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores of records; those in
+ * Postgres are exact, also without Redis.
+ */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,
-  span: { readonly fromMs: number; readonly toMs: number },
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<readonly HourAmount[]> {
-  const { tenantId: owner, hourMs: startMs, kind: meter, amount } = usageHourly
-  const kind =
-    sql<string>`CASE ${meter} WHEN ${sql.raw(`'${durableLocks}'`)} THEN 'locks' ELSE ${meter} END`.as('kind')
-  return await orm(pool)
-    .select({ hourMs: startMs, kind, amount: sql`sum(${amount})`.mapWith(Number) })
-    .from(usageHourly)
-    .where(and(eq(owner, tenantId), gte(startMs, span.fromMs), lt(startMs, span.toMs)))
-    .groupBy(startMs, kind)
-    .orderBy(asc(startMs), asc(kind))
-    .limit(hoursReadMax)
+  const { rows } = await pool.query<HourAmount>({
+    name: 'usage-list-hours',
+    text: `SELECT (extract(epoch FROM hour) * 1000)::float8 AS "hourMs", kind, sum(amount)::float8 AS amount FROM (
+             SELECT hour, meter AS kind, amount + durable_amount AS amount FROM usage_hourly
+             WHERE tenant_id = $1 AND hour >= $2 AND hour < $3
+             UNION ALL
+             SELECT to_timestamp(hour * 3600.0), 'locks', locks FROM record_hours WHERE tenant_id = $1 AND hour >= $4 AND hour < $5
+           ) AS own GROUP BY hour, kind ORDER BY hour, kind LIMIT $6`,
+    values: [
+      tenantId,
+      new Date(fromMs),
+      new Date(toMs),
+      Math.ceil(fromMs / hourMs),
+      Math.ceil(toMs / hourMs),
+      hoursReadMax,
+    ],
+  })
+  return rows
 }
 
 /** Retention of usage: a year, and time to compare a month with the same month of the previous year. */

@@ -13,7 +13,9 @@ export const usageHourly = pgTable(
     kind: text('meter').notNull(),
     /** Start of the hour. */
     hourMs: epochMs('hour').notNull(),
-    amount: int8('amount').notNull(),
+    amount: int8('amount').notNull().default(0),
+    /** Locks of records in Postgres, besides `amount`. */
+    durableAmount: int8('durable_amount').notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.kind, table.hourMs] })],
 )
@@ -74,7 +76,7 @@ export const recordBytes = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.until, table.stripe] })],
 )
 
-/** Locks of records in Postgres by hour since the epoch and stripe, until they are in `usage_hourly`. */
+/** Locks of records in Postgres by hour since the epoch and stripe, before they are moved to `usage_hourly`. */
 export const recordHours = pgTable(
   'record_hours',
   {

@@ -66,7 +66,7 @@ CREATE TABLE record_bytes (
 ) WITH (fillfactor = 50);
 CREATE INDEX record_bytes_until ON record_bytes (until);
 
--- Locks by hour, for the rollup to usage_hourly.
+-- Locks by hour. After two days they are moved to usage_hourly.
 CREATE TABLE record_hours (
   tenant_id text COLLATE "C" NOT NULL,
   hour integer NOT NULL,
