@@ -258,6 +258,37 @@ test.each(orders)(
   },
 )
 
+test('versions: N−1 refuses a tenant in Postgres that was suspended for a rollback, and N has its records after the next upgrade', async () => {
+  const { previous, current } = pair
+  const name = `durable-${crypto.randomUUID().slice(0, 8)}`
+  const applyWith = (...spec: string[]) =>
+    current.tenants.apply(manifests(slug) + manifest(name, ['records: {durability: postgres}', ...spec]))
+  const call = (version: RunningVersion, method: string, body: object) =>
+    send(`${version.api.url}/v1/record`, method, body, { Authorization: `Bearer ${keyOf(name)}` })
+  const key = { scope: 'payments', key: crypto.randomUUID() }
+  await applyWith()
+  const lock = await until(
+    'N serves the tenant',
+    async () => (await call(current, 'POST', key)).json['lockToken'],
+  )
+  const saved = { status: 201, headers: {}, body: { id: 7 } }
+  await call(current, 'PUT', { ...key, lockToken: lock, ...saved })
+  await expect(current.latchkey('check-rollback')).rejects.toThrow()
+  await applyWith('suspended: true')
+  expect(await current.latchkey('check-rollback')).toContain('The rollback is safe')
+  await until(
+    'N−1 refuses the tenant',
+    async () => (await call(previous, 'POST', key)).json['code'] === 'tenant_suspended',
+  )
+  await applyWith()
+  const again = await until('N serves the tenant again', async () => {
+    const { status, json } = await call(current, 'POST', key)
+    return status === 200 && json
+  })
+  expect(again).toEqual({ cached: true, record: saved })
+  await current.tenants.apply(manifests(slug))
+})
+
 test.each(orders)(
   'versions: locks acquired at %s and %s count into one usage, and into one history',
   async (_one, _other, both) => {
