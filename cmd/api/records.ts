@@ -12,7 +12,7 @@ import {
 } from '#internal/records/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import type { Directory } from '#internal/tenants/index.ts'
+import { beginMissedMoves, type Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
@@ -65,8 +65,9 @@ export async function startRecordStores(
   const stores = { redis: inRedis, postgres: inPostgres }
   await openLoop(host, {
     ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
-    runOnce: (signal) =>
-      endMoves(
+    runOnce: async (signal) => {
+      await beginMissedMoves(pool)
+      await endMoves(
         {
           pool,
           entryMsMax: config.recordTtlSecondsMax * 1000 + tombstoneMsMax,
@@ -75,9 +76,10 @@ export async function startRecordStores(
           lastFenceInRedis: (tenantId) => inRedis.lastFence(tenantId),
         },
         signal,
-      ),
+      )
+    },
     onError: (cause, failures) =>
-      host.log.warn({ failures, cause }, 'moves of records: some could not be ended; retrying'),
+      host.log.warn({ failures, cause }, 'moves of records: some could not be begun or ended; retrying'),
   })
   const storeOf = chooseRecordStore(stores)
   return (tenant) => storeOf((directory.findTenantById(tenant.id) ?? tenant).recordStore)

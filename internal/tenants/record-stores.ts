@@ -32,8 +32,8 @@ export async function moveRecordStore(client: PoolClient, tenantId: TenantId, is
 }
 
 /**
- * Does the same for all tenants after a change of the platform's default, and publishes those that move. The caller holds the lock of
- * `settings_version` for the change.
+ * Does the same for all tenants, such as after a change of the platform's default, and publishes those that move. The caller holds a lock of
+ * `settings_version`.
  */
 export async function moveRecordStores(client: PoolClient): Promise<void> {
   const { rows } = await client.query<{ id: TenantId }>(moveText, [null, false])
@@ -43,6 +43,17 @@ export async function moveRecordStores(client: PoolClient): Promise<void> {
     rows.map(({ id }) => id),
     version,
   ])
+}
+
+/**
+ * Moves tenants whose records are not in the store of their durability: a version without durable records wrote them. Repeating it changes
+ * nothing, and any number of processes can call it.
+ */
+export async function beginMissedMoves(pool: Pool): Promise<void> {
+  await withTx(pool, async (client) => {
+    await lockRecordDefault(client)
+    await moveRecordStores(client)
+  })
 }
 
 /** Store of a tenant's records, as users see it. */
