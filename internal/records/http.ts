@@ -65,7 +65,7 @@ const checkRoute = route({
   operation: {
     ...{ id: 'checkRecord', tag, summary: 'Get the saved response, or take the lock' },
     description:
-      'Returns the saved response of this scope and key. Without one, the caller takes the lock, runs its handler and saves the response with PUT; or, while another caller holds the lock, it repeats the call after `retryAfterMs`. A process serves 2 000 calls of a tenant at a time and 16 MiB of its records over 32 KiB; a call beyond is 503 `overloaded`.',
+      'Returns the saved response of this scope and key. Without one, the caller takes the lock, runs its handler and saves the response with PUT; or, while another caller holds the lock, it repeats the call after `retryAfterMs`. A process serves 2 000 calls of a tenant at a time (500 if its records are in Postgres) and 16 MiB of its records over 32 KiB; a call beyond is 503 `overloaded`.',
     examples: {
       lock: {
         summary: 'A first call',

@@ -300,7 +300,9 @@ const limits = strict(
         { description: 'Events accepted in a UTC month.' },
       ),
     ),
-    recordBytes: limit('Memory of records and locks in bytes: key, text and 144 bytes for each.'),
+    recordBytes: limit(
+      'Size of records and locks in bytes: key, text and 144 bytes (in Postgres 256) for each.',
+    ),
     emitted: t.Optional(
       t.Array(emittedLimit, {
         maxItems: emittedKindsMax,
