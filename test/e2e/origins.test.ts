@@ -1,19 +1,10 @@
 // The origin of an event, from its entry to the callback, the stored row, the internal API and the dashboard.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventOrigin, type OriginKind, originKinds } from '#internal/events/index.ts'
-import { keyRingText, openTenants, type TestTenants } from '#test/support/api.ts'
-import {
-  type ApiProcess,
-  startApiProcess,
-  startProcess,
-  type TestProcess,
-} from '#test/support/api-process.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { simulationKeyOf } from '#test/support/simulation-calls.ts'
+import { openSimulationStack, type SimulationStack } from '#test/support/simulation-stack.ts'
 import { until } from '#test/support/until.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
@@ -22,41 +13,21 @@ import { providerSecret } from '#test/support/webhook-calls.ts'
 const name = `origin-${crypto.randomUUID().slice(0, 8)}`
 const apiKey = simulationKeyOf(name)
 
-let receiver: CallbackReceiver
-let database: TestDatabase
-let tenants: TestTenants
-let api: ApiProcess
-let forwarder: TestProcess
+let stack: SimulationStack
 let backoffice: Awaited<ReturnType<typeof openBackofficeOn>>
 let session: DashboardSession
 let tenantId: string
 
 beforeAll(async () => {
-  receiver = startReceiver()
-  database = await createMigratedDatabase()
-  const { redisUrl } = await testStores()
-  tenants = await openTenants(database.url, redisUrl)
-  await tenants.apply(simulationTenantYaml(name, apiKey, { callbackUrl: receiver.url }))
-  const env = {
-    ...{ LATCHKEY_DATABASE_URL: database.url, LATCHKEY_REDIS_URL: redisUrl, LATCHKEY_OPS_PORT: '0' },
-    ...{ LATCHKEY_KEY_RING: keyRingText('test', 7), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' },
-    LATCHKEY_CALLBACK_PORTS: 'any',
-  }
-  forwarder = startProcess('forwarder', env)
-  api = await startApiProcess(env)
-  await forwarder.logged('listening')
-  backoffice = await openBackofficeOn({ databaseUrl: database.url, redisUrl })
+  stack = await openSimulationStack(name, apiKey)
+  backoffice = await openBackofficeOn(stack)
   session = await openDashboardSession(backoffice.url, adminToken)
   tenantId = backoffice.directory.findTenantBySlug(name)?.id ?? ''
   for (const kind of originKinds) await enter(kind)
 }, 60_000)
 afterAll(async () => {
-  for (const process of [api, forwarder]) process.signal('SIGTERM')
-  await Promise.all([api.exited, forwarder.exited])
   await backoffice.close()
-  await tenants.close()
-  await database.drop()
-  await receiver.stop()
+  await stack.close()
 }, 30_000)
 
 async function post(url: string, body: string, headers: Record<string, string> = {}) {
@@ -86,7 +57,10 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
     const atMs = Math.floor(Date.now() / 1000) * 1000
     const signature = await signAsVendor('card', { body, atMs, webhookId: '' }, providerSecret)
     const forged = { 'Latchkey-Origin': 'test', 'Latchkey-Simulation': 'sim_06gzx3byyxdccqxb8v47jbp37g' }
-    await post(`${api.url}/v1/t/${name}/webhooks/card`, body, { 'Card-Signature': signature, ...forged })
+    await post(`${stack.api.url}/v1/t/${name}/webhooks/card`, body, {
+      'Card-Signature': signature,
+      ...forged,
+    })
     return { origin: { kind: 'provider' }, headers: {} }
   },
   async service() {
@@ -96,7 +70,7 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
   },
   async simulation() {
     const asked = { amount: 4200, currency: 'EUR', outcome: 'won', stepSeconds: 3_600 }
-    const url = `${api.url}/v1/simulate/chargeback`
+    const url = `${stack.api.url}/v1/simulate/chargeback`
     const answer = await post(url, JSON.stringify(asked), { Authorization: `Bearer ${apiKey}` })
     const simulationId = String(answer['simulationId'])
     return {
@@ -113,9 +87,9 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
 const entered = new Map<OriginKind, Entered>()
 
 async function enter(kind: OriginKind): Promise<void> {
-  const before = receiver.calls.length
+  const before = stack.receiver.calls.length
   const { origin, headers } = await entries[kind]()
-  const { id = '' } = (await receiver.received(before + 1))[before] ?? {}
+  const { id = '' } = (await stack.receiver.received(before + 1))[before] ?? {}
   entered.set(kind, { id, origin, headers })
 }
 
@@ -127,7 +101,7 @@ function enteredAs(kind: OriginKind): Entered {
 
 test.each(originKinds)('origin %s: the callback receives its headers and no forged ones', (kind) => {
   const { id, headers } = enteredAs(kind)
-  const call = receiver.calls.find((each) => each.id === id)
+  const call = stack.receiver.calls.find((each) => each.id === id)
   expect(call?.verified).toBe(true)
   const delivered = JSON.parse(call?.body ?? '') as { id: string; headers: Record<string, string> }
   const own = Object.entries(delivered.headers).filter(([each]) =>

@@ -2,18 +2,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createWalletSigner } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { openTenants, type TestTenants } from '#test/support/api.ts'
-import {
-  type ApiProcess,
-  startApiProcess,
-  startProcess,
-  type TestProcess,
-} from '#test/support/api-process.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { emptyTables } from '#test/support/empty-tables.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { simulationKeyOf } from '#test/support/simulation-calls.ts'
+import { openSimulationStack, type SimulationStack } from '#test/support/simulation-stack.ts'
 import { until } from '#test/support/until.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { webhookId } from '#test/support/wallet-calls.ts'
@@ -24,43 +15,19 @@ const name = `drill-${crypto.randomUUID().slice(0, 8)}`
 const apiKey = simulationKeyOf(name)
 const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.won']
 
-let receiver: CallbackReceiver
-let database: TestDatabase
-let tenants: TestTenants
+let stack: SimulationStack
 let pool: Pool
-let env: Record<string, string>
-let api: ApiProcess
-let forwarder: TestProcess
 
 beforeAll(async () => {
-  receiver = startReceiver()
-  database = await createMigratedDatabase()
-  const { redisUrl } = await testStores()
-  tenants = await openTenants(database.url, redisUrl)
-  await tenants.apply(simulationTenantYaml(name, apiKey, { callbackUrl: receiver.url }))
+  stack = await openSimulationStack(name, apiKey)
   pool = createPool({
-    ...{ url: database.url, applicationName: 'test', connectionsMax: 2 },
+    ...{ url: stack.databaseUrl, applicationName: 'test', connectionsMax: 2 },
     ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
   })
-  env = {
-    LATCHKEY_DATABASE_URL: database.url,
-    LATCHKEY_REDIS_URL: redisUrl,
-    LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
-    LATCHKEY_OPS_PORT: '0',
-    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
-    LATCHKEY_CALLBACK_PORTS: 'any',
-  }
-  forwarder = startProcess('forwarder', env)
-  api = await startApiProcess(env)
-  await forwarder.logged('listening')
 }, 60_000)
 afterAll(async () => {
-  for (const process of [api, forwarder]) process.signal('SIGTERM')
-  await Promise.all([api.exited, forwarder.exited])
   await pool.end()
-  await tenants.close()
-  await database.drop()
-  await receiver.stop()
+  await stack.close()
 }, 30_000)
 beforeEach(async () => {
   await emptyTables(
@@ -81,7 +48,7 @@ interface Answered {
 }
 
 async function simulate(body: object): Promise<Answered> {
-  const response = await fetch(`${api.url}/v1/simulate/chargeback`, {
+  const response = await fetch(`${stack.api.url}/v1/simulate/chargeback`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${apiKey}` },
     body: JSON.stringify({ amount: 4200, currency: 'EUR', outcome: 'won', ...body }),
@@ -99,7 +66,7 @@ interface Forwarded {
 
 /** Returns the callback's calls after the first `count`, each verified with its secret. */
 async function forwardedSince(before: number, count: number): Promise<Forwarded[]> {
-  const calls = (await receiver.received(before + count)).slice(before)
+  const calls = (await stack.receiver.received(before + count)).slice(before)
   expect(calls.map(({ verified }) => verified)).toEqual(calls.map(() => true))
   return calls.map(({ body }) => JSON.parse(body) as Forwarded)
 }
@@ -112,7 +79,7 @@ const settled = (events: number) =>
 /** Waits until this API has counted `count` steps with this outcome. */
 const stepsAre = (provider: string, outcome: string, count: number) =>
   until(`${count} steps ${outcome}`, async () => {
-    const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
+    const metrics = await (await fetch(`${stack.api.opsUrl}/metrics`)).text()
     const line = `latchkey_simulations_steps_total{provider="${provider}",outcome="${outcome}"} ${count}`
     return metrics.includes(`\n${line}\n`)
   })
@@ -121,7 +88,7 @@ describe('simulations', () => {
   test.each(['card', 'wallet'] as const)(
     'simulations: a dispute of provider %s delivers all its events to the callback',
     async (provider) => {
-      const before = receiver.calls.length
+      const before = stack.receiver.calls.length
       const { simulationId, events } = await simulate({ provider, stepSeconds: 1, reference: 'order-1042' })
       const forwarded = await forwardedSince(before, 3)
       expect(forwarded.map(({ type }) => type)).toEqual(life)
@@ -133,7 +100,7 @@ describe('simulations', () => {
       }
       await settled(3)
       await stepsAre(provider, 'stored', 3)
-      expect(api.output()).not.toContain(providerSecret)
+      expect(stack.api.output()).not.toContain(providerSecret)
     },
     30_000,
   )
@@ -146,7 +113,7 @@ describe('simulations', () => {
     await simulate({ stepSeconds: 0 })
     await settled(3)
     // Every event of this file was forwarded once.
-    const all = new Set(receiver.calls.map(({ id }) => id)).size
+    const all = new Set(stack.receiver.calls.map(({ id }) => id)).size
     expect(all).toBeGreaterThanOrEqual(3)
     await until('usage of these events', async () => (await used()) === all)
   }, 30_000)
@@ -154,11 +121,11 @@ describe('simulations', () => {
 
 describe('simulations, forgery', () => {
   test('simulations: a caller that sets the simulation header cannot forge a simulated event', async () => {
-    const before = receiver.calls.length
+    const before = stack.receiver.calls.length
     const body = JSON.stringify({ id: 'evt_1', type: 'charge.dispute.created', created: 1_795_000_000 })
     const atMs = Math.floor(Date.now() / 1000) * 1000
     const signature = await signAsVendor('card', { body, atMs, webhookId: '' }, providerSecret)
-    const response = await fetch(`${api.url}/v1/t/${name}/webhooks/card`, {
+    const response = await fetch(`${stack.api.url}/v1/t/${name}/webhooks/card`, {
       method: 'POST',
       headers: { 'Card-Signature': signature, 'Latchkey-Simulation': 'sim_06gzx3byyxdccqxb8v47jbp37g' },
       body,
@@ -174,7 +141,11 @@ describe('simulations, forgery', () => {
     const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
     const signer = await createWalletSigner()
     const headers = signer.sign({ body, webhookId, atMs: Date.now() })
-    const response = await fetch(`${api.url}/v1/t/${name}/webhooks/wallet`, { method: 'POST', headers, body })
+    const response = await fetch(`${stack.api.url}/v1/t/${name}/webhooks/wallet`, {
+      method: 'POST',
+      headers,
+      body,
+    })
     expect([response.status, await response.json()]).toEqual([400, { error: 'invalid signature' }])
     expect(await rowCount('events')).toBe(0)
   })
@@ -186,17 +157,16 @@ test('simulations: after a kill between storing an event and recording the step,
       $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
     CREATE TRIGGER hold_notes BEFORE UPDATE ON simulations FOR EACH ROW
       WHEN (cardinality(NEW.sent_at) > cardinality(OLD.sent_at)) EXECUTE FUNCTION hold_notes()`)
-  const before = receiver.calls.length
+  const before = stack.receiver.calls.length
   const { events } = await simulate({ stepSeconds: 0 })
   await until('the first event', async () => (await rowCount('events')) === 1)
-  api.signal('SIGKILL')
-  await api.exited
+  await stack.killApi()
   await pool.query('DROP FUNCTION hold_notes CASCADE')
   const { rows } = await pool.query('SELECT state, sent_at, lease IS NULL AS free FROM simulations')
   expect(rows).toEqual([{ state: 'running', sent_at: [], free: false }])
   // Simulates the expiry of the killed process's lease.
   await pool.query('UPDATE simulations SET next_at = now()')
-  api = await startApiProcess(env)
+  await stack.startApi()
   await settled(3)
   const forwarded = await forwardedSince(before, 3)
   expect(forwarded.map(({ payload }) => payload.id).toSorted()).toEqual(events.map(({ id }) => id).toSorted())
