@@ -49,13 +49,13 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY|THIRD_PARTY_NOTICES)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/[a-z-]+\/|config\/(samples|presets)\/|config\/(kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
+  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/[a-z-]+\/|config\/(samples|presets)\/|config\/(kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract)\/|test\/tidy\.test\.ts$|(internal|clients)\/README\.md$)/
 const fileLinesMax = 600
 const testLinesMax = 800
 const functionLinesMax = 70
 const mainLinesMax = 59
 
-const isCode = (path: string) => /\.(tsx?|mjs)$/.test(path) && !path.endsWith('.d.ts')
+const isCode = (path: string) => /\.(tsx?|mjs)$/.test(path) && !/\.(d|generated)\.ts$/.test(path)
 const isTest = (path: string) => /\.test\.tsx?$/.test(path)
 const roomOf = (path: string) => /^internal\/([^/]+)\//.exec(path)?.[1]
 const layerOf = (room: string) => layers.findIndex((layer) => layer.includes(room))
@@ -128,7 +128,7 @@ const rules: Record<string, Rule> = {
   },
 
   'everything exported is documented': ({ path, text }) => {
-    if (!/\.tsx?$/.test(path) || isTest(path)) return []
+    if (!isCode(path) || isTest(path)) return []
     const lines = text.split('\n')
     return lines.flatMap((line, index) => {
       const name =

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { configTable } from '#internal/config/index.ts'
+import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 
@@ -17,6 +18,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ...crds,
     ['README.md', readme.replace(table, () => configTable())],
+    [apiTypesPath, await apiTypesText()],
     [eventTypesPath, eventTypesText()],
     [noticesPath, await noticesText()],
   ])

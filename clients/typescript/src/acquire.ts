@@ -1,0 +1,108 @@
+import type { Debug, OnceOptions } from './options.ts'
+import { type Failure, LatchkeyRequestError, type StoredRecord } from './outcome.ts'
+import { checkRecord, type Lock, removeRecord } from './records.ts'
+import { repeat, sleep } from './repeat.ts'
+import { callMsMax, type Failed, type Refused, type Reply, type Service } from './service.ts'
+
+/** Maximum milliseconds that the service lets a call wait for a busy key. */
+const serviceWaitMsMax = 25_000
+/** Maximum milliseconds of each call that gives back a lock after an abort. */
+const abortedMsMax = 1000
+const retryAfterMsDefault = 1000
+
+/** What one call of `once` acquires, with its defaults filled in. */
+export interface Acquisition
+  extends Pick<OnceOptions<unknown>, 'scope' | 'key' | 'fingerprint' | 'ttlSeconds' | 'signal'> {
+  readonly attemptId: string
+  readonly lockSeconds: number
+  readonly waitMs: number
+  readonly acquireMs: number
+}
+
+/** Result of an acquisition. */
+export type Acquired =
+  | { readonly kind: 'hit'; readonly record: StoredRecord }
+  /** `heldFromMs`: time of `performance.now()` before the call that acquired the lock. */
+  | { readonly kind: 'locked'; readonly lock: Lock; readonly heldFromMs: number }
+  | Extract<Failure<never>, { kind: 'busy' | 'reused_key' | 'unavailable' }>
+
+/**
+ * Gets the record or the lock of a key. Waits for a busy key, and repeats calls without a usable answer. Takes at most `waitMs` and
+ * `acquireMs` together. `onCall` is called before each call.
+ * @throws LatchkeyRequestError for a call that can never succeed; the reason of the signal after its abort
+ */
+export async function acquire(
+  parts: { readonly service: Service; readonly debug: Debug; onCall(): void },
+  wanted: Acquisition,
+): Promise<Acquired> {
+  const { acquireMs, waitMs, signal } = wanted
+  const startedAtMs = performance.now()
+  const untilMs = startedAtMs + waitMs + acquireMs
+  const onRepeat = ({ code }: Failed, pauseMs: number) =>
+    parts.debug('acquisition repeated', { scope: wanted.scope, attemptId: wanted.attemptId, code, pauseMs })
+  for (let waitUntilMs = startedAtMs + waitMs; ; ) {
+    let heldFromMs = 0
+    let waitMsOfCall = 0
+    const reply = await repeat({ untilMs, failingMs: acquireMs, signal, onRepeat }, () => {
+      heldFromMs = performance.now()
+      waitMsOfCall = Math.min(serviceWaitMsMax, Math.max(0, Math.floor(waitUntilMs - heldFromMs)))
+      const timeoutMs = Math.max(1, Math.min(waitMsOfCall + callMsMax, untilMs - heldFromMs))
+      parts.onCall()
+      return checkRecord(parts.service, requestOf(wanted, waitMsOfCall), { timeoutMs, signal })
+    })
+    if (reply.kind === 'aborted') await giveBack(parts.service, wanted)
+    signal?.throwIfAborted()
+    if (reply.kind !== 'ok') return explain(reply)
+    const { body } = reply
+    if (body.cached) return { kind: 'hit', record: body.record as StoredRecord }
+    const nowMs = performance.now()
+    if (body.locked) {
+      // The lock may have been granted at any time of the call. If much of its time may be over, a repetition by the same attempt id, which
+      // does not wait, renews it.
+      if (waitMsOfCall === 0 || nowMs - heldFromMs < body.expiresInMs / 3)
+        return { kind: 'locked', lock: body, heldFromMs }
+      waitUntilMs = nowMs
+    } else {
+      const { retryAfterMs } = body
+      if (nowMs >= waitUntilMs) return { kind: 'busy', retryAfterMs }
+      await sleep(Math.min(retryAfterMs, waitUntilMs - nowMs), signal)
+    }
+  }
+}
+
+function requestOf(wanted: Acquisition, waitMs: number) {
+  const { scope, key, attemptId, lockSeconds, ttlSeconds, fingerprint } = wanted
+  return {
+    ...{ scope, key, attemptId, lockSeconds },
+    ...(waitMs > 0 && { waitMs }),
+    ...(ttlSeconds !== undefined && { ttlSeconds }),
+    ...(fingerprint !== undefined && { fingerprint }),
+  }
+}
+
+/**
+ * Releases the lock that an aborted call may have acquired, in at most one try: acquires it again by its attempt id, which returns the
+ * token, and releases it. If that fails, the lock ends by itself.
+ */
+async function giveBack(service: Service, wanted: Acquisition): Promise<void> {
+  const bounds = { timeoutMs: abortedMsMax }
+  const reply = await checkRecord(service, requestOf(wanted, 0), bounds)
+  if (reply.kind === 'ok' && !reply.body.cached && reply.body.locked)
+    await removeRecord(service, wanted, reply.body.lockToken, bounds)
+}
+
+function explain(reply: Refused | Failed | Extract<Reply<never>, { kind: 'aborted' }>): Acquired {
+  if (reply.kind === 'failed')
+    return {
+      kind: 'unavailable',
+      reason: reply.reason,
+      retryAfterMs: reply.retryAfterMs ?? retryAfterMsDefault,
+    }
+  if (reply.kind === 'refused') {
+    const { status, code, retryAfterMs = retryAfterMsDefault } = reply
+    if (code === 'fingerprint_mismatch') return { kind: 'reused_key' }
+    if (status === 429) return { kind: 'unavailable', reason: 'limit_exceeded', retryAfterMs }
+    throw new LatchkeyRequestError(reply)
+  }
+  throw new Error('an aborted acquisition has thrown before')
+}

@@ -1,0 +1,23 @@
+const encoder = new TextEncoder()
+
+/** Returns the SHA-256 of a text in UTF-8. */
+export async function sha256(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', encoder.encode(text)))
+}
+
+/** Returns bytes as lowercase hex. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/**
+ * Returns the JSON text of a value with the members of each object sorted by name (by UTF-16 code units, as RFC 8785), so that equal values
+ * have equal texts. @throws for a value that is not JSON, such as a cycle
+ */
+export function canonicalJson(value: unknown): string {
+  const sorted = (_name: string, each: unknown): unknown =>
+    typeof each === 'object' && each !== null && !Array.isArray(each)
+      ? Object.fromEntries(Object.entries(each).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : each
+  return JSON.stringify(value, sorted)
+}

@@ -1,0 +1,131 @@
+import type { Address, Debug } from './options.ts'
+import { LatchkeyOutcomeError } from './outcome.ts'
+import { extendLock, type Lock, removeRecord } from './records.ts'
+import { decidePauseMs, repeat } from './repeat.ts'
+import { callMsMax, type Service } from './service.ts'
+
+/** Maximum milliseconds to give up a lock. If that fails, the lock ends by itself. */
+const giveUpMsMax = 2000
+/** Seconds that a lock is held after an exception of `work`. */
+const shortenedSeconds = 1
+
+/** What a `HeldLock` needs. */
+export interface LockParts {
+  readonly service: Service
+  readonly debug: Debug
+  readonly address: Address
+  readonly lock: Lock
+  readonly lockSeconds: number
+  /** Time of `performance.now()` before the call that acquired the lock: the service holds it at least `expiresInMs` from then on. */
+  readonly heldFromMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+/** Lock of a running operation, extended after each third of its time. Has one timer, or one call under way. */
+export class HeldLock {
+  readonly #parts: LockParts
+  readonly #controller = new AbortController()
+  readonly #onAbort: () => void
+  #expiresAtMs: number
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #extension: Promise<void> | undefined
+  #failures = 0
+  #lost: 'no' | 'expired' | 'taken' = 'no'
+  #stopped = false
+
+  constructor(parts: LockParts) {
+    this.#parts = parts
+    this.#expiresAtMs = parts.heldFromMs + parts.lock.expiresInMs
+    this.#onAbort = () => this.#controller.abort(parts.signal?.reason)
+    parts.signal?.addEventListener('abort', this.#onAbort)
+    if (parts.signal?.aborted) this.#onAbort()
+    this.#extendAt(parts.heldFromMs + parts.lock.expiresInMs / 3)
+  }
+
+  /** Aborts when the lock is lost, when its time has passed without an extension, or with the caller's signal. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  get lockToken(): string {
+    return this.#parts.lock.lockToken
+  }
+
+  /** Returns whether an exception of `work` only reports that the signal aborted because of the lock. */
+  explains(error: unknown): boolean {
+    const { reason } = this.#controller.signal
+    if (this.#lost === 'no' || !(reason instanceof LatchkeyOutcomeError)) return false
+    return error === reason || (error instanceof Error && error.cause === reason)
+  }
+
+  /** Ends the extension of the lock. May be called again. */
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    this.#parts.signal?.removeEventListener('abort', this.#onAbort)
+  }
+
+  /** Releases the lock, since nothing happened under it. */
+  async release(): Promise<void> {
+    this.stop()
+    const { service, address, lock } = this.#parts
+    await this.#giveUp((timeoutMs) => removeRecord(service, address, lock.lockToken, { timeoutMs }))
+  }
+
+  /** Shortens the lock, so that the next caller soon gets it, and learns that the effect is uncertain. */
+  async shorten(): Promise<void> {
+    this.stop()
+    // An extension under way would make the lock long again.
+    await this.#extension
+    const { service, address, lock } = this.#parts
+    const shortened = { lockToken: lock.lockToken, lockSeconds: shortenedSeconds }
+    await this.#giveUp((timeoutMs) => extendLock(service, address, shortened, { timeoutMs }))
+  }
+
+  async #giveUp(
+    call: (timeoutMs: number) => ReturnType<typeof removeRecord | typeof extendLock>,
+  ): Promise<void> {
+    if (this.#lost === 'taken') return
+    const { debug, address } = this.#parts
+    const untilMs = performance.now() + giveUpMsMax
+    const onRepeat = () => undefined
+    const reply = await repeat<unknown>({ untilMs, onRepeat }, () => call(untilMs - performance.now()))
+    if (reply.kind !== 'ok') debug('lock not given up', { scope: address.scope, reply: reply.kind })
+  }
+
+  #extendAt(atMs: number): void {
+    const start = () => {
+      this.#extension = this.#extend()
+    }
+    this.#timer = setTimeout(start, Math.max(0, atMs - performance.now()))
+  }
+
+  async #extend(): Promise<void> {
+    const { service, debug, address, lock, lockSeconds } = this.#parts
+    const startedAtMs = performance.now()
+    if (startedAtMs >= this.#expiresAtMs) return this.#lose('expired')
+    const timeoutMs = Math.min(callMsMax, this.#expiresAtMs - startedAtMs)
+    const wanted = { lockToken: lock.lockToken, lockSeconds }
+    const reply = await extendLock(service, address, wanted, { timeoutMs })
+    if (this.#stopped) return undefined
+    if (reply.kind === 'ok') {
+      this.#failures = 0
+      this.#expiresAtMs = startedAtMs + reply.body
+      debug('lock extended', { scope: address.scope, expiresInMs: reply.body })
+      return this.#extendAt(startedAtMs + reply.body / 3)
+    }
+    if (reply.kind === 'refused' && reply.code === 'lock_lost') return this.#lose('taken')
+    // Also for another refusal, such as a tenant suspended meanwhile: the lock is held until its time has passed.
+    const retryAfterMs = reply.kind === 'aborted' ? undefined : reply.retryAfterMs
+    const pauseMs = decidePauseMs(this.#failures, retryAfterMs, Math.random())
+    this.#failures += 1
+    debug('extension repeated', { scope: address.scope, pauseMs })
+    return this.#extendAt(Math.min(performance.now() + pauseMs, this.#expiresAtMs))
+  }
+
+  #lose(how: 'expired' | 'taken'): void {
+    this.#lost = how
+    this.#parts.debug('lock lost', { scope: this.#parts.address.scope, how })
+    this.#controller.abort(new LatchkeyOutcomeError({ kind: 'taken_over', phase: 'during' }))
+  }
+}

@@ -1,0 +1,143 @@
+/** JSON value. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json }
+
+/** Saved response of an operation. */
+export interface StoredRecord {
+  /** HTTP status, 100 to 599. */
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Json
+}
+
+/**
+ * Save that is not known to have succeeded. Can be stored as JSON and passed to `complete` later, also by another process. Contains the
+ * result and the token of the lock, so store it like the result itself.
+ */
+export interface Pending {
+  readonly scope: string
+  readonly key: string
+  readonly lockToken: string
+  readonly ttlSeconds?: number
+  readonly record: StoredRecord
+}
+
+/** Reason for `unavailable`. */
+export type UnavailableReason = 'unreachable' | 'store_unavailable' | 'overloaded' | 'limit_exceeded'
+
+/** `work` ran, or an earlier run's result is returned. */
+export type Success<T> =
+  /** `work` ran in this call. Its result is saved, unless `guarded` is false: then it ran without a lock, by `onUnavailable: 'run'`. */
+  | { readonly kind: 'ran'; readonly value: T; readonly guarded: boolean }
+  /** Result of an earlier run, or one that `onTakenOver` recovered. `work` did not run in this call. */
+  | { readonly kind: 'replayed'; readonly value: T }
+
+/** The call has no result, or it is not known whether its result is saved. */
+export type Failure<T> =
+  /** Another caller holds the lock. `work` did not run in this call. */
+  | { readonly kind: 'busy'; readonly retryAfterMs: number }
+  /** An earlier caller's lock ended without a result, and `work` did not run in this call. The earlier caller may have had the effect. */
+  | { readonly kind: 'taken_over'; readonly phase: 'before' }
+  /** This caller's lock ended while it worked, so another caller may have run, or runs now. */
+  | { readonly kind: 'taken_over'; readonly phase: 'during' }
+  /** The key was used with another fingerprint. `work` did not run in this call. */
+  | { readonly kind: 'reused_key' }
+  /**
+   * `work` ran, but whether its result is saved is not known (`no_answer`, or `aborted` by the caller's signal), or the service refused to
+   * save it (`refused`, with the service's `code` and `message`). `complete(pending)` saves it later.
+   */
+  | {
+      readonly kind: 'unknown'
+      readonly value: T
+      readonly pending: Pending
+      readonly reason: 'no_answer' | 'aborted' | 'refused'
+      readonly code?: string
+      readonly message?: string
+    }
+  /** No lock could be acquired. `work` did not run in this call. */
+  | { readonly kind: 'unavailable'; readonly reason: UnavailableReason; readonly retryAfterMs: number }
+
+/** Result of `once`. */
+export type Outcome<T> = Success<T> | Failure<T>
+
+/** Name of an outcome. */
+export type OutcomeKind = Outcome<unknown>['kind']
+
+const texts: Readonly<Record<Failure<unknown>['kind'], string>> = {
+  busy: 'another caller holds the lock of this key',
+  taken_over: 'a lock of this key ended without a result, so whether the operation has happened is uncertain',
+  reused_key: 'the key was used with another fingerprint: use a new key for a new operation',
+  unknown: 'the operation ran, but whether its result is saved is not known: pass `pending` to complete()',
+  unavailable: 'no lock could be acquired, and the operation did not run: try again later',
+}
+
+/** Thrown by `unwrap` for an outcome without a known result. Also the reason of the signal of `work` after its lock was lost. */
+export class LatchkeyOutcomeError<T = unknown> extends Error {
+  override readonly name = 'LatchkeyOutcomeError'
+  readonly outcome: Failure<T>
+
+  constructor(outcome: Failure<T>) {
+    super(`Latchkey: ${texts[outcome.kind]} (${detailOf(outcome)})`)
+    this.outcome = outcome
+  }
+}
+
+function detailOf(outcome: Failure<unknown>): string {
+  switch (outcome.kind) {
+    case 'taken_over':
+      return `${outcome.kind}, ${outcome.phase}`
+    case 'unknown':
+    case 'unavailable':
+      return `${outcome.kind}, ${outcome.reason}`
+    default:
+      return outcome.kind
+  }
+}
+
+/** Thrown for a call that the service refused and that fails again if it is repeated unchanged. */
+export class LatchkeyRequestError extends Error {
+  override readonly name = 'LatchkeyRequestError'
+  /** HTTP status; undefined without an answer. */
+  readonly status: number | undefined
+  /** Error code of the service, such as `api_key_invalid`; `http_<status>` for an answer of another program, such as a proxy. */
+  readonly code: string
+  readonly requestId: string | undefined
+
+  constructor(refusal: {
+    readonly status?: number | undefined
+    readonly code: string
+    readonly message: string
+    readonly requestId?: string | undefined
+  }) {
+    super(`Latchkey: ${refusal.message} (${refusal.code})`)
+    this.status = refusal.status
+    this.code = refusal.code
+    this.requestId = refusal.requestId
+  }
+}
+
+/** Returns the value of `ran` and `replayed`. @throws LatchkeyOutcomeError for any other outcome */
+export function unwrap<T>(outcome: Outcome<T>): T {
+  if (outcome.kind === 'ran' || outcome.kind === 'replayed') return outcome.value
+  throw new LatchkeyOutcomeError(outcome)
+}
+
+const nothing = Symbol.for('latchkey.nothingHappened')
+
+/**
+ * Marks an error that `work` throws before it had any effect: `throw nothingHappened(new CardDeclined())`. The lock is then released, and
+ * the next caller starts anew. Returns the error itself, or an `Error` with it as `cause` if it cannot be marked.
+ */
+export function nothingHappened(error: unknown): unknown {
+  const marked = error instanceof Object ? error : new Error('Nothing happened', { cause: error })
+  const mark = { value: true, configurable: true }
+  if (Reflect.defineProperty(marked, nothing, mark)) return marked
+  return nothingHappened(new Error('Nothing happened', { cause: error }))
+}
+
+/**
+ * Returns whether an error is marked by `nothingHappened`, and removes the mark: the error may pass through an outer operation, which may
+ * have had an effect.
+ */
+export function takeNothingHappened(error: unknown): boolean {
+  return error instanceof Object && Object.hasOwn(error, nothing) && Reflect.deleteProperty(error, nothing)
+}

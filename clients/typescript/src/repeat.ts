@@ -1,0 +1,56 @@
+import type { Failed, Reply } from './service.ts'
+
+const firstPauseMs = 50
+const pauseMsMax = 1000
+
+/** Bounds of a repeated call. Times are those of `performance.now()`. */
+export interface RepeatBounds {
+  /** No repetition starts from this time on. */
+  readonly untilMs: number
+  /** Milliseconds after the first failure from which on no repetition starts. */
+  readonly failingMs?: number
+  readonly signal?: AbortSignal | undefined
+  /** Called before the pause that comes before a repetition. */
+  onRepeat(failure: Failed, pauseMs: number): void
+}
+
+/** Repeats a call without a usable answer, until it is answered, its bounds are reached, or the signal aborts. Returns the last reply. */
+export async function repeat<T>(bounds: RepeatBounds, call: () => Promise<Reply<T>>): Promise<Reply<T>> {
+  let { untilMs } = bounds
+  for (let failures = 0; ; failures += 1) {
+    const reply = await call()
+    if (reply.kind !== 'failed') return reply
+    const nowMs = performance.now()
+    if (failures === 0) untilMs = Math.min(untilMs, nowMs + (bounds.failingMs ?? Number.POSITIVE_INFINITY))
+    const pauseMs = decidePauseMs(failures, reply.retryAfterMs, Math.random())
+    // Also ends for a bound that is NaN.
+    if (!(nowMs + pauseMs < untilMs)) return reply
+    bounds.onRepeat(reply, pauseMs)
+    await sleep(pauseMs, bounds.signal)
+    if (bounds.signal?.aborted) return { kind: 'aborted' }
+  }
+}
+
+/**
+ * Returns the pause before the next repetition: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that callers who
+ * got the same `Retry-After` do not return together.
+ * @param random from 0 to 1
+ */
+export function decidePauseMs(failures: number, retryAfterMs: number | undefined, random: number): number {
+  const pauseMs = Math.min(firstPauseMs * 2 ** failures, pauseMsMax)
+  return (retryAfterMs ?? 0) + pauseMs * (0.5 + random)
+}
+
+/** Resolves after a time, or earlier if the signal aborts. */
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end)
+  })
+}

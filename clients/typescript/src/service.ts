@@ -1,0 +1,174 @@
+import type { Fetch } from './options.ts'
+import type { UnavailableReason } from './outcome.ts'
+
+/** Maximum milliseconds of a call, beyond the time for which it asks the service to wait. */
+export const callMsMax = 5000
+/** Maximum bytes of an answer. */
+const answerBytesMax = 1024 * 1024
+const messageCharsMax = 500
+
+/** Answer of the service to a call. */
+export type Reply<T> =
+  | { readonly kind: 'ok'; readonly body: T }
+  | Refused
+  | Failed
+  /** The caller's signal aborted. The call may have had its effect. */
+  | { readonly kind: 'aborted' }
+
+/** The service refused the call; an unchanged repetition fails again. 429 is refused, too: its usage limit lasts. */
+export interface Refused {
+  readonly kind: 'refused'
+  readonly status: number | undefined
+  readonly code: string
+  readonly message: string
+  readonly requestId: string | undefined
+  readonly retryAfterMs: number | undefined
+}
+
+/** No usable answer. The call may have had its effect, and a repetition may succeed. */
+export interface Failed {
+  readonly kind: 'failed'
+  readonly reason: Exclude<UnavailableReason, 'limit_exceeded'>
+  /** Error code of the service, `http_<status>`, `no_answer`, `timeout` or `bad_answer`. */
+  readonly code: string
+  readonly retryAfterMs: number | undefined
+}
+
+/** One call of the service. */
+export interface Call<T> {
+  readonly method: 'POST' | 'PUT' | 'GET' | 'DELETE'
+  /** Path with query, from `/v1` on. */
+  readonly path: string
+  /** JSON text. */
+  readonly body?: string
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Returns undefined for a body that is not as documented. */
+  parse(body: unknown): T | undefined
+}
+
+/** HTTP interface of the service. */
+export class Service {
+  readonly #base: string
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #fetch: Fetch
+
+  constructor({ url, apiKey, fetch }: { url: string; apiKey: string; fetch: Fetch | undefined }) {
+    // Throws for a text that is no URL.
+    const { protocol, search, hash } = new URL(url)
+    if (!/^https?:$/.test(protocol) || search !== '' || hash !== '')
+      throw new TypeError('Latchkey: `url` must be an http or https address without query and fragment')
+    if (apiKey === '') throw new TypeError('Latchkey: `apiKey` is empty')
+    this.#base = url.replace(/\/+$/, '')
+    this.#headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }
+    // Some runtimes refuse to call the global function as a method of another object.
+    this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
+  }
+
+  /** Sends one call, without a repetition. Never throws. */
+  async call<T>(call: Call<T>): Promise<Reply<T>> {
+    const { method, path, body, timeoutMs, signal } = call
+    if (signal?.aborted) return { kind: 'aborted' }
+    const controller = new AbortController()
+    const abort = () => controller.abort()
+    const timer = setTimeout(abort, timeoutMs)
+    signal?.addEventListener('abort', abort)
+    try {
+      const response = await this.#fetch(this.#base + path, {
+        method,
+        headers: this.#headers,
+        signal: controller.signal,
+        // The API key is not sent to another address.
+        redirect: 'manual',
+        ...(body !== undefined && { body }),
+      })
+      return replyOf(response, await readText(response), call.parse)
+    } catch {
+      if (signal?.aborted) return { kind: 'aborted' }
+      return failed('unreachable', controller.signal.aborted ? 'timeout' : 'no_answer')
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+}
+
+function replyOf<T>(
+  response: Response,
+  text: string | undefined,
+  parse: (body: unknown) => T | undefined,
+): Reply<T> {
+  const { status, headers } = response
+  const retryAfterMs = parseRetryAfter(headers.get('retry-after'))
+  const refused = { kind: 'refused', status, requestId: undefined, retryAfterMs } as const
+  if (text === undefined)
+    return {
+      ...refused,
+      code: 'answer_too_long',
+      message: `The answer is longer than ${answerBytesMax} bytes`,
+    }
+  const body = parseJson(text)
+  if (response.ok) {
+    const parsed = parse(body)
+    return parsed === undefined ? failed('unreachable', 'bad_answer') : { kind: 'ok', body: parsed }
+  }
+  const error = isObject(body) ? body : {}
+  const code = textOf(error['code']) ?? `http_${status}`
+  if (status >= 500) return failed(reasonOf(code), code, retryAfterMs)
+  const message = textOf(error['message'])?.slice(0, messageCharsMax) ?? `The answer has status ${status}`
+  return { ...refused, code, message, requestId: textOf(error['requestId']) }
+}
+
+function failed(reason: Failed['reason'], code: string, retryAfterMs?: number): Failed {
+  return { kind: 'failed', reason, code, retryAfterMs }
+}
+
+/** Answers of other programs, such as a proxy without a backend, have no code. */
+function reasonOf(code: string): Failed['reason'] {
+  if (code.startsWith('http_')) return 'unreachable'
+  return code === 'overloaded' || code === 'body_dropped' ? 'overloaded' : 'store_unavailable'
+}
+
+/** Returns the body of an answer, or undefined if it is too long. */
+async function readText(response: Response): Promise<string | undefined> {
+  const { headers, body } = response
+  const length = headers.get('content-length')
+  if (length !== null && Number(length) <= answerBytesMax && !headers.has('content-encoding'))
+    return response.text()
+  if (body === null) return ''
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  for (let bytes = 0; ; ) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    bytes += value.byteLength
+    if (bytes > answerBytesMax) {
+      await reader.cancel()
+      return undefined
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** Returns the milliseconds of a `Retry-After` header in seconds. A date, which the service never sends, is ignored. */
+function parseRetryAfter(value: string | null): number | undefined {
+  return value !== null && /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns whether a JSON value is an object. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
