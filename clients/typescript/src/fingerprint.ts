@@ -1,8 +1,9 @@
 const encoder = new TextEncoder()
 
-/** Returns the SHA-256 of a text in UTF-8. */
-export async function sha256(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest('SHA-256', encoder.encode(text)))
+/** Returns the SHA-256 of bytes, or of a text in UTF-8. */
+export async function sha256(data: string | Uint8Array): Promise<Uint8Array> {
+  const bytes = typeof data === 'string' ? encoder.encode(data) : (data as Uint8Array<ArrayBuffer>)
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
 }
 
 /** Returns bytes as lowercase hex. */

@@ -1,0 +1,78 @@
+import { sha256 } from './fingerprint.ts'
+
+const encoder = new TextEncoder()
+// A byte order mark is part of the text, so that the text becomes the same bytes again.
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Result of `readUpTo`: `beyond` if the stream has more bytes than allowed; the rest was discarded. */
+export type ReadBytes = { readonly kind: 'whole'; readonly bytes: Uint8Array } | { readonly kind: 'beyond' }
+
+/** Returns the UTF-8 bytes of a text. */
+export function encodeText(text: string): Uint8Array {
+  return encoder.encode(text)
+}
+
+/** Returns the text of UTF-8 bytes, which become the same bytes again, or undefined if they are not UTF-8. */
+export function decodeText(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the parts as one array. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+  const [first] = parts
+  if (first !== undefined && parts.length === 1) return first
+  const all = new Uint8Array(parts.reduce((sum, { byteLength }) => sum + byteLength, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.byteLength
+  }
+  return all
+}
+
+/** Reads a stream of at most `bytesMax` bytes. Beyond them it cancels the stream. */
+export async function readUpTo(
+  stream: ReadableStream<Uint8Array> | null,
+  bytesMax: number,
+): Promise<ReadBytes> {
+  if (stream === null) return { kind: 'whole', bytes: new Uint8Array() }
+  const reader = stream.getReader()
+  const parts: Uint8Array[] = []
+  for (let length = 0; ; ) {
+    const { done, value } = await reader.read()
+    if (done) return { kind: 'whole', bytes: concatBytes(parts) }
+    length += value.byteLength
+    if (length > bytesMax) {
+      // Not awaited: a branch of a tee is cancelled only together with the other one.
+      reader.cancel().catch(() => undefined)
+      return { kind: 'beyond' }
+    }
+    parts.push(value)
+  }
+}
+
+/** Returns the base64 text of bytes. */
+export function toBase64(bytes: Uint8Array): string {
+  let binary = ''
+  // In slices, since the number of arguments of a call is limited.
+  for (let at = 0; at < bytes.length; at += 8192)
+    binary += String.fromCharCode(...bytes.subarray(at, at + 8192))
+  return btoa(binary)
+}
+
+/** Returns the bytes of a base64 text. @throws for any other text */
+export function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+}
+
+/** Returns the first 22 characters of the base64url SHA-256 of a text: 132 bits. */
+export async function shortHash(text: string): Promise<string> {
+  return toBase64(await sha256(text))
+    .slice(0, 22)
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+}

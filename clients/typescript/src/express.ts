@@ -1,0 +1,69 @@
+import { Guard, type IdempotencyOptions } from './guard.ts'
+import type { Latchkey } from './latchkey.ts'
+import { type NodeRequest, readNodeBody } from './node-http.ts'
+import { type NodeResponse, ResponseCapture, sendCaptured } from './node-response.ts'
+
+export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts'
+
+const lockSecondsDefault = 60
+
+/** The part of a request of Express that is used. */
+export interface ExpressRequest extends NodeRequest {
+  readonly originalUrl: string
+  readonly baseUrl: string
+  readonly route?: { readonly path?: unknown } | undefined
+}
+
+type Next = (error?: unknown) => void
+
+/**
+ * Creates a middleware for Express 4 and 5, for the handlers after it: `app.post('/charges', idempotency(latchkey, { principal }), handler)`.
+ * Use it on the route, where it knows the pattern, after the middleware that identifies the caller. Body parsers may come before or after it.
+ */
+export function idempotency<Req extends ExpressRequest>(
+  latchkey: Latchkey,
+  options: IdempotencyOptions<readonly [request: Req]>,
+): (request: Req, response: NodeResponse, next: Next) => void {
+  const guard = new Guard(latchkey, options)
+  const hungUpMsMax = (options.lockSeconds ?? lockSecondsDefault) * 1000
+  return (request, response, next) => void respond(guard, { request, response, next, hungUpMsMax })
+}
+
+interface Call<Req> {
+  readonly request: Req
+  readonly response: NodeResponse
+  readonly next: Next
+  readonly hungUpMsMax: number
+}
+
+/** Never rejects: exceptions go to `next`. */
+async function respond<Req extends ExpressRequest>(
+  guard: Guard<readonly [request: Req]>,
+  { request, response, next, hungUpMsMax }: Call<Req>,
+): Promise<void> {
+  const { method = '', originalUrl, baseUrl, route, headers } = request
+  const path =
+    route?.path === undefined ? originalUrl.replace(/\?.*$/s, '') : `${baseUrl}${String(route.path)}`
+  let capture: ResponseCapture | undefined
+  try {
+    const guarded = await guard.run(
+      {
+        ...{ method, route: path, target: originalUrl, args: [request] as const, object: request },
+        keyHeader: headers['idempotency-key']?.toString(),
+        readBody: (bytesMax) => readNodeBody(request, bytesMax),
+      },
+      () => {
+        const { responseBytesMax: bytesMax, headersKept } = guard
+        capture = new ResponseCapture(response, { bytesMax, headersKept, route: path, hungUpMsMax })
+        next()
+        return capture.captured
+      },
+    )
+    if (guarded.kind === 'unguarded') next()
+    else if (guarded.kind === 'answer') sendCaptured(response, guarded.response)
+    else capture?.release()
+  } catch (error) {
+    capture?.release()
+    if (!response.headersSent) next(error)
+  }
+}
