@@ -1,3 +1,5 @@
+import { isObject } from './service.ts'
+
 const encoder = new TextEncoder()
 
 /** Returns the SHA-256 of bytes, or of a text in UTF-8. */
@@ -12,13 +14,18 @@ export function hexOf(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the JSON text of a value with the members of each object sorted by name (by UTF-16 code units, as RFC 8785), so that equal values
- * have equal texts. @throws for a value that is not JSON, such as a cycle
+ * Returns the JSON text of a value with the members of each object sorted by name (by UTF-16 code units, as in RFC 8785), so that equal
+ * values have equal texts. @throws for a value that is not JSON, such as a cycle
  */
 export function canonicalJson(value: unknown): string {
-  const sorted = (_name: string, each: unknown): unknown =>
-    typeof each === 'object' && each !== null && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).sort(([one], [other]) => (one < other ? -1 : 1)))
-      : each
-  return JSON.stringify(value, sorted)
+  return sortedText(JSON.parse(JSON.stringify(value)))
+}
+
+function sortedText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(sortedText).join(',')}]`
+  if (!isObject(value)) return JSON.stringify(value)
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${sortedText(value[name])}`)
+  return `{${members.join(',')}}`
 }
