@@ -57,6 +57,7 @@ const mainLinesMax = 59
 
 const isCode = (path: string) => /\.(tsx?|mjs)$/.test(path) && !/\.(d|generated)\.ts$/.test(path)
 const isTest = (path: string) => /\.test\.tsx?$/.test(path)
+const servesTests = (path: string) => isTest(path) || /^(test|clients\/conformance)\//.test(path)
 const roomOf = (path: string) => /^internal\/([^/]+)\//.exec(path)?.[1]
 const layerOf = (room: string) => layers.findIndex((layer) => layer.includes(room))
 
@@ -87,7 +88,7 @@ const rules: Record<string, Rule> = {
   },
 
   'arrows between rooms run downward, through index.ts': ({ path, text }) => {
-    if (!isCode(path) || isTest(path) || path.startsWith('test/')) return []
+    if (!isCode(path) || servesTests(path)) return []
     return importsOf(text).flatMap(({ from, line }) => {
       const why = arrowProblem(path, from)
       return why === undefined ? [] : [`${path}:${line}: ${from}: ${why}`]
@@ -95,7 +96,7 @@ const rules: Record<string, Rule> = {
   },
 
   'libraries are known in their own files only': ({ path, text }) => {
-    if (!isCode(path) || isTest(path) || path.startsWith('test/')) return []
+    if (!isCode(path) || servesTests(path)) return []
     return importsOf(text)
       .filter(
         ({ from, typeOnly }) =>
@@ -112,7 +113,7 @@ const rules: Record<string, Rule> = {
   },
 
   'functions are short': ({ path, text }) =>
-    isCode(path) && !isTest(path) && !path.startsWith('test/')
+    isCode(path) && !servesTests(path)
       ? functionsOf(text)
           .filter(({ lines }) => lines > functionLinesMax)
           .map(
@@ -220,7 +221,8 @@ function arrowProblem(path: string, from: string): string | undefined {
     return inside ? undefined : 'another room is imported by its name'
   }
   if (from.startsWith('#test/')) return 'nothing that ships imports tests'
-  if (from.startsWith('#cmd/')) return room === undefined ? undefined : 'no room imports a process'
+  if (/^#(cmd|clients)\//.test(from))
+    return room === undefined ? undefined : 'no room imports a process or a client'
   const target = /^#internal\/([^/]+)\/(.*)$/.exec(from)
   if (!target?.[1]) return undefined
   if (target[2] !== 'index.ts') return 'a room is entered through its index.ts'

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
 import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
@@ -20,6 +21,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     ['README.md', readme.replace(table, () => configTable())],
     [apiTypesPath, await apiTypesText()],
     [eventTypesPath, eventTypesText()],
+    [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
     [noticesPath, await noticesText()],
   ])
 }

@@ -1,0 +1,147 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** Calls of the service. `release` is a removal with a lock token. */
+export const operations = ['acquire', 'save', 'extend', 'release', 'remove', 'fetch'] as const
+/** Call of the service. */
+export type Operation = (typeof operations)[number]
+
+/**
+ * Fault of one call. The connection is closed before the call reaches the service (`call_lost`), after the service answered (`answer_lost`),
+ * or in the middle of the answer's body (`answer_cut`). `no_answer` keeps the connection open without an answer, and the call does not reach
+ * the service; `answer_withheld` does the same after the service answered. `delayMs` delays the answer. With `status`, the call does not
+ * reach the service, and gets this answer; with `code`, in the service's envelope.
+ */
+export type Fault =
+  | 'pass'
+  | 'call_lost'
+  | 'answer_lost'
+  | 'answer_cut'
+  | 'no_answer'
+  | 'answer_withheld'
+  | { readonly delayMs: number }
+  | {
+      readonly status: number
+      readonly code?: string
+      readonly retryAfterSeconds?: number
+      readonly contentType?: string
+      readonly body?: string
+      /** Repeats the body; for long answers. */
+      readonly bodyTimes?: number
+    }
+
+/** Faults by operation. Each fault is that of one call, or of `times` calls; afterwards calls pass. */
+export type FaultScript = Readonly<
+  Partial<Record<Operation, readonly (Fault | { readonly fault: Fault; readonly times: number })[]>>
+>
+
+/** HTTP proxy before a service, on a free port. */
+export interface FaultProxy {
+  readonly url: string
+  /** Calls so far, by operation. */
+  readonly counts: Readonly<Record<Operation, number>>
+  /** Replaces the faults of further calls. */
+  script(faults: FaultScript): void
+  close(): Promise<void>
+}
+
+/** Starts a proxy before the service at `target`. The caller closes it. */
+export async function startFaultProxy(target: string): Promise<FaultProxy> {
+  const counts = Object.fromEntries(operations.map((operation) => [operation, 0])) as Record<
+    Operation,
+    number
+  >
+  let queues: Partial<Record<Operation, Fault[]>> = {}
+  const closed = new AbortController()
+  const server = createServer((request, response) => {
+    const operation = operationOf(request)
+    counts[operation] += 1
+    const fault = queues[operation]?.shift() ?? 'pass'
+    // A broken upstream is like a lost answer.
+    answer(target, fault, { request, response, closed: closed.signal }).catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return {
+    url: `http://127.0.0.1:${address !== null && typeof address === 'object' ? address.port : 0}`,
+    counts,
+    script(faults) {
+      queues = Object.fromEntries(
+        Object.entries(faults).map(([operation, list]) => [operation, list.flatMap(repeated)]),
+      )
+    },
+    async close() {
+      closed.abort()
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+function repeated(one: Fault | { readonly fault: Fault; readonly times: number }): Fault[] {
+  return typeof one === 'object' && 'fault' in one ? new Array<Fault>(one.times).fill(one.fault) : [one]
+}
+
+function operationOf({ method, url = '' }: IncomingMessage): Operation {
+  const { pathname, searchParams } = new URL(url, 'http://localhost')
+  if (method === 'PUT') return 'save'
+  if (method === 'GET') return 'fetch'
+  if (method === 'DELETE') return searchParams.has('lockToken') ? 'release' : 'remove'
+  return pathname.endsWith('/extend') ? 'extend' : 'acquire'
+}
+
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly closed: AbortSignal
+}
+
+async function answer(target: string, fault: Fault, { request, response, closed }: Exchange): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  if (fault === 'no_answer') return
+  if (fault === 'call_lost') return void request.socket.destroy()
+  if (typeof fault === 'object' && 'status' in fault) return sendFault(fault, response)
+  const hungUp = new AbortController()
+  response.on('close', () => hungUp.abort())
+  const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers
+  const upstream = await fetch(`${target}${request.url ?? ''}`, {
+    method: request.method ?? 'GET',
+    headers: headers as Record<string, string>,
+    signal: AbortSignal.any([hungUp.signal, closed]),
+    ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+  })
+  const body = Buffer.from(await upstream.arrayBuffer())
+  if (fault === 'answer_withheld') return
+  if (fault === 'answer_lost') return void request.socket.destroy()
+  if (typeof fault === 'object') await pause(fault.delayMs, undefined, { signal: closed })
+  const kept = [...upstream.headers].filter(
+    ([name]) => !/^(connection|content-length|transfer-encoding)$/.test(name),
+  )
+  response.writeHead(upstream.status, {
+    ...Object.fromEntries(kept),
+    'content-length': body.length,
+    connection: 'close',
+  })
+  if (fault !== 'answer_cut') return void response.end(body)
+  response.write(body.subarray(0, body.length >> 1), () => request.socket.destroy())
+}
+
+function sendFault(fault: Extract<Fault, { status: number }>, response: ServerResponse): void {
+  const {
+    status,
+    code,
+    retryAfterSeconds,
+    contentType = 'application/json',
+    body = '',
+    bodyTimes = 1,
+  } = fault
+  const message = 'Answered by the fault proxy'
+  const envelope = JSON.stringify({ message, error: 'Error', statusCode: status, code, requestId: 'proxy' })
+  response.writeHead(status, {
+    'content-type': contentType,
+    connection: 'close',
+    ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
+  })
+  response.end(code === undefined ? body.repeat(bodyTimes) : envelope)
+}

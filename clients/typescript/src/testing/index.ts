@@ -1,0 +1,2 @@
+export type { TestRecord, TestState } from './records.ts'
+export { type TestFailure, type TestOperation, TestServer, type TestServerOptions } from './test-server.ts'
