@@ -33,8 +33,8 @@ import {
   callMsMax,
   entryKey,
   longBytesMax,
+  type MovableRecordStore,
   RecentKeys,
-  type RecordStore,
   RecordsElsewhere,
   RecordsUnavailable,
   type SaveInput,
@@ -89,7 +89,7 @@ const unlimited = Number.POSITIVE_INFINITY
 /** Stands for null in a parameter. */
 const none = -1
 
-type StepKind = 'acquire' | 'save' | 'remove' | 'extend'
+type StepKind = 'acquire' | 'save' | 'remove' | 'extend' | 'forget'
 
 /** One step on one key, and the caller that waits for its result. */
 interface Step {
@@ -119,6 +119,7 @@ type Result = readonly [
   endedFence: number | null,
   wake: boolean,
   expiresOn: Day | null,
+  minuteLocks: number | null,
 ]
 
 interface Read {
@@ -135,13 +136,13 @@ type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, rec
 /** Row of a read. Without a record, the generation says whether it may be elsewhere. */
 type ReadRow = readonly [...(FoundRecord | [at: number, null, null, null]), generation: number | null]
 
-const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake, expires_on::text
+const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake, expires_on::text, minute_locks
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
   $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
-  $20::float8[])`
+  $20::float8[], $21::float8[])`
 
 /** Stands for the result of a step that was not run, whose caller has its error already. */
-const notRun: Result = ['lost', null, 0, 0, false, null, null, false, null]
+const notRun: Result = ['lost', null, 0, 0, false, null, null, false, null, null]
 
 const readText = (ofPartition: string) => `
 SELECT u.n - 1, e.fingerprint, octet_length(e.record), CASE WHEN octet_length(e.record) <= $3 THEN e.record END,
@@ -157,7 +158,7 @@ const readInPartition = { name: 'read_records_of_days', text: readText('AND e.ex
  * Stores records and locks in Postgres. Every change is answered after its commit. Concurrent calls share transactions, and each
  * transaction is one call of `run_record_steps`.
  */
-export class DurableRecordStore implements RecordStore {
+export class DurableRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
   readonly #options: DurableRecordStoreOptions
   readonly #calls = new Shares(callsMax)
@@ -255,6 +256,12 @@ export class DurableRecordStore implements RecordStore {
       note?.(address, { kind: 'taken_over', fence: endedFence, atMs: Math.floor(fence / 1000) })
   }
 
+  /** Notes the end of a lock that is taken over in the current store. */
+  #noteEnded(address: RecordAddress, [kind, , , , hasEnded, atMs, endedFence]: Result): void {
+    if (kind === 'elsewhere' && hasEnded)
+      this.#options.note?.(address, { kind: 'taken_over', fence: endedFence ?? 0, atMs: atMs ?? 0 })
+  }
+
   async save(input: SaveInput): Promise<SaveOutcome> {
     const result = await this.#run(input, {
       kind: 'save',
@@ -303,8 +310,9 @@ export class DurableRecordStore implements RecordStore {
     return { kind, fence, expiresInMs: heldMs }
   }
 
-  lastFence(tenantId: TenantId): Promise<number> {
-    return findLastFence(this.#options.pool, tenantId)
+  async forgetMark({ place, ...address }: RecordAddress, fence: number): Promise<void> {
+    const at = { ...address, ...(place && { place: { ...place, fence } }) }
+    await this.#run(at, { kind: 'forget', token: '' })
   }
 
   #run(
@@ -367,6 +375,7 @@ export class DurableRecordStore implements RecordStore {
       if (!step) continue
       if (result.kind === 'written') {
         if (result.result[7]) this.#wake(step.address)
+        this.#noteEnded(step.address, result.result)
         step.settle(refusalOf(result.result) ?? result.result)
       } else {
         failures.add(result.error)
@@ -459,6 +468,7 @@ export class DurableRecordStore implements RecordStore {
         numbers(({ inlineBytesMax }) => inlineBytesMax),
         numbers(({ address }) => address.place?.generation ?? 0),
         numbers(({ address }) => address.place?.fence ?? none),
+        numbers(({ address }) => (address.place?.isTakeover ? 1 : 0)),
       ],
     })
     return rows
@@ -541,10 +551,12 @@ function withDeadline<Address extends RecordAddress>(address: Address): Address 
 }
 
 /** Returns the error for a step that changed nothing because the tenant's records have moved. */
-function refusalOf([kind, , fence]: Result): Error | undefined {
-  if (kind === 'elsewhere') return new RecordsElsewhere(fence)
-  if (kind === 'unfenced') return new RecordsElsewhere(undefined)
-  return kind === 'moved' ? new RecordsUnavailable('moved') : undefined
+function refusalOf(result: Result): Error | undefined {
+  const [kind, fingerprint, fence, bytes, , , markFence, , , minuteLocks] = result
+  if (kind === 'moved') return new RecordsUnavailable('moved')
+  if (kind !== 'elsewhere') return undefined
+  const mark = markFence !== null && { fence: markFence, fingerprint: fingerprint ?? '' }
+  return new RecordsElsewhere({ fence, bytes, minuteLocks: minuteLocks ?? 0, ...(mark && { mark }) })
 }
 
 /** Returns the record of a read, or the error if the caller's view of where the tenant's records are is old. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import { endMove } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
@@ -38,6 +39,30 @@ test.each([
     await lab.setClock(tenantId, labStartMs + dayAndHoursMs)
     await endMoves(partsOf(lab))
     expect(await earlierStore(tenantId)).toBeNull()
+  },
+)
+
+test.each([
+  ['redis', 'postgres'],
+  ['postgres', 'redis'],
+] as const)(
+  'end of a move: from %s to %s, a key that is taken over again and again does not hold it up',
+  async (before, current) => {
+    const tenantId = await createTenantIn(lab, before)
+    const input = acquireInput(tenantId)
+    await (await storeNow(lab, tenantId)).acquire(input)
+    await moveRecords(lab, tenantId, current)
+    const store = await storeNow(lab, tenantId)
+    for (const times of [1, 2, 3]) {
+      await lab.setClock(tenantId, labStartMs + times * (input.lockMs + 1))
+      const again = await store.acquire({ ...input, lockToken: `${times}` })
+      expect(again).toMatchObject({ kind: 'locked', takenOver: true })
+    }
+    const isEnded = async () => {
+      await endMoves(partsOf(lab))
+      return (await earlierStore(tenantId)) === null || undefined
+    }
+    expect(await poll(isEnded, { deadlineMs: 5000 })).toBe(true)
   },
 )
 

@@ -4,6 +4,7 @@ import { type RecordDurability, recordDurabilities } from '#internal/tenants/ind
 import { simulateCallers } from '#test/support/record-callers.ts'
 import { findViolations, type HistoryCall } from '#test/support/record-history.ts'
 import { movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { createTenantIn, MovingProcesses, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput } from '#test/support/record-steps.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { defineRecordScripts, type RecordScripts } from './scripts.ts'
@@ -151,7 +152,7 @@ const scriptFaults: readonly (readonly [
   [
     'an accepted save by a late holder',
     'save',
-    "if token ~= '' and token ~= lock.token then return {'lost'} end",
+    "if token ~= '' and token ~= lock.token then return {is_old(meter.e, ARGV[5]) and 'moved' or 'lost'} end",
     '',
     'late',
   ],
@@ -187,7 +188,7 @@ const sqlFaults: readonly (readonly [fault: string, from: string, to: string, fo
   ],
   [
     'an unannounced takeover',
-    'e.taken_over := before.id IS NOT NULL;',
+    'e.taken_over := before.id IS NOT NULL OR s_takeover[s] = 1;',
     'e.taken_over := false;',
     'unannounced',
   ],
@@ -220,11 +221,43 @@ const sqlFaults: readonly (readonly [fault: string, from: string, to: string, fo
   ],
 ]
 
+const moveFaults: readonly (readonly [
+  fault: string,
+  fromRedis: readonly [from: string, to: string],
+  fromPostgres: readonly [from: string, to: string],
+  found: string,
+])[] = [
+  [
+    'a lock that is over and keeps its holder when it is taken over in the other store',
+    ["if refusal[1] == 'elsewhere' and ended_fence then", 'if false then'],
+    [
+      "          IF before.token <> '' THEN\n            e := mark",
+      '          IF false THEN\n            e := mark',
+    ],
+    'late',
+  ],
+  [
+    'a takeover in the other store without its announcement',
+    ["if ended_elsewhere == 't' then", 'if false then'],
+    [' OR s_takeover[s] = 1;', ';'],
+    'unannounced',
+  ],
+]
+
+/** Returns the store of processes that learn one after another of the moves of a new tenant. */
+async function movingProcesses(lab: RecordLab) {
+  const tenantId = await createTenantIn(lab, 'postgres')
+  const moving = new MovingProcesses(lab, tenantId, await viewOf(lab, tenantId))
+  return { tenantId, storeOf: () => moving.storeOfNextCall(), end: () => moving.moving }
+}
+
 /** Runs callers until the check finds a kind of violation, and returns the kinds that it found last. */
-async function findKind(broken: RecordLab, found: string): Promise<string[]> {
+async function findKind(broken: RecordLab, found: string, moves = false): Promise<string[]> {
   let kinds = new Set<string>()
   for (let seed = 1; seed <= seedsMax && !kinds.has(found); seed += 1) {
-    const history = await simulateCallers(broken, { ...size, seed, storeOf: twoProcesses(broken) })
+    const scene = moves ? await movingProcesses(broken) : { storeOf: twoProcesses(broken) }
+    const history = await simulateCallers(broken, { ...size, seed, ...scene })
+    if ('end' in scene) await scene.end()
     kinds = new Set(findViolations(history).map((line) => line.split(':')[0] ?? ''))
   }
   return [...kinds]
@@ -242,6 +275,24 @@ describe('history check', () => {
       }
     },
     20_000,
+  )
+
+  test.each(moveFaults)(
+    'history check: finds the fault of %s during a move',
+    async (_fault, fromRedis, fromPostgres, found) => {
+      for (const options of [
+        { scripts: withFault('acquire', ...fromRedis) },
+        { sqlFaults: [fromPostgres] },
+      ]) {
+        const broken = await openRecordLab(options)
+        try {
+          expect(await findKind(broken, found, true)).toContain(found)
+        } finally {
+          await broken.close()
+        }
+      }
+    },
+    40_000,
   )
 
   test.each(sqlFaults)(

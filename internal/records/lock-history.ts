@@ -34,6 +34,13 @@ export function noteLocked(
   note(address, { kind: 'taken_over', fence: Number(endedFence), atMs: acquiredAtMsOf(fence) })
 }
 
+/** Records the end of a lock that is taken over in the store to which the tenant's records have moved. */
+export function noteEnded(note: NoteLock, address: RecordAddress, reply: Reply): void {
+  const [kind, , , , fence, , atMs] = reply
+  if (kind === 'elsewhere' && atMs !== undefined)
+    note(address, { kind: 'taken_over', fence: Number(fence), atMs: Number(atMs) })
+}
+
 /** Records that a lock ended with a saved record. */
 export function noteSaved(
   note: NoteLock,

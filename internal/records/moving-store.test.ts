@@ -3,32 +3,32 @@ import { eq } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { orm } from '#internal/storage/index.ts'
-import {
-  endMove,
-  type RecordDurability,
-  type RecordStoreOfTenant,
-  recordDurabilities,
-} from '#internal/tenants/index.ts'
+import { endMove, type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
 import { builtInLimits } from '#test/support/built-in-limits.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { simulateCallers } from '#test/support/record-callers.ts'
 import { findViolations } from '#test/support/record-history.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
+import { createTenantIn, MovingProcesses, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
 import { acquireInput, lockMs, result, saveInput } from '#test/support/record-steps.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { acquireRecord } from './acquire.ts'
+import { findLastFence } from './durable-store.ts'
+import type { LockNote } from './lock-history.ts'
 import { chooseRecordStore } from './moving-store.ts'
 import { type AcquireInput, entryKey, type RecordStore, type SaveInput } from './store.ts'
 import { recordEntries } from './tables.ts'
 
 let lab: RecordLab
+const notes: { readonly tenantId: TenantId; readonly note: LockNote }[] = []
 beforeAll(async () => {
-  lab = await openRecordLab()
+  lab = await openRecordLab({ note: ({ tenantId }, note) => notes.push({ tenantId, note }) })
 }, 30_000)
 afterAll(() => lab.close())
 
 const minuteMs = 60_000
+/** Limits that refuse a lock in the store that would grant it. */
+const refused = { locksPerMinute: null, locksPerMonth: 0, recordBytes: null }
 
 async function hasEntry(store: RecordDurability, tenantId: TenantId, key = 'k-1'): Promise<boolean> {
   if (store === 'redis') return lab.raw.exists(entryKey({ tenantId, scope: 'orders', key }))
@@ -50,15 +50,15 @@ async function isWaited(store: RecordDurability, tenantId: TenantId): Promise<tr
 /** Callers of one tenant, on a process that does not learn of later moves. */
 class Process {
   readonly #store: RecordStore
-  readonly #tenantId: TenantId
+  readonly tenantId: TenantId
 
   constructor(store: RecordStore, tenantId: TenantId) {
     this.#store = store
-    this.#tenantId = tenantId
+    this.tenantId = tenantId
   }
 
   acquire(changes: Partial<AcquireInput> = {}) {
-    return this.#store.acquire(acquireInput(this.#tenantId, changes))
+    return this.#store.acquire(acquireInput(this.tenantId, changes))
   }
 
   async fenceOf(key: string, lockToken = `of ${key}`): Promise<number> {
@@ -68,19 +68,19 @@ class Process {
   }
 
   save(changes: Partial<SaveInput> = {}) {
-    return this.#store.save(saveInput(this.#tenantId, changes))
+    return this.#store.save(saveInput(this.tenantId, changes))
   }
 
   fetch(key = 'k-1') {
-    return this.#store.fetch(acquireInput(this.#tenantId, { key }))
+    return this.#store.fetch(acquireInput(this.tenantId, { key }))
   }
 
   remove(lockToken = '', key = 'k-1') {
-    return this.#store.remove(acquireInput(this.#tenantId, { key }), lockToken)
+    return this.#store.remove(acquireInput(this.tenantId, { key }), lockToken)
   }
 
   extend(lockToken: string, key = 'k-1') {
-    return this.#store.extend(acquireInput(this.#tenantId, { key }), lockToken, lockMs)
+    return this.#store.extend(acquireInput(this.tenantId, { key }), lockToken, lockMs)
   }
 }
 
@@ -137,23 +137,108 @@ describe.each([
     expect(await now.remove('N')).toBe(true)
   })
 
-  test('move: a lock that is over is taken over with its announcement, and its late holder is refused', async () => {
-    const { tenantId, now } = await moved(locked)
-    await lab.setClock(tenantId, labStartMs + lockMs + 1)
-    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: true })
+  const over = (tenantId: TenantId) => lab.setClock(tenantId, labStartMs + lockMs + 1)
+
+  /** Tenant that moves after A's lock, which is over then. */
+  async function movedOver() {
+    const scene = await moved(locked)
+    await over(scene.tenantId)
+    return scene
+  }
+
+  async function untilForgotten(tenantId: TenantId): Promise<void> {
+    const isForgotten = async () => !(await hasEntry(from, tenantId)) || undefined
+    expect(await poll(isForgotten, { deadlineMs: 5000 })).toBe(true)
+  }
+
+  test('move: a lock that is over is taken over in the new store with its announcement, and its late holder is refused', async () => {
+    const { tenantId, now } = await movedOver()
+    expect(await now.acquire({ fingerprint: 'other' })).toEqual({ kind: 'mismatch' })
+    expect(await now.acquire({ fingerprint: '' })).toMatchObject({ kind: 'locked', takenOver: true })
+    await untilForgotten(tenantId)
+    expect(await hasEntry(to, tenantId)).toBe(true)
     expect(await now.save({ lockToken: 'A' })).toEqual({ kind: 'lost' })
+    expect(await now.extend('A')).toEqual({ kind: 'lost' })
+    expect(await now.remove('A')).toBe(false)
+    expect(await now.acquire({ lockToken: 'M', attemptId: 'a' })).toMatchObject({ kind: 'busy' })
+    expect(await now.acquire({ fingerprint: 'other' })).toEqual({ kind: 'mismatch' })
     expect(await now.remove('N')).toBe(true)
     expect(await now.acquire({ lockToken: 'M' })).toMatchObject({ kind: 'locked', takenOver: true })
   })
 
-  test('move: a save without a token completes the lock of the earlier store, also a released one', async () => {
-    const { tenantId, now } = await moved(locked)
-    await lab.setClock(tenantId, labStartMs + lockMs + 1)
+  test('move: the history of a lock that is taken over in the new store has its end', async () => {
+    const { tenantId, now } = await movedOver()
     await now.acquire()
-    await now.remove('N')
-    expect(await now.save()).toEqual({ kind: 'saved' })
+    await now.acquire({ lockToken: 'M' })
+    const ofTenant = notes.filter((each) => each.tenantId === tenantId).map(({ note }) => note)
+    const [first, ended] = ofTenant
+    expect(ofTenant.map(({ kind }) => kind)).toEqual(['acquired', 'taken_over', 'acquired'])
+    expect(ended).toEqual({ kind: 'taken_over', fence: first?.fence ?? 0, atMs: labStartMs + lockMs + 1 })
+  })
+
+  test('move: a lock that was taken over in the new store and saved is announced no more', async () => {
+    const { tenantId, now } = await movedOver()
+    await now.acquire()
+    await untilForgotten(tenantId)
+    await now.save({ lockToken: 'N' })
+    await now.remove()
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
+  })
+
+  test('move: the mark of a released lock is taken over in the new store with its announcement', async () => {
+    const { tenantId, now } = await moved(async (old) => {
+      await locked(old)
+      await lab.setStoreClock(from, old.tenantId, labStartMs + lockMs + 1)
+      await old.acquire()
+      await old.remove('N')
+    })
+    expect(await hasEntry(from, tenantId)).toBe(true)
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: true })
+    await untilForgotten(tenantId)
+  })
+
+  test('move: a takeover that fails between its two steps refuses the late holder and is announced to the next caller', async () => {
+    const { tenantId, now } = await movedOver()
+    expect(await now.acquire({ limits: refused })).toMatchObject({ kind: 'limited' })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
+    expect(await now.save({ lockToken: 'A' })).toEqual({ kind: 'lost' })
+    expect(await now.extend('A')).toEqual({ kind: 'lost' })
+    expect(await now.acquire()).toMatchObject({ kind: 'locked', lockToken: 'N', takenOver: true })
+  })
+
+  test('move: after one back, a lock that ended without its outcome in between is announced', async () => {
+    const { tenantId, now } = await movedOver()
+    await now.acquire({ limits: refused })
+    await moveRecords(lab, tenantId, from)
+    const back = await processNow(tenantId)
+    expect(await back.save({ lockToken: 'A' })).toEqual({ kind: 'lost' })
+    expect(await back.acquire()).toMatchObject({ kind: 'locked', takenOver: true })
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
   })
+
+  test('move: a save without a token completes a lock in the earlier store, and follows the mark of one in the new store', async () => {
+    const { tenantId, now } = await movedOver()
+    expect(await now.save()).toEqual({ kind: 'saved' })
+    expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
+    const other = await movedOver()
+    await other.now.acquire({ limits: refused })
+    expect(await other.now.save()).toEqual({ kind: 'saved' })
+    await untilForgotten(other.tenantId)
+    expect(await other.now.acquire()).toEqual({ kind: 'hit', record: result('r1') })
+  })
+
+  test.each(['locksPerMinute', 'recordBytes'] as const)(
+    'move: %s counts what the earlier store has counted',
+    async (limit) => {
+      const none = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+      const most = limit === 'recordBytes' ? 750 : 2
+      const limits = { ...none, [limit]: most }
+      const { now } = await moved((old) => old.acquire({ key: 'a', limits }))
+      expect(await now.acquire({ key: 'b', limits })).toMatchObject({ kind: 'locked' })
+      expect(await now.acquire({ key: 'c', limits })).toMatchObject({ kind: 'limited', limit })
+      expect(await now.acquire({ key: 'c', limits: none })).toMatchObject({ kind: 'locked' })
+    },
+  )
 
   test.each<readonly [string, (old: Process) => Promise<unknown>]>([
     ['acquisition', (old) => old.acquire({ lockToken: 'M' })],
@@ -171,6 +256,11 @@ describe.each([
       await expect(call(old)).rejects.toMatchObject({ reason: 'moved' })
       expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
       expect(await now.save({ lockToken: 'N' })).toEqual({ kind: 'saved' })
+      // So is a key of which the earlier store has the mark only.
+      const marked = await movedOver()
+      await marked.now.acquire({ limits: refused })
+      await expect(call(marked.old)).rejects.toMatchObject({ reason: 'moved' })
+      expect(await marked.now.acquire()).toMatchObject({ kind: 'locked', takenOver: true })
     },
   )
 
@@ -250,7 +340,8 @@ describe.each([
 
   async function endIt(tenantId: TenantId): Promise<void> {
     const { generation } = await viewOf(lab, tenantId)
-    const fence = await lab.stores[from].lastFence(tenantId)
+    const ofRedis = () => lab.stores.redis.lastFence(tenantId)
+    const fence = from === 'redis' ? await ofRedis() : await findLastFence(lab.pool, tenantId)
     await endMove(lab.pool, { id: tenantId, before: from, generation }, fence)
   }
 
@@ -299,51 +390,12 @@ describe.each([
   )
 })
 
-/** Calls of a simulation between two moves, and until a further process has learnt of a move. */
-const callsPerMove = 250
-const callsPerLesson = 25
-const processes = 4
-
-/** Processes that serve calls in turn while a tenant moves back and forth, and learn of each move one after another. */
-class MovingProcesses {
-  readonly #tenantId: TenantId
-  readonly #stores = Array.from({ length: processes }, () => chooseRecordStore(lab.createStores()))
-  readonly #views: RecordStoreOfTenant[]
-  #latest: RecordStoreOfTenant
-  #calls = 0
-  moving: Promise<unknown> = Promise.resolve()
-
-  constructor(tenantId: TenantId, view: RecordStoreOfTenant) {
-    this.#tenantId = tenantId
-    this.#latest = view
-    this.#views = this.#stores.map(() => view)
-  }
-
-  storeOfNextCall(): RecordStore {
-    this.#calls += 1
-    const turn = this.#calls % callsPerMove
-    if (turn === 0) this.#move()
-    if (turn % callsPerLesson === 0) this.#views[(turn / callsPerLesson) % processes] = this.#latest
-    const serving = this.#calls % processes
-    const [storeOf, view] = [this.#stores[serving], this.#views[serving]]
-    if (!storeOf || !view) throw new Error('no such process')
-    return storeOf(view)
-  }
-
-  #move(): void {
-    this.moving = this.moving.then(async () => {
-      const to = this.#latest.current === 'redis' ? 'postgres' : 'redis'
-      this.#latest = await moveRecords(lab, this.#tenantId, to)
-    })
-  }
-}
-
 test.each(recordDurabilities.flatMap((from) => [0, 1, 2, 3].map((nth) => [from, nth] as const)))(
   'move: concurrent callers see no unannounced second run, no two owners and no two results while a tenant moves from %s and back (%d)',
   async (from, nth) => {
     const seed = testSeed() + nth
     const tenantId = await createTenantIn(lab, from)
-    const moving = new MovingProcesses(tenantId, await viewOf(lab, tenantId))
+    const moving = new MovingProcesses(lab, tenantId, await viewOf(lab, tenantId))
     const history = await simulateCallers(lab, {
       ...{ seed, callers: 24, rounds: 16, keys: ['a', 'b', 'c', 'd', 'e', 'f'], tenantId },
       storeOf: () => moving.storeOfNextCall(),

@@ -1,16 +1,18 @@
-import { type Shares, type TenantId, within } from '#internal/base/index.ts'
+import { type Shares, within } from '#internal/base/index.ts'
 import type { RecordDurability, RecordStoreOfTenant } from '#internal/tenants/index.ts'
-import type { ExtendOutcome, FetchOutcome, RecordAddress, SaveOutcome } from './record.ts'
+import type { AcquireOutcome, ExtendOutcome, FetchOutcome, RecordAddress, SaveOutcome } from './record.ts'
 import {
   type AcquireInput,
   callMsMax,
+  type EarlierFacts,
+  type MovableRecordStore,
   type RecordStore,
   RecordsElsewhere,
   RecordsUnavailable,
   type SaveInput,
 } from './store.ts'
 
-type Stores = Readonly<Record<RecordDurability, RecordStore>>
+type Stores = Readonly<Record<RecordDurability, MovableRecordStore>>
 
 /** Returns the function that chooses the store of a tenant's records. */
 export function chooseRecordStore(stores: Stores): (of: RecordStoreOfTenant) => RecordStore {
@@ -28,13 +30,13 @@ export function chooseRecordStore(stores: Stores): (of: RecordStoreOfTenant) => 
 /**
  * Records of a tenant that moved between stores. A key stays in the earlier store until its record or lock there has ended; that store
  * writes no new ones, so that a key which it does not have belongs to the current store from then on. Each call therefore asks the earlier
- * store first, and fails if that store is unavailable. Each store grants a lock above the last fence of the other one, so that fences grow
- * also where the stores' clocks differ.
+ * store first, and fails if that store is unavailable. A lock that is over there is taken over in two steps: the earlier store leaves only
+ * the mark of the lock, and the current store grants the next one.
  */
 class MovingRecordStore implements RecordStore {
   readonly answers: Shares
-  readonly #current: RecordStore
-  readonly #before: RecordStore | undefined
+  readonly #current: MovableRecordStore
+  readonly #before: MovableRecordStore | undefined
   readonly #generation: number
   readonly #fence: number
 
@@ -46,106 +48,112 @@ class MovingRecordStore implements RecordStore {
     this.answers = this.#current.answers
   }
 
-  acquire(input: AcquireInput) {
-    return this.#call(
-      input,
-      (store, at) => store.acquire(at),
-      () => true,
-    )
+  acquire(input: AcquireInput): Promise<AcquireOutcome> {
+    return this.#call(input, {
+      call: (store, at, earlier) => store.acquire(earlier ? besideEarlier(at, earlier) : at),
+      isFinal: () => true,
+      isWritten: ({ kind }) => kind === 'locked',
+    })
   }
 
   save(input: SaveInput): Promise<SaveOutcome> {
-    return this.#call(
-      input,
-      (store, at) => store.save(at),
-      ({ kind }) => kind !== 'lost',
-    )
+    return this.#call(input, {
+      call: (store, at) => store.save(at),
+      isFinal: ({ kind }) => kind !== 'lost',
+      isWritten: ({ kind }) => kind === 'saved',
+    })
   }
 
   fetch(address: RecordAddress): Promise<FetchOutcome> {
-    return this.#call(
-      address,
-      (store, at) => store.fetch(at),
-      ({ kind }) => kind !== 'none',
-    )
+    return this.#call(address, {
+      call: (store, at) => store.fetch(at),
+      isFinal: ({ kind }) => kind !== 'none',
+    })
   }
 
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    return this.#call(
-      address,
-      (store, at) => store.remove(at, lockToken),
-      (existed) => existed,
-    )
+    return this.#call(address, {
+      call: (store, at) => store.remove(at, lockToken),
+      isFinal: (existed) => existed,
+    })
   }
 
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    return this.#call(
-      address,
-      (store, at) => store.extend(at, lockToken, lockMs),
-      ({ kind }) => kind !== 'lost',
-    )
-  }
-
-  async lastFence(tenantId: TenantId): Promise<number> {
-    const fences = [this.#current, this.#before].map((store) => store?.lastFence(tenantId))
-    return Math.max(this.#fence, ...(await Promise.all(fences)).map((fence) => fence ?? 0))
+    return this.#call(address, {
+      call: (store, at) => store.extend(at, lockToken, lockMs),
+      isFinal: ({ kind }) => kind !== 'lost',
+    })
   }
 
   /** Calls the earlier store, and then the current one unless the earlier one had something for this key. */
-  #call<At extends RecordAddress, T>(
-    address: At,
-    call: (store: RecordStore, at: At) => Promise<T>,
-    isFinal: (outcome: T) => boolean,
-  ): Promise<T> {
-    if (!this.#before) return this.#callCurrent(address, call, this.#fence)
-    const overAtMs = performance.now() + callMsMax
-    const timed = { ...address, overAtMs }
-    return within(callMsMax, this.#callInTurn(this.#before, timed, call, isFinal), () => {
+  #call<At extends RecordAddress, T>(address: At, asked: Asked<At, T>): Promise<T> {
+    if (!this.#before) return this.#callCurrent(address, asked)
+    const timed = { ...address, overAtMs: performance.now() + callMsMax }
+    return within(callMsMax, this.#callInTurn(this.#before, timed, asked), () => {
       throw new RecordsUnavailable('timeout')
     })
   }
 
   async #callInTurn<At extends RecordAddress, T>(
-    before: RecordStore,
+    before: MovableRecordStore,
     address: At,
-    call: (store: RecordStore, at: At) => Promise<T>,
-    isFinal: (outcome: T) => boolean,
+    asked: Asked<At, T>,
   ): Promise<T> {
-    const earlier = await this.#callEarlier(before, address, call)
-    if (earlier.kind === 'outcome' && isFinal(earlier.outcome)) return earlier.outcome
-    const fence = Math.max(this.#fence, earlier.kind === 'elsewhere' ? earlier.fence : 0)
-    return await this.#callCurrent(address, call, fence)
+    const place = { generation: this.#generation, isCurrent: false }
+    let earlier: EarlierFacts | undefined
+    try {
+      const outcome = await asked.call(before, { ...address, place })
+      if (asked.isFinal(outcome)) return outcome
+    } catch (error) {
+      if (!(error instanceof RecordsElsewhere)) throw error
+      earlier = error.facts
+    }
+    const outcome = await this.#callCurrent(address, asked, earlier)
+    // From now on the current store announces the earlier run. A mark that stays announces it once more until it expires.
+    if (earlier?.mark && asked.isWritten?.(outcome)) {
+      const { tenantId, scope, key } = address
+      before.forgetMark({ tenantId, scope, key, place }, earlier.mark.fence).catch(() => undefined)
+    }
+    return outcome
   }
 
   #callCurrent<At extends RecordAddress, T>(
     address: At,
-    call: (store: RecordStore, at: At) => Promise<T>,
-    fence: number,
+    { call }: Asked<At, T>,
+    earlier?: EarlierFacts,
   ): Promise<T> {
-    return call(this.#current, {
-      ...address,
-      place: { generation: this.#generation, isCurrent: true, fence },
-    })
+    const place = {
+      ...{ generation: this.#generation, isCurrent: true },
+      fence: Math.max(this.#fence, earlier?.fence ?? 0),
+      isTakeover: earlier?.mark !== undefined,
+    }
+    return call(this.#current, { ...address, place }, earlier)
   }
+}
 
-  async #callEarlier<At extends RecordAddress, T>(
-    store: RecordStore,
-    address: At,
-    call: (store: RecordStore, at: At) => Promise<T>,
-  ): Promise<{ kind: 'outcome'; outcome: T } | { kind: 'elsewhere'; fence: number }> {
-    const place = { generation: this.#generation, isCurrent: false }
-    try {
-      return { kind: 'outcome', outcome: await call(store, { ...address, place }) }
-    } catch (error) {
-      if (!(error instanceof RecordsElsewhere)) throw error
-      if (error.fence !== undefined) return { kind: 'elsewhere', fence: error.fence }
-    }
-    const fence = await this.#current.lastFence(address.tenantId)
-    try {
-      return { kind: 'outcome', outcome: await call(store, { ...address, place: { ...place, fence } }) }
-    } catch (error) {
-      if (!(error instanceof RecordsElsewhere) || error.fence === undefined) throw error
-      return { kind: 'elsewhere', fence: error.fence }
-    }
+/** Call to one store after another. */
+interface Asked<At extends RecordAddress, T> {
+  call(store: RecordStore, at: At, earlier?: EarlierFacts): Promise<T>
+  /** Returns whether the earlier store had something for the key. */
+  isFinal(outcome: T): boolean
+  /** Returns whether the current store has a record or lock that follows the mark in the earlier one. Default: never. */
+  isWritten?(outcome: T): boolean
+}
+
+/** Returns the acquisition in the current store: what the earlier one has counts, too, and the fingerprint of a lock that ended there stays. */
+function besideEarlier(input: AcquireInput, { bytes, minuteLocks, mark }: EarlierFacts): AcquireInput {
+  const { locksPerMinute, recordBytes } = input.limits
+  return {
+    ...input,
+    fingerprint: input.fingerprint || (mark?.fingerprint ?? ''),
+    limits: {
+      ...input.limits,
+      locksPerMinute: leftOf(locksPerMinute, minuteLocks),
+      recordBytes: leftOf(recordBytes, bytes),
+    },
   }
+}
+
+function leftOf(limit: number | null, used: number): number | null {
+  return limit === null ? null : Math.max(0, limit - used)
 }

@@ -17,8 +17,10 @@ export interface RecordPlace {
   readonly generation: number
   /** True in the store of new records and locks, false in the store that had them before. */
   readonly isCurrent: boolean
-  /** Last fence of the other store, above which a lock is granted; absent if the caller does not know it. */
+  /** Last fence of the earlier store, above which the current one grants a lock. */
   readonly fence?: number
+  /** True if a lock of the key ended in the earlier store without its outcome, so that the next one takes it over. */
+  readonly isTakeover?: boolean
 }
 
 /**

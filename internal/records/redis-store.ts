@@ -1,7 +1,7 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type Meter, meterKeys } from '#internal/usage/index.ts'
-import { type NoteLock, noteExtended, noteLocked, noteRemoved, noteSaved } from './lock-history.ts'
+import { type NoteLock, noteEnded, noteExtended, noteLocked, noteRemoved, noteSaved } from './lock-history.ts'
 import type {
   AcquireOutcome,
   ExtendOutcome,
@@ -16,8 +16,8 @@ import {
   callMsMax,
   entryKey,
   longBytesMax,
+  type MovableRecordStore,
   RecentKeys,
-  type RecordStore,
   RecordsElsewhere,
   RecordsUnavailable,
   type SaveInput,
@@ -60,7 +60,7 @@ const fetchWholeAt = 1
  * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
  * of concurrent calls.
  */
-export class RedisRecordStore implements RecordStore {
+export class RedisRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
   readonly #redis: RedisConnection
   readonly #meter: Meter
@@ -118,6 +118,7 @@ export class RedisRecordStore implements RecordStore {
       wholeAt: input.long === undefined ? acquireWholeAt : undefined,
     }
     return this.#run(step, (reply) => {
+      noteEnded(this.#note, input, reply)
       refuseMoved(reply)
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') {
@@ -191,6 +192,12 @@ export class RedisRecordStore implements RecordStore {
     })
   }
 
+  forgetMark(address: RecordAddress, fence: number): Promise<void> {
+    const { forget: script } = this.#scripts
+    return this.#run({ script, address, entry: entryKey(address), args: [String(fence)] }, () => undefined)
+  }
+
+  /** Returns a tenant's last fence in Redis, 0 for none. */
   async lastFence(tenantId: TenantId): Promise<number> {
     const [fence] = (await this.#redis.evaluate(this.#scripts.fence, [meterKeys(tenantId).meta], [])) as Reply
     return Number(fence)
@@ -283,8 +290,8 @@ function acquireArgs({
 }
 
 /** Returns the place of a tenant's records as the scripts know it: see `place.lua`. */
-function placeText({ generation, isCurrent, fence }: RecordPlace): string {
-  return `${generation}${isCurrent ? 'h' : 'p'}${fence === undefined ? '' : `:${fence}`}`
+function placeText({ generation, isCurrent, fence, isTakeover = false }: RecordPlace): string {
+  return isCurrent ? `${generation}h:${fence ?? 0}${isTakeover ? 't' : ''}` : `${generation}p`
 }
 
 function placeArgs({ place }: RecordAddress): string[] {
@@ -292,10 +299,15 @@ function placeArgs({ place }: RecordAddress): string[] {
 }
 
 /** @throws if the tenant's new records are written to another store, or the caller's view of their place is too old */
-function refuseMoved([kind, fence]: Reply): void {
-  if (kind === 'elsewhere') throw new RecordsElsewhere(Number(fence))
-  if (kind === 'unfenced') throw new RecordsElsewhere(undefined)
+function refuseMoved(reply: Reply): void {
+  const [kind, fence, bytes, minuteLocks, markFence, fingerprint] = reply
   if (kind === 'moved') throw new RecordsUnavailable('moved')
+  if (kind !== 'elsewhere') return
+  const mark = markFence !== undefined && { fence: Number(markFence), fingerprint: String(fingerprint) }
+  throw new RecordsElsewhere({
+    ...{ fence: Number(fence), bytes: Number(bytes), minuteLocks: Number(minuteLocks) },
+    ...(mark && { mark }),
+  })
 }
 
 function parseAcquired(reply: readonly unknown[]): AcquireOutcome {

@@ -6,6 +6,7 @@ import entry from './scripts/entry.lua' with { type: 'text' }
 import extend from './scripts/extend.lua' with { type: 'text' }
 import fence from './scripts/fence.lua' with { type: 'text' }
 import fetch from './scripts/fetch.lua' with { type: 'text' }
+import forget from './scripts/forget.lua' with { type: 'text' }
 import place from './scripts/place.lua' with { type: 'text' }
 import remove from './scripts/remove.lua' with { type: 'text' }
 import save from './scripts/save.lua' with { type: 'text' }
@@ -30,6 +31,7 @@ export function defineRecordScripts(clockSource: string = clockLua) {
     fence: defineScript('fence', 'no-writes', [fence]),
     // These scripts run also when Redis is full, since they free memory or keep a lock alive.
     remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, place, entry, remove]),
+    forget: defineScript('forget-mark', 'allow-oom', [clockSource, meterLua, place, entry, forget]),
     extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, place, entry, extend]),
   }
 }

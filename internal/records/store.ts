@@ -52,18 +52,29 @@ export class RecordsUnavailable extends Error {
   }
 }
 
+/** Facts of the store that had a tenant's records before. */
+export interface EarlierFacts {
+  /** Last fence of the tenant. */
+  readonly fence: number
+  /** Bytes of the tenant's records and locks, without those of this key. */
+  readonly bytes: number
+  /** Locks that were counted in the current minute. */
+  readonly minuteLocks: number
+  /** Mark of a lock of this key that ended without its outcome. Nobody can extend this lock or save a record with it any more. */
+  readonly mark?: { readonly fence: number; readonly fingerprint: string }
+}
+
 /**
- * The store had a tenant's records before. It has nothing for this key and writes no new records or locks, or it grants the next lock of the
- * key only to a caller that knows the last fence of the current store. Nothing was changed.
+ * The store had a tenant's records before and writes no new ones. It has no record and no lock of this key, or it had one that was over,
+ * of which now only the mark is left.
  */
 export class RecordsElsewhere extends Error {
   override readonly name = 'RecordsElsewhere'
-  /** Last fence of the tenant in this store; undefined if the key's next lock is granted here. */
-  readonly fence: number | undefined
+  readonly facts: EarlierFacts
 
-  constructor(fence: number | undefined) {
+  constructor(facts: EarlierFacts) {
     super('new records of the tenant are in another store')
-    this.fence = fence
+    this.facts = facts
   }
 }
 
@@ -84,8 +95,12 @@ export interface RecordStore {
   remove(address: RecordAddress, lockToken: string): Promise<boolean>
   /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome>
-  /** Returns a tenant's last fence in this store, 0 for none. */
-  lastFence(tenantId: TenantId): Promise<number>
+}
+
+/** Store between which and another one the records of a tenant can move. */
+export interface MovableRecordStore extends RecordStore {
+  /** Removes the mark that a lock with this fence left. Repeating the call is safe. */
+  forgetMark(address: RecordAddress, fence: number): Promise<void>
 }
 
 /** Deadline of a call in ms, including all its steps. */

@@ -161,7 +161,7 @@ async function runSteps(
     text: `SELECT kind FROM run_record_steps(
              p_stripe => $1, t_id => $2, k_id => $3, k_tenant => $4, k_scope => $5, k_key => $6, s_key => $4, s_kind => $7, s_token => $5,
              s_ttl_ms => $8, s_lock_ms => $9, s_text => $10, s_attempt => $5, s_waits => $4, s_per_minute => $4, s_per_month => $4,
-             s_bytes_max => $4, s_inline => $4, s_generation => $11, s_fence => $4)`,
+             s_bytes_max => $4, s_inline => $4, s_generation => $11, s_fence => $4, s_takeover => $4)`,
     values: [
       otherStripe,
       tenants.toSorted(),

@@ -32,7 +32,10 @@ CREATE OR REPLACE FUNCTION record_clock() RETURNS bigint LANGUAGE sql VOLATILE A
 export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 
 /** Stores of records by durability. */
-export type RecordStores = Readonly<Record<RecordDurability, RecordStore>>
+export interface RecordStores {
+  readonly redis: RedisRecordStore
+  readonly postgres: DurableRecordStore
+}
 
 /** Records on real stores, with a clock that tests set. */
 export interface RecordLab {
@@ -314,7 +317,8 @@ function openPool(url: string): Pool {
   return createPool({
     url,
     applicationName: 'record-lab',
-    connectionsMax: 4,
+    // For the stores of four processes: a batch that waits for a partition has a connection.
+    connectionsMax: 12,
     queryTimeoutMs: 5000,
     connectTimeoutMs: 5000,
   })

@@ -57,3 +57,46 @@ export async function storeNow(
 ): Promise<RecordStore> {
   return chooseRecordStore(stores)(await viewOf(lab, tenantId))
 }
+
+/** Calls of a simulation between two moves, and until a further process has learnt of a move. */
+const callsPerMove = 250
+const callsPerLesson = 25
+const processes = 4
+
+/** Processes that serve calls in turn while a tenant moves back and forth, and learn of each move one after another. */
+export class MovingProcesses {
+  readonly #lab: RecordLab
+  readonly #tenantId: TenantId
+  readonly #stores: readonly ReturnType<typeof chooseRecordStore>[]
+  readonly #views: RecordStoreOfTenant[]
+  #latest: RecordStoreOfTenant
+  #calls = 0
+  /** Ends with the last move that has begun. */
+  moving: Promise<unknown> = Promise.resolve()
+
+  constructor(lab: RecordLab, tenantId: TenantId, view: RecordStoreOfTenant) {
+    this.#lab = lab
+    this.#stores = Array.from({ length: processes }, () => chooseRecordStore(lab.createStores()))
+    this.#tenantId = tenantId
+    this.#latest = view
+    this.#views = this.#stores.map(() => view)
+  }
+
+  storeOfNextCall(): RecordStore {
+    this.#calls += 1
+    const turn = this.#calls % callsPerMove
+    if (turn === 0) this.#move()
+    if (turn % callsPerLesson === 0) this.#views[(turn / callsPerLesson) % processes] = this.#latest
+    const serving = this.#calls % processes
+    const [storeOf, view] = [this.#stores[serving], this.#views[serving]]
+    if (!storeOf || !view) throw new Error('no such process')
+    return storeOf(view)
+  }
+
+  #move(): void {
+    this.moving = this.moving.then(async () => {
+      const to = this.#latest.current === 'redis' ? 'postgres' : 'redis'
+      this.#latest = await moveRecords(this.#lab, this.#tenantId, to)
+    })
+  }
+}

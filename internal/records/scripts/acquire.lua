@@ -1,5 +1,6 @@
 -- Second part of acquire, without a record: takes the lock. The reply has five fields for the caller, then for the lock history: the
--- time of a re-entry by the same attempt, or 0; and the fence that was taken over.
+-- time of a re-entry by the same attempt, or 0; and the fence that was taken over. Where earlier entries only end, a lock that is over
+-- becomes a mark, and the reply `elsewhere` has the time as its last field.
 local token, fingerprint, attempt = ARGV[1], ARGV[3] or '', ARGV[4] or ''
 local ttl_ms, lock_ms, waits, per_minute, per_month, bytes_max, place =
   string.match(ARGV[2], '^(%d+) (%d+) (%d) (%S+) (%S+) (%S+) ?(%S*)$')
@@ -43,8 +44,16 @@ if entry then
   if before.token ~= '' then ended_fence = tonumber(before.fence) end
 end
 
-local refusal, fence_elsewhere = refuse_new(meter, place, entry)
-if refusal then return refusal end
+local refusal, fence_elsewhere, ended_elsewhere = refuse_new(meter, place, before)
+if refusal then
+  if refusal[1] == 'elsewhere' and ended_fence then
+    leave_mark(meter, KEYS[2], KEYS[3], before, now_ms)
+    write_meter(KEYS[1], meter)
+    refusal[7] = now_ms
+  end
+  return refusal
+end
+if ended_elsewhere == 't' then lock.taken_over = '1' end
 if per_minute ~= '-' and meter.mc >= tonumber(per_minute) then
   return {'limited', 'locksPerMinute', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end

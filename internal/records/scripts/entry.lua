@@ -1,7 +1,7 @@
 -- An entry is one string of fields separated by newlines, which only the last field of a record can contain.
 --   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint  bucket
 --   R  fence  token  fingerprint  bucket  bytes  the record's JSON
--- A lock without a token marks a released one whose key was taken over before: the next acquisition still returns `takenOver`.
+-- A lock without a token is the mark of one that ended without its outcome: the next acquisition still returns `takenOver`.
 -- `bucket` is where the meters count the entry's bytes (see meter.lua).
 local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)\n(h%d+)$'
 -- The last capture is where the record's JSON begins.
@@ -48,18 +48,29 @@ local function write_lock(meter, side_key, key, lock, before)
   move_bytes(meter, side_key, before, lock)
 end
 
--- Returns the reply that refuses a new lock or record, or nil if it may be written here. Second: the last fence of the other store, if the
--- caller's place has it (see place.lua).
-local function refuse_new(meter, place, entry)
+-- Replaces a lock by its mark. It expired at 0, so that a clock that goes back does not make a free key busy. Takes effect with write_meter.
+local function leave_mark(meter, side_key, key, lock, now_ms)
+  local mark = {
+    lock_until = 0, token = '', fence = lock.fence, ttl_ms = lock.ttl_ms, lock_ms = lock.lock_ms, taken_over = '1', waited = '0',
+    attempt = '', fingerprint = lock.fingerprint,
+  }
+  place_lock(meter, key, mark, now_ms)
+  write_lock(meter, side_key, key, mark, lock)
+end
+
+-- Returns the reply that refuses a new lock or record in place of `before` (nil for none), or nil if it may be written here. Second: the
+-- last fence of the earlier store, third: 't' if a lock of the key ended there without its outcome (see place.lua).
+-- The reply `elsewhere` has the last fence, the bytes of other entries and the locks of the minute; then the fence and the fingerprint of
+-- `before`.
+local function refuse_new(meter, place, before)
   local known = string.match(meter.e, ' (%d+[hp])$') or ''
-  local own, fence = string.match(place, '^(%d+[hp]):?(%d*)$')
+  local own, fence, ended = string.match(place, '^(%d+[hp]):?(%d*)(t?)$')
   if is_old(meter.e, place) then return {'moved'} end
   if known ~= (own or '') then return {'seed'} end
-  if string.sub(known, -1) == 'p' then
-    if not entry then return {'elsewhere', meter.f} end
-    if fence == '' then return {'unfenced'} end
-  end
-  return nil, tonumber(fence)
+  if string.sub(known, -1) ~= 'p' then return nil, tonumber(fence), ended end
+  if not before then return {'elsewhere', meter.f, meter.by, meter.mc} end
+  local before_fence = tonumber(before.fence)
+  return {'elsewhere', math.max(meter.f, before_fence), meter.by - before.bytes, meter.mc, before_fence, before.fingerprint}
 end
 
 local function differs(fingerprint, asked)

@@ -8,7 +8,7 @@ local entry = redis.call('GET', KEYS[3])
 if not entry then return {is_old(meter.e, ARGV[3]) and 'moved' or 'lost'} end
 if is_record(entry) then return {'lost'} end
 local before, lock = read_lock(KEYS[3], entry), read_lock(KEYS[3], entry)
-if lock.token ~= ARGV[1] then return {'lost'} end
+if lock.token ~= ARGV[1] then return {is_old(meter.e, ARGV[3]) and 'moved' or 'lost'} end
 local held_ms = math.min(tonumber(ARGV[2] ~= '' and ARGV[2] or lock.lock_ms), tonumber(lock.ttl_ms))
 local now_ms = math.floor(micros / 1000)
 lock.lock_until = now_ms + held_ms

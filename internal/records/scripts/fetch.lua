@@ -3,7 +3,6 @@
 local meta = redis.call('GET', KEYS[1])
 if not meta then return {'seed'} end
 local entry = redis.call('GET', KEYS[3])
-if not entry and is_old(meta, ARGV[1]) then return {'moved'} end
-if not entry or string.byte(entry) ~= 82 then return {'none'} end
+if not entry or string.byte(entry) ~= 82 then return {is_old(meta, ARGV[1]) and 'moved' or 'none'} end
 if #entry > LONG_BYTES and not ARGV[2] then return {'long', #entry} end
 return {'hit', entry}

@@ -20,14 +20,13 @@ if is_record(entry) then
 end
 
 local lock = read_lock(KEYS[3], entry)
-if token == '' or token ~= lock.token then return {'removed', 0} end
+if token == '' or token ~= lock.token then
+  if is_old(meter.e, ARGV[2]) then return {'moved'} end
+  return {'removed', 0}
+end
 local now_ms = math.floor(micros / 1000)
 if lock.taken_over == '1' then
-  local mark = read_lock(KEYS[3], entry)
-  -- Expired at 0, so that a clock that goes back does not make a free key busy.
-  mark.lock_until, mark.token, mark.waited, mark.attempt = 0, '', '0', ''
-  place_lock(meter, KEYS[3], mark, now_ms)
-  write_lock(meter, KEYS[2], KEYS[3], mark, lock)
+  leave_mark(meter, KEYS[2], KEYS[3], lock, now_ms)
 else
   redis.call('DEL', KEYS[3])
   move_bytes(meter, KEYS[2], lock, nil)

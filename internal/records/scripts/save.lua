@@ -22,7 +22,7 @@ if not meter then return {'seed'} end
 local ttl_ms, fingerprint, waited, fence, lock = ARGV[2], '', '0', nil, nil
 if entry then
   lock = read_lock(KEYS[3], entry)
-  if token ~= '' and token ~= lock.token then return {'lost'} end
+  if token ~= '' and token ~= lock.token then return {is_old(meter.e, ARGV[5]) and 'moved' or 'lost'} end
   if lock.token ~= '' then
     token, fence = lock.token, lock.fence
   end
@@ -32,7 +32,7 @@ elseif token ~= '' then
   return {is_old(meter.e, ARGV[5]) and 'moved' or 'lost'}
 end
 if not fence then
-  local refusal, fence_elsewhere = refuse_new(meter, ARGV[5] or '', entry)
+  local refusal, fence_elsewhere = refuse_new(meter, ARGV[5] or '', lock)
   if refusal then return refusal end
   fence = count_lock(meter, micros, fence_elsewhere)
 end

@@ -11,7 +11,7 @@ ALTER TABLE tenants
 -- are the same for a tenant, so that its rows are found through the primary key, then 12 of the SHA-256 of tenant, scope and key. Times are
 -- milliseconds since the epoch by the clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on.
 -- A key has at most one row in all partitions: each transaction that writes one holds the advisory lock of the key.
--- A lock without a token is the mark that a released lock leaves if its key had been taken over. bytes_until: minute at whose start the
+-- A lock without a token is the mark of one that ended without its outcome. bytes_until: minute at whose start the
 -- bytes are returned (see record_bytes).
 CREATE TABLE record_entries (
   id uuid NOT NULL,
@@ -106,7 +106,8 @@ CREATE TYPE record_result AS (
   ended_fence bigint,
   wake boolean,
   -- Partition of the record of a hit or a save.
-  expires_on date
+  expires_on date,
+  minute_locks bigint
 );
 
 -- The meters of a tenant during a batch: totals over the stripes, and what the batch adds.
@@ -152,14 +153,27 @@ BEGIN
 END
 $$;
 
+-- Replaces a lock by its mark. It expired at 0, so that a clock that goes back does not make a free key busy.
+CREATE FUNCTION mark_record_lock(e record_entries, now_ms bigint, swept integer) RETURNS record_entries
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  e.held_until := 0; e.token := ''; e.waited := false; e.attempt := ''; e.taken_over := true;
+  RETURN place_record_lock(e, now_ms, swept);
+END
+$$;
+
 -- Runs steps on records and locks, one after another in the given order, in one transaction, and returns a result for each.
 -- t_id: the tenants, each once, in ascending order. k_*: the keys, each once, in the order in which they are to be locked; k_tenant is an
 -- index into t_id. s_*: the steps; s_key is an index into k_*. What a step uses of its fields:
 --   acquire: token, ttl, lock, text (the fingerprint), attempt, waits, limits, inline (maximum bytes of a record in the result); save: token,
 --   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration);
---   count: ttl, lock (the number of locks), text (what a repeat finds). The caller of a count has checked the limits.
+--   count: ttl, lock (the number of locks), text (what a repeat finds); forget: fence (of the mark that is removed). The caller of a count has
+--   checked the limits.
 --   s_generation: how often the tenant's records have moved, as the caller knows: another number means that the caller's view is old.
---   s_fence: the fence in the other store above which a lock is granted; -1 if the caller does not know it.
+--   s_fence: the fence in the earlier store above which a lock is granted; -1 for none. s_takeover: 1 if a lock of the key ended there without
+--   its outcome.
+--   The result `elsewhere` of a store that writes no new entries has its last fence, in ms the bytes of other entries, and minute_locks; if
+--   there is a mark, in ended_fence and value its fence and fingerprint, and taken_over if the step has made it of a lock that was over.
 --   A text is '' for none, a limit Infinity for none.
 CREATE FUNCTION run_record_steps(
   p_stripe integer, t_id text[],
@@ -167,7 +181,7 @@ CREATE FUNCTION run_record_steps(
   s_key double precision[], s_kind text[], s_token text[], s_ttl_ms double precision[], s_lock_ms double precision[], s_text text[],
   s_attempt text[], s_waits double precision[],
   s_per_minute double precision[], s_per_month double precision[], s_bytes_max double precision[],
-  s_inline double precision[], s_generation double precision[], s_fence double precision[]
+  s_inline double precision[], s_generation double precision[], s_fence double precision[], s_takeover double precision[]
 ) RETURNS SETOF record_result LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -258,7 +272,7 @@ BEGIN
     m := totals[t];
     before := entries[k];
     e := before;
-    o := ROW(NULL, NULL, NULL, NULL, false, now_ms, NULL, false, NULL);
+    o := ROW(NULL, NULL, NULL, NULL, false, now_ms, NULL, false, NULL, NULL);
     IF before.id IS NULL THEN
       e.id := k_id[k]; e.tenant_id := t_id[t]; e.scope := k_scope[k]; e.key := k_key[k];
       e.held_until := 0; e.token := ''; e.attempt := ''; e.fingerprint := ''; e.waited := false; e.taken_over := false;
@@ -271,7 +285,6 @@ BEGIN
 
     WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] IN ('acquire', 'count') OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
       o.kind := 'elsewhere';
-      o.fence := m.fence;
 
     WHEN s_kind[s] = 'acquire' THEN
       IF e.fingerprint <> '' AND s_text[s] <> '' AND e.fingerprint <> s_text[s] THEN
@@ -298,15 +311,19 @@ BEGIN
           e := before;
           e.waited := e.waited OR s_waits[s] = 1;
           IF e.waited IS DISTINCT FROM before.waited THEN entries[k] := e; changed[k] := true; END IF;
-        ELSIF before.id IS NOT NULL AND NOT m.is_current AND s_fence[s] < 0 THEN
-          o.kind := 'unfenced';
+        ELSIF NOT m.is_current THEN
+          o.kind := 'elsewhere';
+          IF before.token <> '' THEN
+            e := mark_record_lock(before, now_ms, m.swept);
+            o.taken_over := true;
+          END IF;
         ELSIF m.minute_locks >= s_per_minute[s] THEN
           o.kind := 'limited'; o.value := 'locksPerMinute'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
         ELSIF m.month_locks >= s_per_month[s] THEN
           o.kind := 'limited'; o.value := 'locksPerMonth'; o.ms := (extract(epoch FROM record_month_start(m.month + 1)) * 1000)::bigint - now_ms;
         ELSE
           e.token := s_token[s];
-          e.taken_over := before.id IS NOT NULL;
+          e.taken_over := before.id IS NOT NULL OR s_takeover[s] = 1;
           e := place_record_lock(e, now_ms, m.swept);
           IF m.bytes + e.bytes - coalesce(before.bytes, 0) > s_bytes_max[s] THEN
             o.kind := 'limited'; o.value := 'recordBytes'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
@@ -332,8 +349,8 @@ BEGIN
         o.value := 'repeat';
       ELSIF s_token[s] <> '' AND s_token[s] IS DISTINCT FROM before.token THEN
         o.kind := 'lost';
-      ELSIF e.token = '' AND NOT m.is_current AND s_fence[s] < 0 THEN
-        o.kind := 'unfenced';
+      ELSIF e.token = '' AND NOT m.is_current THEN
+        o.kind := 'elsewhere';
       ELSE
         IF e.token = '' THEN
           e.fence := record_fence(greatest(m.fence, before.fence, s_fence[s]::bigint), micros, p_stripe);
@@ -353,9 +370,7 @@ BEGIN
       ELSIF before.record IS NULL AND s_token[s] <> '' AND s_token[s] = before.token THEN
         o.ms := 1; o.fence := before.fence; o.wake := before.waited;
         IF before.taken_over THEN
-          -- Expired at 0, so that a clock that goes back does not make a free key busy.
-          e.held_until := 0; e.token := ''; e.waited := false; e.attempt := '';
-          e := place_record_lock(e, now_ms, m.swept);
+          e := mark_record_lock(e, now_ms, m.swept);
         ELSE
           e := NULL;
         END IF;
@@ -370,6 +385,12 @@ BEGIN
         o.kind := 'extended'; o.fence := e.fence; o.ms := e.held_until - now_ms;
       END IF;
 
+    WHEN s_kind[s] = 'forget' THEN
+      o.kind := 'removed'; o.ms := 0;
+      IF before.record IS NULL AND before.token = '' AND before.fence = s_fence[s]::bigint THEN
+        o.ms := 1; e := NULL;
+      END IF;
+
     WHEN s_kind[s] = 'count' THEN
       IF before.record IS NOT NULL THEN
         o.kind := 'known'; o.value := before.record;
@@ -382,7 +403,15 @@ BEGIN
       END IF;
     END CASE;
 
-    IF o.kind IN ('locked', 'extended', 'counted') OR (o.kind = 'saved' AND o.value IS NULL) OR (o.kind = 'removed' AND o.ms = 1) THEN
+    IF o.kind = 'elsewhere' THEN
+      o.fence := greatest(m.fence, before.fence);
+      o.ms := m.bytes - coalesce(before.bytes, 0);
+      o.minute_locks := m.minute_locks;
+      o.ended_fence := before.fence;
+      o.value := before.fingerprint;
+    END IF;
+    IF o.kind IN ('locked', 'extended', 'counted') OR (o.kind = 'saved' AND o.value IS NULL) OR (o.kind = 'removed' AND o.ms = 1)
+      OR (o.kind = 'elsewhere' AND o.taken_over) THEN
       -- Bytes of a minute that was swept are returned already.
       IF before.bytes_until > m.swept THEN
         b_tenant := b_tenant || t; b_until := b_until || before.bytes_until; b_bytes := b_bytes || -before.bytes::bigint;
