@@ -191,7 +191,7 @@ async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
   const [first, ...others] = args
-  return ['records', 'records-plan', 'webhooks', 'events', 'queue'].includes(first)
+  return ['records', 'records-plan', 'webhooks', 'events', 'queue', 'client'].includes(first)
     ? run(bun, [`test/bench/${first}.main.ts`, ...others])
     : run(bun, ['test/bench/main.ts', ...args])
 }

@@ -40,12 +40,16 @@ export async function acquire(
   const untilMs = startedAtMs + waitMs + acquireMs
   const onRepeat = ({ code }: Failed, pauseMs: number) =>
     parts.debug('acquisition repeated', { scope: wanted.scope, attemptId: wanted.attemptId, code, pauseMs })
-  for (let waitUntilMs = startedAtMs + waitMs; ; ) {
+  let waitUntilMs = startedAtMs + waitMs
+  // The first call does not wait: most keys are not busy, and a call that does not wait is cheaper for the service.
+  for (let isFirst = true; ; isFirst = false) {
     let heldFromMs = 0
     let waitMsOfCall = 0
+    const mayWait = !isFirst
     const reply = await repeat({ untilMs, failingMs: acquireMs, signal, onRepeat }, () => {
       heldFromMs = performance.now()
-      waitMsOfCall = Math.min(serviceWaitMsMax, Math.max(0, Math.floor(waitUntilMs - heldFromMs)))
+      const leftMs = mayWait ? Math.max(0, Math.floor(waitUntilMs - heldFromMs)) : 0
+      waitMsOfCall = Math.min(serviceWaitMsMax, leftMs)
       const timeoutMs = Math.max(1, Math.min(waitMsOfCall + callMsMax, untilMs - heldFromMs))
       parts.onCall()
       return checkRecord(parts.service, requestOf(wanted, waitMsOfCall), { timeoutMs, signal })
@@ -65,7 +69,7 @@ export async function acquire(
     } else {
       const { retryAfterMs } = body
       if (nowMs >= waitUntilMs) return { kind: 'busy', retryAfterMs }
-      await sleep(Math.min(retryAfterMs, waitUntilMs - nowMs), signal)
+      if (mayWait) await sleep(Math.min(retryAfterMs, waitUntilMs - nowMs), signal)
     }
   }
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { gzipSync } from 'bun'
@@ -111,4 +111,17 @@ test('package: contains the compiled program, its types, the table, the licence 
   const others = files.filter((path) => !/^dist(\/[a-z-]+(\.generated)?\.(js|d\.ts))?$/.test(path))
   expect(others.toSorted()).toEqual(['LICENSE', 'README.md', 'latchkey-outcomes.sql', 'package.json'])
   expect(files.filter((path) => path.includes('.test.'))).toEqual([])
+})
+
+test('package: every entry loads in Node without the frameworks and drivers that it serves', async () => {
+  const manifest = JSON.parse(
+    readFileSync(join(folder, 'node_modules/@latchkey/client/package.json'), 'utf8'),
+  ) as { readonly exports: Readonly<Record<string, unknown>> }
+  const entries = Object.entries(manifest.exports).flatMap(([path, to]) =>
+    typeof to === 'object' ? [path] : [],
+  )
+  expect(entries).toContain('.')
+  const lines = entries.map((path) => `await import('@latchkey/client${path.slice(1)}')\n`)
+  writeFileSync(join(folder, 'entries.js'), lines.join(''))
+  expect(await runToEnd(['node', join(folder, 'entries.js')])).toEqual({ exitCode: 0, output: '' })
 })

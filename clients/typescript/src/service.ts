@@ -99,8 +99,7 @@ function replyOf<T>(
   parse: (body: unknown) => T | undefined,
 ): Reply<T> {
   const { status, headers } = response
-  const retryAfterMs = parseRetryAfter(headers.get('retry-after'))
-  const refused = { kind: 'refused', status, requestId: undefined, retryAfterMs } as const
+  const refused = { kind: 'refused', status, requestId: undefined, retryAfterMs: undefined } as const
   if (text === undefined)
     return {
       ...refused,
@@ -112,11 +111,12 @@ function replyOf<T>(
     const parsed = parse(body)
     return parsed === undefined ? failed('unreachable', 'bad_answer') : { kind: 'ok', body: parsed }
   }
+  const retryAfterMs = parseRetryAfter(headers.get('retry-after'))
   const error = isObject(body) ? body : {}
   const code = textOf(error['code']) ?? `http_${status}`
   if (status >= 500) return failed(reasonOf(code), code, retryAfterMs)
   const message = textOf(error['message'])?.slice(0, messageCharsMax) ?? `The answer has status ${status}`
-  return { ...refused, code, message, requestId: textOf(error['requestId']) }
+  return { ...refused, code, message, requestId: textOf(error['requestId']), retryAfterMs }
 }
 
 function failed(reason: Failed['reason'], code: string, retryAfterMs?: number): Failed {
