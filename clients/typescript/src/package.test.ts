@@ -108,7 +108,7 @@ test.each([
 
 test('package: contains the compiled program, its types, the table, the licence and the README only', () => {
   const files = readdirSync(join(folder, 'node_modules/@latchkey/client'), { recursive: true }).map(String)
-  const others = files.filter((path) => !/^dist(\/[a-z-]+(\.generated)?\.(js|d\.ts))?$/.test(path))
+  const others = files.filter((path) => !/^dist(\/[a-z-]+)*(\.generated)?(\.js|\.d\.ts)?$/.test(path))
   expect(others.toSorted()).toEqual(['LICENSE', 'README.md', 'latchkey-outcomes.sql', 'package.json'])
   expect(files.filter((path) => path.includes('.test.'))).toEqual([])
 })
