@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
 import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
+import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 
@@ -23,6 +24,8 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
     [noticesPath, await noticesText()],
+    [clientEventsPath, clientEventsText()],
+    [clientSamplesPath, clientSamplesText()],
   ])
 }
 

@@ -1,7 +1,8 @@
 import { Guard, type IdempotencyOptions } from './guard.ts'
 import type { Latchkey } from './latchkey.ts'
-import { type NodeRequest, readNodeBody } from './node-http.ts'
+import { type NodeRequest, readNodeBody, readUnparsedBody } from './node-http.ts'
 import { type NodeResponse, ResponseCapture, sendCaptured } from './node-response.ts'
+import type { Receiver } from './webhooks.ts'
 
 export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts'
 
@@ -66,4 +67,22 @@ async function respond<Req extends ExpressRequest>(
     capture?.release()
     if (!response.headersSent) next(error)
   }
+}
+
+/**
+ * Adapts a receiver of webhooks to Express: `app.post('/webhooks', expressReceiver(receive))`. Use it before body parsers, or after
+ * `express.raw`, since a signature covers the bytes of the body.
+ */
+export function expressReceiver(
+  receive: Receiver,
+): (request: NodeRequest, response: NodeResponse, next: Next) => void {
+  return (request, response, next) => void deliver(receive, request, response).then(undefined, next)
+}
+
+async function deliver(receive: Receiver, request: NodeRequest, response: NodeResponse): Promise<void> {
+  const delivered = await receive.deliver({
+    header: (name) => request.headers[name]?.toString(),
+    readBody: (bytesMax) => readUnparsedBody(request, bytesMax),
+  })
+  sendCaptured(response, { ...delivered, body: undefined })
 }

@@ -5,6 +5,7 @@ import { type NodeRequest, parsedBody, readNodeBody } from './node-http.ts'
 import { takeNothingHappened } from './outcome.ts'
 import { problemResponse } from './problem.ts'
 import { type CapturedResponse, keepHeaders } from './stored-response.ts'
+import type { Receiver } from './webhooks.ts'
 
 export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts'
 
@@ -206,4 +207,30 @@ function streamOf(
     },
     cancel: async () => void (await chunks.return?.()),
   })
+}
+
+/** The part of an instance of Fastify that a receiver uses. */
+export interface FastifyScope {
+  removeAllContentTypeParsers(): unknown
+  addContentTypeParser(type: never, options: never, parser: never): unknown
+  post(url: never, handler: never): unknown
+}
+
+/**
+ * Creates a plugin for Fastify with the route of a receiver of webhooks: `app.register(fastifyReceiver(receive, '/webhooks'))`. Its route
+ * reads the body itself, since a signature covers the bytes.
+ */
+export function fastifyReceiver(receive: Receiver, url: string): (app: FastifyScope) => Promise<void> {
+  const handler = async ({ raw }: { readonly raw: NodeRequest }, reply: FastifyReply) => {
+    const { status, headers } = await receive.deliver({
+      header: (name) => raw.headers[name]?.toString(),
+      readBody: (bytesMax) => readNodeBody(raw, bytesMax),
+    })
+    return answer(reply, { status, headers, body: undefined })
+  }
+  return async (app) => {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*' as never, {} as never, (async () => undefined) as never)
+    app.post(url as never, handler as never)
+  }
 }

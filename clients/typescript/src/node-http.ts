@@ -45,6 +45,14 @@ export async function readNodeBody(request: NodeRequest, bytesMax: number): Prom
   }
 }
 
+/** Returns the bytes of a body. @throws if a parser has read it and kept only its result, or the caller hangs up */
+export async function readUnparsedBody(request: NodeRequest, bytesMax: number): Promise<ReadBytes> {
+  const { readableEnded, body } = request
+  if (readableEnded && body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array))
+    throw new TypeError('Latchkey: a parser has read the body before the receiver, which needs its bytes')
+  return readNodeBody(request, bytesMax)
+}
+
 /** Returns the bytes that a parser has kept, or else the JSON text of its result. */
 export function parsedBody(body: unknown, bytesMax: number): ReadBytes {
   const bytes = body === undefined ? new Uint8Array() : bytesOf(body)
