@@ -77,8 +77,13 @@ const rules: Record<string, Rule> = {
             name,
           ),
       )
+    // Modules of Python, which are imported by their names.
+    const isModule = /^clients\/python\/.*\/(__init__|[a-z0-9]+(_[a-z0-9]+)*)\.py$/.test(path)
     const odd = names.filter(
-      (name) => !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) && !/^_[a-z]+\.tpl$/.test(name),
+      (name) =>
+        !(isModule && name.endsWith('.py')) &&
+        !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) &&
+        !/^_[a-z]+\.tpl$/.test(name),
     )
     const vague = names.filter((name) => /(^|[-.])(utils?|helpers?|common|managers?|misc)([-.]|$)/.test(name))
     return [
@@ -293,6 +298,13 @@ const refused: [rule: string, what: string, path: string, text: string, problems
   ['every file is in a known place', 'a test outside its folders', 'test/a.test.ts', '', 1],
   ['names are kebab-case and specific', 'camel case', 'internal/base/jsonSpan.ts', '', 1],
   ['names are kebab-case and specific', 'snake case', 'internal/base/json_span.ts', '', 1],
+  [
+    'names are kebab-case and specific',
+    'camel case in Python',
+    'clients/python/src/latchkey/eventTypes.py',
+    '',
+    1,
+  ],
   ['names are kebab-case and specific', 'utils', 'internal/base/utils.ts', '', 1],
   ['names are kebab-case and specific', 'a folder of helpers', 'internal/base/test-helpers/a.ts', '', 1],
   ['names are kebab-case and specific', 'a manager', 'internal/base/lock-manager.ts', '', 1],
@@ -468,6 +480,7 @@ const accepted: [what: string, path: string, text: string][] = [
   ['a long type', 'internal/base/a.ts', `/** Doc. */\nexport interface A {\n${long(100)}}\n`],
   ['a function of the full length', 'internal/base/a.ts', `function f() {\n${long(68)}}\n`],
   ['a migration’s name', 'internal/storage/postgres/migrations/0001_tenants.sql', ''],
+  ['a module of Python', 'clients/python/src/latchkey/event_types.py', ''],
   ['a chart', 'charts/latchkey/templates/_names.tpl', ''],
   ['a remark on the environment', 'internal/config/a.ts', '/** As `process.env` has it. */\n'],
   ['a describe in a shared suite', 'test/support/a.ts', `export_ = () => {\n${long(100)}}\n`],

@@ -5,7 +5,7 @@ import './typescript-6.preload.ts'
 export const apiTypesPath = 'clients/typescript/src/api.generated.ts'
 
 /** Default limits of the service. */
-const limits: ContractConfig = {
+export const defaultLimits: ContractConfig = {
   recordTtlSecondsMax: 2_592_000,
   recordBodyBytesMax: 262_144,
   signatureMaxAgeSeconds: 300,
@@ -15,7 +15,7 @@ const limits: ContractConfig = {
 export async function apiTypesText(): Promise<string> {
   // Loaded late, since it needs the plugin above.
   const { default: openapiTS, astToString } = await import('openapi-typescript')
-  const { openapi, info, components } = publicContract(limits)
+  const { openapi, info, components } = publicContract(defaultLimits)
   const document = JSON.parse(
     JSON.stringify({ openapi, info, paths: {}, components: { schemas: components.schemas } }),
   )

@@ -22,7 +22,7 @@ const testProcessesMax = 4
 const clusterTests = 'test/cluster'
 /** End-to-end tests. Files whose names begin with `dashboard-` drive a browser. */
 const endToEndTests = 'test/e2e'
-/** Tests that install a client generator from PyPI. */
+/** Tests that install packages from PyPI. */
 const clientTests = 'test/clients/python'
 /** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
 const faultTests = 'test/faults'
@@ -101,7 +101,7 @@ function ensure(bun, ...programs) {
   return run(bun, ['cmd/dev/ensure.ts', ...programs])
 }
 
-/** Runs the tests of the client in Python. Its generator is installed from PyPI and kept in `.latchkey`. */
+/** Runs the tests of the clients in Python. Their packages are installed from PyPI and kept in `.latchkey`. */
 async function runClientTest(bun, args) {
   const ensured = await ensure(bun, 'redis', 'python-client')
   if (ensured !== 0) return ensured

@@ -25,7 +25,7 @@ export async function ensurePythonEnvironment(
   // Written last, so that an interrupted installation is repeated.
   const stamp = join(folder, 'latchkey-stamp')
   if (existsSync(stamp)) return folder
-  onProgress?.('Python: installing the client generator (pip)')
+  onProgress?.('Python: installing the packages of the client tests (pip)')
   await mkdir(kept, { recursive: true })
   const old = (await readdir(kept)).filter((each) => each.startsWith('python-'))
   for (const each of old) await rm(join(kept, each), { recursive: true, force: true })

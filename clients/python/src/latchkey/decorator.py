@@ -1,0 +1,108 @@
+"""Decorator for functions and queue consumers."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from .aio import AsyncLatchkey
+from .client import Latchkey
+from .options import AsyncOnceBounds, OnceBounds
+from .outcomes import unwrap
+from .steps import Lock
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec, Unpack
+
+    P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@overload
+def idempotent(
+    latchkey: Latchkey,
+    *,
+    key: Callable[P, str],
+    scope: str | None = None,
+    fingerprint: Callable[P, str | None] | None = None,
+    **options: Unpack[OnceBounds],
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+
+
+@overload
+def idempotent(
+    latchkey: AsyncLatchkey,
+    *,
+    key: Callable[P, str],
+    scope: str | None = None,
+    fingerprint: Callable[P, str | None] | None = None,
+    **options: Unpack[AsyncOnceBounds],
+) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]: ...
+
+
+def idempotent(
+    latchkey: Latchkey | AsyncLatchkey,
+    *,
+    key: Callable[..., str],
+    scope: str | None = None,
+    fingerprint: Callable[..., str | None] | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Runs a function at most once per key, and returns the result of the first run to the later calls.
+
+    `key` and `fingerprint` get the arguments of the function. The scope is the function's name unless given. Without
+    `fingerprint`, a hash of the arguments is the fingerprint, and they must be JSON. The function raises `LatchkeyOutcomeError` for an outcome without a known result.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+        name = scope if scope is not None else function.__name__
+
+        def options_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+            own = fingerprint(*args, **kwargs) if fingerprint else _hash(signature, args, kwargs)
+            return {**options, "fingerprint": own}
+
+        if isinstance(latchkey, AsyncLatchkey):
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError("Latchkey: AsyncLatchkey takes coroutine functions, Latchkey takes functions")
+
+            @functools.wraps(function)
+            async def call_async(*args: Any, **kwargs: Any) -> Any:
+                async def work(_lock: Lock) -> Any:
+                    return await function(*args, **kwargs)
+
+                return unwrap(await latchkey.once(name, key(*args, **kwargs), work, **options_of(args, kwargs)))
+
+            return call_async
+        if inspect.iscoroutinefunction(function):
+            raise TypeError("Latchkey: AsyncLatchkey takes coroutine functions, Latchkey takes functions")
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            def work(_lock: Lock) -> Any:
+                return function(*args, **kwargs)
+
+            return unwrap(latchkey.once(name, key(*args, **kwargs), work, **options_of(args, kwargs)))
+
+        return call
+
+    return decorate
+
+
+def _hash(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Returns the hex SHA-256 of the arguments. An argument that is given by its name has the same hash as by its place."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    values = [*bound.args, bound.kwargs] if bound.kwargs else list(bound.args)
+    return hashlib.sha256(canonical_json(values)).hexdigest()
+
+
+def canonical_json(value: object) -> bytes:
+    """Returns JSON with sorted members. Raises `TypeError` or `ValueError` for a value that is not JSON."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # UTF-8 has no lone surrogates. Only a hash is made of these bytes.
+    return text.encode(errors="surrogatepass")

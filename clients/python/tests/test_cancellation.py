@@ -1,0 +1,104 @@
+"""Cancellation of coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from latchkey import AsyncLatchkey, Lock, Ran, TakenOver
+from support import environment, lock, new_key
+
+SCOPE = "python cancellation"
+
+
+def open_latchkey() -> AsyncLatchkey:
+    return AsyncLatchkey(environment("API_URL"), environment("API_KEY"))
+
+
+def test_cancelled_caller_cancels_work_and_shortens_the_lock() -> None:
+    async def main() -> None:
+        key, started, ended = new_key(), asyncio.Event(), asyncio.Event()
+
+        async def work(_lock: Lock) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        async with open_latchkey() as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, key, work))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert ended.is_set()
+
+            async def again(_lock: Lock) -> int:
+                return 1
+
+            assert await latchkey.once(SCOPE, key, again, wait_ms=5000) == TakenOver("before")
+
+    asyncio.run(main())
+
+
+def test_result_of_work_that_finishes_despite_the_cancellation_is_saved() -> None:
+    async def main() -> None:
+        key, started = new_key(), asyncio.Event()
+
+        async def work(_lock: Lock) -> str:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                pass
+            return "finished"
+
+        async with open_latchkey() as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, key, work))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            record = await latchkey.fetch_record(SCOPE, key)
+            assert record is not None and record["body"] == "finished"
+
+    asyncio.run(main())
+
+
+def test_caller_cancelled_while_it_waits_leaves_no_lock() -> None:
+    async def main() -> None:
+        key = new_key()
+        lock(SCOPE, key, lockSeconds=1)
+
+        async def work(got: Lock) -> bool:
+            return got.taken_over
+
+        async with open_latchkey() as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, key, work))
+            await asyncio.wait({task}, timeout=0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await latchkey.once(SCOPE, key, work, wait_ms=3000, on_taken_over="run") == Ran(True)
+
+    asyncio.run(main())
+
+
+def test_many_operations_run_at_the_same_time_and_each_key_once() -> None:
+    async def main() -> None:
+        keys, runs = [new_key() for _ in range(10)], []
+
+        async def work(got: Lock) -> int | None:
+            runs.append(got)
+            await asyncio.sleep(0)
+            return got.fence
+
+        async with open_latchkey() as latchkey:
+            calls = [latchkey.once(SCOPE, key, work) for key in keys for _ in range(5)]
+            outcomes = await asyncio.gather(*calls)
+        assert sorted(each.kind for each in outcomes) == ["ran"] * 10 + ["replayed"] * 40
+        assert len(runs) == 10
+
+    asyncio.run(main())

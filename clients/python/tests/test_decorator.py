@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from latchkey import AsyncLatchkey, Latchkey, LatchkeyOutcomeError, idempotent
+from latchkey.decorator import canonical_json
+from support import environment, new_key
+
+
+@pytest.fixture
+def address() -> tuple[str, str]:
+    return environment("API_URL"), environment("API_KEY")
+
+
+def test_decorated_function_runs_once_per_key(address: tuple[str, str]) -> None:
+    runs: list[str] = []
+    with Latchkey(*address) as latchkey:
+
+        @idempotent(latchkey, key=lambda order, note=None: order)
+        def ship(order: str, note: str | None = None) -> dict[str, int]:
+            runs.append(order)
+            return {"parcels": len(runs)}
+
+        key = new_key()
+        assert [ship(key), ship(order=key), ship(key, None)] == [{"parcels": 1}] * 3
+        assert latchkey.fetch_record("ship", key) is not None
+        with pytest.raises(LatchkeyOutcomeError, match="reused_key"):
+            ship(key, note="other arguments")
+    assert runs == [key]
+
+
+def test_decorated_coroutine_function_runs_once_per_key(address: tuple[str, str]) -> None:
+    runs: list[str] = []
+
+    async def main() -> None:
+        async with AsyncLatchkey(*address) as latchkey:
+
+            @idempotent(latchkey, key=lambda order: order, scope="orders", fingerprint=lambda order: None)
+            async def ship(order: str) -> int:
+                runs.append(order)
+                return len(runs)
+
+            key = new_key()
+            assert [await ship(key), await ship(key)] == [1, 1]
+            assert await latchkey.fetch_record("orders", key) is not None
+
+    asyncio.run(main())
+    assert len(runs) == 1
+
+
+def test_decorator_refuses_a_function_of_the_other_kind(address: tuple[str, str]) -> None:
+    async def coroutine_function() -> None: ...
+
+    def function() -> None: ...
+
+    with Latchkey(*address) as latchkey, pytest.raises(TypeError, match="AsyncLatchkey takes"):
+        idempotent(latchkey, key=lambda: "k")(coroutine_function)
+    with pytest.raises(TypeError, match="AsyncLatchkey takes"):
+        idempotent(AsyncLatchkey(*address), key=lambda: "k")(function)  # type: ignore[arg-type]
+
+
+def test_canonical_json_sorts_members() -> None:
+    assert canonical_json([{"b": 1, "a": {"d": "ä", "c": None}}]) == '[{"a":{"c":null,"d":"ä"},"b":1}]'.encode()

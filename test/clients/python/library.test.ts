@@ -1,0 +1,125 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { ensurePythonEnvironment } from '#internal/dev/index.ts'
+import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
+
+// The library's own tests are those of pytest. Each of its cases is a test here.
+const root = resolve(import.meta.dir, '../../..')
+const library = join(root, 'clients/python')
+const requirements = join(import.meta.dir, 'requirements.txt')
+mkdirSync(join(root, '.latchkey'), { recursive: true })
+const folder = mkdtempSync(join(root, '.latchkey', 'library-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const bin = join(await ensurePythonEnvironment(requirements), 'bin')
+
+interface Case {
+  readonly name: string
+  readonly outcome: 'passed' | 'not passed'
+  readonly text: string
+}
+
+/** Runs pytest against an API of its own and returns its cases. */
+async function runPytest() {
+  const scene = await startClientScene()
+  const report = join(folder, 'pytest.xml')
+  const env = {
+    ...scene.env,
+    PYTHONPATH: join(library, 'src'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    PYTHONUTF8: '1',
+  }
+  const command = [join(bin, 'python'), '-m', 'pytest', '-q', '--rootdir', library, `--junitxml=${report}`]
+  const finished = await runToEnd(
+    [...command, '-c', join(library, 'pyproject.toml'), join(library, 'tests')],
+    env,
+  )
+  await scene.close()
+  return { ...finished, cases: casesOf(readFileSync(report, 'utf8')) }
+}
+
+function casesOf(xml: string): Case[] {
+  return [...xml.matchAll(/<testcase\b([^>]*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g)].map(
+    ([, attributes = '', body = '']) => {
+      const read = (name: string) => new RegExp(`\\b${name}="([^"]*)"`).exec(attributes)?.[1] ?? ''
+      const outcome = /<(failure|error|skipped)\b/.test(body) ? 'not passed' : 'passed'
+      const name = `${read('classname').split('.').at(-1)}: ${read('name').replaceAll('_', ' ')}`
+      return { name, outcome, text: body }
+    },
+  )
+}
+
+const { exitCode, output, cases } = await runPytest()
+
+describe('library in Python', () => {
+  test.each(cases.map((each) => [each.name, each] as const))('%s', (_name, { outcome, text }) => {
+    expect([outcome, text]).toEqual(['passed', expect.any(String)])
+  })
+
+  test('library in Python: pytest runs all its files to their end', () => {
+    expect([exitCode, output]).toEqual([0, expect.stringContaining(' passed')])
+    const files = readdirSync(join(library, 'tests')).filter((name) => name.startsWith('test_'))
+    expect([...new Set(cases.map(({ name }) => name.replace(/:.*/, '.py')))].sort()).toEqual(files.sort())
+  })
+
+  test('library in Python: sources and tests pass mypy --strict', async () => {
+    const command = ['-m', 'mypy', '--strict', '--cache-dir', '/dev/null']
+    const paths = [join(library, 'src'), join(library, 'tests')]
+    const env = { MYPYPATH: `${join(library, 'src')}:${join(library, 'tests')}` }
+    const { exitCode: code, output: text } = await runToEnd([join(bin, 'python'), ...command, ...paths], env)
+    expect([code, text]).toEqual([0, expect.stringContaining('Success: no issues found')])
+  })
+
+  test('library in Python: wheel and sdist have the same modules, and the wheel runs once installed in an empty environment', async () => {
+    const python = join(bin, 'python')
+    const built = await runToEnd(['sh', '-c', `cd "${library}" && "${bin}/hatchling" build -d "${folder}"`])
+    expect([built.exitCode, built.output]).toEqual([0, expect.any(String)])
+    const [wheel = '', sdist = ''] = ['.whl', '.tar.gz'].map((end) =>
+      join(folder, readdirSync(folder).find((name) => name.endsWith(end)) ?? ''),
+    )
+    const list = `import sys, tarfile, zipfile
+print(*sorted(each for each in zipfile.ZipFile(sys.argv[1]).namelist() if each.startswith("latchkey/")))
+print(*sorted(each.split("/src/")[1] for each in tarfile.open(sys.argv[2]).getnames() if "/src/latchkey/" in each))`
+    const [inWheel, inSdist] = (await runToEnd([python, '-c', list, wheel, sdist])).output.trim().split('\n')
+    expect(inWheel).toContain('latchkey/py.typed')
+    expect(inSdist).toBe(inWheel ?? '')
+
+    const empty = join(folder, 'empty')
+    const emptyPython = join(empty, 'bin', 'python')
+    expect(await runToEnd([python, '-m', 'venv', empty])).toEqual({ exitCode: 0, output: '' })
+    const install = ['-m', 'pip', '--disable-pip-version-check', 'install', '--quiet', '--no-input']
+    const needed = join(folder, 'needed.txt')
+    await Bun.write(
+      needed,
+      pinnedOf([
+        'httpx',
+        'httpcore',
+        'h11',
+        'anyio',
+        'idna',
+        'certifi',
+        'typing-extensions',
+        'standardwebhooks',
+      ]),
+    )
+    const commands = [
+      [emptyPython, ...install, '--require-hashes', '--no-deps', '--requirement', needed],
+      [emptyPython, ...install, '--no-deps', '--no-index', wheel],
+      [emptyPython, '-m', 'pip', '--disable-pip-version-check', 'check'],
+    ]
+    for (const command of commands) expect((await runToEnd(command)).exitCode).toBe(0)
+    const scene = await startClientScene()
+    const program = `import os, latchkey
+with latchkey.Latchkey(os.environ["API_URL"], os.environ["API_KEY"]) as client:
+    print([client.once("wheel", "k", lambda lock: 1).kind for _ in range(2)])`
+    const { output: printed } = await runToEnd([emptyPython, '-W', 'error', '-c', program], scene.env)
+    await scene.close()
+    expect(printed.trim()).toBe("['ran', 'replayed']")
+  }, 120_000)
+})
+
+/** Returns the requirements of these packages, with their hashes. */
+function pinnedOf(names: readonly string[]): string {
+  const entries = readFileSync(requirements, 'utf8').split(/\n(?=[a-z0-9-]+==)/)
+  return entries.filter((entry) => names.includes(entry.replace(/==[\s\S]*/, ''))).join('\n')
+}
