@@ -10,7 +10,6 @@ import {
 import {
   type FoundRecord,
   none,
-  notRun,
   type Read,
   type Result,
   readRecords,
@@ -51,9 +50,10 @@ const createMsMax = 500
 
 /** Step, and the caller that waits for its result. */
 interface QueuedStep extends Step {
-  /** Emptied at the deadline, to free memory. */
+  /** Emptied when the caller gives up, to free memory. */
   text: string
-  readonly overAtMs: number
+  /** 0 when the caller has given up: its timer can fire a part of a millisecond early. */
+  overAtMs: number
   readonly settle: (result: Result | Error) => void
 }
 
@@ -107,6 +107,7 @@ export class DurableQueue {
       this.#steps.add(queued)
       return () => {
         queued.text = ''
+        queued.overAtMs = 0
       }
     })
   }
@@ -154,8 +155,9 @@ export class DurableQueue {
       const step = batch[at]
       if (!step) continue
       if (result.kind === 'written') {
-        this.#options.onCommitted(step.address, result.result)
-        step.settle(refusalOf(result.result) ?? result.result)
+        const { result: committed } = result
+        if (committed) this.#options.onCommitted(step.address, committed)
+        step.settle(committed ? (refusalOf(committed) ?? committed) : new RecordsUnavailable('timeout'))
       } else {
         failures.add(result.error)
         step.settle(new RecordsUnavailable('refused', result.error))
@@ -201,17 +203,17 @@ export class DurableQueue {
     }
   }
 
-  /** Runs the steps whose deadline is not over. The callers of the others have received their error. */
+  /** Runs the steps whose deadline is not over, and returns undefined for the others. */
   async #runInTime(
     client: PoolClient,
     stripe: number,
     steps: readonly QueuedStep[],
-  ): Promise<readonly Result[]> {
+  ): Promise<readonly (Result | undefined)[]> {
     const nowMs = performance.now()
     const live = steps.filter(({ overAtMs }) => overAtMs > nowMs)
     const results = live.length === 0 ? [] : await runSteps(client, stripe, live)
     const byStep = new Map(live.map((step, at) => [step, results[at]]))
-    return steps.map((step) => byStep.get(step) ?? notRun)
+    return steps.map((step) => byStep.get(step))
   }
 
   /**

@@ -37,9 +37,6 @@ export type Result = readonly [
   minuteLocks: number | null,
 ]
 
-/** Stands for the result of a step that was not run, whose caller has its error already. */
-export const notRun: Result = ['lost', null, 0, 0, false, null, null, false, null, null]
-
 const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake, expires_on::text, minute_locks
 FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
   $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],

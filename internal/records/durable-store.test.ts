@@ -44,6 +44,40 @@ test('durable records: a call that was refused before a connection was there is 
   }
 })
 
+test('durable records: a step whose deadline is over, or whose caller has given up, is not run and grants nothing', async () => {
+  const lab = await openRecordLab({ durability: 'postgres' })
+  const leftMs = 20.9
+  let connect = async () => lab.pool.connect()
+  const waiting = new Proxy(lab.pool, {
+    get: (pool, name) => (name === 'connect' ? () => connect() : Reflect.get(pool, name).bind(pool)),
+  })
+  const store = openStore(waiting)
+  try {
+    const tenantId = await lab.createTenant()
+    const timeout = { name: 'RecordsUnavailable', reason: 'timeout' }
+    // The connection is there after the deadline, but before the timer of the caller can fire.
+    connect = async () => {
+      const client = await lab.pool.connect()
+      const overAtMs = performance.now() + leftMs
+      while (performance.now() < overAtMs);
+      return client
+    }
+    const place = { overAtMs: performance.now() + leftMs }
+    await expect(store.acquire({ ...acquireInput(tenantId), ...place })).rejects.toMatchObject(timeout)
+    // The connection is there as soon as the timer has fired, which may be a part of a millisecond before the deadline.
+    for (let times = 0; times < 20; times += 1) {
+      const late = Promise.withResolvers<void>()
+      connect = () => late.promise.then(() => lab.pool.connect())
+      const saved = store.save({ ...saveInput(tenantId), overAtMs: performance.now() + leftMs })
+      await expect(saved.finally(late.resolve)).rejects.toMatchObject(timeout)
+    }
+    expect(await poll(async () => store.pending === 0 || undefined, { deadlineMs: 5000 })).toBe(true)
+    expect((await lab.pool.query('SELECT FROM record_entries')).rowCount).toBe(0)
+  } finally {
+    await lab.close()
+  }
+})
+
 test('durable records: a call that was refused while partitions were created is not run afterwards', async () => {
   const database = await createMigratedDatabase()
   const bounds = { connectionsMax: 3, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
