@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import type { FaultScript } from './fault-proxy.ts'
+import type { FaultScript, Operation } from './fault-proxy.ts'
 
 /** Languages of the client libraries. */
 export type Language = 'typescript' | 'python'
@@ -73,6 +73,8 @@ export type Step =
   | OnceStep
   | { readonly faults: FaultScript }
   | { readonly wait: number }
+  /** Waits until so many calls have reached the proxy since the case began. */
+  | { readonly until: Readonly<Partial<Record<Operation, number>>> }
   | {
       readonly other: 'acquire' | 'save' | 'extend' | 'release' | 'remove'
       readonly with?: Readonly<Record<string, unknown>>

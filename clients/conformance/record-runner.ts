@@ -1,8 +1,9 @@
 import { expect } from 'bun:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { poll } from '#internal/dev/index.ts'
 import type { Expected, Language, OnceStep, RecordCase, Step, WorkScript } from './cases.ts'
 import type { Driver, DriverCall } from './driver.ts'
-import { type FaultProxy, startFaultProxy } from './fault-proxy.ts'
+import { type FaultProxy, type Operation, operations, startFaultProxy } from './fault-proxy.ts'
 
 /** Service that cases run on. */
 export interface ConformanceService {
@@ -18,6 +19,7 @@ export interface RecordParts {
   readonly service: ConformanceService
 }
 
+const untilMsMax = 10_000
 /** Scope of all cases. Each run of a case has a key of its own. */
 const scope = 'conformance'
 
@@ -44,6 +46,7 @@ class RecordRun {
   readonly #proxy: FaultProxy
   readonly #key = crypto.randomUUID()
   readonly #started = new Map<string, Started>()
+  readonly #joined = new Set<string>()
   #token = ''
   #pending: unknown
   #effects = 0
@@ -69,8 +72,7 @@ class RecordRun {
   }
 
   async end({ effects, record }: RecordCase): Promise<void> {
-    for (const [name, { call }] of this.#started)
-      throw new Error(`${name} was not joined: ${JSON.stringify(await call.result)}`)
+    expect([...this.#started.keys()].filter((name) => !this.#joined.has(name))).toEqual([])
     expect({ effects: this.#effects }).toEqual({ effects })
     if (record === undefined) return
     const query = new URLSearchParams({ scope, key: this.#key })
@@ -81,14 +83,13 @@ class RecordRun {
   async #step(step: Step): Promise<void> {
     if ('faults' in step) this.#proxy.script(step.faults)
     else if ('wait' in step) await pause(step.wait)
+    else if ('until' in step) await this.#until(step.until)
     else if ('other' in step) await this.#other(step)
     else if ('once' in step) await this.#once(step)
-    else if ('abort' in step) this.#started.get(step.abort)?.call.abort()
+    else if ('abort' in step) this.#find(step.abort).call.abort()
     else if ('join' in step) {
-      const started = this.#started.get(step.join)
-      if (!started) throw new Error(`nothing was started as ${step.join}`)
-      this.#started.delete(step.join)
-      await this.#finish(started, step.expect)
+      await this.#finish(this.#find(step.join), step.expect)
+      this.#joined.add(step.join)
     } else if ('complete' in step)
       await this.#finish(this.#start('complete', { ...step.complete, pending: this.#pending }), step.expect)
     else if ('decorated' in step) {
@@ -98,6 +99,19 @@ class RecordRun {
       const name = 'fetchRecord' in step ? 'fetchRecord' : 'removeRecord'
       await this.#finish(this.#start(name, { scope, key: this.#key }), step.expect)
     }
+  }
+
+  #find(name: string): Started {
+    const started = this.#started.get(name)
+    if (!started) throw new Error(`nothing was started as ${name}`)
+    return started
+  }
+
+  async #until(calls: Readonly<Partial<Record<Operation, number>>>): Promise<void> {
+    const { counts } = this.#proxy
+    const isReached = () => operations.every((operation) => counts[operation] >= (calls[operation] ?? 0))
+    await poll(() => isReached() || undefined, { deadlineMs: untilMsMax })
+    if (!isReached()) throw new Error(`the calls did not come: ${JSON.stringify(counts)}`)
   }
 
   async #once(step: OnceStep): Promise<void> {
