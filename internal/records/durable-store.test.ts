@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createPool, type Pool, runRetention } from '#internal/storage/index.ts'
 import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { labStartMs, openRecordLab, randomTenantId } from '#test/support/record-lab.ts'
@@ -128,7 +128,7 @@ test('durable records: a late save whose record outlives every partition creates
     expect(others.map(({ kind }) => kind)).toEqual(['locked', 'locked'])
     expect(await lab.store.save(saveInput(tenantId, long))).toEqual({ kind: 'saved' })
     expect(await listPartitions(lab.pool)).toEqual(
-      [299, 301, 2]
+      [300, 302, 3]
         .map((days) => `record_entries_${dayAfter(labStartMs, days).replaceAll('-', '')}`)
         .toSorted(),
     )
@@ -184,3 +184,42 @@ test.each([
     }
   },
 )
+
+/** Runs retention without steps that delete rows, and returns the names of the tables whose partitions were dropped. */
+async function dropPartitions(pool: Pool, nowMs: number): Promise<readonly string[]> {
+  const dropped: string[] = []
+  await runRetention({
+    ...{ pool, nowMs, signal: new AbortController().signal, before: [], after: [] },
+    observer: {
+      partitionDropped: ({ table }) => void dropped.push(table),
+      partitionBlocked: () => undefined,
+      rowsRemoved: () => undefined,
+      failed: () => undefined,
+      expiredAgeSeen: () => undefined,
+    },
+  })
+  return dropped
+}
+
+test('durable records: retention keeps records and locks until they expire, and drops their partition afterwards', async () => {
+  const lab = await openRecordLab({ durability: 'postgres' })
+  try {
+    const tenantId = await lab.createTenant()
+    const endMs = Math.floor(labStartMs / dayMs) * dayMs + 2 * dayMs
+    const ttlMs = endMs - 1 - labStartMs
+    const lock = acquireInput(tenantId, { key: 'lock', lockMs: 1_000, ttlMs })
+    await lab.store.save(saveInput(tenantId, { ttlMs }))
+    await lab.store.acquire(lock)
+    const lastMs = endMs - 2_000
+    await lab.setClock(tenantId, lastMs)
+    expect(await dropPartitions(lab.pool, lastMs)).toEqual([])
+    expect(await lab.store.fetch(saveInput(tenantId))).toMatchObject({ kind: 'hit' })
+    const late = { ...lock, lockToken: 'late' }
+    expect(await lab.store.acquire(late)).toMatchObject({ kind: 'locked', takenOver: true })
+    expect(await dropPartitions(lab.pool, endMs + dayMs / 2)).toEqual(['record_entries'])
+    const { rows } = await lab.pool.query<{ key: string }>('SELECT key FROM record_entries')
+    expect(rows).toEqual([{ key: 'lock' }])
+  } finally {
+    await lab.close()
+  }
+})

@@ -103,7 +103,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })
 
-  test('partitions ahead: records have partitions for today and the next three days once a tenant has records in Postgres', async () => {
+  test('partitions ahead: records have partitions for entries that expire today or in the next three days once a tenant has records in Postgres', async () => {
     await addTenant('ten_gone', {}, new Date(nowMs))
     await addTenant('ten_a', { retention: { payloadDays: 0 } })
     await pool.query("UPDATE tenants SET record_store = 'postgres' WHERE id = 'ten_gone'")
@@ -111,7 +111,7 @@ describe('partitions ahead', () => {
     await pool.query("UPDATE tenants SET record_store = 'postgres'")
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(4)
     expect(await partitionNames()).toEqual(
-      ['20310309', '20310310', '20310311', '20310312'].map((day) => `record_entries_${day}`),
+      ['20310310', '20310311', '20310312', '20310313'].map((day) => `record_entries_${day}`),
     )
     expect(await ensurePartitionsAhead(pool, nowMs + dayMs)).toBe(1)
   })

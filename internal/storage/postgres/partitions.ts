@@ -131,7 +131,7 @@ async function recordPartitionsAhead(pool: Pool, nowMs: number): Promise<WantedP
   )
   return Array.from({ length: rowCount === 0 ? 0 : recordDays }, (_, days) => ({
     table: 'record_entries',
-    day: dayAfter(nowMs, days - 1),
+    day: dayAfter(nowMs, days),
   }))
 }
 

@@ -9,7 +9,8 @@ ALTER TABLE tenants
 
 -- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes that
 -- are the same for a tenant, so that its rows are found through the primary key, then 12 of the SHA-256 of tenant, scope and key. Times are
--- milliseconds since the epoch by the clock of Postgres. A row is ignored from expires_at on, and its partition is dropped after expires_on.
+-- milliseconds since the epoch by the clock of Postgres. A row is ignored from expires_at on. expires_on: the next day, at whose start
+-- all rows of its partition have expired, as in the other tables with partitions.
 -- A key has at most one row in all partitions: each transaction that writes one holds the advisory lock of the key.
 -- A lock without a token is the mark of one that ended without its outcome. bytes_until: minute at whose start the
 -- bytes are returned (see record_bytes).
@@ -133,7 +134,7 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   e.expires_at := expires_at;
   -- An entry stays in its partition unless it lives longer.
-  e.expires_on := greatest(e.expires_on, record_day(expires_at));
+  e.expires_on := greatest(e.expires_on, record_day(expires_at) + 1);
   -- Bytes of entries of up to two hours are returned by the minute, of longer ones by the hour; never in a minute that was swept.
   e.bytes_until := greatest(swept + 1, CASE WHEN expires_at - now_ms <= 7200000
     THEN expires_at / 60000 + 1 ELSE (expires_at / 3600000 + 1) * 60 END);
@@ -148,7 +149,7 @@ $$;
 CREATE FUNCTION place_record_lock(e record_entries, now_ms bigint, swept integer) RETURNS record_entries
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  e.expires_on := greatest(e.expires_on, record_day(greatest(e.held_until, now_ms) + e.ttl_ms));
+  e.expires_on := greatest(e.expires_on, record_day(greatest(e.held_until, now_ms) + e.ttl_ms) + 1);
   RETURN place_record_entry(e, greatest(e.held_until, now_ms) + least(greatest(e.ttl_ms, 86400000), 604800000), now_ms, swept);
 END
 $$;
