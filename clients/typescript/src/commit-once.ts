@@ -1,6 +1,6 @@
 import type { Database, Transaction } from './database.ts'
 import type { Codec } from './options.ts'
-import type { Json, StoredRecord } from './outcome.ts'
+import type { Json, StoredRecord, UnknownCommit } from './outcome.ts'
 import { decidePauseMs, sleep } from './repeat.ts'
 
 const ttlSecondsDefault = 86_400
@@ -28,8 +28,7 @@ export type Committed<T> =
   | { readonly kind: 'reused_key' }
   /** A concurrent transaction of the same key did not end in time. */
   | { readonly kind: 'busy' }
-  /** Whether the transaction was committed could not be found out. */
-  | { readonly kind: 'unknown_commit'; readonly error: unknown }
+  | UnknownCommit
 
 interface Row {
   readonly fingerprint: string | null

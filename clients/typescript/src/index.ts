@@ -23,5 +23,6 @@ export {
   type StoredRecord,
   type Success,
   type UnavailableReason,
+  type UnknownCommit,
   unwrap,
 } from './outcome.ts'

@@ -56,32 +56,43 @@ export type Failure<T> =
   /** No lock could be acquired. `work` did not run in this call. */
   | { readonly kind: 'unavailable'; readonly reason: UnavailableReason; readonly retryAfterMs: number }
 
+/**
+ * Outcome of `withTransaction`: `work` ran, and whether its transaction was committed could not be found out. A repetition with the same key
+ * finds out.
+ */
+export interface UnknownCommit {
+  readonly kind: 'unknown_commit'
+  /** Exception of the commit. */
+  readonly error: unknown
+}
+
 /** Result of `once`. */
 export type Outcome<T> = Success<T> | Failure<T>
 
 /** Name of an outcome. */
 export type OutcomeKind = Outcome<unknown>['kind']
 
-const texts: Readonly<Record<Failure<unknown>['kind'], string>> = {
+const texts: Readonly<Record<(Failure<unknown> | UnknownCommit)['kind'], string>> = {
   busy: 'another caller holds the lock of this key',
   taken_over: 'a lock of this key ended without a result, so whether the operation has happened is uncertain',
   reused_key: 'the key was used with another fingerprint: use a new key for a new operation',
   unknown: 'the operation ran, but whether its result is saved is not known: pass `pending` to complete()',
+  unknown_commit: 'whether the transaction was committed is not known: call again with the same key',
   unavailable: 'no lock could be acquired, and the operation did not run: try again later',
 }
 
 /** Thrown by `unwrap` for an outcome without a known result. Also the reason of the signal of `work` after its lock was lost. */
 export class LatchkeyOutcomeError<T = unknown> extends Error {
   override readonly name = 'LatchkeyOutcomeError'
-  readonly outcome: Failure<T>
+  readonly outcome: Failure<T> | UnknownCommit
 
-  constructor(outcome: Failure<T>) {
+  constructor(outcome: Failure<T> | UnknownCommit) {
     super(`Latchkey: ${texts[outcome.kind]} (${detailOf(outcome)})`)
     this.outcome = outcome
   }
 }
 
-function detailOf(outcome: Failure<unknown>): string {
+function detailOf(outcome: Failure<unknown> | UnknownCommit): string {
   switch (outcome.kind) {
     case 'taken_over':
       return `${outcome.kind}, ${outcome.phase}`
@@ -116,7 +127,7 @@ export class LatchkeyRequestError extends Error {
 }
 
 /** Returns the value of `ran` and `replayed`. @throws LatchkeyOutcomeError for any other outcome */
-export function unwrap<T>(outcome: Outcome<T>): T {
+export function unwrap<T>(outcome: Outcome<T> | UnknownCommit): T {
   if (outcome.kind === 'ran' || outcome.kind === 'replayed') return outcome.value
   throw new LatchkeyOutcomeError(outcome)
 }

@@ -16,7 +16,7 @@ import {
   type TestDatabase,
   type TestRedis,
 } from '../../../test/support/stores.ts'
-import { Latchkey, nothingHappened } from './index.ts'
+import { Latchkey, nothingHappened, unwrap } from './index.ts'
 import { type Database, drizzle, forget, pg, postgresJs, withTransaction } from './postgres.ts'
 
 let redis: TestRedis
@@ -292,7 +292,8 @@ test('pg: a commit that cannot be found out is unknown, and a later call finds o
     tx.on('end', () => void lost.close())
     return 1
   })
-  expect(outcome).toMatchObject({ kind: 'unknown' })
+  expect(outcome).toMatchObject({ kind: 'unknown_commit' })
+  expect(() => unwrap(outcome)).toThrow('call again with the same key')
   await pool.end()
   const again = await withTransaction(latchkey, pg<pgDriver.PoolClient>(admin), options, () => 2)
   expect(again).toEqual({ kind: 'replayed', value: 1 })

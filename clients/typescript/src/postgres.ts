@@ -2,7 +2,7 @@ import { type Claim, type Committed, commitOnce, forgetRow } from './commit-once
 import type { Database } from './database.ts'
 import type { Latchkey } from './latchkey.ts'
 import { type Address, type Codec, type OnceOptions, valueCodec, type WorkContext } from './options.ts'
-import { nothingHappened, type Outcome } from './outcome.ts'
+import { nothingHappened, type Outcome, type UnknownCommit } from './outcome.ts'
 
 export {
   type Begin,
@@ -19,11 +19,8 @@ export {
 /** Options of `withTransaction`. `onTakenOver` defaults to `run`, since the table knows whether an earlier attempt was committed. */
 export type TransactionOptions<T> = OnceOptions<T> & Claim
 
-/** Outcome of `withTransaction`: those of `once`, but `unknown` means that the answer to the commit was lost and its result not found out. */
-export type TransactionOutcome<T> =
-  | Exclude<Outcome<T>, { readonly kind: 'unknown' }>
-  /** `work` ran, and whether it was committed is not known. A repetition finds out. */
-  | { readonly kind: 'unknown'; readonly error: unknown }
+/** Outcome of `withTransaction`. What was committed is `ran`, whether or not its record is saved. */
+export type TransactionOutcome<T> = Exclude<Outcome<T>, { readonly kind: 'unknown' }> | UnknownCommit
 
 /** Ends `work` of `once` without a value. */
 class Ended extends Error {}
@@ -73,7 +70,7 @@ function outcomeOf<T>(committed: Committed<T>, outcome?: Outcome<T>): Transactio
     case 'busy':
       return { kind: 'busy', retryAfterMs: 1000 }
     case 'unknown_commit':
-      return { kind: 'unknown', error: committed.error }
+      return committed
     default:
       return committed satisfies never
   }
