@@ -4,7 +4,7 @@ import { createEventId, expiryDayOf } from '#internal/base/index.ts'
 import { createPool, ensurePartitions, type Pool, runRetention } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { retentionSteps } from './retention.ts'
+import { retentionNowMs, retentionSteps } from './retention.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.parse('2031-05-06T12:00:00Z')
@@ -160,6 +160,15 @@ test('retention: one run deletes the expired rows of every table and nothing els
   expect(await left(`SELECT relname AS name FROM pg_class WHERE relispartition AND relkind = 'r'`)).toEqual([
     'events_20310507',
   ])
+})
+
+test.each([
+  ['ahead by three days', 3 * dayMs, 0],
+  ['behind by three days', -3 * dayMs, -3 * dayMs],
+])('retention: with the clock of the process %s, uses the earlier time', async (_case, offMs, expectedMs) => {
+  const clockMs = Date.now()
+  const usedMs = await retentionNowMs(pool, { now: () => clockMs + offMs })
+  expect(Math.abs(usedMs - clockMs - expectedMs)).toBeLessThan(60_000)
 })
 
 test('retention: storage/README.md states the retention period and the deletion step of every table', async () => {

@@ -2,7 +2,7 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { forgetAudit, forgetSessions } from '#internal/access/index.ts'
-import { systemClock } from '#internal/base/index.ts'
+import { type Clock, systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from '#internal/events/index.ts'
 import type { SupervisedLoop } from '#internal/process/index.ts'
 import { forgetReplays } from '#internal/replays/index.ts'
@@ -60,11 +60,20 @@ export async function startRetention(host: Host, settings: DatabaseSettings): Pr
   const loop: SupervisedLoop = await openLoop(host, {
     ...{ name: 'retention', intervalMs, turnMsMax, backoff },
     runOnce: async (signal) => {
-      const result = await runRetention({ ...steps, pool, nowMs: systemClock.now(), signal, observer })
+      const nowMs = await retentionNowMs(pool, systemClock)
+      const result = await runRetention({ ...steps, pool, nowMs, signal, observer })
       if (result === 'more') loop.wake()
     },
     onError: (cause, failures) => host.log.warn({ failures, cause }, 'retention failed; retrying'),
   })
+}
+
+/** Returns the earlier of the times of this process and of Postgres, so that a single clock that is ahead deletes nothing too early. */
+export async function retentionNowMs(pool: Pool, clock: Clock): Promise<number> {
+  const { rows } = await pool.query<{ ms: number }>(
+    'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
+  )
+  return Math.min(clock.now(), rows[0]?.ms ?? 0)
 }
 
 /** Returns all steps that delete rows, in the order of execution. */
