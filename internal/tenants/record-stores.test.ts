@@ -149,6 +149,19 @@ test('record store: a tenant that a version without durable records wrote is mov
   expect(await shown()).toEqual({ own: inRedis, open: movedToPostgres })
 })
 
+test('record store: a missed move that waits for a change of the tenant follows the changed durability', async () => {
+  await apply({ own: 'redis' })
+  await pool.query(`UPDATE tenants SET spec = jsonb_set(spec, '{records,durability}', '"postgres"')`)
+  const { begun } = await withTx(pool, async (client) => {
+    await client.query(`UPDATE tenants SET spec = jsonb_set(spec, '{records,durability}', '"redis"')`)
+    const moves = beginMissedMoves(pool)
+    await untilBlocked()
+    return { begun: moves }
+  })
+  await begun
+  expect(await shown()).toEqual({ own: inRedis })
+})
+
 test('record store: a running directory learns of a change of the default', async () => {
   await apply({ open: null })
   const ignore = () => undefined

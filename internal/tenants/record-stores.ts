@@ -5,13 +5,14 @@ import type { RecordDurability } from './model.ts'
 import { publishTenant, raiseDirectoryVersion } from './reconcile/store.ts'
 import { tenants } from './tables.ts'
 
-const moveText = `UPDATE tenants AS t
-SET record_store = wanted.store, record_store_moved_at = now(), record_store_generation = t.record_store_generation + 1,
-  record_store_before = CASE WHEN NOT $2 THEN t.record_store END
-FROM (SELECT id, coalesce(spec -> 'records' ->> 'durability',
-    (SELECT value #>> '{}' FROM settings WHERE tenant_id = '' AND name = 'records.durability'), 'redis') AS store FROM tenants) AS wanted
-WHERE t.id = wanted.id AND t.record_store <> wanted.store AND t.deleted_at IS NULL AND ($1::text IS NULL OR t.id = $1)
-RETURNING t.id`
+const durabilityText = `coalesce(spec -> 'records' ->> 'durability',
+  (SELECT value #>> '{}' FROM settings WHERE tenant_id = '' AND name = 'records.durability'), 'redis')`
+// Without a join of the table with itself: after a wait for a row, Postgres would compare the changed row with the durability before.
+const moveText = `UPDATE tenants
+SET record_store = ${durabilityText}, record_store_moved_at = now(), record_store_generation = record_store_generation + 1,
+  record_store_before = CASE WHEN NOT $2 THEN record_store END
+WHERE record_store <> ${durabilityText} AND deleted_at IS NULL AND ($1::text IS NULL OR id = $1)
+RETURNING id`
 
 /**
  * Waits for a running change of the platform's default and delays later ones until the transaction ends: either the transaction sees the change,
