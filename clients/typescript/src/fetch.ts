@@ -1,6 +1,7 @@
 import { readUpTo } from './bytes.ts'
-import { Guard, type GuardedRequest, type IdempotencyOptions } from './guard.ts'
+import { Guard, type GuardedRequest, type IdempotencyOptions, operationOf } from './guard.ts'
 import type { Latchkey } from './latchkey.ts'
+import { takeNothingHappened } from './outcome.ts'
 import { type CapturedResponse, hasNoBody, keepHeaders } from './stored-response.ts'
 
 export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts'
@@ -34,6 +35,7 @@ export function idempotent<Rest extends readonly unknown[]>(
 export interface HonoContext {
   readonly req: { readonly raw: Request; readonly path: string; readonly routePath: string }
   res: Response | undefined
+  readonly error: Error | undefined
 }
 
 /**
@@ -53,6 +55,8 @@ export function idempotency<Context extends HonoContext>(
     const response = await respond(guard, guardedRequest(raw, route, [context] as const), async () => {
       hasRun = true
       await next()
+      // Hono turns an exception of the handler into a response.
+      if (takeNothingHappened(context.error)) operationOf(raw)?.nothingHappened()
       return context.res as Response
     })
     return hasRun ? undefined : response

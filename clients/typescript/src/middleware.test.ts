@@ -8,7 +8,7 @@ import {
   type Handle,
   type Reply,
 } from '../../../test/support/guarded-apps.ts'
-import { Latchkey } from './index.ts'
+import { Latchkey, nothingHappened } from './index.ts'
 
 let api: TestApi
 let latchkey: Latchkey
@@ -312,6 +312,17 @@ describe.each(Object.entries(frameworks))('middleware, %s', (name, start) => {
     expect((await call(app, { key })).status).toBe(503)
     answer(async ({ operation }) => ({ status: 200, body: `taken over: ${operation?.takenOver}` }))
     expect((await call(app, { key })).text).toBe('taken over: false')
+  })
+
+  test(`${name}: after an exception without an effect, a repetition runs anew, but Express cannot see it`, async () => {
+    const app = await appWith({ onTakenOver: 'run' })
+    answer(async () => {
+      throw nothingHappened(new Error('no'))
+    })
+    const key = newKey()
+    expect((await call(app, { key })).status).toBe(500)
+    answer(async ({ operation }) => ({ status: 200, body: `taken over: ${operation?.takenOver}` }))
+    expect((await call(app, { key })).text).toBe(`taken over: ${name.startsWith('Express')}`)
   })
 
   test(`${name}: without Latchkey, the request is refused with Retry-After`, async () => {
