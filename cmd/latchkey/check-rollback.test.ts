@@ -17,7 +17,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await pool.query('TRUNCATE tenants CASCADE')
+  await pool.query('TRUNCATE tenants, settings CASCADE')
 })
 
 async function addTenant(
@@ -61,6 +61,14 @@ test('latchkey check-rollback: fails and names the tenants with records in Postg
   expect(err).toContain('shops/durable  postgres\n')
   expect(err).toContain('shops/leaving  redis     postgres\n')
   expect(err).not.toContain('plain')
+})
+
+test('latchkey check-rollback: fails without such tenants while Postgres is the default of records', async () => {
+  await addTenant('plain', 'redis')
+  await pool.query(`INSERT INTO settings VALUES ('', 'records.durability', '"postgres"', 1, now(), 'test')`)
+  const { code, out, err } = await run()
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toContain('latchkey settings set records.durability redis')
 })
 
 test('latchkey check-rollback: names at most 20 tenants and counts the others', async () => {

@@ -1,3 +1,4 @@
+import { listSettings } from '#internal/settings/index.ts'
 import { type DurableTenant, listDurableTenants } from '#internal/tenants/index.ts'
 import { answer, type Command, columnsText, misuse, type Result, withStores } from './command.ts'
 
@@ -7,23 +8,37 @@ Fails if a tenant that is not suspended can have records or locks in Postgres, a
 uses Redis for every tenant, so it would run their saved operations again. Run the command before a rollback to such a version:
 Helm cannot, since a rollback runs the hooks of the version that it restores.
 
+Fails also while the setting records.durability is postgres: the next upgrade would move the tenants that the older version has served since
+the rollback, while pods of the older version still serve them from Redis.
+
 The command needs LATCHKEY_DATABASE_URL and changes nothing.
 Exit codes: 0 the rollback is safe, 1 it is not, or the check failed, 2 wrong arguments.`
 
 /** Maximum number of tenants that the command names. */
 const namedMax = 20
 
-/** The command `latchkey check-rollback`: checks that no tenant needs records in Postgres. */
+/** The command `latchkey check-rollback`: checks that no tenant needs records in Postgres, now or at the next upgrade. */
 export const checkRollbackCommand: Command = {
   summary: 'checks whether a version without durable records can replace this one',
   help,
   async run(args, terminal) {
     if (args.length > 0) return misuse('This command takes no arguments')
     return withStores(terminal, async ({ pool }) => {
+      const settings = await listSettings(pool, null)
+      const isDefault = settings.some(
+        ({ name, value }) => name === 'records.durability' && value === 'postgres',
+      )
       const { total, tenants } = await listDurableTenants(pool, namedMax)
-      return answer(verdictOf(total, tenants), false, terminal)
+      return answer(total === 0 && isDefault ? defaultProblem : verdictOf(total, tenants), false, terminal)
     })
   },
+}
+
+const defaultProblem: Result = {
+  problem: [
+    'Do not roll back to a version without durable records while the setting records.durability is postgres',
+    'Run latchkey settings set records.durability redis --by NAME: see docs/change-policy.md',
+  ].join('\n'),
 }
 
 function verdictOf(total: number, tenants: readonly DurableTenant[]): Result {
