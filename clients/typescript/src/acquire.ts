@@ -54,8 +54,10 @@ export async function acquire(
       parts.onCall()
       return checkRecord(parts.service, requestOf(wanted, waitMsOfCall), { timeoutMs, signal })
     })
-    if (reply.kind === 'aborted') await giveBack(parts.service, wanted)
-    signal?.throwIfAborted()
+    if (signal?.aborted) {
+      await giveBack(parts.service, wanted)
+      signal.throwIfAborted()
+    }
     if (reply.kind !== 'ok') return explain(reply)
     const { body } = reply
     if (body.cached) return { kind: 'hit', record: body.record as StoredRecord }

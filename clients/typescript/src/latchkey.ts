@@ -2,6 +2,7 @@ import { type Parts, runOnce, save, saveMsDefault } from './once.ts'
 import {
   type Address,
   type Codec,
+  type Debug,
   type LatchkeyOptions,
   type OnceOptions,
   valueCodec,
@@ -31,7 +32,7 @@ export class Latchkey {
   /** @throws TypeError if the address is malformed or the API key empty */
   constructor({ url, apiKey, fetch, debug = () => undefined, tracer, cache }: LatchkeyOptions) {
     const service = new Service({ url, apiKey, fetch })
-    this.#parts = { service, debug, tracer, cache: cache && new RecordCache(cache) }
+    this.#parts = { service, debug: guarded(debug), tracer, cache: cache && new RecordCache(cache) }
   }
 
   /**
@@ -96,5 +97,16 @@ export class Latchkey {
     if (reply.kind === 'refused') throw new LatchkeyRequestError(reply)
     const code = reply.kind === 'failed' ? reply.code : reply.kind
     throw new LatchkeyRequestError({ code, message: 'The service did not answer: try again later' })
+  }
+}
+
+/** Returns a function that never throws: an exception of a log must not become one of an operation that has happened. */
+function guarded(debug: Debug): Debug {
+  return (event, fields) => {
+    try {
+      debug(event, fields)
+    } catch {
+      // There is no other place to report it.
+    }
   }
 }

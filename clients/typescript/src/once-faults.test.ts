@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
 import { errorAnswer, type Fault, FaultyFetch } from '../../../test/support/faulty-fetch.ts'
-import { Latchkey, type LatchkeyOptions, type LatchkeyRequestError, type WorkContext } from './index.ts'
+import {
+  Latchkey,
+  type LatchkeyOptions,
+  type LatchkeyRequestError,
+  nothingHappened,
+  type WorkContext,
+} from './index.ts'
 
 let api: TestApi
 beforeAll(async () => {
@@ -148,6 +154,46 @@ test("once: onUnavailable 'run' runs the work without a lock, and saves nothing"
     guarded: false,
   })
   expect(faults.calls).not.toContain(save)
+})
+
+test('once: an error marked in work without a lock is not marked for an outer operation', async () => {
+  const { latchkey, faults, address } = caller()
+  const inner = { ...address, key: crypto.randomUUID(), acquireMs: 100, onUnavailable: 'run' } as const
+  const outcome = latchkey.once(address, () => {
+    faults.fail(check, 'call lost', 100)
+    return latchkey.once(inner, () => {
+      throw nothingHappened(new Error('declined'))
+    })
+  })
+  await expect(outcome).rejects.toThrow('declined')
+  faults.recover()
+  expect(await latchkey.once<unknown>(address, () => 1)).toEqual({ kind: 'taken_over', phase: 'before' })
+})
+
+test('once: an exception of debug changes nothing', async () => {
+  const debug = () => {
+    throw new Error('the log is full')
+  }
+  const { latchkey, faults, address } = caller({ debug })
+  faults.fail(check, 'call lost')
+  faults.fail(save, 'call lost')
+  faults.fail(extend, 'call lost', 100)
+  const outcome = await latchkey.once({ ...address, lockSeconds: 1 }, ({ signal }) =>
+    aborted(signal).then(() => 1),
+  )
+  expect(outcome).toEqual({ kind: 'ran', value: 1, guarded: true })
+})
+
+test.each([
+  ['waitMs', -1],
+  ['waitMs', Number.NaN],
+  ['acquireMs', 0],
+  ['saveMs', 0],
+  ['lockSeconds', Number.NaN],
+])('once: refuses the option %s: %d', async (name, value) => {
+  const { latchkey, faults, address } = caller()
+  await expect(latchkey.once({ ...address, [name]: value }, () => 1)).rejects.toBeInstanceOf(TypeError)
+  expect(faults.calls).toEqual([])
 })
 
 const mebibyte = 1024 * 1024
@@ -341,6 +387,19 @@ describe("once: the caller's signal", () => {
       kind: 'ran',
       value: false,
     })
+  })
+
+  test('aborted when the answer with the lock has just been read: the lock is given back', async () => {
+    const controller = new AbortController()
+    const faults = new FaultyFetch()
+    const fetch = async (url: string, init: RequestInit) => {
+      const text = await (await faults.fetch(url, init)).text()
+      controller.abort(new Error('gone'))
+      return new Response(text, { headers: { 'Content-Length': String(text.length) } })
+    }
+    const { latchkey, address } = caller({ fetch })
+    await expect(latchkey.once({ ...address, signal: controller.signal }, () => 1)).rejects.toThrow('gone')
+    expect(faults.calls).toEqual([check, check, release])
   })
 
   test('aborted while it waits for a busy key: it rejects at once', async () => {

@@ -37,6 +37,11 @@ export async function runOnce<T>(
 ): Promise<Outcome<T>> {
   const { scope, key, fingerprint, ttlSeconds, signal } = options
   const { lockSeconds = 60, waitMs = 10_000, acquireMs = 10_000 } = options
+  const { saveMs = saveMsDefault } = options
+  if (!(waitMs >= 0 && acquireMs > 0 && saveMs > 0 && lockSeconds > 0))
+    throw new TypeError(
+      'Latchkey: `lockSeconds`, `acquireMs` and `saveMs` must be over 0, `waitMs` at least 0',
+    )
   const attemptId = crypto.randomUUID()
   const acquisition = {
     ...{ scope, key, fingerprint, ttlSeconds, signal, attemptId, lockSeconds, waitMs, acquireMs },
@@ -51,6 +56,8 @@ export async function runOnce<T>(
     kind = outcome.kind
     return outcome
   } catch (error) {
+    // The mark says nothing about an outer operation, through which the error may pass.
+    takeNothingHappened(error)
     span?.setStatus(spanError)
     throw error
   } finally {

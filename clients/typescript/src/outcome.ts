@@ -145,10 +145,7 @@ export function nothingHappened(error: unknown): unknown {
   return nothingHappened(new Error('Nothing happened', { cause: error }))
 }
 
-/**
- * Returns whether an error is marked by `nothingHappened`, and removes the mark: the error may pass through an outer operation, which may
- * have had an effect.
- */
+/** Returns whether an error is marked by `nothingHappened`, and removes the mark. */
 export function takeNothingHappened(error: unknown): boolean {
   return error instanceof Object && Object.hasOwn(error, nothing) && Reflect.deleteProperty(error, nothing)
 }
