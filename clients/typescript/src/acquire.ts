@@ -50,7 +50,8 @@ export async function acquire(
       heldFromMs = performance.now()
       const leftMs = mayWait ? Math.max(0, Math.floor(waitUntilMs - heldFromMs)) : 0
       waitMsOfCall = Math.min(serviceWaitMsMax, leftMs)
-      const timeoutMs = Math.max(1, Math.min(waitMsOfCall + callMsMax, untilMs - heldFromMs))
+      const callMs = waitMsOfCall + callMsMax
+      const timeoutMs = acquireMs === 0 ? callMs : Math.max(1, Math.min(callMs, untilMs - heldFromMs))
       parts.onCall()
       return checkRecord(parts.service, requestOf(wanted, waitMsOfCall), { timeoutMs, signal })
     })

@@ -184,11 +184,20 @@ test('once: an exception of debug changes nothing', async () => {
   expect(outcome).toEqual({ kind: 'ran', value: 1, guarded: true })
 })
 
+test('once: acquireMs 0 and saveMs 0 allow one call each, with the time of a call', async () => {
+  const { latchkey, faults, address } = caller()
+  const bounds = { acquireMs: 0, saveMs: 0 }
+  expect(await latchkey.once({ ...address, ...bounds }, () => 1)).toMatchObject({ kind: 'ran' })
+  faults.fail(check, 'call lost')
+  expect(await latchkey.once({ ...address, ...bounds }, () => 1)).toMatchObject({ kind: 'unavailable' })
+  expect(faults.calls).toEqual([check, save, check])
+})
+
 test.each([
   ['waitMs', -1],
   ['waitMs', Number.NaN],
-  ['acquireMs', 0],
-  ['saveMs', 0],
+  ['acquireMs', -1],
+  ['saveMs', Number.NaN],
   ['lockSeconds', Number.NaN],
 ])('once: refuses the option %s: %d', async (name, value) => {
   const { latchkey, faults, address } = caller()

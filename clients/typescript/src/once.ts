@@ -38,10 +38,8 @@ export async function runOnce<T>(
   const { scope, key, fingerprint, ttlSeconds, signal } = options
   const { lockSeconds = 60, waitMs = 10_000, acquireMs = 10_000 } = options
   const { saveMs = saveMsDefault } = options
-  if (!(waitMs >= 0 && acquireMs > 0 && saveMs > 0 && lockSeconds > 0))
-    throw new TypeError(
-      'Latchkey: `lockSeconds`, `acquireMs` and `saveMs` must be over 0, `waitMs` at least 0',
-    )
+  if (!(waitMs >= 0 && acquireMs >= 0 && saveMs >= 0 && lockSeconds > 0))
+    throw new TypeError('Latchkey: `waitMs`, `acquireMs`, `saveMs` and `lockSeconds` must not be negative')
   const attemptId = crypto.randomUUID()
   const acquisition = {
     ...{ scope, key, fingerprint, ttlSeconds, signal, attemptId, lockSeconds, waitMs, acquireMs },
@@ -192,7 +190,8 @@ export async function save<T>(
       debug('save repeated', { scope: pending.scope, code, pauseMs }),
   }
   const reply = await repeat(bounds, () => {
-    const timeoutMs = Math.max(1, Math.min(callMsMax, untilMs - performance.now()))
+    const leftMs = saveMs === 0 ? callMsMax : untilMs - performance.now()
+    const timeoutMs = Math.max(1, Math.min(callMsMax, leftMs))
     return saveRecord(service, text, { timeoutMs })
   })
   return outcomeOfSave(reply, pending, value)

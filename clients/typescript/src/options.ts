@@ -73,9 +73,9 @@ export interface OnceOptions<T> extends Address {
   readonly lockSeconds?: number | undefined
   /** Milliseconds to wait while another caller holds the lock. Default 10 000; 0 returns `busy` at once. */
   readonly waitMs?: number | undefined
-  /** Milliseconds to repeat an acquisition without a usable answer. Default 10 000. */
+  /** Milliseconds to repeat an acquisition without a usable answer. Default 10 000; 0: no repetition. */
   readonly acquireMs?: number | undefined
-  /** Milliseconds to repeat a save without a usable answer. Default 30 000. */
+  /** Milliseconds to repeat a save without a usable answer. Default 30 000; 0: no repetition. */
   readonly saveMs?: number | undefined
   /**
    * Before `work`, an abort makes `once` reject with its reason. During `work`, it aborts the signal of `work`. After `work`, it ends the
