@@ -1,0 +1,238 @@
+"""Receiver of webhooks."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from .aio import AsyncLatchkey
+from .asgi import Receive, Scope, Send
+from .errors import NothingHappened
+from .event_types import Event, EventProvider, EventType
+from .outcomes import Busy, Ran, Replayed, Unavailable, Unknown
+from .steps import Lock
+
+__all__ = ["Context", "DeliveryAnswer", "Event", "EventProvider", "EventType", "InvalidDelivery", "Receiver", "verify"]
+
+_logger = logging.getLogger("latchkey")
+# The callback accepts bodies of up to 25 MiB of a provider, and the fields around them.
+_BODY_BYTES_DEFAULT = 26 * 1024 * 1024
+# Longer than the schedule of redeliveries.
+_TTL_SECONDS_DEFAULT = 7 * 86_400
+_NAME_CHARS_MAX = 100
+_BUSY_RETRY_MS = 1000
+# Shorter than the time-out of a callback, which is 15 s by default.
+_ACQUIRE_MS = 3000
+_SAVE_MS = 3000
+_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+class InvalidDelivery(Exception):
+    """The signature of a delivery is missing or wrong, its time differs by more than 5 minutes, or it is no event."""
+
+
+def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> Event:
+    """Returns the event of a delivery that any of these secrets (`whsec_…`) signed, for frameworks that are not on ASGI. `body` is the body as
+    received. Raises `InvalidDelivery`, which should be answered with 400, and `ValueError` for a malformed secret."""
+    return _verify(_webhooks_of(secrets), headers, body)
+
+
+def _webhooks_of(secrets: Sequence[str]) -> list[Webhook]:
+    if isinstance(secrets, str) or not secrets:
+        raise ValueError("Latchkey: the receiver needs a list of signing secrets")
+    try:
+        return [Webhook(secret) for secret in secrets]
+    except Exception:
+        # The text of the exception may contain a part of the secret.
+        raise ValueError("Latchkey: a signing secret is malformed") from None
+
+
+def _verify(webhooks: Sequence[Webhook], headers: Mapping[str, str], body: bytes) -> Event:
+    lower = {name.lower(): value for name, value in headers.items()}
+    signed = {name: lower.get(name, "") for name in _HEADERS}
+    for webhook in webhooks:
+        try:
+            event = webhook.verify(body, signed)
+        except (WebhookVerificationError, ValueError, RecursionError):
+            # Perhaps another secret signed it. ValueError: malformed base64, UTF-8 or JSON.
+            continue
+        if _is_event(event):
+            return cast(Event, event)
+        break
+    raise InvalidDelivery("Latchkey: no secret signed this delivery now, or it is no event")
+
+
+def _is_event(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    texts = (value.get(name) for name in ("id", "provider", "providerRawType", "type", "tenantId"))
+    objects = (value.get(name) for name in ("payload", "headers"))
+    return all(isinstance(each, str) for each in texts) and all(isinstance(each, dict) for each in objects)
+
+
+@dataclass(frozen=True)
+class DeliveryAnswer:
+    """Response of a receiver. Never has a body."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Rejection(NothingHappened):
+    """Raised by `gone`, `disable` and `abort`."""
+
+    def __init__(self, answer: DeliveryAnswer) -> None:
+        super().__init__(f"Latchkey: the handler rejected the event with status {answer.status}")
+        self.answer = answer
+
+
+@dataclass
+class Context:
+    """What a handler gets in addition to the event."""
+
+    lock: Lock | None
+    """Lock of the event; None without `latchkey`."""
+    taken_over: bool
+    """An earlier delivery of the event ended without a result, so its effect may have happened."""
+    _rejection: _Rejection | None = None
+
+    def gone(self) -> NoReturn:
+        """Answers 410: the event has failed, and Latchkey suspends the callback. Raises an exception."""
+        self._reject(DeliveryAnswer(410))
+
+    def disable(self) -> NoReturn:
+        """Answers with `webhook-delivery: disable`: the event has failed, and Latchkey suspends the callback. Raises an exception."""
+        self._reject(DeliveryAnswer(422, {"webhook-delivery": "disable"}))
+
+    def abort(self) -> NoReturn:
+        """Answers with `webhook-delivery: abort-message`: the event has failed, and Latchkey does not deliver it again. Raises an exception."""
+        self._reject(DeliveryAnswer(422, {"webhook-delivery": "abort-message"}))
+
+    def _reject(self, answer: DeliveryAnswer) -> NoReturn:
+        self._rejection = _Rejection(answer)
+        raise self._rejection
+
+
+Handler = Callable[[Event, Context], Awaitable[Any]]
+
+
+class Receiver:
+    """App of ASGI that receives deliveries: `app.mount("/webhooks", Receiver(handle, secrets=[secret], latchkey=latchkey))`. `deliver` does the same
+    without ASGI."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        secrets: Sequence[str],
+        latchkey: AsyncLatchkey | Callable[[], AsyncLatchkey] | None = None,
+        name: str = "events",
+        body_bytes_max: int = _BODY_BYTES_DEFAULT,
+        ttl_seconds: int = _TTL_SECONDS_DEFAULT,
+    ) -> None:
+        """`secrets`: the tenant's signing secrets. A delivery that any of them signed is accepted. `latchkey`: lets the handler run once per event,
+        unless its process ends before it is finished; without it every delivery reaches the handler. `name`: distinguishes receivers of the same
+        events. `ttl_seconds`: time in which a repetition of an event is recognized. Raises `ValueError` for malformed secrets."""
+        if not 1 <= len(name) <= _NAME_CHARS_MAX:
+            raise ValueError(f"Latchkey: the name of a receiver has 1 to {_NAME_CHARS_MAX} characters")
+        self._handler = handler
+        self._webhooks = _webhooks_of(secrets)
+        self._latchkey = latchkey
+        self._scope = f"webhook {name}"
+        self._body_bytes_max = body_bytes_max
+        self._ttl_seconds = ttl_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError("Latchkey: a receiver takes HTTP only")
+        if scope["method"] != "POST":
+            return await _send(send, DeliveryAnswer(405, {"allow": "POST"}))
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            if len(body) > self._body_bytes_max:
+                return await _send(send, DeliveryAnswer(413))
+            if not message.get("more_body", False):
+                break
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        await _send(send, await self.deliver(headers, bytes(body)))
+
+    async def deliver(self, headers: Mapping[str, str], body: bytes) -> DeliveryAnswer:
+        """Handles a delivery and returns the response. Exceptions of the handler are logged."""
+        if len(body) > self._body_bytes_max:
+            return DeliveryAnswer(413)
+        try:
+            event = _verify(self._webhooks, headers, body)
+        except InvalidDelivery:
+            return DeliveryAnswer(400)
+        failures: list[Exception] = []
+        try:
+            return await self._handle_once(event, failures)
+        except _Rejection as rejection:
+            return rejection.answer
+        except Exception as error:
+            if failures:
+                _logger.error("an event was not handled %s", {"id": event["id"]}, exc_info=failures[0])
+                return DeliveryAnswer(500)
+            _logger.error("the deduplication of an event failed %s", {"id": event["id"]}, exc_info=error)
+            return _retry_later(503)
+
+    async def _handle_once(self, event: Event, failures: list[Exception]) -> DeliveryAnswer:
+        """`failures` gets the exception of the handler, which is thereby kept apart from those of the deduplication."""
+        if self._latchkey is None:
+            await self._run(event, Context(None, False), failures)
+            return DeliveryAnswer(204)
+
+        async def work(lock: Lock) -> None:
+            await self._run(event, Context(lock, lock.taken_over), failures)
+
+        latchkey = self._latchkey if isinstance(self._latchkey, AsyncLatchkey) else self._latchkey()
+        outcome = await latchkey.once(
+            self._scope,
+            event["id"],
+            work,
+            ttl_seconds=self._ttl_seconds,
+            wait_ms=0,
+            acquire_ms=_ACQUIRE_MS,
+            save_ms=_SAVE_MS,
+            on_taken_over="run",
+        )
+        match outcome:
+            # Unknown: the handler ran, whatever became of the save.
+            case Ran() | Replayed() | Unknown():
+                return DeliveryAnswer(204)
+            case Unavailable(_, retry_after_ms):
+                return _retry_later(503, retry_after_ms)
+            case Busy(retry_after_ms):
+                return _retry_later(409, retry_after_ms)
+            case _:
+                return _retry_later(409)
+
+    async def _run(self, event: Event, context: Context, failures: list[Exception]) -> None:
+        try:
+            await self._handler(event, context)
+        except Exception as error:
+            # A rejection counts also if the handler caught it and raised another exception.
+            if context._rejection is None:
+                failures.append(error)
+                raise
+        if context._rejection is not None:
+            raise context._rejection
+
+
+def _retry_later(status: int, retry_after_ms: int = _BUSY_RETRY_MS) -> DeliveryAnswer:
+    return DeliveryAnswer(status, {"retry-after": str(max(1, math.ceil(retry_after_ms / 1000)))})
+
+
+async def _send(send: Send, answer: DeliveryAnswer) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

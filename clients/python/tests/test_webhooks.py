@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from standardwebhooks.webhooks import Webhook
+
+from latchkey import AsyncLatchkey, NothingHappened
+from latchkey.webhooks import Context, DeliveryAnswer, Event, InvalidDelivery, Receiver, verify
+from support import Network, call, dead_network, environment, lock, new_key
+
+SECRET = "whsec_" + "c2VjcmV0" * 4
+OTHER = "whsec_" + "b3RoZXIh" * 4
+
+
+def delivery(
+    body: bytes | None = None, secret: str = SECRET, minutes: int = 0, event_id: str | None = None
+) -> tuple[dict[str, str], bytes]:
+    """Signs a delivery as Latchkey does."""
+    event = {
+        "id": event_id or f"evt_{new_key()}",
+        "type": "payment.succeeded",
+        "provider": "card",
+        "providerRawType": "charge.succeeded",
+        "tenantId": "ten_1",
+        "payload": {},
+        "headers": {},
+    }
+    content = json.dumps(event).encode() if body is None else body
+    at = datetime.now(tz=timezone.utc) + timedelta(minutes=minutes)
+    signature = Webhook(secret).sign("evt_1", at, content.decode("latin-1") if body else content.decode())
+    headers = {"webhook-id": "evt_1", "webhook-timestamp": str(int(at.timestamp())), "webhook-signature": signature}
+    return headers, content
+
+
+async def ignore(_event: Event, _context: Context) -> None: ...
+
+
+def deliver(
+    handler: Callable[[Event, Context], Any],
+    *deliveries: tuple[dict[str, str], bytes],
+    network: Network | None = None,
+    **options: Any,
+) -> list[DeliveryAnswer]:
+    async def main() -> list[DeliveryAnswer]:
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY"), transport=network) as latchkey:
+            receiver = Receiver(handler, **{"secrets": [SECRET], "latchkey": latchkey, **options})
+            return [await receiver.deliver(*each) for each in deliveries]
+
+    return asyncio.run(main())
+
+
+def test_signed_event_reaches_the_handler_once_and_a_repetition_is_204() -> None:
+    events: list[Event] = []
+
+    async def handle(event: Event, context: Context) -> None:
+        assert context.lock is not None and not context.taken_over
+        events.append(event)
+
+    signed = delivery()
+    assert deliver(handle, signed, signed) == [DeliveryAnswer(204)] * 2
+    assert events == [json.loads(signed[1])]
+    # Another receiver of the same event.
+    assert deliver(handle, signed, name="mails") == [DeliveryAnswer(204)]
+    assert len(events) == 2
+
+
+def test_any_of_several_secrets_is_accepted() -> None:
+    assert deliver(ignore, delivery(secret=OTHER), secrets=[SECRET, OTHER]) == [DeliveryAnswer(204)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["wrong secret", "too old", "too new", "no signature", "malformed signature", "changed body", "no event", "no JSON"],
+)
+def test_delivery_without_a_valid_signature_is_400(name: str) -> None:
+    headers, body = {
+        "wrong secret": delivery(secret=OTHER),
+        "too old": delivery(minutes=-6),
+        "too new": delivery(minutes=6),
+        "no event": delivery(b"[1]"),
+        "no JSON": delivery(b"{"),
+    }.get(name, delivery())
+    if name == "no signature":
+        del headers["webhook-signature"]
+    if name == "malformed signature":
+        headers["webhook-signature"] = "v1 v1,a v1,\xe4"
+    if name == "changed body":
+        body += b" "
+    assert deliver(ignore, (headers, body)) == [DeliveryAnswer(400)]
+    with pytest.raises(InvalidDelivery):
+        verify([SECRET], headers, body)
+
+
+def test_verify_returns_the_event_whatever_the_case_of_the_headers() -> None:
+    headers, body = delivery(event_id="evt_a")
+    event = verify([OTHER, SECRET], {name.title(): value for name, value in headers.items()}, body)
+    assert (event["id"], event["type"]) == ("evt_a", "payment.succeeded")
+
+
+@pytest.mark.parametrize("secrets", [[], SECRET, ["whsec_"], ["whsec_a"]])
+def test_malformed_secrets_are_refused_without_naming_them(secrets: Any) -> None:
+    with pytest.raises(ValueError, match="signing secret") as raised:
+        Receiver(ignore, secrets=secrets)
+    assert SECRET not in str(raised.value)
+
+
+def test_exception_of_the_handler_is_500_logged_and_the_redelivery_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    contexts: list[Context] = []
+
+    async def handle(_event: Event, context: Context) -> None:
+        contexts.append(context)
+        if len(contexts) == 1:
+            raise ValueError("broken")
+
+    signed = delivery(event_id=(event_id := f"evt_{new_key()}"))
+    with caplog.at_level(logging.ERROR):
+        assert deliver(handle, signed) == [DeliveryAnswer(500)]
+    assert [(each.getMessage(), each.exc_info and each.exc_info[0]) for each in caplog.records] == [
+        (f"an event was not handled {{'id': '{event_id}'}}", ValueError)
+    ]
+    # The lock was shortened to a second. Its release keeps the mark of the takeover.
+    token = lock("webhook events", event_id, waitMs=3000)["lockToken"]
+    call("DELETE", "/v1/record", scope="webhook events", key=event_id, lockToken=token)
+    assert deliver(handle, signed) == [DeliveryAnswer(204)]
+    assert contexts[1].taken_over
+
+
+def test_nothing_happened_in_the_handler_lets_the_redelivery_start_anew() -> None:
+    async def handle(_event: Event, _context: Context) -> None:
+        raise NothingHappened("the database is away")
+
+    signed = delivery()
+    assert [each.status for each in deliver(handle, signed, signed)] == [500, 500]
+
+
+def test_event_that_is_being_handled_is_409_with_retry_after() -> None:
+    event_id = f"evt_{new_key()}"
+    lock("webhook events", event_id)
+    assert deliver(ignore, delivery(event_id=event_id)) == [DeliveryAnswer(409, {"retry-after": "1"})]
+
+
+def test_unavailable_deduplication_is_503_with_retry_after_and_the_handler_does_not_run() -> None:
+    async def fail(_event: Event, _context: Context) -> None:
+        raise AssertionError
+
+    [answer] = deliver(fail, delivery(), network=dead_network())
+    assert answer == DeliveryAnswer(503, {"retry-after": "1"})
+
+
+@pytest.mark.parametrize("is_caught", [False, True])
+@pytest.mark.parametrize(
+    ("reject", "answer"),
+    [
+        (Context.gone, DeliveryAnswer(410)),
+        (Context.disable, DeliveryAnswer(422, {"webhook-delivery": "disable"})),
+        (Context.abort, DeliveryAnswer(422, {"webhook-delivery": "abort-message"})),
+    ],
+)
+def test_handler_can_reject_an_event(reject: Callable[[Context], None], answer: DeliveryAnswer, is_caught: bool) -> None:
+    async def handle(_event: Event, context: Context) -> None:
+        try:
+            reject(context)
+        except Exception:
+            if not is_caught:
+                raise
+
+    # The event counts as not handled.
+    signed = delivery()
+    assert deliver(handle, signed, signed) == [answer] * 2
+
+
+def test_every_delivery_reaches_the_handler_without_latchkey() -> None:
+    locks: list[Any] = []
+
+    async def handle(_event: Event, context: Context) -> None:
+        locks.append(context.lock)
+
+    signed = delivery()
+    deliver(handle, signed, signed, latchkey=None)
+    assert locks == [None, None]
+
+
+def test_receiver_is_an_app_of_asgi() -> None:
+    async def main() -> None:
+        receiver = Receiver(ignore, secrets=[SECRET], body_bytes_max=1000)
+        transport = httpx.ASGITransport(app=Starlette(routes=[Mount("/webhooks", receiver)]))
+        async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
+            headers, body = delivery()
+            statuses = [
+                (await client.post("/webhooks/", headers=headers, content=body)).status_code,
+                (await client.post("/webhooks/", headers=headers, content=body + b" ")).status_code,
+                (await client.post("/webhooks/", headers=headers, content=body + b" " * 1000)).status_code,
+                (await client.get("/webhooks/")).status_code,
+            ]
+            assert statuses == [204, 400, 413, 405]
+
+    asyncio.run(main())
+
+
+def test_removed_record_lets_a_replayed_event_be_handled_again() -> None:
+    count = 0
+
+    async def handle(_event: Event, _context: Context) -> None:
+        nonlocal count
+        count += 1
+
+    signed = delivery(event_id=(event_id := f"evt_{new_key()}"))
+    deliver(handle, signed)
+    call("DELETE", "/v1/record", scope="webhook events", key=event_id)
+    deliver(handle, signed)
+    assert count == 2
