@@ -272,6 +272,17 @@ def test_save_without_an_answer_is_repeated(open_client: OpenClient, key: str) -
     assert client.once(SCOPE, key, lambda _lock: 2) == Replayed(1)
 
 
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"<html>", b'{"cached": false}', b'{"ok": 1}'])
+def test_answer_that_is_not_of_the_service_is_repeated(open_client: OpenClient, key: str, answer: bytes) -> None:
+    network = Network(*[httpx.Response(200, content=answer) for _ in range(2)])
+    assert open_client(network).once(SCOPE, key, lambda _lock: 1) == Ran(1)
+    network = Network(*[httpx.Response(200, content=answer) for _ in range(2)], when=is_save)
+    client = open_client(network)
+    assert client.once(SCOPE, other := new_key(), lambda _lock: 1) == Ran(1)
+    assert client.fetch_record(SCOPE, other) is not None
+    assert len(network.calls) == 5
+
+
 def test_save_that_is_never_answered_is_unknown_and_can_be_completed_from_json(
     open_client: OpenClient, key: str
 ) -> None:

@@ -100,8 +100,7 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
         if not isinstance(reply, Ok):
             return _explain(reply)
         body = parse_check(reply.body)
-        if body is None:
-            return Unavailable("unreachable", int(_RETRY_AFTER_S_DEFAULT * 1000))
+        assert body is not None
         if body["cached"]:
             return Hit(body["record"])
         if body["locked"]:

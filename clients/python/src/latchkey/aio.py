@@ -203,7 +203,7 @@ class AsyncLatchkey:
     async def _exchange(self, call: Call) -> Reply:
         response = await self._transport.handle_async_request(request_of(self._address, call))
         try:
-            return reply_of(response.status_code, response.headers, await _read(response))
+            return reply_of(call, response.status_code, response.headers, await _read(response))
         finally:
             await response.aclose()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -93,8 +94,7 @@ class _Driver:
             case Send(call):
                 return self._latchkey._send(call)
             case Pause(seconds):
-                # The event of an extension is set only by `_unhold`, after which this thread pauses for repetitions only.
-                threading.Event().wait(seconds)
+                time.sleep(seconds)
             case Run(function, lock):
                 try:
                     return Returned(function(lock))
@@ -205,7 +205,7 @@ class Latchkey:
         try:
             response = self._transport.handle_request(request_of(self._address, call))
             try:
-                return reply_of(response.status_code, response.headers, _read(response, call.timeout_s))
+                return reply_of(call, response.status_code, response.headers, _read(response, call.timeout_s))
             finally:
                 response.close()
         except httpx.TimeoutException:

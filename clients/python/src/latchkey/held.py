@@ -66,7 +66,7 @@ class HeldLock:
             reply = yield from send(call)
             if self.stopped:
                 return
-            if isinstance(reply, Ok) and isinstance(reply.body.get("expiresInMs"), int):
+            if isinstance(reply, Ok):
                 failures = 0
                 self._expires_at_s = started_at_s + reply.body["expiresInMs"] / 1000
                 self._extend_at_s = started_at_s + reply.body["expiresInMs"] / 3000
@@ -75,8 +75,7 @@ class HeldLock:
             if isinstance(reply, Refused) and reply.code == "lock_lost":
                 return self._lose("taken")
             # Also for another refusal, such as a tenant suspended meanwhile: the lock is held until its time has passed.
-            retry_after_s = None if isinstance(reply, Ok) else reply.retry_after_s
-            next_s = self._environment.now() + pause_s(failures, retry_after_s, self._environment.random())
+            next_s = self._environment.now() + pause_s(failures, reply.retry_after_s, self._environment.random())
             self._extend_at_s = min(next_s, self._expires_at_s)
             failures += 1
             debug("extension repeated", scope=self._scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, cast
 from urllib.parse import urlencode, urlsplit
@@ -24,8 +24,10 @@ class Call:
     method: Literal["POST", "PUT", "GET", "DELETE"]
     path: str
     """Path with query, from `/v1` on."""
-    body: bytes | None = None
-    timeout_s: float = CALL_S_MAX
+    body: bytes | None
+    timeout_s: float
+    accepts: Callable[[Mapping[str, Any]], bool]
+    """Returns whether an answer is as documented. Another program may answer 200, too, such as a proxy."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,15 @@ class Address:
         }
 
 
-def reply_of(status: int, headers: Mapping[str, str], content: bytes | None) -> Reply:
-    """Returns the reply of an HTTP answer. `content` is None if it is longer than `ANSWER_BYTES_MAX`."""
+def reply_of(call: Call, status: int, headers: Mapping[str, str], content: bytes | None) -> Reply:
+    """Returns the reply of an HTTP answer to a call. `content` is None if it is longer than `ANSWER_BYTES_MAX`."""
     retry_after_s = _parse_retry_after(headers.get("retry-after"))
     if content is None:
         message = f"The answer is longer than {ANSWER_BYTES_MAX} bytes"
         return Refused(status, "answer_too_long", message, None, retry_after_s)
     body = _parse_object(content)
     if 200 <= status < 300:
-        return Failed("unreachable", "bad_answer") if body is None else Ok(body)
+        return Failed("unreachable", "bad_answer") if body is None or not call.accepts(body) else Ok(body)
     error = body or {}
     code = _text_of(error.get("code")) or f"http_{status}"
     if status >= 500:
@@ -131,30 +133,37 @@ def json_bytes(value: object) -> bytes:
 
 def check_call(request: CheckRequest, timeout_s: float) -> Call:
     """Gets the record or the lock; waits for a busy key as long as `waitMs` of the request says."""
-    return Call("POST", "/v1/record", json_bytes(request), timeout_s)
+    return Call("POST", "/v1/record", json_bytes(request), timeout_s, lambda body: parse_check(body) is not None)
 
 
 def save_call(body: bytes, timeout_s: float) -> Call:
     """Saves a record."""
-    return Call("PUT", "/v1/record", body, timeout_s)
+    return Call("PUT", "/v1/record", body, timeout_s, lambda answer: answer.get("ok") is True)
 
 
 def extend_call(scope: str, key: str, lock_token: str, lock_seconds: int, timeout_s: float) -> Call:
     """Extends or shortens a lock."""
     request: ExtendRequest = {"scope": scope, "key": key, "lockToken": lock_token, "lockSeconds": lock_seconds}
-    return Call("POST", "/v1/record/extend", json_bytes(request), timeout_s)
+    path = "/v1/record/extend"
+    return Call("POST", path, json_bytes(request), timeout_s, lambda body: isinstance(body.get("expiresInMs"), int))
 
 
 def remove_call(scope: str, key: str, lock_token: str | None, timeout_s: float) -> Call:
     """Releases the lock of this token; without a token, removes the record."""
     token = {} if lock_token is None else {"lockToken": lock_token}
     query = urlencode({"scope": scope, "key": key, **token})
-    return Call("DELETE", f"/v1/record?{query}", None, timeout_s)
+    path = f"/v1/record?{query}"
+    return Call("DELETE", path, None, timeout_s, lambda body: isinstance(body.get("existed"), bool))
 
 
 def fetch_call(scope: str, key: str, timeout_s: float) -> Call:
     """Reads the record."""
-    return Call("GET", f"/v1/record?{urlencode({'scope': scope, 'key': key})}", None, timeout_s)
+    path = f"/v1/record?{urlencode({'scope': scope, 'key': key})}"
+
+    def accepts(body: Mapping[str, Any]) -> bool:
+        return body.get("cached") is False or parse_record(body.get("record")) is not None
+
+    return Call("GET", path, None, timeout_s, accepts)
 
 
 def parse_check(body: Mapping[str, Any]) -> RecordFound | LockTaken | LockBusy | None:
