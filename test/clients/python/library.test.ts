@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ensurePythonEnvironment } from '#internal/dev/index.ts'
-import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
+import { type ClientScene, runToEnd, startClientScene } from '#test/support/client-scene.ts'
 
 // The library's own tests are those of pytest. Each of its cases is a test here.
 const root = resolve(import.meta.dir, '../../..')
@@ -19,10 +19,9 @@ interface Case {
   readonly text: string
 }
 
-/** Runs pytest against an API of its own and returns its cases. */
-async function runPytest() {
-  const scene = await startClientScene()
-  const report = join(folder, 'pytest.xml')
+/** Runs a file of tests with pytest. */
+async function runPytest(file: string, scene: ClientScene) {
+  const report = join(folder, `${file}.xml`)
   const env = {
     ...scene.env,
     PYTHONPATH: join(library, 'src'),
@@ -30,12 +29,9 @@ async function runPytest() {
     PYTHONUTF8: '1',
   }
   const command = [join(bin, 'python'), '-m', 'pytest', '-q', '--rootdir', library, `--junitxml=${report}`]
-  const finished = await runToEnd(
-    [...command, '-c', join(library, 'pyproject.toml'), join(library, 'tests')],
-    env,
-  )
-  await scene.close()
-  return { ...finished, cases: casesOf(readFileSync(report, 'utf8')) }
+  const settings = ['-c', join(library, 'pyproject.toml')]
+  const finished = await runToEnd([...command, ...settings, join(library, 'tests', file)], env)
+  return { ...finished, file, cases: existsSync(report) ? casesOf(readFileSync(report, 'utf8')) : [] }
 }
 
 function casesOf(xml: string): Case[] {
@@ -49,17 +45,21 @@ function casesOf(xml: string): Case[] {
   )
 }
 
-const { exitCode, output, cases } = await runPytest()
+const files = readdirSync(join(library, 'tests')).filter((name) => name.startsWith('test_'))
+const tested = await startClientScene()
+// Side by side, since they wait more than they compute.
+const runs = await Promise.all(files.map((file) => runPytest(file, tested)))
+await tested.close()
+const cases = runs.flatMap((run) => run.cases)
 
 describe('library in Python', () => {
   test.each(cases.map((each) => [each.name, each] as const))('%s', (_name, { outcome, text }) => {
     expect([outcome, text]).toEqual(['passed', expect.any(String)])
   })
 
-  test('library in Python: pytest runs all its files to their end', () => {
+  test.each(runs)('library in Python: pytest runs $file to its end', ({ exitCode, output, cases: own }) => {
     expect([exitCode, output]).toEqual([0, expect.stringContaining(' passed')])
-    const files = readdirSync(join(library, 'tests')).filter((name) => name.startsWith('test_'))
-    expect([...new Set(cases.map(({ name }) => name.replace(/:.*/, '.py')))].sort()).toEqual(files.sort())
+    expect(own.length).toBeGreaterThan(0)
   })
 
   test('library in Python: sources and tests pass mypy --strict', async () => {
@@ -68,7 +68,7 @@ describe('library in Python', () => {
     const env = { MYPYPATH: `${join(library, 'src')}:${join(library, 'tests')}` }
     const { exitCode: code, output: text } = await runToEnd([join(bin, 'python'), ...command, ...paths], env)
     expect([code, text]).toEqual([0, expect.stringContaining('Success: no issues found')])
-  })
+  }, 120_000)
 
   test('library in Python: wheel and sdist have the same modules, and the wheel runs once installed in an empty environment', async () => {
     const python = join(bin, 'python')
