@@ -283,6 +283,21 @@ def test_answer_that_is_not_of_the_service_is_repeated(open_client: OpenClient, 
     assert len(network.calls) == 5
 
 
+def test_acquire_ms_and_save_ms_of_0_make_one_call_each(open_client: OpenClient, key: str) -> None:
+    network = Network()
+    assert open_client(network).once(SCOPE, key, lambda _lock: 1, wait_ms=0, acquire_ms=0, save_ms=0) == Ran(1)
+    assert network.calls == ["POST /v1/record", "PUT /v1/record"]
+    network = dead_network()
+    outcome = open_client(network).once(SCOPE, key, lambda _lock: 1, wait_ms=0, acquire_ms=0)
+    assert (outcome, len(network.calls)) == (Unavailable("unreachable", 1000), 1)
+
+
+@pytest.mark.parametrize("option", ["wait_ms", "acquire_ms", "save_ms", "lock_seconds"])
+def test_negative_bounds_are_refused(client: Client, key: str, option: str) -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        client.once(SCOPE, key, lambda _lock: 1, **{option: -1})
+
+
 def test_save_that_is_never_answered_is_unknown_and_can_be_completed_from_json(
     open_client: OpenClient, key: str
 ) -> None:

@@ -92,7 +92,8 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
         sent_at_s = now()
         wait_ms = min(_SERVICE_WAIT_MS_MAX, max(0, int((wait_until_s - sent_at_s) * 1000)))
         on_call()
-        timeout_s = max(0.01, min(wait_ms / 1000 + CALL_S_MAX, until_s - sent_at_s))
+        call_s = wait_ms / 1000 + CALL_S_MAX
+        timeout_s = call_s if wanted.acquire_ms == 0 else max(0.01, min(call_s, until_s - sent_at_s))
         return check_call(wanted.request(wait_ms), timeout_s)
 
     while True:

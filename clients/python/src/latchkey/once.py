@@ -78,6 +78,10 @@ class Settings:
     on_taken_over: Literal["run", "refuse"] | Callable[[Lock], Any] = "refuse"
     on_unavailable: Literal["run", "refuse"] = "refuse"
 
+    def __post_init__(self) -> None:
+        if not (self.wait_ms >= 0 and self.acquire_ms >= 0 and self.save_ms >= 0 and self.lock_seconds > 0):
+            raise ValueError("Latchkey: `wait_ms`, `acquire_ms`, `save_ms` and `lock_seconds` must not be negative")
+
 
 @dataclass
 class Operation(Generic[T]):
@@ -220,7 +224,8 @@ def save(environment: Environment, unsaved: Unsaved[T], save_ms: int) -> Steps[O
     until_s = now() + save_ms / 1000
 
     def call() -> Call:
-        return save_call(unsaved.body, max(0.01, min(CALL_S_MAX, until_s - now())))
+        left_s = CALL_S_MAX if save_ms == 0 else until_s - now()
+        return save_call(unsaved.body, max(0.01, min(CALL_S_MAX, left_s)))
 
     reply = yield from repeat(environment, call, until_s)
     value, pending = unsaved.value, unsaved.pending

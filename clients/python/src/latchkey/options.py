@@ -18,9 +18,9 @@ class _Bounds(TypedDict, total=False):
     wait_ms: int
     """Milliseconds to wait while another caller holds the lock. Default 10 000; 0 returns `Busy` at once."""
     acquire_ms: int
-    """Milliseconds to repeat an acquisition without a usable answer. Default 10 000."""
+    """Milliseconds to repeat an acquisition without a usable answer. Default 10 000; 0 does not repeat it."""
     save_ms: int
-    """Milliseconds to repeat a save without a usable answer. Default 30 000."""
+    """Milliseconds to repeat a save without a usable answer. Default 30 000; 0 does not repeat it."""
     on_unavailable: Literal["run", "refuse"]
     """What to do if no lock can be acquired. `run` runs `work` without a lock, and its result is not saved. Default `refuse`."""
 
