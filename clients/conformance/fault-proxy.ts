@@ -3,6 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Calls of the service. `release` is a removal with a lock token. */
 export const operations = ['acquire', 'save', 'extend', 'release', 'remove', 'fetch'] as const
+const busyMsMax = 10_000
+const busyPauseMs = 100
+
 /** Call of the service. */
 export type Operation = (typeof operations)[number]
 
@@ -99,18 +102,22 @@ interface Exchange {
 async function answer(target: string, fault: Fault, { request, response, closed }: Exchange): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
+  // The caller gave up: a fault that is scripted later is not for this call.
+  if (request.socket.destroyed) return
   if (fault === 'no_answer') return
   if (fault === 'call_lost') return void request.socket.destroy()
   if (typeof fault === 'object' && 'status' in fault) return sendFault(fault, response)
   const hungUp = new AbortController()
   response.on('close', () => hungUp.abort())
   const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers
-  const upstream = await fetch(`${target}${request.url ?? ''}`, {
-    method: request.method ?? 'GET',
-    headers: headers as Record<string, string>,
-    signal: AbortSignal.any([hungUp.signal, closed]),
-    ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
-  })
+  const call = () =>
+    fetch(`${target}${request.url ?? ''}`, {
+      method: request.method ?? 'GET',
+      headers: headers as Record<string, string>,
+      signal: AbortSignal.any([hungUp.signal, closed]),
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+    })
+  const upstream = await answered(call)
   const body = Buffer.from(await upstream.arrayBuffer())
   if (fault === 'answer_withheld') return
   if (fault === 'answer_lost') return void request.socket.destroy()
@@ -125,6 +132,18 @@ async function answer(target: string, fault: Fault, { request, response, closed 
   })
   if (fault !== 'answer_cut') return void response.end(body)
   response.write(body.subarray(0, body.length >> 1), () => request.socket.destroy())
+}
+
+/**
+ * Repeats a call while the service answers 503, which it does on a busy machine: only the script decides which faults a case has. At most 10 s.
+ */
+export async function answered(call: () => Promise<Response>): Promise<Response> {
+  const untilMs = performance.now() + busyMsMax
+  for (;;) {
+    const response = await call()
+    if (response.status !== 503 || performance.now() > untilMs) return response
+    await pause(busyPauseMs)
+  }
 }
 
 function sendFault(fault: Extract<Fault, { status: number }>, response: ServerResponse): void {

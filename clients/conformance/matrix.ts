@@ -6,6 +6,8 @@ export const matrixPath = 'clients/conformance/README.md'
 /** Libraries that run the cases of the record API, as columns. */
 const columns: readonly { readonly title: string; readonly language: Language }[] = [
   { title: 'TypeScript', language: 'typescript' },
+  { title: 'Python, functions', language: 'python' },
+  { title: 'Python, coroutines', language: 'python' },
 ]
 
 /** Returns a page with its matrix brought up to date. */

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { poll } from '#internal/dev/index.ts'
 import type { Expected, Language, OnceStep, RecordCase, Step, WorkScript } from './cases.ts'
 import type { Driver, DriverCall } from './driver.ts'
-import { type FaultProxy, type Operation, operations, startFaultProxy } from './fault-proxy.ts'
+import { answered, type FaultProxy, type Operation, operations, startFaultProxy } from './fault-proxy.ts'
 
 /** Service that cases run on. */
 export interface ConformanceService {
@@ -208,11 +208,12 @@ class RecordRun {
   ): Promise<{ status: number; body: Record<string, unknown> }> {
     const { url, apiKey } = this.#parts.service
     const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }
-    const response = await fetch(`${url}${path}`, {
+    const sent = {
       method,
       headers,
       ...(body && { body: JSON.stringify(body) }),
-    })
+    }
+    const response = await answered(() => fetch(`${url}${path}`, sent))
     return { status: response.status, body: (await response.json()) as Record<string, unknown> }
   }
 }

@@ -64,7 +64,8 @@ describe('library in Python', () => {
 
   test('library in Python: sources and tests pass mypy --strict', async () => {
     const command = ['-m', 'mypy', '--strict', '--cache-dir', '/dev/null']
-    const paths = [join(library, 'src'), join(library, 'tests')]
+    const driver = join(root, 'clients/conformance/python.driver.py')
+    const paths = [join(library, 'src'), join(library, 'tests'), driver]
     const env = { MYPYPATH: `${join(library, 'src')}:${join(library, 'tests')}` }
     const { exitCode: code, output: text } = await runToEnd([join(bin, 'python'), ...command, ...paths], env)
     expect([code, text]).toEqual([0, expect.stringContaining('Success: no issues found')])
