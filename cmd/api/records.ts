@@ -66,7 +66,9 @@ export async function startRecordStores(
   await openLoop(host, {
     ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
     runOnce: async (signal) => {
-      await beginMissedMoves(pool)
+      const begun = beginMissedMoves(pool)
+      // A failure to begin moves must not keep others open.
+      await begun.catch(() => undefined)
       await endMoves(
         {
           pool,
@@ -77,6 +79,7 @@ export async function startRecordStores(
         },
         signal,
       )
+      await begun
     },
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'moves of records: some could not be begun or ended; retrying'),

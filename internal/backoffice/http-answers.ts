@@ -136,7 +136,7 @@ export const TenantDetail = answer(
     },
     {
       earlierRecordStore: described(
-        'Present after a change of `spec.records.durability`, while the earlier store can still have records or locks.',
+        'Present after a change of `spec.records.durability` or of the setting `records.durability`, while the earlier store can still have records or locks.',
         growingWordOf(recordDurabilities, 'redis'),
       ),
       suspendedCallback: described(

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
+import { settingNames } from '#internal/settings/index.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
@@ -243,6 +244,11 @@ describe('settings', () => {
     const { html } = await session.get('/settings')
     expect(html).toContain('9,000')
     expect(html).toContain(`by user:${user}`)
+  })
+
+  test('settings: the page lists every setting of the installation', async () => {
+    const { html } = await session.get('/settings')
+    expect(settingNames.filter((each) => !html.includes(`>${each}<`))).toEqual([])
   })
 
   test('settings: an invalid value returns 422 with the error text and the typed value', async () => {

@@ -48,6 +48,11 @@ interface SettingsParts {
 const groups = [
   { title: 'Forwarding', note: 'deliveries to callbacks', begins: 'forwarding.' },
   { title: 'Providers', note: 'acceptance of their calls', begins: 'providers.' },
+  {
+    title: 'Records',
+    note: 'default for tenants; a change moves tenants that do not choose, and each then needs both stores for weeks',
+    begins: 'records.',
+  },
   { title: 'Logs', note: 'of every process', begins: 'log.' },
   {
     title: 'Limits',
