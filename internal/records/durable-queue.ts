@@ -9,7 +9,6 @@ import {
 } from '#internal/storage/index.ts'
 import {
   type FoundRecord,
-  none,
   type Read,
   type Result,
   readRecords,
@@ -51,7 +50,7 @@ const createMsMax = 500
 /** Step, and the caller that waits for its result. */
 interface QueuedStep extends Step {
   /** Emptied when the caller gives up, to free memory. */
-  text: string
+  record?: string
   /** 0 when the caller has given up: its timer can fire a part of a millisecond early. */
   overAtMs: number
   readonly settle: (result: Result | Error) => void
@@ -82,7 +81,7 @@ export class DurableQueue {
       ...shared,
       batchesMax: writesMax,
       bytesMax: batchBytesMax,
-      bytesOf: (step) => stepOverheadBytes + step.text.length,
+      bytesOf: (step) => stepOverheadBytes + (step.record?.length ?? 0),
       write: (batch, markLate) => this.#write(batch, markLate),
     })
     this.#reads = new BatchWriter({ ...shared, batchesMax: readsMax, write: (batch) => this.#read(batch) })
@@ -94,19 +93,12 @@ export class DurableQueue {
   }
 
   /** Runs a step. @throws RecordsUnavailable or RecordsElsewhere */
-  run(
-    address: RecordAddress,
-    step: Pick<Step, 'kind' | 'token'> & Partial<Omit<Step, 'address'>>,
-  ): Promise<Result> {
+  run(address: RecordAddress, step: Omit<Step, 'address'>): Promise<Result> {
     return this.#inTime(address, (settle, overAtMs) => {
-      const queued: QueuedStep = {
-        ...{ ttlMs: none, lockMs: none, text: '', attemptId: '', waits: false, limits: undefined },
-        ...{ inlineBytesMax: 0, overAtMs, settle, address },
-        ...step,
-      }
+      const queued: QueuedStep = { ...step, address, overAtMs, settle }
       this.#steps.add(queued)
       return () => {
-        queued.text = ''
+        queued.record = ''
         queued.overAtMs = 0
       }
     })

@@ -1,46 +1,100 @@
 import type { Day } from '#internal/base/index.ts'
 import { numberArrayParam, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import { type LockLimits, recordEntryId } from '#internal/usage/index.ts'
+import { type LockLimitName, type LockLimits, recordEntryId } from '#internal/usage/index.ts'
 import type { RecordAddress } from './record.ts'
 import { entryKey, RecordsElsewhere, RecordsUnavailable } from './store.ts'
 
 const unlimited = Number.POSITIVE_INFINITY
 /** Stands for null in a parameter. */
-export const none = -1
+const none = -1
 
-/** One step on one key. */
+/** One step on one key. See `run_record_steps` for what each kind uses. */
 export interface Step {
   readonly kind: 'acquire' | 'save' | 'remove' | 'extend' | 'forget'
   readonly address: RecordAddress
   readonly token: string
-  readonly ttlMs: number
-  readonly lockMs: number
-  /** Fingerprint of an acquisition, or the record of a save. */
-  readonly text: string
-  readonly attemptId: string
-  readonly waits: boolean
-  readonly limits: LockLimits | undefined
-  readonly inlineBytesMax: number
+  readonly ttlMs?: number | null
+  readonly lockMs?: number | null
+  readonly defaultTtlMs?: number
+  readonly fingerprint?: string
+  readonly record?: string
+  readonly attemptId?: string
+  readonly waits?: boolean
+  readonly limits?: LockLimits
+  readonly inlineBytesMax?: number
+  readonly markFence?: number
 }
 
-/** Result of a step, in the order of the columns of `record_result`. */
-export type Result = readonly [
-  kind: string,
-  value: string | null,
-  fence: number,
-  ms: number,
-  takenOver: boolean,
-  atMs: number | null,
-  endedFence: number | null,
-  wake: boolean,
-  expiresOn: Day | null,
-  minuteLocks: number | null,
-]
+/** Result of a step. See `record_result` for what each kind has. */
+export interface Result {
+  readonly kind: string
+  readonly isWritten: boolean
+  readonly atMs: number
+  readonly record: string | null
+  readonly recordBytes: number | null
+  readonly expiresOn: Day | null
+  readonly fence: number | null
+  readonly token: string | null
+  readonly takenOver: boolean | null
+  readonly isReentry: boolean | null
+  readonly remainingMs: number | null
+  readonly endedFence: number | null
+  readonly wake: boolean | null
+  readonly limitName: LockLimitName | null
+  readonly retryMs: number | null
+  readonly markFence: number | null
+  readonly fingerprint: string | null
+  readonly otherBytes: number | null
+  readonly minuteLocks: number | null
+}
 
-const stepsText = `SELECT kind, value, fence, ms, taken_over, at_ms, ended_fence, wake, expires_on::text, minute_locks
-FROM run_record_steps($1, $2::text[], $3::text[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::text[],
-  $10::float8[], $11::float8[], $12::text[], $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[], $18::float8[], $19::float8[],
-  $20::float8[], $21::float8[])`
+const resultColumns = `kind, is_written AS "isWritten", at_ms AS "atMs", record, record_bytes AS "recordBytes", expires_on::text AS "expiresOn",
+  fence, token, taken_over AS "takenOver", is_reentry AS "isReentry", remaining_ms AS "remainingMs", ended_fence AS "endedFence", wake,
+  limit_name AS "limitName", retry_ms AS "retryMs", mark_fence AS "markFence", fingerprint, other_bytes AS "otherBytes",
+  minute_locks AS "minuteLocks"`
+
+/** Parameter with an element for each step. */
+interface StepParam {
+  readonly type: 'text[]' | 'float8[]'
+  encode(steps: readonly Step[]): Buffer
+}
+
+function texts(pick: (step: Step) => string | undefined): StepParam {
+  return { type: 'text[]', encode: (steps) => textArrayParam(steps.map((step) => pick(step) ?? '')) }
+}
+
+function numbers(pick: (step: Step) => number | null | undefined): StepParam {
+  return { type: 'float8[]', encode: (steps) => numberArrayParam(steps.map((step) => pick(step) ?? none)) }
+}
+
+/** Parameters of `run_record_steps` with an element for each step, except `s_key`. */
+const stepParams: Readonly<Record<string, StepParam>> = {
+  s_kind: texts(({ kind }) => kind),
+  s_generation: numbers(({ address }) => address.place?.generation ?? 0),
+  // A text in Postgres cannot contain NUL, and no lock has a token with it or with its replacement.
+  s_token: texts(({ token }) => token.replaceAll('\0', '\u{FFFD}')),
+  s_ttl_ms: numbers(({ ttlMs }) => ttlMs),
+  s_lock_ms: numbers(({ lockMs }) => lockMs),
+  s_default_ttl_ms: numbers(({ defaultTtlMs }) => defaultTtlMs),
+  s_fingerprint: texts(({ fingerprint }) => fingerprint),
+  s_record: texts(({ record }) => record),
+  s_attempt: texts(({ attemptId }) => attemptId),
+  s_waits: numbers(({ waits }) => (waits ? 1 : 0)),
+  s_locks_per_minute: numbers(({ limits }) => limits?.locksPerMinute ?? unlimited),
+  s_locks_per_month: numbers(({ limits }) => limits?.locksPerMonth ?? unlimited),
+  s_record_bytes_max: numbers(({ limits }) => limits?.recordBytes ?? unlimited),
+  s_inline_bytes_max: numbers(({ inlineBytesMax }) => inlineBytesMax),
+  s_earlier_fence: numbers(({ address }) => address.place?.fence),
+  s_ended_earlier: numbers(({ address }) => (address.place?.isTakeover ? 1 : 0)),
+  s_mark_fence: numbers(({ markFence }) => markFence),
+}
+
+const stepsText = `SELECT ${resultColumns} FROM run_record_steps(p_stripe => $1, t_id => $2::text[], k_id => $3::text[],
+  k_tenant => $4::float8[], k_scope => $5::text[], k_key => $6::text[], s_key => $7::float8[], ${Object.entries(
+    stepParams,
+  )
+    .map(([name, { type }], nth) => `${name} => $${nth + 8}::${type}`)
+    .join(', ')})`
 
 /** Runs steps in one transaction, and returns a result for each. @throws errors of Postgres, after which no step has changed anything */
 export async function runSteps(
@@ -56,12 +110,9 @@ export async function runSteps(
     .map(([entry, address]) => ({ entry, address, id: recordEntryId(address.tenantId, entry) }))
     .sort((one, other) => (one.id < other.id ? -1 : 1))
   const keyAt = new Map(keys.map(({ entry }, at) => [entry, at + 1]))
-  const texts = (pick: (step: Step) => string) => textArrayParam(steps.map(pick))
-  const numbers = (pick: (step: Step) => number) => numberArrayParam(steps.map(pick))
-  const { rows } = await client.query<Result & unknown[]>({
+  const { rows } = await client.query<Result>({
     name: 'run_record_steps',
     text: stepsText,
-    rowMode: 'array',
     values: [
       stripe,
       textArrayParam(tenants),
@@ -69,22 +120,8 @@ export async function runSteps(
       numberArrayParam(keys.map(({ address }) => tenantAt.get(address.tenantId) ?? 0)),
       textArrayParam(keys.map(({ address }) => address.scope)),
       textArrayParam(keys.map(({ address }) => address.key)),
-      numbers(({ address }) => keyAt.get(entryKey(address)) ?? 0),
-      texts(({ kind }) => kind),
-      // A text in Postgres cannot contain NUL, and no lock has a token with it or with its replacement.
-      texts(({ token }) => token.replaceAll('\0', '\u{FFFD}')),
-      numbers(({ ttlMs }) => ttlMs),
-      numbers(({ lockMs }) => lockMs),
-      texts(({ text }) => text),
-      texts(({ attemptId }) => attemptId),
-      numbers(({ waits }) => (waits ? 1 : 0)),
-      numbers(({ limits }) => limits?.locksPerMinute ?? unlimited),
-      numbers(({ limits }) => limits?.locksPerMonth ?? unlimited),
-      numbers(({ limits }) => limits?.recordBytes ?? unlimited),
-      numbers(({ inlineBytesMax }) => inlineBytesMax),
-      numbers(({ address }) => address.place?.generation ?? 0),
-      numbers(({ address }) => address.place?.fence ?? none),
-      numbers(({ address }) => (address.place?.isTakeover ? 1 : 0)),
+      numberArrayParam(steps.map(({ address }) => keyAt.get(entryKey(address)) ?? 0)),
+      ...Object.values(stepParams).map((param) => param.encode(steps)),
     ],
   })
   return rows
@@ -92,11 +129,14 @@ export async function runSteps(
 
 /** Returns the error for a step whose tenant's records have moved, or undefined. */
 export function refusalOf(result: Result): Error | undefined {
-  const [kind, fingerprint, fence, bytes, , , markFence, , , minuteLocks] = result
-  if (kind === 'moved') return new RecordsUnavailable('moved')
-  if (kind !== 'elsewhere') return undefined
+  if (result.kind === 'moved') return new RecordsUnavailable('moved')
+  if (result.kind !== 'elsewhere') return undefined
+  const { fence, otherBytes, minuteLocks, markFence, fingerprint } = result
   const mark = markFence !== null && { fence: markFence, fingerprint: fingerprint ?? '' }
-  return new RecordsElsewhere({ fence, bytes, minuteLocks: minuteLocks ?? 0, ...(mark && { mark }) })
+  return new RecordsElsewhere({
+    ...{ fence: fence ?? 0, bytes: otherBytes ?? 0, minuteLocks: minuteLocks ?? 0 },
+    ...(mark && { mark }),
+  })
 }
 
 /** Read of the record of one key. */

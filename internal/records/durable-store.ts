@@ -1,8 +1,8 @@
 import { type Day, Shares, type TenantId } from '#internal/base/index.ts'
 import type { Pool, PurgeStep, RedisConnection } from '#internal/storage/index.ts'
-import { type LockLimitName, type Meter, recordEntryIds } from '#internal/usage/index.ts'
+import { type Meter, recordEntryIds } from '#internal/usage/index.ts'
 import { DurableQueue } from './durable-queue.ts'
-import { none, type Result } from './durable-steps.ts'
+import type { Result } from './durable-steps.ts'
 import type { NoteLock } from './lock-history.ts'
 import {
   type AcquireOutcome,
@@ -103,59 +103,46 @@ export class DurableRecordStore implements MovableRecordStore {
       token: input.lockToken,
       ttlMs: input.ttlMs,
       lockMs: input.lockMs,
-      text: input.fingerprint,
+      fingerprint: input.fingerprint,
       attemptId: input.attemptId,
       waits: input.waits,
       limits: input.limits,
       inlineBytesMax,
     })
-    const [kind, value, fence, ms, takenOver, atMs, endedFence, , expiresOn] = result
-    switch (kind) {
-      case 'hit':
-        if (expiresOn !== null && inlineBytesMax === longRecordBytes)
-          this.#saved.set(entryKey(input), expiresOn)
-        return { kind, record: value ?? '' }
-      case 'long':
-        return { kind, bytes: ms }
-      case 'busy':
-        return { kind, remainingMs: ms }
-      case 'mismatch':
-        return { kind }
-      case 'limited':
-        return { kind, limit: value as LockLimitName, retryAfterMs: ms }
-      default:
-        this.#options.meter.markUsed(input.tenantId)
-        this.#noteLocked(input, { fence, heldMs: ms, reenteredAtMs: atMs, endedFence })
-        return { kind: 'locked', lockToken: value ?? '', fence, expiresInMs: ms, takenOver }
+    const outcome = acquiredOf(result)
+    if (outcome.kind === 'locked') {
+      this.#options.meter.markUsed(input.tenantId)
+      this.#noteLocked(input, outcome, result)
     }
+    if (outcome.kind === 'hit' && result.expiresOn !== null && inlineBytesMax === longRecordBytes)
+      this.#saved.set(entryKey(input), result.expiresOn)
+    return outcome
   }
 
   #noteLocked(
     address: RecordAddress,
-    lock: { fence: number; heldMs: number; reenteredAtMs: number | null; endedFence: number | null },
+    { fence, expiresInMs: heldMs }: Extract<AcquireOutcome, { kind: 'locked' }>,
+    { isReentry, atMs, endedFence }: Result,
   ): void {
     const { note } = this.#options
-    const { fence, heldMs, reenteredAtMs, endedFence } = lock
-    if (reenteredAtMs !== null)
-      return note?.(address, { kind: 'extended', fence, atMs: reenteredAtMs, heldMs })
+    if (isReentry) return note?.(address, { kind: 'extended', fence, atMs, heldMs })
     note?.(address, { kind: 'acquired', fence, heldMs })
     if (endedFence !== null)
       note?.(address, { kind: 'taken_over', fence: endedFence, atMs: Math.floor(fence / 1000) })
   }
 
   async save(input: SaveInput): Promise<SaveOutcome> {
-    const result = await this.#queue.run(input, {
+    const { kind, fence, atMs } = await this.#queue.run(input, {
       kind: 'save',
       token: input.lockToken,
-      ttlMs: input.ttlMs ?? none,
-      lockMs: input.defaultTtlMs,
-      text: input.record,
+      ttlMs: input.ttlMs,
+      defaultTtlMs: input.defaultTtlMs,
+      record: input.record,
     })
-    const [kind, , fence, , , atMs] = result
     if (kind === 'saved') {
       this.#options.meter.markUsed(input.tenantId)
       const status = statusOf(input.record)
-      this.#options.note?.(input, { kind: 'completed', fence, atMs: atMs ?? 0, status })
+      this.#options.note?.(input, { kind: 'completed', fence: fence ?? 0, atMs, status })
       return { kind }
     }
     return { kind: kind === 'exists' ? 'exists' : 'lost' }
@@ -177,32 +164,31 @@ export class DurableRecordStore implements MovableRecordStore {
   }
 
   async remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    const [, , fence, existed, , atMs] = await this.#queue.run(address, { kind: 'remove', token: lockToken })
-    if (existed === 1 && fence !== null)
-      this.#options.note?.(address, { kind: 'released', fence, atMs: atMs ?? 0 })
-    return existed === 1
+    const step = { kind: 'remove', token: lockToken } as const
+    const { isWritten, fence, atMs } = await this.#queue.run(address, step)
+    if (isWritten && fence !== null) this.#options.note?.(address, { kind: 'released', fence, atMs })
+    return isWritten
   }
 
   async extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    const step = { kind: 'extend', token: lockToken, lockMs: lockMs ?? none } as const
-    const [kind, , fence, heldMs, , atMs] = await this.#queue.run(address, step)
-    if (kind !== 'extended') return { kind: 'lost' }
-    this.#options.note?.(address, { kind, fence, atMs: atMs ?? 0, heldMs })
-    return { kind, fence, expiresInMs: heldMs }
+    const step = { kind: 'extend', token: lockToken, lockMs } as const
+    const { kind, fence, remainingMs, atMs } = await this.#queue.run(address, step)
+    if (kind !== 'extended' || fence === null || remainingMs === null) return { kind: 'lost' }
+    this.#options.note?.(address, { kind, fence, atMs, heldMs: remainingMs })
+    return { kind, fence, expiresInMs: remainingMs }
   }
 
-  async forgetMark({ place, ...address }: RecordAddress, fence: number): Promise<void> {
-    const at = { ...address, ...(place && { place: { ...place, fence } }) }
-    await this.#queue.run(at, { kind: 'forget', token: '' })
+  async forgetMark(address: RecordAddress, fence: number): Promise<void> {
+    await this.#queue.run(address, { kind: 'forget', token: '', markFence: fence })
   }
 
   /** Announces the end of a lock: to callers that wait for it, and to the lock history if it is taken over in the current store. */
-  #announce(address: RecordAddress, [kind, , , , hasEnded, atMs, endedFence, wake]: Result): void {
+  #announce(address: RecordAddress, { kind, wake, endedFence, atMs }: Result): void {
     // If Redis is unavailable, the waiting callers find the end of the lock by polling.
     if (wake)
       this.#options.redis.publish(wakeChannel(address.tenantId), entryKey(address)).catch(() => undefined)
-    if (kind === 'elsewhere' && hasEnded)
-      this.#options.note?.(address, { kind: 'taken_over', fence: endedFence ?? 0, atMs: atMs ?? 0 })
+    if (kind === 'elsewhere' && endedFence !== null)
+      this.#options.note?.(address, { kind: 'taken_over', fence: endedFence, atMs })
   }
 }
 
@@ -219,6 +205,18 @@ export async function findLastFence(pool: Pool, tenantId: TenantId): Promise<num
 /** Returns the address with the deadline of a call that may need several steps. */
 function withDeadline<Address extends RecordAddress>(address: Address): Address {
   return address.overAtMs === undefined ? { ...address, overAtMs: performance.now() + callMsMax } : address
+}
+
+function acquiredOf(result: Result): AcquireOutcome {
+  const { kind, record, recordBytes, token, fence, takenOver, remainingMs, limitName, retryMs } = result
+  if (kind === 'hit' && record !== null) return { kind, record }
+  if (kind === 'long' && recordBytes !== null) return { kind, bytes: recordBytes }
+  if (kind === 'busy' && remainingMs !== null) return { kind, remainingMs }
+  if (kind === 'mismatch') return { kind }
+  if (kind === 'limited' && limitName !== null) return { kind, limit: limitName, retryAfterMs: retryMs ?? 0 }
+  if (kind === 'locked' && token !== null && fence !== null)
+    return { kind, lockToken: token, fence, expiresInMs: remainingMs ?? 0, takenOver: takenOver === true }
+  throw new Error(`unknown result of an acquisition: ${kind}`)
 }
 
 function replayOf({ fingerprint }: AcquireInput, saved: string, record: string): AcquireOutcome {

@@ -159,9 +159,8 @@ async function runSteps(
   const { rows } = await connection.query<{ kind: string }>({
     name: 'usage-run-record-steps',
     text: `SELECT kind FROM run_record_steps(
-             p_stripe => $1, t_id => $2, k_id => $3, k_tenant => $4, k_scope => $5, k_key => $6, s_key => $4, s_kind => $7, s_token => $5,
-             s_ttl_ms => $8, s_lock_ms => $9, s_text => $10, s_attempt => $5, s_waits => $4, s_per_minute => $4, s_per_month => $4,
-             s_bytes_max => $4, s_inline => $4, s_generation => $11, s_fence => $4, s_takeover => $4)`,
+             p_stripe => $1, t_id => $2, k_id => $3, k_tenant => $4, k_scope => $5, k_key => $6, s_key => $4, s_kind => $7,
+             s_generation => $8, s_ttl_ms => $9, s_amount => $10, s_record => $11)`,
     values: [
       otherStripe,
       tenants.toSorted(),
@@ -170,10 +169,10 @@ async function runSteps(
       given.map(() => ''),
       given.map(({ key }) => key),
       given.map(() => 'count'),
+      given.map(({ generation }) => generation),
       given.map(({ keptMs }) => keptMs),
       given.map(({ amount }) => amount),
       given.map(({ text }) => text),
-      given.map(({ generation }) => generation),
     ],
   })
   return rows[0]?.kind

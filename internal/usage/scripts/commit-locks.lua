@@ -1,8 +1,8 @@
 -- Counts locks that another service uses, once per id, unless a hard limit refuses them: in the windows of acquired locks, so that both
 -- together stay within the limits. The id's marker counts as an entry in record bytes, which bounds the memory of markers.
 -- KEYS: meta, side, marker. ARGV: number of locks, milliseconds that the marker is kept, then hard and soft limits of the minute, the
--- month and bytes; '-' for none; 'suspended' denies every id without a marker; then how often the tenant's records have moved. Replies
--- 'seed', or the kind, the decision and its limit ('-' for none), the counts afterwards, and the second of the commit.
+-- month and bytes; '-' for none; 'suspended' denies every id without a marker; then how often the tenant's records have moved (see place.lua
+-- of records). Replies 'seed', or the kind, the decision and its limit ('-' for none), the counts afterwards, and the second of the commit.
 -- The longest text of a marker: number, decision, name of a limit, second. Earlier builds wrote no second.
 local MARKER_CHARS = 48
 local amount, kept_ms = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -96,18 +96,36 @@ $$ SELECT (timestamp '1970-01-01' + make_interval(months => month)) AT TIME ZONE
 CREATE FUNCTION record_fence(last bigint, micros bigint, stripe integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT (greatest(last + 1, micros) - stripe + 15) / 16 * 16 + stripe $$;
 
--- A decision about one step, and what the lock history needs of it.
+-- A decision about one step, and what the lock history needs of it. What a kind of result does not name is null.
 CREATE TYPE record_result AS (
   kind text,
-  value text,
-  fence bigint,
-  ms bigint,
-  taken_over boolean,
+  -- Whether the step changed the entry; not of a repeat.
+  is_written boolean,
+  -- Time of the decision.
   at_ms bigint,
-  ended_fence bigint,
-  wake boolean,
-  -- Partition of the record of a hit or a save.
+  -- hit: the record; hit and long: its bytes; hit and saved: its partition.
+  record text,
+  record_bytes bigint,
   expires_on date,
+  -- locked, extended, saved, removed: the lock's. elsewhere: the last fence of the tenant here.
+  fence bigint,
+  -- locked.
+  token text,
+  taken_over boolean,
+  is_reentry boolean,
+  -- locked, extended, busy: time until the lock is over.
+  remaining_ms bigint,
+  -- locked, elsewhere: fence of the lock that the step has ended, because it was over.
+  ended_fence bigint,
+  -- saved, removed: whether a caller waits for the end of the lock.
+  wake boolean,
+  -- limited: the limit that is reached, and the time until it may not be any more.
+  limit_name text,
+  retry_ms bigint,
+  -- elsewhere: the mark that the key has here, the bytes of the tenant's other entries, and its locks of the minute.
+  mark_fence bigint,
+  fingerprint text,
+  other_bytes bigint,
   minute_locks bigint
 );
 
@@ -129,60 +147,64 @@ CREATE TYPE record_totals AS (
 );
 
 -- Places a lock or record: when it expires, what it counts in bytes, and when these are returned.
-CREATE FUNCTION place_record_entry(e record_entries, expires_at bigint, now_ms bigint, swept integer) RETURNS record_entries
+CREATE FUNCTION place_record_entry(entry record_entries, expires_at bigint, now_ms bigint, swept integer) RETURNS record_entries
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  e.expires_at := expires_at;
+  entry.expires_at := expires_at;
   -- An entry stays in its partition unless it lives longer.
-  e.expires_on := greatest(e.expires_on, record_day(expires_at) + 1);
+  entry.expires_on := greatest(entry.expires_on, record_day(expires_at) + 1);
   -- Bytes of entries of up to two hours are returned by the minute, of longer ones by the hour; never in a minute that was swept.
-  e.bytes_until := greatest(swept + 1, CASE WHEN expires_at - now_ms <= 7200000
+  entry.bytes_until := greatest(swept + 1, CASE WHEN expires_at - now_ms <= 7200000
     THEN expires_at / 60000 + 1 ELSE (expires_at / 3600000 + 1) * 60 END);
-  e.bytes := 256 + octet_length(e.tenant_id) + octet_length(e.scope) + octet_length(e.key) + octet_length(e.token) + octet_length(e.attempt)
-    + octet_length(e.fingerprint) + coalesce(octet_length(e.record), 0);
-  RETURN e;
+  entry.bytes := 256 + octet_length(entry.tenant_id) + octet_length(entry.scope) + octet_length(entry.key) + octet_length(entry.token)
+    + octet_length(entry.attempt) + octet_length(entry.fingerprint) + coalesce(octet_length(entry.record), 0);
+  RETURN entry;
 END
 $$;
 
 -- Places a lock that is held until a time: its entry outlives it by its ttl, but at least a day and at most a week. Its partition also suits
 -- the record that its holder saves, so that the save is an update in place.
-CREATE FUNCTION place_record_lock(e record_entries, now_ms bigint, swept integer) RETURNS record_entries
+CREATE FUNCTION place_record_lock(entry record_entries, now_ms bigint, swept integer) RETURNS record_entries
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  e.expires_on := greatest(e.expires_on, record_day(greatest(e.held_until, now_ms) + e.ttl_ms) + 1);
-  RETURN place_record_entry(e, greatest(e.held_until, now_ms) + least(greatest(e.ttl_ms, 86400000), 604800000), now_ms, swept);
+  entry.expires_on := greatest(entry.expires_on, record_day(greatest(entry.held_until, now_ms) + entry.ttl_ms) + 1);
+  RETURN place_record_entry(entry, greatest(entry.held_until, now_ms) + least(greatest(entry.ttl_ms, 86400000), 604800000), now_ms, swept);
 END
 $$;
 
 -- Replaces a lock by its mark. It expired at 0, so that a clock that goes back does not make a free key busy.
-CREATE FUNCTION mark_record_lock(e record_entries, now_ms bigint, swept integer) RETURNS record_entries
+CREATE FUNCTION mark_record_lock(entry record_entries, now_ms bigint, swept integer) RETURNS record_entries
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  e.held_until := 0; e.token := ''; e.waited := false; e.attempt := ''; e.taken_over := true;
-  RETURN place_record_lock(e, now_ms, swept);
+  entry.held_until := 0; entry.token := ''; entry.waited := false; entry.attempt := ''; entry.taken_over := true;
+  RETURN place_record_lock(entry, now_ms, swept);
 END
 $$;
 
 -- Runs steps on records and locks, one after another in the given order, in one transaction, and returns a result for each.
 -- t_id: the tenants, each once, in ascending order. k_*: the keys, each once, in the order in which they are to be locked; k_tenant is an
--- index into t_id. s_*: the steps; s_key is an index into k_*. What a step uses of its fields:
---   acquire: token, ttl, lock, text (the fingerprint), attempt, waits, limits, inline (maximum bytes of a record in the result); save: token,
---   ttl (-1: the lock's), lock (the ttl without a lock), text (the record); remove: token; extend: token, lock (-1: its first duration);
---   count: ttl, lock (the number of locks), text (what a repeat finds); forget: fence (of the mark that is removed). The caller of a count has
---   checked the limits.
---   s_generation: how often the tenant's records have moved, as the caller knows: another number means that the caller's view is old.
---   s_fence: the fence in the earlier store above which a lock is granted; -1 for none. s_takeover: 1 if a lock of the key ended there without
---   its outcome.
---   The result `elsewhere` of a store that writes no new entries has its last fence, in ms the bytes of other entries, and minute_locks; if
---   there is a mark, in ended_fence and value its fence and fingerprint, and taken_over if the step has made it of a lock that was over.
---   A text is '' for none, a limit Infinity for none.
+-- index into t_id. s_*: the steps; s_key is an index into k_*. s_generation: how often the tenant's records have moved, as the caller knows:
+-- another number means that the caller's view is old. The kinds of steps, and what they use of the other parameters:
+--   acquire: token, ttl, lock, fingerprint, attempt, waits (0 or 1), the limits, inline_bytes_max (of a record in the result), earlier_fence,
+--     ended_earlier
+--   save: token, ttl (-1: the lock's), default_ttl (without a lock), record, earlier_fence
+--   remove: token
+--   extend: token, lock (-1: its first duration)
+--   forget: mark_fence, of the mark that is removed
+--   count: ttl, amount (of locks, within the limits as the caller has checked), record (what a repeat finds)
+-- earlier_fence: the fence in the earlier store above which a lock is granted; -1 for none. ended_earlier: 1 if a lock of the key ended there
+-- without its outcome. A text is '' for none, a limit Infinity for none.
 CREATE FUNCTION run_record_steps(
   p_stripe integer, t_id text[],
   k_id text[], k_tenant double precision[], k_scope text[], k_key text[],
-  s_key double precision[], s_kind text[], s_token text[], s_ttl_ms double precision[], s_lock_ms double precision[], s_text text[],
-  s_attempt text[], s_waits double precision[],
-  s_per_minute double precision[], s_per_month double precision[], s_bytes_max double precision[],
-  s_inline double precision[], s_generation double precision[], s_fence double precision[], s_takeover double precision[]
+  s_key double precision[], s_kind text[], s_generation double precision[],
+  s_token text[] DEFAULT '{}', s_ttl_ms double precision[] DEFAULT '{}', s_lock_ms double precision[] DEFAULT '{}',
+  s_default_ttl_ms double precision[] DEFAULT '{}', s_amount double precision[] DEFAULT '{}',
+  s_fingerprint text[] DEFAULT '{}', s_record text[] DEFAULT '{}', s_attempt text[] DEFAULT '{}', s_waits double precision[] DEFAULT '{}',
+  s_locks_per_minute double precision[] DEFAULT '{}', s_locks_per_month double precision[] DEFAULT '{}',
+  s_record_bytes_max double precision[] DEFAULT '{}', s_inline_bytes_max double precision[] DEFAULT '{}',
+  s_earlier_fence double precision[] DEFAULT '{}', s_ended_earlier double precision[] DEFAULT '{}',
+  s_mark_fence double precision[] DEFAULT '{}'
 ) RETURNS SETOF record_result LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -195,13 +217,13 @@ DECLARE
   micros bigint;
   locked integer;
   now_ms bigint;
-  r record;
-  e record_entries;
+  found record;
   before record_entries;
-  m record_totals;
-  o record_result;
-  k integer;
-  t integer;
+  entry record_entries;
+  meter record_totals;
+  result record_result;
+  key_at integer;
+  tenant_at integer;
 BEGIN
   -- The statements below must see what was committed before their locks were granted.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -225,206 +247,211 @@ BEGIN
   micros := record_clock();
   now_ms := micros / 1000;
 
-  FOR r IN
+  FOR found IN
     SELECT u.n, max(own.fence) AS fence, greatest(max(own.minute), now_ms / 60000)::integer AS minute, max(own.month) AS month,
       sum(own.bytes)::bigint AS bytes, max(own.swept) AS swept, max(own.generation) AS generation
     FROM unnest(t_id) WITH ORDINALITY AS u (id, n) LEFT JOIN record_meters AS own ON own.tenant_id = u.id GROUP BY u.n ORDER BY u.n
   LOOP
-    m.fence := coalesce(r.fence, 0);
-    m.minute := r.minute;
-    m.month := greatest(r.month, record_month(now_ms));
-    m.bytes := coalesce(r.bytes, 0);
-    m.swept := coalesce(r.swept, r.minute);
-    SELECT coalesce(sum(own.minute_locks) FILTER (WHERE own.minute = m.minute), 0),
-      coalesce(sum(own.month_locks) FILTER (WHERE own.month = m.month), 0),
-      coalesce(max(own.month_others) FILTER (WHERE own.month = m.month), 0)
-    INTO m.minute_locks, m.month_locks, m.month_others FROM record_meters AS own WHERE own.tenant_id = t_id[r.n];
-    SELECT own.record_store_generation, own.record_store = 'postgres' INTO m.generation, m.is_current
-    FROM tenants AS own WHERE own.id = t_id[r.n] AND own.deleted_at IS NULL;
-    m.added_locks := 0;
-    m.added_bytes := 0;
+    meter.fence := coalesce(found.fence, 0);
+    meter.minute := found.minute;
+    meter.month := greatest(found.month, record_month(now_ms));
+    meter.bytes := coalesce(found.bytes, 0);
+    meter.swept := coalesce(found.swept, found.minute);
+    SELECT coalesce(sum(own.minute_locks) FILTER (WHERE own.minute = meter.minute), 0),
+      coalesce(sum(own.month_locks) FILTER (WHERE own.month = meter.month), 0),
+      coalesce(max(own.month_others) FILTER (WHERE own.month = meter.month), 0)
+    INTO meter.minute_locks, meter.month_locks, meter.month_others FROM record_meters AS own WHERE own.tenant_id = t_id[found.n];
+    SELECT own.record_store_generation, own.record_store = 'postgres' INTO meter.generation, meter.is_current
+    FROM tenants AS own WHERE own.id = t_id[found.n] AND own.deleted_at IS NULL;
+    meter.added_locks := 0;
+    meter.added_bytes := 0;
     -- Once a minute and after a move. Not for a deleted tenant, whose purge may have finished.
-    m.is_refreshed := m.generation IS NOT NULL AND (r.swept IS NULL OR m.swept < m.minute OR r.generation <> m.generation);
-    IF m.is_refreshed THEN
+    meter.is_refreshed := meter.generation IS NOT NULL
+      AND (found.swept IS NULL OR meter.swept < meter.minute OR found.generation <> meter.generation);
+    IF meter.is_refreshed THEN
       WITH gone AS (
-        DELETE FROM record_bytes AS own WHERE own.tenant_id = t_id[r.n] AND own.until <= m.minute RETURNING own.bytes
-      ) SELECT -coalesce(sum(gone.bytes), 0) INTO m.added_bytes FROM gone;
-      m.bytes := m.bytes + m.added_bytes;
-      m.swept := m.minute;
-      SELECT greatest(m.month_others, coalesce(sum(u.amount), 0)) INTO m.month_others FROM usage_hourly AS u
-      WHERE u.tenant_id = t_id[r.n] AND u.meter = 'locks' AND u.hour >= record_month_start(m.month);
+        DELETE FROM record_bytes AS own WHERE own.tenant_id = t_id[found.n] AND own.until <= meter.minute RETURNING own.bytes
+      ) SELECT -coalesce(sum(gone.bytes), 0) INTO meter.added_bytes FROM gone;
+      meter.bytes := meter.bytes + meter.added_bytes;
+      meter.swept := meter.minute;
+      SELECT greatest(meter.month_others, coalesce(sum(u.amount), 0)) INTO meter.month_others FROM usage_hourly AS u
+      WHERE u.tenant_id = t_id[found.n] AND u.meter = 'locks' AND u.hour >= record_month_start(meter.month);
     END IF;
-    m.month_locks := m.month_locks + m.month_others;
-    totals[r.n] := m;
+    meter.month_locks := meter.month_locks + meter.month_others;
+    totals[found.n] := meter;
   END LOOP;
 
   -- A key has at most one row: a new entry replaces also an expired one, which would otherwise be valid again if the clock went back.
-  FOR r IN
-    SELECT u.n, own.expires_on, CASE WHEN own.expires_at > now_ms THEN own END AS entry
+  FOR found IN
+    SELECT u.n, own.expires_on, CASE WHEN own.expires_at > now_ms THEN own END AS valid
     FROM unnest(k_id::uuid[]) WITH ORDINALITY AS u (id, n) JOIN record_entries AS own ON own.id = u.id
   LOOP
-    entries[r.n] := r.entry;
-    found_on[r.n] := r.expires_on;
+    entries[found.n] := found.valid;
+    found_on[found.n] := found.expires_on;
   END LOOP;
 
-  FOR s IN 1 .. cardinality(s_key) LOOP
-    k := s_key[s];
-    t := k_tenant[k];
-    m := totals[t];
-    before := entries[k];
-    e := before;
-    o := ROW(NULL, NULL, NULL, NULL, false, now_ms, NULL, false, NULL, NULL);
+  FOR step IN 1 .. cardinality(s_key) LOOP
+    key_at := s_key[step];
+    tenant_at := k_tenant[key_at];
+    meter := totals[tenant_at];
+    before := entries[key_at];
+    entry := before;
+    result := NULL;
+    result.is_written := false;
+    result.at_ms := now_ms;
     IF before.id IS NULL THEN
-      e.id := k_id[k]; e.tenant_id := t_id[t]; e.scope := k_scope[k]; e.key := k_key[k];
-      e.held_until := 0; e.token := ''; e.attempt := ''; e.fingerprint := ''; e.waited := false; e.taken_over := false;
-      e.ttl_ms := 0; e.lock_ms := 0;
+      entry.id := k_id[key_at]; entry.tenant_id := t_id[tenant_at]; entry.scope := k_scope[key_at]; entry.key := k_key[key_at];
+      entry.held_until := 0; entry.token := ''; entry.attempt := ''; entry.fingerprint := ''; entry.waited := false; entry.taken_over := false;
+      entry.ttl_ms := 0; entry.lock_ms := 0;
     END IF;
 
     CASE
-    WHEN m.generation IS DISTINCT FROM s_generation[s]::integer THEN
-      o.kind := 'moved';
+    WHEN meter.generation IS DISTINCT FROM s_generation[step]::integer THEN
+      result.kind := 'moved';
 
-    WHEN before.id IS NULL AND NOT m.is_current AND (s_kind[s] IN ('acquire', 'count') OR (s_kind[s] = 'save' AND s_token[s] = '')) THEN
-      o.kind := 'elsewhere';
+    WHEN before.id IS NULL AND NOT meter.is_current
+      AND (s_kind[step] IN ('acquire', 'count') OR (s_kind[step] = 'save' AND s_token[step] = '')) THEN
+      result.kind := 'elsewhere';
 
-    WHEN s_kind[s] = 'acquire' THEN
-      IF e.fingerprint <> '' AND s_text[s] <> '' AND e.fingerprint <> s_text[s] THEN
-        o.kind := 'mismatch';
+    WHEN s_kind[step] = 'acquire' THEN
+      IF entry.fingerprint <> '' AND s_fingerprint[step] <> '' AND entry.fingerprint <> s_fingerprint[step] THEN
+        result.kind := 'mismatch';
       ELSIF before.record IS NOT NULL THEN
-        o.kind := CASE WHEN octet_length(before.record) > s_inline[s] THEN 'long' ELSE 'hit' END;
-        o.ms := octet_length(before.record);
-        IF o.kind = 'hit' THEN o.value := before.record; o.expires_on := before.expires_on; END IF;
+        result.kind := CASE WHEN octet_length(before.record) > s_inline_bytes_max[step] THEN 'long' ELSE 'hit' END;
+        result.record_bytes := octet_length(before.record);
+        IF result.kind = 'hit' THEN result.record := before.record; result.expires_on := before.expires_on; END IF;
       ELSE
-        e.held_until := now_ms + s_lock_ms[s]; e.ttl_ms := s_ttl_ms[s]; e.lock_ms := s_lock_ms[s];
-        e.attempt := s_attempt[s];
-        IF s_text[s] <> '' THEN e.fingerprint := s_text[s]; END IF;
-        IF before.token = s_token[s] OR (before.token <> '' AND before.attempt <> '' AND before.attempt = s_attempt[s]) THEN
-          e := place_record_lock(e, now_ms, m.swept);
+        entry.held_until := now_ms + s_lock_ms[step]; entry.ttl_ms := s_ttl_ms[step]; entry.lock_ms := s_lock_ms[step];
+        entry.attempt := s_attempt[step];
+        IF s_fingerprint[step] <> '' THEN entry.fingerprint := s_fingerprint[step]; END IF;
+        IF before.token = s_token[step] OR (before.token <> '' AND before.attempt <> '' AND before.attempt = s_attempt[step]) THEN
+          entry := place_record_lock(entry, now_ms, meter.swept);
           -- A re-entry is never refused, so it must not exceed the limit: it keeps the earlier fingerprint and attempt id.
-          IF e.bytes > before.bytes AND m.bytes + e.bytes - before.bytes > s_bytes_max[s] THEN
-            e.fingerprint := before.fingerprint; e.attempt := before.attempt;
-            e := place_record_lock(e, now_ms, m.swept);
+          IF entry.bytes > before.bytes AND meter.bytes + entry.bytes - before.bytes > s_record_bytes_max[step] THEN
+            entry.fingerprint := before.fingerprint; entry.attempt := before.attempt;
+            entry := place_record_lock(entry, now_ms, meter.swept);
           END IF;
-          o.kind := 'locked';
+          result.kind := 'locked'; result.is_reentry := true;
         ELSIF before.held_until > now_ms THEN
-          o.kind := 'busy';
-          o.ms := before.held_until - now_ms;
-          e := before;
-          e.waited := e.waited OR s_waits[s] = 1;
-          IF e.waited IS DISTINCT FROM before.waited THEN entries[k] := e; changed[k] := true; END IF;
-        ELSIF NOT m.is_current THEN
-          o.kind := 'elsewhere';
+          result.kind := 'busy';
+          result.remaining_ms := before.held_until - now_ms;
+          entry := before;
+          entry.waited := entry.waited OR s_waits[step] = 1;
+          IF entry.waited IS DISTINCT FROM before.waited THEN entries[key_at] := entry; changed[key_at] := true; END IF;
+        ELSIF NOT meter.is_current THEN
+          result.kind := 'elsewhere';
           IF before.token <> '' THEN
-            e := mark_record_lock(before, now_ms, m.swept);
-            o.taken_over := true;
+            entry := mark_record_lock(before, now_ms, meter.swept);
+            result.is_written := true; result.ended_fence := before.fence;
           END IF;
-        ELSIF m.minute_locks >= s_per_minute[s] THEN
-          o.kind := 'limited'; o.value := 'locksPerMinute'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
-        ELSIF m.month_locks >= s_per_month[s] THEN
-          o.kind := 'limited'; o.value := 'locksPerMonth'; o.ms := (extract(epoch FROM record_month_start(m.month + 1)) * 1000)::bigint - now_ms;
+        ELSIF meter.minute_locks >= s_locks_per_minute[step] THEN
+          result.kind := 'limited'; result.limit_name := 'locksPerMinute'; result.retry_ms := (meter.minute + 1) * 60000::bigint - now_ms;
+        ELSIF meter.month_locks >= s_locks_per_month[step] THEN
+          result.kind := 'limited'; result.limit_name := 'locksPerMonth';
+          result.retry_ms := (extract(epoch FROM record_month_start(meter.month + 1)) * 1000)::bigint - now_ms;
         ELSE
-          e.token := s_token[s];
-          e.taken_over := before.id IS NOT NULL OR s_takeover[s] = 1;
-          e := place_record_lock(e, now_ms, m.swept);
-          IF m.bytes + e.bytes - coalesce(before.bytes, 0) > s_bytes_max[s] THEN
-            o.kind := 'limited'; o.value := 'recordBytes'; o.ms := (m.minute + 1) * 60000::bigint - now_ms;
+          entry.token := s_token[step];
+          entry.taken_over := before.id IS NOT NULL OR s_ended_earlier[step] = 1;
+          entry := place_record_lock(entry, now_ms, meter.swept);
+          IF meter.bytes + entry.bytes - coalesce(before.bytes, 0) > s_record_bytes_max[step] THEN
+            result.kind := 'limited'; result.limit_name := 'recordBytes'; result.retry_ms := (meter.minute + 1) * 60000::bigint - now_ms;
           ELSE
-            o.kind := 'locked';
-            o.at_ms := NULL;
-            IF before.token <> '' THEN o.ended_fence := before.fence; END IF;
-            e.fence := record_fence(greatest(m.fence, before.fence, s_fence[s]::bigint), micros, p_stripe);
-            m.fence := e.fence;
-            m.added_locks := m.added_locks + 1; m.minute_locks := m.minute_locks + 1; m.month_locks := m.month_locks + 1;
+            result.kind := 'locked'; result.is_reentry := false;
+            IF before.token <> '' THEN result.ended_fence := before.fence; END IF;
+            entry.fence := record_fence(greatest(meter.fence, before.fence, s_earlier_fence[step]::bigint), micros, p_stripe);
+            meter.fence := entry.fence;
+            meter.added_locks := meter.added_locks + 1; meter.minute_locks := meter.minute_locks + 1; meter.month_locks := meter.month_locks + 1;
           END IF;
         END IF;
-        IF o.kind = 'locked' THEN
-          o.value := e.token; o.fence := e.fence; o.ms := e.lock_ms; o.taken_over := e.taken_over;
+        IF result.kind = 'locked' THEN
+          result.is_written := true; result.token := entry.token; result.fence := entry.fence;
+          result.remaining_ms := entry.lock_ms; result.taken_over := entry.taken_over;
         END IF;
       END IF;
 
-    WHEN s_kind[s] = 'save' THEN
+    WHEN s_kind[step] = 'save' THEN
       IF before.record IS NOT NULL THEN
-        o.kind := CASE WHEN s_token[s] <> '' AND s_token[s] <> before.token THEN 'lost'
-          WHEN before.record = s_text[s] THEN 'saved' ELSE 'exists' END;
-        o.fence := before.fence;
-        o.value := 'repeat';
-      ELSIF s_token[s] <> '' AND s_token[s] IS DISTINCT FROM before.token THEN
-        o.kind := 'lost';
-      ELSIF e.token = '' AND NOT m.is_current THEN
-        o.kind := 'elsewhere';
+        result.kind := CASE WHEN s_token[step] <> '' AND s_token[step] <> before.token THEN 'lost'
+          WHEN before.record = s_record[step] THEN 'saved' ELSE 'exists' END;
+        result.fence := before.fence;
+      ELSIF s_token[step] <> '' AND s_token[step] IS DISTINCT FROM before.token THEN
+        result.kind := 'lost';
+      ELSIF entry.token = '' AND NOT meter.is_current THEN
+        result.kind := 'elsewhere';
       ELSE
-        IF e.token = '' THEN
-          e.fence := record_fence(greatest(m.fence, before.fence, s_fence[s]::bigint), micros, p_stripe);
-          m.fence := e.fence;
-          m.added_locks := m.added_locks + 1; m.minute_locks := m.minute_locks + 1; m.month_locks := m.month_locks + 1;
+        IF entry.token = '' THEN
+          entry.fence := record_fence(greatest(meter.fence, before.fence, s_earlier_fence[step]::bigint), micros, p_stripe);
+          meter.fence := entry.fence;
+          meter.added_locks := meter.added_locks + 1; meter.minute_locks := meter.minute_locks + 1; meter.month_locks := meter.month_locks + 1;
         END IF;
-        e.record := s_text[s];
-        o.kind := 'saved'; o.fence := e.fence; o.wake := e.waited;
-        e := place_record_entry(e, now_ms + coalesce(nullif(s_ttl_ms[s], -1), before.ttl_ms, s_lock_ms[s])::bigint, now_ms, m.swept);
-        o.expires_on := e.expires_on;
+        entry.record := s_record[step];
+        result.kind := 'saved'; result.is_written := true; result.fence := entry.fence; result.wake := entry.waited;
+        entry := place_record_entry(entry, now_ms + coalesce(nullif(s_ttl_ms[step], -1), before.ttl_ms, s_default_ttl_ms[step])::bigint,
+          now_ms, meter.swept);
+        result.expires_on := entry.expires_on;
       END IF;
 
-    WHEN s_kind[s] = 'remove' THEN
-      o.kind := 'removed'; o.ms := 0;
-      IF before.record IS NOT NULL AND s_token[s] = '' THEN
-        o.ms := 1; e := NULL;
-      ELSIF before.record IS NULL AND s_token[s] <> '' AND s_token[s] = before.token THEN
-        o.ms := 1; o.fence := before.fence; o.wake := before.waited;
+    WHEN s_kind[step] = 'remove' THEN
+      result.kind := 'removed';
+      IF before.record IS NOT NULL AND s_token[step] = '' THEN
+        result.is_written := true; entry := NULL;
+      ELSIF before.record IS NULL AND s_token[step] <> '' AND s_token[step] = before.token THEN
+        result.is_written := true; result.fence := before.fence; result.wake := before.waited;
         IF before.taken_over THEN
-          e := mark_record_lock(e, now_ms, m.swept);
+          entry := mark_record_lock(entry, now_ms, meter.swept);
         ELSE
-          e := NULL;
+          entry := NULL;
         END IF;
       END IF;
 
-    WHEN s_kind[s] = 'extend' THEN
-      IF before.record IS NOT NULL OR before.token IS DISTINCT FROM s_token[s] THEN
-        o.kind := 'lost';
+    WHEN s_kind[step] = 'extend' THEN
+      IF before.record IS NOT NULL OR before.token IS DISTINCT FROM s_token[step] THEN
+        result.kind := 'lost';
       ELSE
-        e.held_until := now_ms + least(coalesce(nullif(s_lock_ms[s], -1), e.lock_ms), e.ttl_ms)::bigint;
-        e := place_record_lock(e, now_ms, m.swept);
-        o.kind := 'extended'; o.fence := e.fence; o.ms := e.held_until - now_ms;
+        entry.held_until := now_ms + least(coalesce(nullif(s_lock_ms[step], -1), entry.lock_ms), entry.ttl_ms)::bigint;
+        entry := place_record_lock(entry, now_ms, meter.swept);
+        result.kind := 'extended'; result.is_written := true; result.fence := entry.fence;
+        result.remaining_ms := entry.held_until - now_ms;
       END IF;
 
-    WHEN s_kind[s] = 'forget' THEN
-      o.kind := 'removed'; o.ms := 0;
-      IF before.record IS NULL AND before.token = '' AND before.fence = s_fence[s]::bigint THEN
-        o.ms := 1; e := NULL;
+    WHEN s_kind[step] = 'forget' THEN
+      result.kind := 'removed';
+      IF before.record IS NULL AND before.token = '' AND before.fence = s_mark_fence[step]::bigint THEN
+        result.is_written := true; entry := NULL;
       END IF;
 
-    WHEN s_kind[s] = 'count' THEN
+    WHEN s_kind[step] = 'count' THEN
       IF before.record IS NOT NULL THEN
-        o.kind := 'known'; o.value := before.record;
+        result.kind := 'known';
       ELSE
-        m.added_locks := m.added_locks + s_lock_ms[s]::bigint;
-        m.minute_locks := m.minute_locks + s_lock_ms[s]::bigint; m.month_locks := m.month_locks + s_lock_ms[s]::bigint;
-        e.fence := 0; e.record := s_text[s];
-        e := place_record_entry(e, now_ms + s_ttl_ms[s]::bigint, now_ms, m.swept);
-        o.kind := 'counted';
+        meter.added_locks := meter.added_locks + s_amount[step]::bigint;
+        meter.minute_locks := meter.minute_locks + s_amount[step]::bigint; meter.month_locks := meter.month_locks + s_amount[step]::bigint;
+        entry.fence := 0; entry.record := s_record[step];
+        entry := place_record_entry(entry, now_ms + s_ttl_ms[step]::bigint, now_ms, meter.swept);
+        result.kind := 'counted'; result.is_written := true;
       END IF;
     END CASE;
 
-    IF o.kind = 'elsewhere' THEN
-      o.fence := greatest(m.fence, before.fence);
-      o.ms := m.bytes - coalesce(before.bytes, 0);
-      o.minute_locks := m.minute_locks;
-      o.ended_fence := before.fence;
-      o.value := before.fingerprint;
+    IF result.kind = 'elsewhere' THEN
+      result.fence := greatest(meter.fence, before.fence);
+      result.other_bytes := meter.bytes - coalesce(before.bytes, 0);
+      result.minute_locks := meter.minute_locks;
+      result.mark_fence := before.fence;
+      result.fingerprint := before.fingerprint;
     END IF;
-    IF o.kind IN ('locked', 'extended', 'counted') OR (o.kind = 'saved' AND o.value IS NULL) OR (o.kind = 'removed' AND o.ms = 1)
-      OR (o.kind = 'elsewhere' AND o.taken_over) THEN
+    IF result.is_written THEN
       -- Bytes of a minute that was swept are returned already.
-      IF before.bytes_until > m.swept THEN
-        b_tenant := b_tenant || t; b_until := b_until || before.bytes_until; b_bytes := b_bytes || -before.bytes::bigint;
-        m.bytes := m.bytes - before.bytes; m.added_bytes := m.added_bytes - before.bytes;
+      IF before.bytes_until > meter.swept THEN
+        b_tenant := b_tenant || tenant_at; b_until := b_until || before.bytes_until; b_bytes := b_bytes || -before.bytes::bigint;
+        meter.bytes := meter.bytes - before.bytes; meter.added_bytes := meter.added_bytes - before.bytes;
       END IF;
-      IF e.id IS NOT NULL THEN
-        b_tenant := b_tenant || t; b_until := b_until || e.bytes_until; b_bytes := b_bytes || e.bytes::bigint;
-        m.bytes := m.bytes + e.bytes; m.added_bytes := m.added_bytes + e.bytes;
+      IF entry.id IS NOT NULL THEN
+        b_tenant := b_tenant || tenant_at; b_until := b_until || entry.bytes_until; b_bytes := b_bytes || entry.bytes::bigint;
+        meter.bytes := meter.bytes + entry.bytes; meter.added_bytes := meter.added_bytes + entry.bytes;
       END IF;
-      entries[k] := e; changed[k] := true; totals[t] := m;
+      entries[key_at] := entry; changed[key_at] := true; totals[tenant_at] := meter;
     END IF;
-    RETURN NEXT o;
+    RETURN NEXT result;
   END LOOP;
 
   DELETE FROM record_entries AS own
