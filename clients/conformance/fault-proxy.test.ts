@@ -6,7 +6,7 @@ const server = new TestServer()
 let proxy: FaultProxy
 let service: Bun.Server<undefined>
 beforeAll(async () => {
-  service = Bun.serve({ port: 0, fetch: (request) => server.fetch(request) })
+  service = Bun.serve({ port: 0, fetch: server.fetch })
   proxy = await startFaultProxy(`http://127.0.0.1:${service.port}`)
 })
 afterAll(async () => {

@@ -10,7 +10,7 @@ export async function startService(name: ServiceName): Promise<ConformanceServic
     return { url: api.url, apiKey: testApiKey, close: () => api.close() }
   }
   const kit = new TestServer()
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: (request) => kit.fetch(request) })
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: kit.fetch })
   const close = () => server.stop(true)
   return { url: `http://127.0.0.1:${server.port}`, apiKey: kit.apiKey, close }
 }

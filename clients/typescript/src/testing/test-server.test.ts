@@ -334,4 +334,30 @@ describe('test server: faults and clock', () => {
     server.advance(60_000)
     expect(server.stateOf(valid)).toEqual({ kind: 'over' })
   })
+
+  test.each<[string, object]>([
+    [
+      'an object of a class',
+      new (class Context {
+        method = 'GET'
+      })(),
+    ],
+    ['a plain object', { remoteAddr: { hostname: '127.0.0.1' } }],
+  ])('test server: %s beside a request, as servers pass it, changes nothing', async (_what, context) => {
+    const server = new TestServer()
+    const headers = { Authorization: `Bearer ${server.apiKey}` }
+    const init = { method: 'POST', headers, body: JSON.stringify(valid) }
+    const response = await server.fetch(new Request(`${server.url}/v1/record`, init), context)
+    expect(await response.json()).toMatchObject({ locked: true })
+  })
+
+  test('test server: is the handler of a server', async () => {
+    const kit = new TestServer()
+    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: kit.fetch })
+    const headers = { Authorization: `Bearer ${kit.apiKey}` }
+    const url = new URL('/v1/record', server.url)
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(valid) })
+    expect(await response.json()).toMatchObject({ locked: true })
+    await server.stop(true)
+  })
 })

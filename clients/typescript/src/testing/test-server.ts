@@ -23,6 +23,12 @@ export interface TestServerOptions {
   readonly recordTtlSecondsMax?: number
 }
 
+/** Takes the arguments of the global `fetch`, or those that servers pass to their handler. */
+interface TestFetch {
+  (input: string | URL | Request, init?: RequestInit): Promise<Response>
+  (request: Request, context: unknown): Promise<Response>
+}
+
 interface Fault {
   readonly failure: TestFailure
   readonly operation: TestOperation | undefined
@@ -52,9 +58,9 @@ export class TestServer {
     this.#records = new MemoryRecords(() => Date.now() + this.#movedMs)
   }
 
-  /** Answers a request as the service does. Can be passed on without its object. */
-  readonly fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    const request = new Request(input, init)
+  /** Answers a request as the service does. Can be passed on without its object, to `new Latchkey` or as the handler of a server. */
+  readonly fetch: TestFetch = async (input: string | URL | Request, init?: unknown): Promise<Response> => {
+    const request = new Request(input, isInit(init) ? init : undefined)
     request.signal.throwIfAborted()
     const call = await parseCall(request, this.#options)
     if (call instanceof Response) return call
@@ -174,6 +180,11 @@ export class TestServer {
   #defaultTtlMs(): number {
     return Math.min(defaultTtlSeconds, this.#options.recordTtlSecondsMax) * 1000
   }
+}
+
+/** Servers pass objects of their classes, whose members `new Request` would take for its own. */
+function isInit(value: unknown): value is RequestInit {
+  return value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
 }
 
 function idOf(scope: string, key: string): string {
