@@ -144,6 +144,12 @@ createServer(async (incoming, outgoing) => {
     expect(await runToEnd([runtime, write(text)], env)).toEqual({ exitCode: 0, output: expected })
   })
 
+  test.each(['node', bun])('README: the test of an application prints the shown output', async (runtime) => {
+    const [[, text] = ['', '']] = programs('testing')
+    const [, expected = ''] = /readme-test: testing.*?```text\n(.*?)```/s.exec(readme) ?? []
+    expect(await runToEnd([runtime, write(text)])).toEqual({ exitCode: 0, output: expected })
+  })
+
   test.each(['node', bun])('README: the receiver prints a delivered event once', async (runtime) => {
     const [[, text] = ['', '']] = programs('receiver')
     const id = `evt_${crypto.randomUUID()}`
@@ -174,7 +180,7 @@ createServer(async (incoming, outgoing) => {
   })
 
   test('README: the programs compile, with types where an application of TypeScript needs them', async () => {
-    const markers = ['middleware', 'middleware-bun', 'next', 'transaction', 'receiver']
+    const markers = ['middleware', 'middleware-bun', 'next', 'transaction', 'receiver', 'testing']
     const paths = markers.flatMap(programs).map(([, text], at) => {
       const path = join(folder, `program-${at}.ts`)
       const typed = text
