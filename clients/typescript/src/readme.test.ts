@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import pgDriver from 'pg'
-import { Webhook } from 'standardwebhooks'
 import { freePort, poll } from '../../../internal/dev/index.ts'
 import { startTestApi, type TestApi } from '../../../test/support/api.ts'
 import { runToEnd } from '../../../test/support/client-scene.ts'
 import { createTestDatabase, type TestDatabase } from '../../../test/support/stores.ts'
+import { signedEvent } from './testing/index.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const client = resolve(import.meta.dir, '..')
@@ -153,8 +153,6 @@ createServer(async (incoming, outgoing) => {
   test.each(['node', bun])('README: the receiver prints a delivered event once', async (runtime) => {
     const [[, text] = ['', '']] = programs('receiver')
     const id = `evt_${crypto.randomUUID()}`
-    const event = { id, type: 'payment.succeeded', provider: 'card', providerRawType: 'charge.succeeded' }
-    const body = JSON.stringify({ ...event, tenantId: 'ten_1', payload: {}, headers: {} })
     const secret = /'(whsec_[^']+)'/.exec(text)?.[1] ?? ''
     const printed = await runServer(runtime, text, async (url) => {
       for (const [signedBy, status] of [
@@ -162,12 +160,8 @@ createServer(async (incoming, outgoing) => {
         [secret, 204],
         [`whsec_${btoa('x'.repeat(24))}`, 400],
       ] as const) {
-        const headers = {
-          'webhook-id': id,
-          'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
-          'webhook-signature': new Webhook(signedBy).sign(id, new Date(), body),
-        }
-        expect((await fetch(url, { method: 'POST', body, headers })).status).toBe(status)
+        const delivery = signedEvent('payment.succeeded', { secret: signedBy, id })
+        expect((await fetch(url, delivery)).status).toBe(status)
       }
     })
     expect(printed).toBe(`paid card ${id}\n`)
