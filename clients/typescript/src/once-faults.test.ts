@@ -278,6 +278,21 @@ describe('once: lock lost while the work runs', () => {
     expect(faults.calls.at(-1)).toBe(extend)
   })
 
+  test('work does not run if the lock is lost while onTakenOver looks for the effect', async () => {
+    const { latchkey, faults, address } = caller()
+    await expect(latchkey.once(address, () => Promise.reject(new Error('lost')))).rejects.toThrow('lost')
+    const onTakenOver = async ({ signal }: WorkContext) => {
+      const query = new URLSearchParams({ ...address, lockToken: faults.lockToken })
+      await api.call('DELETE', `/v1/record?${query}`)
+      await aborted(signal)
+      return 'run' as const
+    }
+    const outcome: unknown = await latchkey.once({ ...address, lockSeconds: 1, onTakenOver }, () =>
+      expect.unreachable(),
+    )
+    expect(outcome).toEqual({ kind: 'taken_over', phase: 'before' })
+  })
+
   test('another exception is thrown unchanged', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
@@ -421,6 +436,23 @@ describe("once: the caller's signal", () => {
       await expect(waiting).rejects.toThrow('gone')
       expect(performance.now() - startedAtMs).toBeLessThan(1000)
     })
+  })
+
+  test('aborted while onTakenOver looks for the effect: the lock is given back, and work does not run', async () => {
+    const { latchkey, address } = caller()
+    await expect(latchkey.once(address, () => Promise.reject(new Error('lost')))).rejects.toThrow('lost')
+    const controller = new AbortController()
+    const reason = new Error('stop')
+    const onTakenOver = () => {
+      controller.abort(reason)
+      return 'run' as const
+    }
+    const outcome = latchkey.once({ ...address, onTakenOver, signal: controller.signal }, () =>
+      expect.unreachable(),
+    )
+    await expect(outcome).rejects.toBe(reason)
+    const next = await latchkey.once({ ...address, waitMs: 0 }, () => 1)
+    expect(next).toEqual({ kind: 'taken_over', phase: 'before' })
   })
 
   test('aborted while the work runs: its signal aborts with the same reason, and its result is saved', async () => {

@@ -120,6 +120,12 @@ async function runLocked<T>(
     await held.release()
     return { kind: 'taken_over', phase: 'before' }
   }
+  // The lock or the caller may be gone since `onTakenOver` was called.
+  if (recovery === 'run' && context.takenOver && context.signal.aborted) {
+    await held.release()
+    options.signal?.throwIfAborted()
+    return { kind: 'taken_over', phase: 'before' }
+  }
   let value: T
   let pending: Pending
   let text: string
