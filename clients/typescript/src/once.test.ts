@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { inspect } from 'node:util'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
 import { FaultyFetch } from '../../../test/support/faulty-fetch.ts'
 import {
@@ -158,6 +159,19 @@ describe('once: an earlier caller ended without a result', () => {
     const next = await latchkey.once<unknown>({ ...address, waitMs: 0 }, never)
     expect(next).toEqual({ kind: 'taken_over', phase: 'before' })
   })
+})
+
+test('LatchkeyOutcomeError: a log of it has neither the lock token nor the result', () => {
+  const pending = {
+    scope: 's',
+    key: 'k',
+    lockToken: 'token-1',
+    record: { status: 200, headers: {}, body: 'b-1' },
+  }
+  const error = new LatchkeyOutcomeError({ kind: 'unknown', value: 'b-1', pending, reason: 'no_answer' })
+  const texts = [inspect(error, { depth: 9 }), JSON.stringify(error), Object.keys(error).join(' ')]
+  expect(texts.join(' ')).not.toMatch(/token-1|b-1/)
+  expect(error.outcome).toMatchObject({ pending })
 })
 
 describe('cache', () => {

@@ -84,11 +84,12 @@ const texts: Readonly<Record<(Failure<unknown> | UnknownCommit)['kind'], string>
 /** Thrown by `unwrap` for an outcome without a known result. Also the reason of the signal of `work` after its lock was lost. */
 export class LatchkeyOutcomeError<T = unknown> extends Error {
   override readonly name = 'LatchkeyOutcomeError'
-  readonly outcome: Failure<T> | UnknownCommit
+  /** Not enumerable, since `unknown` has the lock token and the result: a log of the error must not show them. */
+  declare readonly outcome: Failure<T> | UnknownCommit
 
   constructor(outcome: Failure<T> | UnknownCommit) {
     super(`Latchkey: ${texts[outcome.kind]} (${detailOf(outcome)})`)
-    this.outcome = outcome
+    Object.defineProperty(this, 'outcome', { value: outcome })
   }
 }
 
