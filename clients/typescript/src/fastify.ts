@@ -24,6 +24,7 @@ export interface FastifyRequest {
 /** The part of a reply of Fastify that is used. */
 export interface FastifyReply {
   readonly statusCode: number
+  readonly raw: { readonly destroyed: boolean; once(event: 'close', listener: () => void): unknown }
   code(status: number): unknown
   headers(headers: Record<string, string>): unknown
   getHeaders(): Record<string, number | string | string[] | undefined>
@@ -83,7 +84,6 @@ class Hooks<Req extends FastifyRequest> {
       },
       onSend: (request: Req, reply: FastifyReply, payload: unknown) => this.end(request, reply, payload),
       onResponse: (request: Req, reply: FastifyReply) => this.finish(request, reply),
-      onRequestAbort: (request: Req) => this.abandon(request),
     }
   }
 
@@ -110,6 +110,9 @@ class Hooks<Req extends FastifyRequest> {
         () =>
           new Promise((end, giveUp) => {
             this.#running.set(request, { guarded, end, giveUp })
+            // `onRequestAbort` is called only for a caller that hangs up before its request is complete.
+            if (reply.raw.destroyed) this.#abandon(request)
+            else reply.raw.once('close', () => this.#abandon(request))
             resolve(undefined)
           }),
       )
@@ -124,6 +127,7 @@ class Hooks<Req extends FastifyRequest> {
   async end(request: Req, reply: FastifyReply, payload: unknown): Promise<unknown> {
     const running = this.#running.get(request)
     if (running === undefined) return payload
+    const content = isResponse(payload) ? takeHead(payload, reply) : payload
     const headers = reply.getHeaders()
     if (/^text\/event-stream\b/i.test(String(headers['content-type'] ?? '')))
       throw new TypeError(
@@ -131,7 +135,7 @@ class Hooks<Req extends FastifyRequest> {
       )
     this.#running.delete(request)
     try {
-      const { body, sent } = await readPayload(payload, this.#guard.responseBytesMax)
+      const { body, sent } = await readPayload(content, this.#guard.responseBytesMax)
       const kept = keepHeaders(Object.entries(headers), this.#guard.headersKept)
       running.end({ status: reply.statusCode, headers: kept, body })
       // Also for an exception of the guard: the handler has had its effect.
@@ -150,7 +154,7 @@ class Hooks<Req extends FastifyRequest> {
   }
 
   /** Bounds the time that a handler has to respond after its caller hung up. */
-  async abandon(request: Req): Promise<void> {
+  #abandon(request: Req): void {
     const running = this.#running.get(request)
     if (running === undefined) return
     const error = new Error(`Latchkey: ${request.routeOptions.url} did not respond`)
@@ -165,6 +169,18 @@ function answer(reply: FastifyReply, { status, headers, body }: CapturedResponse
   reply.headers({ ...headers })
   reply.send(body === undefined || body.length === 0 ? undefined : Buffer.from(body))
   return reply
+}
+
+/** Also for a class other than the global one, as Fastify does. */
+function isResponse(payload: unknown): payload is Response {
+  return Object.prototype.toString.call(payload) === '[object Response]'
+}
+
+/** Sets status and headers of a response of the Fetch API, as Fastify does after all hooks, and returns its body. */
+function takeHead({ status, headers, body }: Response, reply: FastifyReply): Response['body'] {
+  reply.code(status)
+  for (const [name, value] of headers) reply.headers({ [name]: value })
+  return body
 }
 
 /** Reads a response up to its maximum. `sent` is the response itself, `body` is undefined if it is longer. */
