@@ -116,6 +116,13 @@ test('express: middleware before the guard changes the response that is sent, no
   expect(Object.keys(record?.headers ?? {})).not.toContain('set-cookie')
 })
 
+test('express: all cookies of writeHead with an array reach the caller', async () => {
+  const port = await serve(guard(), (_request, response) => {
+    response.writeHead(201, ['Set-Cookie', 'a=1', 'set-cookie', 'b=2']).end('done')
+  })
+  expect((await post(port, newKey())).headers.getSetCookie()).toEqual(['a=1', 'b=2'])
+})
+
 test('express: a second response of a handler is ignored, and its headers are not sent', async () => {
   const port = await serve(guard(), (_request, response) => {
     response.status(201).send('first')
@@ -183,4 +190,45 @@ test('express: a handler that never responds to a caller that hung up loses its 
   await hangUp(port, key, started)
   const response = await post(port, key, '{}')
   expect((await response.json()) as object).toMatchObject({ code: 'idempotency_outcome_unknown' })
+})
+
+test('express: a handler that never responds to a caller that hung up before it loses its lock', async () => {
+  const { promise: started, resolve: start } = Promise.withResolvers<void>()
+  const { promise: called, resolve: begin } = Promise.withResolvers<void>()
+  const principal = async (request: express.Request) => {
+    if (request.headers['content-type'] === undefined) {
+      start()
+      await once(request.socket, 'close')
+    }
+    return 'ada'
+  }
+  const late = idempotency(latchkey, { principal, lockSeconds: 1, waitMs: 4000 })
+  const port = await serve(json, late, () => begin())
+  const key = newKey()
+  await hangUp(port, key, started)
+  await called
+  const response = await post(port, key, '{}')
+  expect((await response.json()) as object).toMatchObject({ code: 'idempotency_outcome_unknown' })
+})
+
+test('express: a handler may respond after its lock was given up because its caller hung up', async () => {
+  const { promise: started, resolve: start } = Promise.withResolvers<void>()
+  const { promise: responded, resolve: respond } = Promise.withResolvers<unknown>()
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const port = await serve(guard(), (_request, response) => {
+    start()
+    void released.then(() => {
+      try {
+        response.send('done')
+        respond(undefined)
+      } catch (error) {
+        respond(error)
+      }
+    })
+  })
+  const key = newKey()
+  await hangUp(port, key, started)
+  await (await post(port, key, '{}')).text()
+  release()
+  expect(await responded).toBeUndefined()
 })

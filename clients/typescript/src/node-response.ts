@@ -8,6 +8,8 @@ export interface NodeResponse {
   statusCode: number
   statusMessage: string
   readonly headersSent: boolean
+  /** The caller hung up, or the response was sent. */
+  readonly destroyed: boolean
   getHeaders(): Readonly<Record<string, HeaderValue | undefined>>
   setHeader(name: string, value: HeaderValue): unknown
   removeHeader(name: string): unknown
@@ -62,10 +64,12 @@ export class ResponseCapture {
     this.captured = new Promise((resolve, reject) => {
       this.#resolve = resolve
       const giveUp = () => reject(new Error(`Latchkey: ${options.route} did not respond`))
-      response.once('close', () => {
+      const onClose = () => {
         if (this.#state === 'passing') this.#complete()
         else if (this.#state !== 'ended') this.#timer = setTimeout(giveUp, options.hungUpMsMax)
-      })
+      }
+      if (response.destroyed) onClose()
+      else response.once('close', onClose)
     })
     // If nothing waits for it any more.
     this.captured.catch(() => undefined)
@@ -204,12 +208,18 @@ function bytesOf(chunk: unknown, encoding: unknown): Uint8Array | undefined {
   return typeof encoding === 'string' ? Buffer.from(chunk, encoding) : encodeText(chunk)
 }
 
+/** Returns the headers of `writeHead`. An array has names and values in turns, and can repeat a name, such as `Set-Cookie`. */
 function headerPairs(headers: unknown): readonly (readonly [string, HeaderValue])[] {
   if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as Record<string, HeaderValue>)
-  if (Array.isArray(headers[0])) return headers as [string, HeaderValue][]
-  return headers.flatMap((name: string, at) =>
-    at % 2 === 0 ? [[name, headers[at + 1] as HeaderValue] as const] : [],
-  )
+  const flat = headers.flat() as HeaderValue[]
+  const values = new Map<string, HeaderValue>()
+  for (let at = 0; at + 1 < flat.length; at += 2) {
+    const name = String(flat[at]).toLowerCase()
+    const before = values.get(name)
+    const value = flat[at + 1] as HeaderValue
+    values.set(name, before === undefined ? value : [before, value].flat().map(String))
+  }
+  return [...values]
 }
 
 function callbackOf(args: readonly unknown[]): (() => void) | undefined {
