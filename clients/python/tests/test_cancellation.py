@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 
 from latchkey import AsyncLatchkey, Lock, Ran, TakenOver
-from support import environment, lock, new_key
+from support import Network, dead_network, environment, lock, new_key
 
 SCOPE = "python cancellation"
 
@@ -100,5 +101,88 @@ def test_many_operations_run_at_the_same_time_and_each_key_once() -> None:
             outcomes = await asyncio.gather(*calls)
         assert sorted(each.kind for each in outcomes) == ["ran"] * 10 + ["replayed"] * 40
         assert len(runs) == 10
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+def test_caller_cancelled_again_while_work_cleans_up_still_gives_the_lock_up_after_work(cancellations: int) -> None:
+    async def main() -> None:
+        key, started, is_clean = new_key(), asyncio.Event(), False
+
+        async def work(_lock: Lock) -> None:
+            nonlocal is_clean
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(cancellations):
+                    try:
+                        await asyncio.sleep(0.1)
+                    except asyncio.CancelledError:
+                        pass
+                is_clean = True
+
+        async with open_latchkey() as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, key, work))
+            await started.wait()
+            for _ in range(cancellations):
+                task.cancel()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert is_clean
+            # Shortened to one second.
+            assert await latchkey.once(SCOPE, key, work, wait_ms=5000) == TakenOver("before")
+
+    asyncio.run(main())
+
+
+def test_caller_cancelled_during_the_save_leaves_the_result_saved() -> None:
+    async def main() -> None:
+        key, saving = new_key(), asyncio.Event()
+
+        class Slow(Network):
+            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                if request.method == "PUT":
+                    saving.set()
+                    await asyncio.sleep(0.1)
+                return await super().handle_async_request(request)
+
+        async def work(_lock: Lock) -> str:
+            return "saved"
+
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY"), transport=Slow()) as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, key, work))
+            await saving.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            record = await latchkey.fetch_record(SCOPE, key)
+            assert record is not None and record["body"] == "saved"
+
+    asyncio.run(main())
+
+
+def test_cancelled_caller_does_not_repeat_a_save_without_an_answer() -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        network = dead_network(lambda request: request.method == "PUT")
+
+        async def work(_lock: Lock) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                pass
+
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY"), transport=network) as latchkey:
+            task = asyncio.create_task(latchkey.once(SCOPE, new_key(), work))
+            await started.wait()
+            task.cancel()
+            done, _ = await asyncio.wait({task}, timeout=5)
+            assert done and task.cancelled()
+        assert network.calls.count("PUT /v1/record") == 1
 
     asyncio.run(main())

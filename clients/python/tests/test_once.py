@@ -429,3 +429,17 @@ def test_outcomes_can_be_matched() -> None:
 
     outcomes: list[Outcome[int]] = [Ran(1), Replayed(2), Busy(3), TakenOver("before"), TakenOver("during"), ReusedKey()]
     assert [name(each) for each in outcomes] == ["value 1", "value 2", "busy 3", "before", "taken_over", "reused_key"]
+
+
+def test_first_call_of_an_acquisition_does_not_wait_and_the_next_one_does(open_client: OpenClient, key: str) -> None:
+    waits: list[int | None] = []
+
+    def note(request: httpx.Request) -> bool:
+        waits.append(json.loads(request.content).get("waitMs"))
+        return False
+
+    lock(SCOPE, key)
+    outcome = open_client(Network("pass", when=note)).once(SCOPE, key, lambda _lock: 1, wait_ms=300)
+    assert isinstance(outcome, Busy)
+    first, second, *_ = waits
+    assert first is None and second is not None and 0 < second <= 300

@@ -86,11 +86,14 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
     wait_until_s = now() + wanted.wait_ms / 1000
     until_s = wait_until_s + wanted.acquire_ms / 1000
     sent_at_s, wait_ms = 0.0, 0
+    # The first call does not wait: most keys are not busy, and a call that does not wait is cheaper for the service.
+    may_wait = False
 
     def check() -> Call:
         nonlocal sent_at_s, wait_ms
         sent_at_s = now()
-        wait_ms = min(_SERVICE_WAIT_MS_MAX, max(0, int((wait_until_s - sent_at_s) * 1000)))
+        left_ms = max(0, int((wait_until_s - sent_at_s) * 1000)) if may_wait else 0
+        wait_ms = min(_SERVICE_WAIT_MS_MAX, left_ms)
         on_call()
         call_s = wait_ms / 1000 + CALL_S_MAX
         timeout_s = call_s if wanted.acquire_ms == 0 else max(0.01, min(call_s, until_s - sent_at_s))
@@ -118,7 +121,9 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
             if left_s <= 0:
                 return Busy(body["retryAfterMs"])
             debug("key is busy", scope=wanted.scope, attempt_id=wanted.attempt_id)
-            yield Pause(min(body["retryAfterMs"] / 1000, left_s))
+            if may_wait:
+                yield Pause(min(body["retryAfterMs"] / 1000, left_s))
+            may_wait = True
 
 
 def _give_back(wanted: Acquisition) -> Steps[None]:

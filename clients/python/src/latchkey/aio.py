@@ -39,6 +39,9 @@ class _Driver:
         self._running: asyncio.Task[Any] | None = None
         self._stop = asyncio.Event()
         self._interruption: asyncio.CancelledError | None = None
+        """Cancellation of the caller, to be raised when nothing is left to do for the lock."""
+        self._completes_calls = False
+        """Whether calls end in spite of a cancellation: those that save a result or give up a lock."""
 
     async def drive(self, steps: Steps[R]) -> R:
         try:
@@ -54,36 +57,54 @@ class _Driver:
         return result
 
     async def _perform(self, effect: Effect) -> Any:
+        try:
+            return await self._do(effect)
+        except asyncio.CancelledError:
+            self._completes_calls = True
+            raise
+
+    async def _do(self, effect: Effect) -> Any:
         match effect:
+            case Send(call) if self._completes_calls:
+                sending = asyncio.create_task(self._latchkey._send(call))
+                await self._wait_for_end(sending)
+                return sending.result()
             case Send(call):
                 return await self._latchkey._send(call)
             case Pause(seconds):
+                if self._interruption is not None:
+                    raise self._interruption
                 await asyncio.sleep(seconds)
             case Run(function, lock):
                 return await self._run(function, lock)
             case Hold(held):
                 self._held = held
+                self._completes_calls = True
                 held.on_lost.append(self._cancel_running)
                 self._extending = asyncio.create_task(self._extend(held))
             case Unhold():
                 self._unhold()
                 if self._extending is not None:
-                    await asyncio.wait({self._extending})
+                    await self._wait_for_end(self._extending)
         return None
 
     async def _run(self, function: Callable[[Lock], Any], lock: Lock) -> Returned[Any] | Raised:
-        self._running = asyncio.create_task(_call(function, lock))
+        running = self._running = asyncio.create_task(_call(function, lock))
+        # The result of a cancelled function is still saved, if it has one.
+        await self._wait_for_end(running, running.cancel)
         try:
-            await asyncio.wait({self._running})
-        except asyncio.CancelledError as error:
-            # Its result is still saved, if it has one.
-            self._interruption = error
-            self._running.cancel()
-            await asyncio.wait({self._running})
-        if self._running.cancelled():
-            return Raised(asyncio.CancelledError())
-        error_of_work = self._running.exception()
-        return Raised(error_of_work) if error_of_work is not None else Returned(self._running.result())
+            return Returned(running.result())
+        except BaseException as error:
+            return Raised(error)
+
+    async def _wait_for_end(self, task: asyncio.Task[Any], on_cancelled: Callable[[], object] = lambda: None) -> None:
+        """Waits for the end of a task, also after cancellations of the caller."""
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as error:
+                self._interruption = error
+                on_cancelled()
 
     def _cancel_running(self) -> None:
         if self._running is not None:
