@@ -327,3 +327,31 @@ def test_response_becomes_the_same_bytes_again(body: bytes) -> None:
 def test_set_cookie_cannot_be_kept() -> None:
     with pytest.raises(ValueError, match="set-cookie"):
         kept_header_names(["Set-Cookie"])
+
+
+def test_response_that_ends_early_because_the_caller_hung_up_is_never_replayed(key: str) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"begin"
+        await asyncio.Event().wait()
+
+    async def handle(_request: Request) -> Response:
+        return StreamingResponse(slow())
+
+    messages = iter([{"type": "http.request", "body": b""}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(_message: Any) -> None: ...
+
+    async def main() -> None:
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY")) as latchkey:
+            guarded = IdempotencyMiddleware(starlette(handle), latchkey, "none")
+            fields = {"method": "POST", "path": PATH, "query_string": b"", "root_path": ""}
+            headers = [(b"idempotency-key", f'"{key}"'.encode())]
+            scope = {"type": "http", "asgi": {"spec_version": "2.3"}, "headers": headers, **fields}
+            with pytest.raises(RuntimeError, match="before its response was complete"):
+                await guarded(scope, receive, send)
+
+    asyncio.run(main())
+    assert call("GET", "/v1/record", scope=f"POST {PATH}", key=f"-:{key}")["cached"] is False

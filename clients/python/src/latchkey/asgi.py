@@ -183,6 +183,7 @@ class _Handler:
         self._held: list[Message] = []
         self._held_bytes = 0
         self._is_streaming = False
+        self._is_complete = False
         self._start: Message | None = None
 
     async def run(self, lock: Lock) -> CapturedResponse:
@@ -218,16 +219,18 @@ class _Handler:
             # A flush of the headers alone: the app streams.
             is_flush = message.get("more_body", False) and not message.get("body", b"")
             self._is_streaming = self._is_streaming or is_flush or self._held_bytes > self._guard._response_bytes_max
+            self._is_complete = not message.get("more_body", False)
         else:
             # Its body is no bytes, such as a path.
-            self._is_streaming = True
+            self._is_streaming = self._is_complete = True
         self._held.append(message)
         if self._is_streaming:
             await self.finish()
 
     def _captured(self) -> CapturedResponse:
-        if self._start is None:
-            raise RuntimeError("Latchkey: the app ended without a response")
+        # Frameworks end a stream early if the caller hangs up.
+        if self._start is None or not self._is_complete:
+            raise RuntimeError("Latchkey: the app ended before its response was complete")
         headers = keep_headers(_headers_of(self._start), self._guard._headers_kept)
         parts = (each.get("body", b"") for each in self._held if each["type"] == "http.response.body")
         return CapturedResponse(self._start["status"], headers, None if self._is_streaming else b"".join(parts))
