@@ -218,3 +218,9 @@ def test_removed_record_lets_a_replayed_event_be_handled_again() -> None:
     call("DELETE", "/v1/record", scope="webhook events", key=event_id)
     deliver(handle, signed)
     assert count == 2
+
+
+def test_event_whose_handler_returned_is_204_also_if_its_lock_was_lost_meanwhile() -> None:
+    lost = httpx.Response(409, json={"code": "lock_lost", "message": "Lost"})
+    network = Network(lost, when=lambda request: request.method == "PUT")
+    assert deliver(ignore, delivery(), network=network) == [DeliveryAnswer(204)]

@@ -14,7 +14,7 @@ from .aio import AsyncLatchkey
 from .asgi import Receive, Scope, Send
 from .errors import NothingHappened
 from .event_types import Event, EventProvider, EventType
-from .outcomes import Busy, Ran, Replayed, Unavailable, Unknown
+from .outcomes import Busy, Replayed, Unavailable
 from .steps import Lock
 
 __all__ = ["Context", "DeliveryAnswer", "Event", "EventProvider", "EventType", "InvalidDelivery", "Receiver", "verify"]
@@ -191,8 +191,12 @@ class Receiver:
             await self._run(event, Context(None, False), failures)
             return DeliveryAnswer(204)
 
+        has_run = False
+
         async def work(lock: Lock) -> None:
+            nonlocal has_run
             await self._run(event, Context(lock, lock.taken_over), failures)
+            has_run = True
 
         latchkey = self._latchkey if isinstance(self._latchkey, AsyncLatchkey) else self._latchkey()
         outcome = await latchkey.once(
@@ -205,9 +209,11 @@ class Receiver:
             save_ms=_SAVE_MS,
             on_taken_over="run",
         )
+        if has_run:
+            # Whatever became of the save.
+            return DeliveryAnswer(204)
         match outcome:
-            # Unknown: the handler ran, whatever became of the save.
-            case Ran() | Replayed() | Unknown():
+            case Replayed():
                 return DeliveryAnswer(204)
             case Unavailable(_, retry_after_ms):
                 return _retry_later(503, retry_after_ms)
