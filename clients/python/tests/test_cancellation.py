@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import httpx
 import pytest
@@ -184,5 +185,25 @@ def test_cancelled_caller_does_not_repeat_a_save_without_an_answer() -> None:
             done, _ = await asyncio.wait({task}, timeout=5)
             assert done and task.cancelled()
         assert network.calls.count("PUT /v1/record") == 1
+
+    asyncio.run(main())
+
+
+def test_lock_lost_during_on_taken_over_is_taken_over_and_does_not_cancel_the_caller() -> None:
+    async def main() -> None:
+        key = new_key()
+        lost = httpx.Response(409, json={"code": "lock_lost", "message": "Lost"})
+        network = Network(lost, when=lambda request: request.url.path.endswith("/extend"))
+        lock(SCOPE, key, lockSeconds=1)
+
+        async def look(_lock: Lock) -> Literal["run"]:
+            await asyncio.Event().wait()
+            return "run"
+
+        async def work(_lock: Lock) -> None: ...
+
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY"), transport=network) as latchkey:
+            outcome = await latchkey.once(SCOPE, key, work, wait_ms=3000, lock_seconds=1, on_taken_over=look)
+            assert outcome == TakenOver("before")
 
     asyncio.run(main())

@@ -145,8 +145,9 @@ class Operation(Generic[T]):
         recovery = yield from self._decide(lock)
         if isinstance(recovery, Raised) or recovery == "refuse":
             # Also for an exception of the callback, since `work` did not run. The service keeps the mark of the takeover.
+            is_explained = isinstance(recovery, Raised) and held.explains(recovery, self.cancelled)
             yield from held.release()
-            return recovery if isinstance(recovery, Raised) else TakenOver("before")
+            return recovery if isinstance(recovery, Raised) and not is_explained else TakenOver("before")
         is_recovered = isinstance(recovery, Recovered)
         result = Returned(recovery.value) if isinstance(recovery, Recovered) else (yield from run(self.work, lock))
         unsaved = self._unsaved(held, result)
