@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -355,3 +357,78 @@ def test_response_that_ends_early_because_the_caller_hung_up_is_never_replayed(k
 
     asyncio.run(main())
     assert call("GET", "/v1/record", scope=f"POST {PATH}", key=f"-:{key}")["cached"] is False
+
+
+@pytest.mark.parametrize("status", [201, 503])
+def test_background_task_neither_delays_nor_undoes_the_response(key: str, status: int) -> None:
+    may_end, runs = asyncio.Event(), 0
+
+    async def mail() -> None:
+        await asyncio.wait_for(may_end.wait(), 5)
+        raise ValueError("mail")
+
+    async def handle(_request: Request) -> Response:
+        nonlocal runs
+        runs += 1
+        return Response(b"charged", status, background=BackgroundTask(mail))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def request(guarded: IdempotencyMiddleware) -> list[Any]:
+        messages: list[Any] = []
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+            if message["type"] == "http.response.body":
+                may_end.set()
+
+        fields = {"method": "POST", "path": PATH, "query_string": b"", "root_path": ""}
+        headers = [(b"idempotency-key", f'"{key}"'.encode())]
+        with pytest.raises(ValueError, match="mail") if runs == 0 else nullcontext():
+            await guarded({"type": "http", "asgi": {}, "headers": headers, **fields}, receive, send)
+        return [message.get("status", message.get("body")) for message in messages]
+
+    async def main() -> None:
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY")) as latchkey:
+            guarded = IdempotencyMiddleware(starlette(handle), latchkey, "none", save=lambda _status: status == 201)
+            assert await request(guarded) == [status, b"charged"]
+            if status == 201:
+                assert await request(guarded) == [status, b"charged"]
+
+    asyncio.run(main())
+    assert runs == 1
+
+
+def test_lock_lost_while_a_response_is_sent_is_an_exception_and_no_second_response(key: str) -> None:
+    sent: list[Any] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b""
+        await asyncio.Event().wait()
+
+    async def handle(_request: Request) -> Response:
+        return StreamingResponse(endless())
+
+    messages = iter([{"type": "http.request", "body": b""}])
+
+    async def receive() -> Any:
+        for message in messages:
+            return message
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def main() -> None:
+        lost = httpx.Response(409, json={"code": "lock_lost", "message": "Lost"})
+        network = Network(lost, when=lambda request: request.url.path.endswith("/extend"))
+        async with AsyncLatchkey(environment("API_URL"), environment("API_KEY"), transport=network) as latchkey:
+            guarded = IdempotencyMiddleware(starlette(handle), latchkey, "none", bounds={"lock_seconds": 1})
+            fields = {"method": "POST", "path": PATH, "query_string": b"", "root_path": ""}
+            headers = [(b"idempotency-key", f'"{key}"'.encode())]
+            with pytest.raises(RuntimeError, match="lock was lost"):
+                await guarded({"type": "http", "asgi": {}, "headers": headers, **fields}, receive, send)
+
+    asyncio.run(main())
+    assert sent.count("http.response.start") == 1

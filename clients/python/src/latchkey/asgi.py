@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -161,12 +162,18 @@ class IdempotencyMiddleware:
         settings = Settings(**self._bounds, fingerprint=fingerprint)
         latchkey = self._latchkey if isinstance(self._latchkey, AsyncLatchkey) else self._latchkey()
         try:
-            outcome = await latchkey._run(name, key, handler.run, settings, self._codec)
-        except (_NotSaved, _NothingSaved):
-            return await handler.finish()
-        if handler.has_run:
-            # The handler has had its effect, whatever became of the save.
-            return await handler.finish()
+            try:
+                outcome = await latchkey._run(name, key, handler.run, settings, self._codec)
+            except (_NotSaved, _NothingSaved):
+                return await handler.finish()
+            if handler.has_run:
+                # The handler has had its effect, whatever became of the save.
+                return await handler.finish()
+        finally:
+            await handler.close()
+        if handler.is_streaming:
+            # The server ends the connection, so that the caller sees that its response is cut off.
+            raise RuntimeError("Latchkey: the lock was lost while the response was sent")
         await _answer(handler.send, _response_of(outcome))
 
 
@@ -182,13 +189,24 @@ class _Handler:
         self._receive_next = receive
         self._held: list[Message] = []
         self._held_bytes = 0
-        self._is_streaming = False
+        self.is_streaming = False
         self._is_complete = False
+        self._is_decided = asyncio.Event()
+        """Set when the response is complete, or the app has ended without one."""
+        self._app: asyncio.Task[None] | None = None
         self._start: Message | None = None
 
     async def run(self, lock: Lock) -> CapturedResponse:
         operation = Operation(lock)
-        await self._guard._app({**self._scope, _OPERATION: operation}, self._receive, self._hold)
+        # A task, since the app may go on after its response, such as with the background tasks of Starlette.
+        app = self._app = asyncio.create_task(self._call_app({**self._scope, _OPERATION: operation}))
+        while not self._is_decided.is_set():
+            try:
+                await self._is_decided.wait()
+            except asyncio.CancelledError:
+                app.cancel()
+        if not self._is_complete:
+            await app
         self.has_run = True
         response = self._captured()
         if self._guard._save(response.status):
@@ -196,8 +214,25 @@ class _Handler:
         text = f"The response has status {response.status}"
         raise _NothingSaved(text) if operation.is_without_effect else _NotSaved(text)
 
+    async def _call_app(self, scope: Scope) -> None:
+        try:
+            await self._guard._app(scope, self._receive, self._hold)
+        finally:
+            self._is_decided.set()
+
     async def finish(self) -> None:
-        """Sends what is held back."""
+        """Sends what is held back, and waits for the end of the app."""
+        await self._send_held()
+        if self._app is not None:
+            await self._app
+
+    async def close(self) -> None:
+        """Ends an app that still runs, such as after a cancellation of the server."""
+        if self._app is not None and not self._app.done():
+            self._app.cancel()
+            await asyncio.wait({self._app})
+
+    async def _send_held(self) -> None:
         held, self._held = self._held, []
         for message in held:
             await self.send(message)
@@ -218,14 +253,16 @@ class _Handler:
             self._held_bytes += len(message.get("body", b""))
             # A flush of the headers alone: the app streams.
             is_flush = message.get("more_body", False) and not message.get("body", b"")
-            self._is_streaming = self._is_streaming or is_flush or self._held_bytes > self._guard._response_bytes_max
+            self.is_streaming = self.is_streaming or is_flush or self._held_bytes > self._guard._response_bytes_max
             self._is_complete = not message.get("more_body", False)
         else:
             # Its body is no bytes, such as a path.
-            self._is_streaming = self._is_complete = True
+            self.is_streaming = self._is_complete = True
         self._held.append(message)
-        if self._is_streaming:
-            await self.finish()
+        if self.is_streaming:
+            await self._send_held()
+        if self._is_complete:
+            self._is_decided.set()
 
     def _captured(self) -> CapturedResponse:
         # Frameworks end a stream early if the caller hangs up.
@@ -233,7 +270,7 @@ class _Handler:
             raise RuntimeError("Latchkey: the app ended before its response was complete")
         headers = keep_headers(_headers_of(self._start), self._guard._headers_kept)
         parts = (each.get("body", b"") for each in self._held if each["type"] == "http.response.body")
-        return CapturedResponse(self._start["status"], headers, None if self._is_streaming else b"".join(parts))
+        return CapturedResponse(self._start["status"], headers, None if self.is_streaming else b"".join(parts))
 
 
 def _headers_of(message: Message) -> list[tuple[str, str]]:
