@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -443,3 +443,17 @@ def test_first_call_of_an_acquisition_does_not_wait_and_the_next_one_does(open_c
     assert isinstance(outcome, Busy)
     first, second, *_ = waits
     assert first is None and second is not None and 0 < second <= 300
+
+
+def test_work_does_not_start_if_the_lock_is_lost_while_on_taken_over_decides(key: str) -> None:
+    def look(got: Lock) -> Literal["run"]:
+        assert got.cancelled.wait(5)
+        return "run"
+
+    runs: list[Lock] = []
+    network = Network(refused(409, "lock_lost"), when=is_extension)
+    lock(SCOPE, key, lockSeconds=1)
+    client = Client("sync", network)
+    outcome = client.once(SCOPE, key, runs.append, wait_ms=3000, lock_seconds=1, on_taken_over=look)
+    client.close()
+    assert (outcome, runs) == (TakenOver("before"), [])

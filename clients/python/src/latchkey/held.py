@@ -41,10 +41,15 @@ class HeldLock:
         self._extend_at_s = held_from_s + expires_in_ms / 3000
         self._lost: Literal["no", "expired", "taken"] = "no"
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lock is lost, or its time has passed without an extension."""
+        return self._lost != "no"
+
     def explains(self, result: Raised, cancelled: type[BaseException] | None) -> bool:
         """Returns whether an exception of `work` only reports that the lock is lost. `cancelled`: class of the exception by which the
         driver then cancels `work`."""
-        if self._lost == "no":
+        if not self.is_lost:
             return False
         if cancelled is not None and isinstance(result.error, cancelled):
             return True

@@ -143,6 +143,9 @@ class Operation(Generic[T]):
 
     def _run_locked(self, held: HeldLock, lock: Lock) -> Steps[Finished[T]]:
         recovery = yield from self._decide(lock)
+        if recovery == "run" and held.is_lost:
+            # Another caller may work now.
+            recovery = "refuse"
         if isinstance(recovery, Raised) or recovery == "refuse":
             # Also for an exception of the callback, since `work` did not run. The service keeps the mark of the takeover.
             is_explained = isinstance(recovery, Raised) and held.explains(recovery, self.cancelled)
