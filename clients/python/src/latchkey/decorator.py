@@ -6,7 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .aio import AsyncLatchkey
@@ -41,7 +41,7 @@ def idempotent(
     scope: str | None = None,
     fingerprint: Callable[P, str | None] | None = None,
     **options: Unpack[AsyncOnceBounds],
-) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]: ...
+) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]: ...
 
 
 def idempotent(
