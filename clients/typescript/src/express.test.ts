@@ -26,8 +26,9 @@ afterAll(() => api.close())
 async function serve(...handlers: RequestHandler[]): Promise<number> {
   const app = express()
   app.post('/charges', ...handlers)
-  app.use(((_error, _request, response, next) => {
+  app.use(((_error, request, response, next) => {
     if (response.headersSent) return next()
+    if (request.destroyed) return void response.end()
     response.status(500).set('x-error', 'yes').send('error')
   }) as express.ErrorRequestHandler)
   server = app.listen(0, '127.0.0.1')

@@ -37,7 +37,7 @@ interface Call<Req> {
   readonly hungUpMsMax: number
 }
 
-/** Never rejects: exceptions go to `next`. */
+/** Never rejects: exceptions before the handler go to `next`. */
 async function respond<Req extends ExpressRequest>(
   guard: Guard<readonly [request: Req]>,
   { request, response, next, hungUpMsMax }: Call<Req>,
@@ -64,8 +64,9 @@ async function respond<Req extends ExpressRequest>(
     else if (guarded.kind === 'answer') sendCaptured(response, guarded.response)
     else capture?.release()
   } catch (error) {
-    capture?.release()
-    if (!response.headersSent) next(error)
+    // A handler that runs without a caller may still respond, so no error handler responds in its place.
+    if (capture) capture.release()
+    else if (!response.headersSent) next(error)
   }
 }
 
