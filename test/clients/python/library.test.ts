@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ensurePythonEnvironment } from '#internal/dev/index.ts'
-import { type ClientScene, runToEnd, startClientScene } from '#test/support/client-scene.ts'
+import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
+import { createTestDatabase } from '#test/support/stores.ts'
 
 // The library's own tests are those of pytest. Each of its cases is a test here.
 const root = resolve(import.meta.dir, '../../..')
@@ -20,10 +21,10 @@ interface Case {
 }
 
 /** Runs a file of tests with pytest. */
-async function runPytest(file: string, scene: ClientScene) {
+async function runPytest(file: string, sceneEnv: Readonly<Record<string, string>>) {
   const report = join(folder, `${file}.xml`)
   const env = {
-    ...scene.env,
+    ...sceneEnv,
     PYTHONPATH: join(library, 'src'),
     PYTHONDONTWRITEBYTECODE: '1',
     PYTHONUTF8: '1',
@@ -47,9 +48,12 @@ function casesOf(xml: string): Case[] {
 
 const files = readdirSync(join(library, 'tests')).filter((name) => name.startsWith('test_'))
 const tested = await startClientScene()
+const database = await createTestDatabase()
+const env = { ...tested.env, POSTGRES_URL: database.url }
 // Side by side, since they wait more than they compute.
-const runs = await Promise.all(files.map((file) => runPytest(file, tested)))
+const runs = await Promise.all(files.map((file) => runPytest(file, env)))
 await tested.close()
+await database.drop()
 const cases = runs.flatMap((run) => run.cases)
 
 describe('library in Python', () => {
@@ -83,6 +87,7 @@ print(*sorted(each for each in zipfile.ZipFile(sys.argv[1]).namelist() if each.s
 print(*sorted(each.split("/src/")[1] for each in tarfile.open(sys.argv[2]).getnames() if "/src/latchkey/" in each))`
     const [inWheel, inSdist] = (await runToEnd([python, '-c', list, wheel, sdist])).output.trim().split('\n')
     expect(inWheel).toContain('latchkey/py.typed')
+    expect(inWheel).toContain('latchkey/latchkey-outcomes.sql')
     expect(inSdist).toBe(inWheel ?? '')
 
     const empty = join(folder, 'empty')

@@ -20,6 +20,7 @@ from .outcomes import (
     Unavailable,
     UnavailableReason,
     Unknown,
+    UnknownCommit,
     unwrap,
 )
 from .steps import Lock
@@ -48,6 +49,7 @@ __all__ = [
     "Unavailable",
     "UnavailableReason",
     "Unknown",
+    "UnknownCommit",
     "idempotent",
     "unwrap",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,6 +24,7 @@ from .steps import Effect, Environment, Hold, Lock, Pause, Run, Send, Steps, Unh
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -134,7 +135,7 @@ async def _call(function: Callable[[Lock], Any], lock: Lock) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-async def drive(steps: Steps[R], perform: Callable[[Effect], Awaitable[Any]]) -> R:
+async def drive(steps: Generator[E, Any, R], perform: Callable[[E], Awaitable[Any]]) -> R:
     """Runs steps to their end."""
     try:
         effect = next(steps)

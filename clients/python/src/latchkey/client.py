@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,6 +24,7 @@ from .steps import Effect, Environment, Hold, Lock, Pause, Run, Send, Steps, Unh
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -126,7 +127,7 @@ class _Driver:
         self._stop.set()
 
 
-def drive(steps: Steps[R], perform: Callable[[Effect], Any]) -> R:
+def drive(steps: Generator[E, Any, R], perform: Callable[[E], Any]) -> R:
     """Runs steps to their end."""
     try:
         effect = next(steps)

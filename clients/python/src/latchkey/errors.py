@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .outcomes import Busy, ReusedKey, TakenOver, Unavailable, Unknown
+    from .outcomes import Busy, ReusedKey, TakenOver, Unavailable, Unknown, UnknownCommit
 
 _texts = {
     "busy": "another caller holds the lock of this key",
     "taken_over": "a lock of this key ended without a result, so whether the operation has happened is uncertain",
     "reused_key": "the key was used with another fingerprint: use a new key for a new operation",
     "unknown": "the operation ran, but whether its result is saved is not known: pass `pending` to complete()",
+    "unknown_commit": "whether the transaction was committed is not known: call again with the same key",
     "unavailable": "no lock could be acquired, and the operation did not run: try again later",
 }
 
@@ -19,7 +20,9 @@ _texts = {
 class LatchkeyOutcomeError(Exception):
     """Raised by `unwrap` for an outcome without a known result, and by `Lock.raise_if_lost`."""
 
-    def __init__(self, outcome: Busy | TakenOver | ReusedKey | Unknown[Any] | Unavailable) -> None:
+    def __init__(
+        self, outcome: Busy | TakenOver | ReusedKey | Unknown[Any] | UnknownCommit | Unavailable
+    ) -> None:
         detail = getattr(outcome, "phase", None) or getattr(outcome, "reason", None)
         name = outcome.kind if detail is None else f"{outcome.kind}, {detail}"
         super().__init__(f"Latchkey: {_texts[outcome.kind]} ({name})")

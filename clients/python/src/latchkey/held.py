@@ -51,9 +51,9 @@ class HeldLock:
         driver then cancels `work`."""
         if not self.is_lost:
             return False
-        if cancelled is not None and isinstance(result.error, cancelled):
-            return True
         errors = (result.error, result.error.__cause__)
+        if cancelled is not None and any(isinstance(each, cancelled) for each in errors):
+            return True
         return any(isinstance(each, LatchkeyOutcomeError) and each.outcome == TakenOver("during") for each in errors)
 
     def extensions(self) -> Steps[None]:

@@ -94,11 +94,20 @@ class Unavailable:
     retry_after_ms: int
 
 
+@dataclass(frozen=True)
+class UnknownCommit:
+    """Whether the transaction of `with_transaction` was committed could not be found out. Call again with the same key: it finds out."""
+
+    kind: ClassVar[Literal["unknown_commit"]] = "unknown_commit"
+    error: BaseException
+    """Exception of the commit."""
+
+
 Outcome = Union[Ran[T], Replayed[T], Busy, TakenOver, ReusedKey, Unknown[T], Unavailable]
 """Result of `once`."""
 
 
-def unwrap(outcome: Outcome[T]) -> T:
+def unwrap(outcome: Outcome[T] | UnknownCommit) -> T:
     """Returns the value of `Ran` and `Replayed`; raises `LatchkeyOutcomeError` for any other outcome."""
     if isinstance(outcome, (Ran, Replayed)):
         return outcome.value
