@@ -2,9 +2,9 @@ import { type Day, Shares, within } from '#internal/base/index.ts'
 import {
   BatchWriter,
   ensurePartitions,
+  missingRecordPartitions,
   type Pool,
   type PoolClient,
-  sqlErrorOf,
   writeRows,
 } from '#internal/storage/index.ts'
 import {
@@ -215,10 +215,7 @@ export class DurableQueue {
   async #createPartitions(missing: unknown, createByMs: number): Promise<void> {
     const leftMs = createByMs - performance.now()
     if (leftMs <= 0) return
-    // See `run_record_steps`.
-    const days = sqlErrorOf(missing)?.detail?.split(' ') ?? []
-    const wanted = days.map((day) => ({ table: 'record_entries' as const, day }))
-    this.#creating ??= ensurePartitions(this.#options.pool, wanted)
+    this.#creating ??= ensurePartitions(this.#options.pool, missingRecordPartitions(missing))
       .catch((error: unknown) => this.#options.onError?.(error))
       .finally(() => {
         this.#creating = undefined

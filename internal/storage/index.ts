@@ -5,6 +5,7 @@ export {
   ensurePartitions,
   ensurePartitionsAhead,
   lastExpiredDay,
+  missingRecordPartitions,
   type PartitionedTable,
   partitionedTables,
   partitionName,

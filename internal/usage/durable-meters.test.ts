@@ -1,11 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { AcquireInput, RecordStore } from '#internal/records/store.ts'
-import { openRedis } from '#internal/storage/index.ts'
+import { openRedis, withTx } from '#internal/storage/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { acquireInput, saveInput } from '#test/support/record-steps.ts'
-import { moveRecordHours, readDurableMeters, returnExpiredBytes } from './durable-meters.ts'
+import {
+  countDurableLocks,
+  moveRecordHours,
+  readDurableMeters,
+  recordEntryId,
+  returnExpiredBytes,
+  withMissingPartitions,
+} from './durable-meters.ts'
 import { effectiveLimits, LimitsInForce } from './limits.ts'
 import { Meter, type SoftCrossing } from './meter.ts'
 import { readUsage } from './read-usage.ts'
@@ -260,6 +267,21 @@ test('retention: moves hours of locks to usage_hourly after two days, into a col
   ])
   expect(rows).toEqual([{ meter: 'locks', amount: 0 }])
 })
+
+test.each([1, 3])(
+  'committed locks: the partition of an entry that is kept %i days is created',
+  async (days) => {
+    const tenantId = await lab.createTenant()
+    await lab.setClock(tenantId, labStartMs + (90 + 10 * days) * dayMs)
+    const locks = { generation: 0, entryId: recordEntryId(tenantId, 'commit'), key: 'commit' }
+    const more = { amount: 2, keptMs: days * dayMs, text: 'commit' }
+    await withMissingPartitions(lab.pool, () =>
+      withTx(lab.pool, (client) => countDurableLocks(client, tenantId, { ...locks, ...more })),
+    )
+    expect((await readDurableMeters(lab.pool, [tenantId])).get(tenantId)?.locks?.minutes[0]?.count).toBe(2)
+    await lab.setClock(tenantId, labStartMs)
+  },
+)
 
 test('durable meters: a tenant that is unknown or deleted has readings, and a purged one gets no rows again', async () => {
   const [unknown, gone] = ['ten_unknown' as TenantId, await lab.createTenant()]

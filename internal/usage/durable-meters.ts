@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import {
   classifySqlError,
   ensurePartitions,
+  missingRecordPartitions,
   type Pool,
   type PoolClient,
   type RemovedRows,
@@ -178,18 +179,13 @@ async function runSteps(
   return rows[0]?.kind
 }
 
-/** Runs work that writes entries which live for a day, and creates the partitions that it misses. @throws the error of the work */
-export async function withDayOfEntries<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
+/** Runs work that writes entries, and runs it again after it has created the partitions that it misses. @throws the error of the work */
+export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (classifySqlError(error).kind !== 'partition_missing') throw error
-    const { rows } = await pool.query<{ ms: number }>('SELECT record_clock() / 1000 AS ms')
-    const nowMs = rows[0]?.ms ?? Date.now()
-    await ensurePartitions(
-      pool,
-      [0, 1].map((days) => ({ table: 'record_entries', day: dayAfter(nowMs, days) })),
-    )
+    await ensurePartitions(pool, missingRecordPartitions(error))
     return await work()
   }
 }

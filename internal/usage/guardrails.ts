@@ -9,7 +9,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { readCurrent } from './current-usage.ts'
 import { type Decided, decideUsage, suspendedDecision } from './decision.ts'
-import { withDayOfEntries } from './durable-meters.ts'
+import { withMissingPartitions } from './durable-meters.ts'
 import { commitUsage, problemWithUsageId } from './emissions.ts'
 import type { LimitBounds, LimitedTenant } from './limits.ts'
 import { commitLocks, type LockCommitParts, lockLimitNames } from './lock-commits.ts'
@@ -183,7 +183,7 @@ async function commitOfLocks(
   const locks = { tenantId: tenant.id, id, amount, limits: all, isSuspended: tenant.suspended }
   // The transaction begins before the count, so that nothing is counted while Postgres cannot store the audit entry.
   const count = () =>
-    withDayOfEntries(parts.pool, () =>
+    withMissingPartitions(parts.pool, () =>
       withTx(parts.pool, async (client) => {
         const committed = await commitLocks(parts, client, locks)
         if (committed.kind === 'committed' || committed.kind === 'repeat')

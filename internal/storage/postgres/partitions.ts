@@ -52,6 +52,12 @@ export async function ensurePartitions(
   return made
 }
 
+/** Returns the partitions of `record_entries` that an error of `run_record_steps` names as missing, at most one for each of its steps. */
+export function missingRecordPartitions(error: unknown): readonly WantedPartition[] {
+  const days = sqlErrorOf(error)?.detail?.split(' ') ?? []
+  return days.map((day) => ({ table: 'record_entries', day }))
+}
+
 /** Returns the name of a partition, such as `events_20270219`. */
 export function partitionName({ table, day }: WantedPartition): string {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
