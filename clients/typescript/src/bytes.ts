@@ -1,5 +1,3 @@
-import { sha256 } from './fingerprint.ts'
-
 const encoder = new TextEncoder()
 // A byte order mark is part of the text, so that the text becomes the same bytes again.
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -67,6 +65,17 @@ export function toBase64(bytes: Uint8Array): string {
 /** Returns the bytes of a base64 text. @throws for any other text */
 export function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+}
+
+/** Returns the SHA-256 of bytes, or of a text in UTF-8. */
+export async function sha256(data: string | Uint8Array): Promise<Uint8Array> {
+  const bytes = typeof data === 'string' ? encodeText(data) : data
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>))
+}
+
+/** Returns bytes as lowercase hex. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Returns the first 22 characters of the base64url SHA-256 of a text: 132 bits. */

@@ -1,5 +1,4 @@
-import { concatBytes, encodeText, type ReadBytes, shortHash } from './bytes.ts'
-import { hexOf, sha256 } from './fingerprint.ts'
+import { concatBytes, encodeText, hexOf, type ReadBytes, sha256, shortHash } from './bytes.ts'
 import { parseKeyHeader } from './idempotency-key.ts'
 import type { Latchkey } from './latchkey.ts'
 import type { Codec, OnceOptions, WorkContext } from './options.ts'

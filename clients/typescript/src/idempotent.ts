@@ -1,4 +1,5 @@
-import { canonicalJson, hexOf, sha256 } from './fingerprint.ts'
+import { hexOf, sha256 } from './bytes.ts'
+import { canonicalJson } from './fingerprint.ts'
 import type { Latchkey } from './latchkey.ts'
 import type { OnceOptions } from './options.ts'
 import { unwrap } from './outcome.ts'

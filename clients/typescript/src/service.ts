@@ -1,3 +1,4 @@
+import { readUpTo } from './bytes.ts'
 import type { Fetch } from './options.ts'
 import type { UnavailableReason } from './outcome.ts'
 
@@ -135,20 +136,8 @@ async function readText(response: Response): Promise<string | undefined> {
   const length = headers.get('content-length')
   if (length !== null && Number(length) <= answerBytesMax && !headers.has('content-encoding'))
     return response.text()
-  if (body === null) return ''
-  const reader = body.getReader()
-  const decoder = new TextDecoder()
-  let text = ''
-  for (let bytes = 0; ; ) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    bytes += value.byteLength
-    if (bytes > answerBytesMax) {
-      await reader.cancel()
-      return undefined
-    }
-    text += decoder.decode(value, { stream: true })
-  }
+  const read = await readUpTo(body, answerBytesMax)
+  return read.kind === 'whole' ? new TextDecoder().decode(read.bytes) : undefined
 }
 
 /** Returns the milliseconds of a `Retry-After` header in seconds. A date, which the service never sends, is ignored. */
