@@ -1,21 +1,23 @@
+import { readConfig } from '#internal/config/index.ts'
 import { type ContractConfig, publicContract } from '#internal/openapi/index.ts'
 import './typescript-6.preload.ts'
 
 /** Path of the generated types of the record API. */
 export const apiTypesPath = 'clients/typescript/src/api.generated.ts'
 
-/** Default limits of the service. */
-export const defaultLimits: ContractConfig = {
-  recordTtlSecondsMax: 2_592_000,
-  recordBodyBytesMax: 262_144,
-  signatureMaxAgeSeconds: 300,
+/** Returns the limits of a service without settings. */
+export function defaultLimits(): ContractConfig {
+  const read = readConfig({}, { process: 'dev' })
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
+  const { recordTtlSecondsMax, recordBodyBytesMax, signatureMaxAgeSeconds } = read.config
+  return { recordTtlSecondsMax, recordBodyBytesMax, signatureMaxAgeSeconds }
 }
 
 /** Returns the types of the schemas of the public OpenAPI document, as the client library in TypeScript uses them. */
 export async function apiTypesText(): Promise<string> {
   // Loaded late, since it needs the plugin above.
   const { default: openapiTS, astToString } = await import('openapi-typescript')
-  const { openapi, info, components } = publicContract(defaultLimits)
+  const { openapi, info, components } = publicContract(defaultLimits())
   const document = JSON.parse(
     JSON.stringify({ openapi, info, paths: {}, components: { schemas: components.schemas } }),
   )

@@ -18,7 +18,7 @@ export function pythonModules(): ReadonlyMap<string, string> {
   ])
 }
 
-const schemas = (): Readonly<Record<string, Schema>> => publicContract(defaultLimits).components.schemas
+const schemas = (): Readonly<Record<string, Schema>> => publicContract(defaultLimits()).components.schemas
 
 function apiText(): string {
   const all = schemas()
