@@ -10,7 +10,7 @@ export const serviceNames = ['redis', 'postgres', 'memory'] as const
 /** Service that cases run on. */
 export type ServiceName = (typeof serviceNames)[number]
 
-/** What `work` does, decided by the runner while the library waits for it. */
+/** Steps of `work`, decided by the runner while the library waits for it. */
 export interface WorkScript {
   /** Steps while `work` runs. */
   readonly do?: readonly Step[]

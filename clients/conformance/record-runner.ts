@@ -12,7 +12,7 @@ export interface ConformanceService {
   close(): Promise<void>
 }
 
-/** What a case runs with. */
+/** Parts of the test that a case uses. */
 export interface RecordParts {
   readonly driver: Driver
   readonly language: Language

@@ -254,7 +254,7 @@ describe('once: lock lost while the work runs', () => {
     expect(faults.calls).toEqual([check, extend])
   })
 
-  test('the signal aborts when its time has passed without an extension, and the result is saved if nobody took over', async () => {
+  test('the signal aborts when its time has passed without an extension, and the result is saved unless another caller took over', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
     const startedAtMs = performance.now()

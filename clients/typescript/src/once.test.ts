@@ -152,7 +152,7 @@ describe('once: an earlier caller ended without a result', () => {
     expect(kind).toBe('value' in (expected as object) ? 'replayed' : 'taken_over')
   })
 
-  test('an exception of the callback is thrown, and the next caller is told at once', async () => {
+  test('an exception of the callback is thrown, and the next caller gets takenOver at once', async () => {
     const address = await abandoned()
     const onTakenOver = () => Promise.reject(new Error('search failed'))
     await expect(latchkey.once({ ...address, onTakenOver }, () => 1)).rejects.toThrow('search failed')

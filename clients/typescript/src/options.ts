@@ -48,7 +48,7 @@ export interface Address {
   readonly key: string
 }
 
-/** What `work` gets. */
+/** Context of `work`. */
 export interface WorkContext {
   /** Aborts when the lock is lost, when its time has passed without an extension, or with the caller's signal. */
   readonly signal: AbortSignal

@@ -75,7 +75,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Lock:
-    """What `work` gets."""
+    """Context of `work`."""
 
     attempt_id: str
     """Identifies this call of `once`."""
