@@ -7,6 +7,7 @@ import type { Host } from '#cmd/serving/telemetry.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
+import { publicEventRoutes } from '#internal/backoffice/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import {
@@ -27,6 +28,7 @@ import { type RedisConnection, redisCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
+import { openEventApi } from './events.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
 import { startRecordStores } from './records.ts'
@@ -135,6 +137,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     ...bindRoutes(webhookRoutes, intake),
     ...bindRoutes(simulationRoutes, simulations),
     ...bindRoutes(eventTypeRoutes, undefined),
+    ...bindRoutes(publicEventRoutes, await openEventApi(host, config, { redis, directory, usage })),
     ...contractRoutes(config),
   ]
   const observe = requestObserver(host, { directory, settings })

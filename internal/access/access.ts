@@ -246,7 +246,7 @@ function mayKey(
   if (tenant === 'all' || tenant.id !== actor.tenantId) return { kind: 'refused' }
   const found = findOwnKey(directory, actor)
   if (found === undefined) return { kind: 'refused' }
-  return { kind: keyActions(found.key.scopes).has(action) ? 'allowed' : 'refused' }
+  return { kind: keyActions(found.key.scopes, actor.api).has(action) ? 'allowed' : 'refused' }
 }
 
 function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
@@ -255,14 +255,14 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Returns the actor's key if it exists, has a dashboard scope, and its tenant is not suspended. */
+/** Returns the actor's key if it exists, has a scope of the API in which it is used, and its tenant is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =
     found !== undefined &&
     found.tenant.id === actor.tenantId &&
     !found.tenant.suspended &&
-    keyActions(found.key.scopes).size > 0
+    keyActions(found.key.scopes, actor.api).size > 0
   return counts ? found : undefined
 }
 

@@ -10,9 +10,14 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** A tenant that signed in with an API key of scope `dashboard` or `dashboard:read`. Contains the key's digest, never the key. */
+/** API in which a tenant's key is used: the back office, or the public API. Each has its own scopes. */
+export type KeyApi = 'backoffice' | 'public'
+
+/** A tenant's API key. Contains the key's digest, never the key. */
 export interface TenantKeyActor {
   readonly kind: 'tenantKey'
+  /** Default: `backoffice`. */
+  readonly api?: KeyApi
   readonly tenantId: TenantId
   readonly keyName: string
   /** SHA-256 of the key in standard base64. */
@@ -88,13 +93,28 @@ const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads',
 const simulatingActions: ReadonlySet<Action> = new Set<Action>([...fullActions, 'simulate'])
 
 /**
- * Returns the actions that a tenant's API key may perform on its own tenant; an empty set without a dashboard scope. Payloads, replays,
- * test events and simulations need the scope `dashboard`. No API key may change settings, limits or pauses, since those belong to the
- * platform.
+ * Returns the actions that a tenant's API key may perform on its own tenant; an empty set without a scope of the API. Default: the back
+ * office, where payloads, replays, test events and simulations need the scope `dashboard`. No API key may change settings, limits or
+ * pauses, since those belong to the platform.
  */
-export function keyActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
+export function keyActions(
+  scopes: ReadonlySet<ApiKeyScope>,
+  api: KeyApi = 'backoffice',
+): ReadonlySet<Action> {
+  if (api === 'public') return publicActions(scopes)
   if (scopes.has('dashboard')) return scopes.has('simulations') ? simulatingActions : fullActions
   return scopes.has('dashboard:read') ? readActions : noActions
+}
+
+/** Scopes that let a key read events over the public API. */
+const eventScopes = ['events:read', 'events'] as const
+
+function publicActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
+  if (!eventScopes.some((scope) => scopes.has(scope))) return noActions
+  const allowed = new Set<Action>(readActions)
+  if (scopes.has('events')) allowed.add('replay')
+  if (scopes.has('payloads:read')) allowed.add('readPayloads')
+  return allowed
 }
 
 /** An authenticated API key and its tenant. */
@@ -114,13 +134,45 @@ export function authenticateApiKey(
   authorization: string | null,
   scope: ApiKeyScope,
 ): Principal | ApiError {
+  const found = findApiKey(directory, authorization)
+  if ('code' in found) return found
+  return found.key.scopes.has(scope) ? found : apiError('api_key_scope')
+}
+
+/**
+ * Authenticates a call of the public API about a tenant's events, like `authenticateApiKey`. The key has the scope `events:read` or
+ * `events`; what it may do is up to `keyActions`.
+ */
+export function authenticateEventKey(
+  directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
+  authorization: string | null,
+): TenantKeyActor | ApiError {
+  const found = findApiKey(directory, authorization)
+  if ('code' in found) return found
+  const { tenant, key, keySha256 } = found
+  if (keyActions(key.scopes, 'public').size === 0)
+    return apiError(
+      'api_key_scope',
+      'This API key has neither the scope events nor events:read: ask for a key with one of them',
+    )
+  return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
+}
+
+interface FoundPrincipal extends Principal {
+  /** SHA-256 of the key in standard base64. */
+  readonly keySha256: string
+}
+
+function findApiKey(
+  directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
+  authorization: string | null,
+): FoundPrincipal | ApiError {
   if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
   const apiKey = bearer.exec(authorization ?? '')?.[1]
   if (apiKey === undefined) return apiError('api_key_invalid')
   // The lookup compares digests, so that neither its duration nor a memory dump reveals a key.
-  const found = directory.findKey(Bun.SHA256.hash(apiKey, 'base64'))
+  const keySha256 = Bun.SHA256.hash(apiKey, 'base64')
+  const found = directory.findKey(keySha256)
   if (!found) return apiError('api_key_invalid')
-  if (found.tenant.suspended) return apiError('tenant_suspended')
-  if (!found.key.scopes.has(scope)) return apiError('api_key_scope')
-  return found
+  return found.tenant.suspended ? apiError('tenant_suspended') : { ...found, keySha256 }
 }

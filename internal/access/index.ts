@@ -1,7 +1,14 @@
 export type { Access, AccessObserver, Authenticated, Permission, TenantPlace } from './access.ts'
 export { createAccess, namespacesMax } from './access.ts'
-export type { Action, Actor, Principal } from './actor.ts'
-export { actions, actorName, authenticateApiKey, keyActions, rightOf } from './actor.ts'
+export type { Action, Actor, KeyApi, Principal, TenantKeyActor } from './actor.ts'
+export {
+  actions,
+  actorName,
+  authenticateApiKey,
+  authenticateEventKey,
+  keyActions,
+  rightOf,
+} from './actor.ts'
 export type { AuditFilter, AuditRecord } from './audit.ts'
 export {
   type AuditActionFilter,

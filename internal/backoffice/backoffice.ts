@@ -1,23 +1,29 @@
 import type { Actor } from '#internal/access/index.ts'
 import { UsageTurns } from '#internal/usage/index.ts'
 import { callbackCases } from './callbacks.ts'
-import { eventCases } from './events.ts'
+import { eventCases, ingestCases } from './events.ts'
 import { auditCases, lockCases, refusedCases } from './history.ts'
 import { attempt, type Outcome } from './outcome.ts'
-import { type BackofficeParts, createRedactors, type DeskParts } from './parts.ts'
+import {
+  type BackofficeParts,
+  createRedactors,
+  type DeskParts,
+  type SharedDeskParts,
+  type SharedParts,
+} from './parts.ts'
 import { replayCases } from './replays.ts'
 import { settingCases } from './settings.ts'
 import { simulationCases } from './simulations.ts'
 import { createRanking, statsCases } from './stats.ts'
 import { tenantCases } from './tenants.ts'
-import { usageCases } from './usage.ts'
+import { usageCases, usageReadCases } from './usage.ts'
 
-type AnyCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
+type AnyCase<Parts> = (parts: Parts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
 
 /** Use cases of one subject, such as events. Each use case accepts the actor and the request. */
 type Desk<Cases> = {
   readonly [Name in keyof Cases]: Cases[Name] extends (
-    parts: DeskParts,
+    parts: never,
     actor: Actor,
     ...request: infer Request
   ) => infer Result
@@ -25,12 +31,20 @@ type Desk<Cases> = {
     : never
 }
 
-const cases = {
-  tenants: tenantCases,
+type Desks<Cases> = { readonly [Subject in keyof Cases]: Desk<Cases[Subject]> }
+
+const sharedCases = {
   events: eventCases,
   replays: replayCases,
   refused: refusedCases,
-  usage: usageCases,
+  usage: usageReadCases,
+}
+
+const cases = {
+  ...sharedCases,
+  tenants: tenantCases,
+  events: { ...eventCases, ...ingestCases },
+  usage: { ...usageReadCases, ...usageCases },
   settings: settingCases,
   simulations: simulationCases,
   locks: lockCases,
@@ -40,25 +54,48 @@ const cases = {
 }
 
 /**
+ * The operations that the public API can call as well: those on a tenant's own events. What is said of `Backoffice` holds for them.
+ */
+export type TenantDesks = Desks<typeof sharedCases>
+
+/**
  * All operations that the dashboard and `/internal/v1` can call. Each use case checks the actor's rights, returns rows only of tenants that
  * the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log. An expected failure is
  * returned as a `Refusal`; only bugs throw.
  */
-export type Backoffice = { readonly [Subject in keyof typeof cases]: Desk<(typeof cases)[Subject]> }
+export type Backoffice = Desks<typeof cases>
 
 /** Creates the backoffice of a process. It owns the turns of usage and two caches: the redactors and the tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
   const turns = new UsageTurns(given.clock)
   const parts = { ...given, turns, redactorOf: createRedactors(), rankAll: createRanking(given) }
-  const desks = Object.entries(cases).map(([subject, desk]) => [subject, openDesk(parts, desk)])
-  // `Object.fromEntries` loses the property names; the type assertion restores them.
-  return Object.fromEntries(desks) as Backoffice
+  // `openDesks` loses the names of the use cases; the type assertion restores them.
+  return openDesks<DeskParts>(parts, cases) as Backoffice
 }
 
-function openDesk(parts: DeskParts, desk: Readonly<Record<string, AnyCase>>) {
-  const bound = Object.entries(desk).map(([name, useCase]) => [
-    name,
-    (actor: Actor, ...request: never[]) => attempt(parts.onTrouble, () => useCase(parts, actor, ...request)),
-  ])
-  return Object.fromEntries(bound) as Readonly<Record<string, unknown>>
+/** Creates the use cases of the public API. They own a cache of redactors. */
+export function createTenantDesks(given: SharedParts): TenantDesks {
+  const parts = { ...given, redactorOf: createRedactors() }
+  return openDesks<SharedDeskParts>(parts, sharedCases) as TenantDesks
+}
+
+function openDesks<Parts extends SharedDeskParts>(
+  parts: Parts,
+  desks: Readonly<Record<string, Readonly<Record<string, AnyCase<Parts>>>>>,
+): object {
+  const open = (desk: Readonly<Record<string, AnyCase<Parts>>>) =>
+    mapValues(
+      desk,
+      (useCase) =>
+        (actor: Actor, ...request: never[]) =>
+          attempt(parts.onTrouble, () => useCase(parts, actor, ...request)),
+    )
+  return mapValues(desks, open)
+}
+
+function mapValues<Value, Mapped>(
+  values: Readonly<Record<string, Value>>,
+  map: (value: Value) => Mapped,
+): Readonly<Record<string, Mapped>> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]))
 }

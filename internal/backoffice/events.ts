@@ -27,7 +27,7 @@ import {
   unavailable,
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
-import { type DeskParts, redactHeaders, type UseCase } from './parts.ts'
+import { redactHeaders, type SharedDeskParts, type SharedUseCase, type UseCase } from './parts.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of the event list, combined with AND. */
@@ -39,7 +39,7 @@ export type EventListRequest = PageRequest &
   }
 
 /** Lists events, newest first. */
-const list: UseCase<EventListRequest, Page<EventSummary>> = async (parts, actor, request) => {
+const list: SharedUseCase<EventListRequest, Page<EventSummary>> = async (parts, actor, request) => {
   const { provider, type, state, origin, fromMs, toMs, id, sourceEventId } = request
   const filter = { provider, type, state, origin, fromMs, toMs, id, sourceEventId }
   return await listPage<EventSummary, EventId>(parts, actor, request, {
@@ -70,7 +70,7 @@ const answerCharsMax = 4_096
 
 /** Reads one event. With `withoutPayload` the payload is not read, for callers that already show the payload, which never changes. */
 async function read(
-  parts: DeskParts,
+  parts: SharedDeskParts,
   actor: Actor,
   id: EventId,
   { withoutPayload = false }: { readonly withoutPayload?: boolean } = {},
@@ -112,7 +112,7 @@ export interface RawPayload {
 }
 
 /** Reads a payload as received. Requires the right to read payloads. Writes the audit entry before it returns the payload. */
-async function readPayload(parts: DeskParts, actor: Actor, id: EventId): Promise<Outcome<RawPayload>> {
+async function readPayload(parts: SharedDeskParts, actor: Actor, id: EventId): Promise<Outcome<RawPayload>> {
   const reached = await reachEvent(parts, actor, id, 'readPayloads')
   if (reached.kind !== 'ok') return reached
   const { event, tenant } = reached.value
@@ -198,7 +198,7 @@ export interface EventReplayed extends Done {
 }
 
 /** Starts another delivery cycle of one event. */
-const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, cycle }) => {
+const replay: SharedUseCase<EventReplay, EventReplayed> = async (parts, actor, { id, cycle }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock } = parts
@@ -229,5 +229,8 @@ const replay: UseCase<EventReplay, EventReplayed> = async (parts, actor, { id, c
   }
 }
 
-/** Use cases of events. */
-export const eventCases = { list, read, readPayload, ingest, replay }
+/** Use cases of a tenant's events, which the public API has, too. */
+export const eventCases = { list, read, readPayload, replay }
+
+/** Use cases of events that only the back office has. */
+export const ingestCases = { ingest }

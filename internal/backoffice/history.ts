@@ -10,7 +10,7 @@ import { type LockHistoryEntry, type LockState, listLockHistory } from '#interna
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { defined, invalid } from './outcome.ts'
 import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
-import { redactHeaders, type UseCase } from './parts.ts'
+import { redactHeaders, type SharedUseCase, type UseCase } from './parts.ts'
 import { reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of a tenant's lock history. Times are in milliseconds since the epoch. */
@@ -58,7 +58,7 @@ interface RefusedListRequest extends PageRequest {
 const refusedIdForm = new RegExp(idPattern('ref'))
 
 /** Lists the provider calls that were refused to a tenant, newest first. */
-const listRefused: UseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
+const listRefused: SharedUseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
   const page = readPage(request, (text) => (refusedIdForm.test(text) ? text : undefined))
   if (page.kind !== 'ok') return page
   const { tenantId, provider, cause } = request

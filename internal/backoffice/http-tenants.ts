@@ -13,6 +13,7 @@ import {
   TenantPage,
   TenantSummary,
 } from './http-answers.ts'
+import { internalApi, internalRoute, type SharedApi } from './http-apis.ts'
 import {
   listText,
   namespacesParam,
@@ -22,7 +23,6 @@ import {
   tenantParams,
   timeParam,
 } from './http-params.ts'
-import { internalRoute } from './http-route.ts'
 import { invalid, ok } from './outcome.ts'
 import type { TenantRef } from './tenants.ts'
 
@@ -48,6 +48,23 @@ function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string })
   if (first === undefined || more.length > 0 || namespace !== undefined || name !== undefined)
     return undefined
   return { by: first[0] as 'id' | 'slug' | 'keyPrefix', text: first[1] }
+}
+
+/** Returns the route that lists the refused calls of a tenant's providers. */
+export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
+  return api.route({
+    ...{ method: 'GET', path: `${api.tenantBase}/refused-calls`, id: 'listRefusedCalls', tag: 'events' },
+    answer: RefusedPage,
+    summary: 'Refused calls of providers, newest first',
+    right: 'see',
+    description: 'Headers and samples of bodies are redacted.',
+    query: {
+      ...pageParams,
+      provider: providerParam,
+      cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
+    },
+    act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
+  })
 }
 
 /** Routes of tenants and of their data, except their usage. */
@@ -95,19 +112,7 @@ export const tenantRoutes = [
     right: 'see',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.permissions(actor, tenantId),
   }),
-  internalRoute({
-    ...{ method: 'GET', path: `${tenant}/refused-calls`, id: 'listRefusedCalls', tag: 'events' },
-    answer: RefusedPage,
-    summary: 'Refused calls of providers, newest first',
-    right: 'see',
-    description: 'Headers and samples of bodies are redacted.',
-    query: {
-      ...pageParams,
-      provider: providerParam,
-      cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
-    },
-    act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
-  }),
+  refusedCallsRoute(internalApi),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
     ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },

@@ -8,8 +8,8 @@ import {
 } from '#internal/tenants/index.ts'
 import { overrideReasonCharsMax, usageIdCharsMax } from '#internal/usage/index.ts'
 import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
+import { internalApi, internalRoute, type SharedApi } from './http-apis.ts'
 import { idSchema, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
-import { internalRoute } from './http-route.ts'
 import { invalid } from './outcome.ts'
 
 const tenant = '/internal/v1/tenants/:tenantId'
@@ -48,10 +48,10 @@ const GuardrailBody = t.Object(
   strict,
 )
 
-/** Routes of usage, its limits, and guardrails. */
-export const usageRoutes = [
-  internalRoute({
-    ...{ method: 'GET', path: `${tenant}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
+/** Returns the route that reads a tenant's usage. */
+export function readUsageRoute<Parts>(api: SharedApi<Parts>) {
+  return api.route({
+    ...{ method: 'GET', path: `${api.tenantBase}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
     summary: 'Usage by hour, and against the limits',
     right: 'see',
     description:
@@ -64,7 +64,12 @@ export const usageRoutes = [
     },
     act: ({ backoffice, actor, tenantId, query }) =>
       backoffice.usage.read(actor, { tenantId, fromMs: query.from, toMs: query.to }),
-  }),
+  })
+}
+
+/** Routes of usage, its limits, and guardrails. */
+export const usageRoutes = [
+  readUsageRoute(internalApi),
   internalRoute({
     ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
     summary: 'Add usage that another service counted',

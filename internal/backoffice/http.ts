@@ -17,11 +17,12 @@ import {
   SimulationPage,
   SimulationStarted,
 } from './http-answers.ts'
-import { eventRoutes, replayRoutes } from './http-events.ts'
+import { internalApi, internalRoute, publicApi } from './http-apis.ts'
+import { eventRoutes, ingestRoutes } from './http-events.ts'
 import { listText, pageParams, settingParam, tenantParams, withNamed } from './http-params.ts'
-import { internalRoute } from './http-route.ts'
-import { tenantRoutes } from './http-tenants.ts'
-import { usageRoutes } from './http-usage.ts'
+import { replayRoutes } from './http-replays.ts'
+import { refusedCallsRoute, tenantRoutes } from './http-tenants.ts'
+import { readUsageRoute, usageRoutes } from './http-usage.ts'
 import { ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
@@ -182,8 +183,15 @@ const simulationRoutes = [
 
 /** Every route of the internal API. */
 export const internalRoutes = [
-  ...[...tenantRoutes, ...usageRoutes, ...eventRoutes, ...replayRoutes],
+  ...[...tenantRoutes, ...usageRoutes, ...eventRoutes(internalApi), ...ingestRoutes],
+  ...replayRoutes(internalApi),
   ...settingRoutes('/internal/v1/settings', 'Installation'),
   ...settingRoutes(`${tenant}/settings`, 'Tenant'),
   ...simulationRoutes,
+]
+
+/** Routes of the public API about the events of the key's tenant. */
+export const publicEventRoutes = [
+  ...[...eventRoutes(publicApi), ...replayRoutes(publicApi)],
+  ...[refusedCallsRoute(publicApi), readUsageRoute(publicApi)],
 ]

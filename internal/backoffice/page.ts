@@ -1,7 +1,7 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { invalid, type Outcome, ok } from './outcome.ts'
-import type { DeskParts } from './parts.ts'
+import type { SharedDeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
 
 /** One page of a list, for keyset pagination. */
@@ -86,7 +86,7 @@ interface ListSource<Item, At> {
 
 /** Lists one page of the rows of the selected tenants that the actor sees. @throws errors of `read` */
 export async function listPage<Item, At extends Position>(
-  parts: DeskParts,
+  parts: SharedDeskParts,
   actor: Actor,
   request: PageRequest & TenantSelection,
   source: ListSource<Item, At>,

@@ -10,8 +10,8 @@ import type { LimitsInForce, Meter, SoftCrossing, UsageTurns } from '#internal/u
 import type { Outcome } from './outcome.ts'
 import type { Ranking } from './stats.ts'
 
-/** Dependencies of the backoffice. The caller closes them. */
-export interface BackofficeParts {
+/** Dependencies of the use cases that the public API has, too. The caller closes them. */
+export interface SharedParts {
   readonly pool: Pool
   /** A connection pool that uses `eventReadSettings`. */
   readonly readPool: Pool
@@ -20,6 +20,12 @@ export interface BackofficeParts {
   readonly access: Access
   readonly clock: Clock
   readonly limits: LimitsInForce
+  /** Called with the error of an unavailable store, to log it. Must not throw. */
+  onTrouble(cause: unknown): void
+}
+
+/** Dependencies of the backoffice. The caller closes them. */
+export interface BackofficeParts extends SharedParts {
   readonly meter: Pick<Meter, 'seed' | 'markUsed'>
   readonly outbound: Outbound
   readonly secrets: Pick<SecretOpener, 'open'>
@@ -30,25 +36,30 @@ export interface BackofficeParts {
   onIngested(events: readonly ReceivedEvent[]): void
   /** Called when usage of another service reaches a soft limit, once per month. Must not throw. */
   onSoftCrossing(crossing: SoftCrossing): void
-  /** Called with the error of an unavailable store, to log it. Must not throw. */
-  onTrouble(cause: unknown): void
   /** Base of the webhook URLs, placed before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
 }
 
-/** Dependencies of each use case: those of the backoffice, and what the backoffice owns. */
-export interface DeskParts extends BackofficeParts {
-  readonly turns: UsageTurns
+/** Dependencies of each use case that the public API has, too. */
+export interface SharedDeskParts extends SharedParts {
   readonly redactorOf: RedactorOf
+}
+
+/** Dependencies of each use case: those of the backoffice, and what the backoffice owns. */
+export interface DeskParts extends BackofficeParts, SharedDeskParts {
+  readonly turns: UsageTurns
   readonly rankAll: Ranking
 }
 
 /** Handles one request of an actor. @throws on bugs, and on store errors, which `attempt` turns into a refusal */
-export type UseCase<Request, Value> = (
-  parts: DeskParts,
+export type UseCase<Request, Value, Parts = DeskParts> = (
+  parts: Parts,
   actor: Actor,
   request: Request,
 ) => Promise<Outcome<Value>>
+
+/** A use case that the public API has, too. */
+export type SharedUseCase<Request, Value> = UseCase<Request, Value, SharedDeskParts>
 
 /** Returns the redactor of a tenant, with the built-in rules and the tenant's own field names. */
 export type RedactorOf = (tenant: Pick<DirectoryTenant, 'redactedFields'>) => Redactor

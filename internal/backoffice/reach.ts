@@ -9,7 +9,7 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { type EventSummary, listEvents } from '#internal/events/index.ts'
 import { type DirectoryTenant, listTenantHeads } from '#internal/tenants/index.ts'
 import { forbidden, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
-import type { BackofficeParts } from './parts.ts'
+import type { SharedParts } from './parts.ts'
 
 /**
  * Tenants that a list should cover: one tenant, the tenants of some namespaces, or all tenants that the actor sees. A user without rights
@@ -29,7 +29,7 @@ export type ListScope =
 /** Maximum number of tenants whose lists can be merged into one. */
 export const listTenantsMax = 50
 
-type ReachParts = Pick<BackofficeParts, 'access' | 'directory' | 'pool'>
+type ReachParts = Pick<SharedParts, 'access' | 'directory' | 'pool'>
 
 /**
  * A tenant, given by its id or as the owner of an object. `named` is the id of the object; `tenantId` is undefined if the object was not
@@ -95,7 +95,7 @@ function refusalOf(permission: Exclude<Permission, { kind: 'allowed' }>) {
 
 /** Returns the event and its tenant if the actor sees the tenant and has the right. */
 export async function reachEvent(
-  parts: BackofficeParts,
+  parts: SharedParts,
   actor: Actor,
   id: EventId,
   action?: Action,

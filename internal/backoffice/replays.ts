@@ -23,11 +23,12 @@ import {
   ok,
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
-import type { DeskParts, UseCase } from './parts.ts'
+import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
 /** Counts the events that a replay would deliver, exactly up to 10,000, and lists the first 20. */
-const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filter) => {
+const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor, asked) => {
+  const filter = { ...ownTenant(actor), ...asked }
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalidRange
@@ -35,7 +36,7 @@ const preview: UseCase<ReplayFilter, ReplayPreview> = async (parts, actor, filte
 }
 
 interface ReplayStart {
-  /** A filter without a tenant covers all tenants and requires the right to replay in the whole cluster. */
+  /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
   readonly filter: ReplayFilter
   /** 1 to 1,000 events per second; default 50. */
   readonly ratePerSecond?: number | undefined
@@ -50,8 +51,9 @@ interface ReplayChanged extends Done {
 const rateDefault = 50
 
 /** Starts a replay of many events. Forwarders run the replay as a job. */
-const start: UseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
-  const { filter, ratePerSecond = rateDefault, idempotencyKey } = asked
+const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
+  const { ratePerSecond = rateDefault, idempotencyKey } = asked
+  const filter = { ...ownTenant(actor), ...asked.filter }
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const isByTenant = actor.kind === 'tenantKey'
@@ -85,7 +87,7 @@ function tooManyText(
 
 /** Reads a replay if the actor has the right `action` on the replay. */
 async function read(
-  parts: DeskParts,
+  parts: SharedDeskParts,
   actor: Actor,
   id: ReplayId,
   action: Action = 'see',
@@ -104,7 +106,7 @@ async function read(
 }
 
 /** Lists replays, newest first. */
-const list: UseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, actor, request) => {
+const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, actor, request) => {
   return listPage<ReplayJob, ReplayId>(parts, actor, request, {
     parse: parseReplayId,
     positionOf: ({ id }) => id,
@@ -116,7 +118,7 @@ const list: UseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, ac
 }
 
 /** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
-async function cancel(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
+async function cancel(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
   const reached = await read(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })

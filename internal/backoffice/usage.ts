@@ -27,7 +27,7 @@ import {
   overloaded,
   type Removed,
 } from './outcome.ts'
-import type { DeskParts, UseCase } from './parts.ts'
+import type { DeskParts, SharedDeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
 /** Time range of a usage report. If the range is longer than 62 days, only its last 62 days are returned. Default: the last 24 hours. */
@@ -40,7 +40,11 @@ interface UsageRequest {
 const dayMs = 86_400_000
 
 /** Reads the usage by hour, and the current usage against each limit with its override. */
-async function read(parts: DeskParts, actor: Actor, request: UsageRequest): Promise<Outcome<UsageReport>> {
+async function read(
+  parts: SharedDeskParts,
+  actor: Actor,
+  request: UsageRequest,
+): Promise<Outcome<UsageReport>> {
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
   const { toMs = parts.clock.now(), fromMs = toMs - dayMs } = request
@@ -166,5 +170,8 @@ async function notifyLimits({ redis, limits }: DeskParts): Promise<void> {
   await Promise.all([tellLimits(redis), limits.look()].map((sent) => sent.catch(() => undefined)))
 }
 
-/** Use cases of usage and limits. */
-export const usageCases = { read, limits: listLimits, emit, check, override, clearOverride }
+/** Use cases of usage that the public API has, too. */
+export const usageReadCases = { read }
+
+/** Use cases of usage and limits that only the back office has. */
+export const usageCases = { limits: listLimits, emit, check, override, clearOverride }

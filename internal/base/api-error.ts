@@ -66,7 +66,7 @@ const catalogue = {
   starting: [503, 'This process has not read its tenants yet: try again'],
   unavailable: [
     503,
-    'The API server or a store does not answer: whether anything was written is not known, repeat the call as it was',
+    'A store or the Kubernetes API does not answer: whether anything was written is not known, repeat the call as it was',
   ],
   body_dropped: [
     503,

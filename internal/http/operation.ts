@@ -224,9 +224,7 @@ export function named<Schema extends JsonSchema>(
 export const mayGrow = { 'x-may-grow': true } as const
 
 /** Error codes that only the internal API uses. */
-const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  ...(['unauthenticated', 'forbidden', 'not_found', 'conflict', 'too_many_replays', 'unavailable'] as const),
-])
+const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['unauthenticated', 'forbidden'])
 
 /** Error codes of the public API contract. */
 export const publicErrorCodes: readonly ErrorCode[] = errorCodes.filter((code) => !internalCodes.has(code))

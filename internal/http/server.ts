@@ -9,7 +9,6 @@ import {
 } from '#internal/base/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
 import { type BodyBounds, type Room, readBody, roomFor } from './body.ts'
-import type { BodyBudget } from './body-budget.ts'
 import { refuseQuery } from './parse.ts'
 import type {
   Admitted,
@@ -349,13 +348,14 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
 function createEntry<Principal, Scope extends string>(
   route: Route<Principal, Scope>,
   authority: Authority<Principal, Scope>,
-  { keyed, anonymous }: BodyBudgets,
+  budgets: BodyBudgets,
 ): Entry {
+  const { keyed, anonymous } = budgets
   if (isPublic(route)) {
     const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
     return { ...sized(route), budget: anonymous, unverified: 'all', admit: () => admission }
   }
-  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, anonymous)
+  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, budgets)
   const guarded = route as GuardedRoute<Principal, Scope>
   const { scope } = guarded.access
   const bounds = boundsOf(guarded)
@@ -385,10 +385,10 @@ function boundsOf({ bodyBytesMax }: SizedRouteShape): BodyBounds {
 
 const noOutcomes: ReadonlySet<string> = new Set()
 
-function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
+function admittingEntry(route: AdmittingRoute<unknown>, budgets: BodyBudgets): Entry {
   return {
     ...route,
-    budget,
+    budget: budgets[route.budget ?? 'anonymous'],
     unverified: route.unverifiedOutcomes ?? noOutcomes,
     admitsMalformedParams: route.admitsMalformedParams ?? false,
     refusesQuery: false,

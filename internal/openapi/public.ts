@@ -1,3 +1,4 @@
+import { publicEventRoutes } from '#internal/backoffice/index.ts'
 import { idPattern } from '#internal/base/index.ts'
 import { originKinds } from '#internal/events/index.ts'
 import {
@@ -55,7 +56,7 @@ export interface ContractConfig extends LimitsInDocument {
 export function publicContract({ publicUrl, ...limits }: ContractConfig) {
   const builder = new DocumentBuilder(Object.keys(headers), limits)
   const paths = builder.pathsOf([
-    ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...simulationRoutes],
+    ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...publicEventRoutes, ...simulationRoutes],
     documentRoute(publicDocumentPath),
   ])
   const webhooks = { event: { post: outboundEvent(builder) } }
@@ -80,7 +81,12 @@ export function publicContract({ publicUrl, ...limits }: ContractConfig) {
         description: 'Calls of providers: verified, deduplicated, stored, acknowledged.',
       },
       { name: 'simulations', description: 'Simulated events, to test callbacks.' },
-      { name: 'events', description: 'Calls to tenants’ callbacks, and the types of their events.' },
+      {
+        name: 'events',
+        description: 'A tenant’s own events and refused calls, their types, and the calls to its callback.',
+      },
+      { name: 'replays', description: 'Deliver many events again.' },
+      { name: 'usage', description: 'A tenant’s own usage.' },
       { name: 'contract', description: 'This document.' },
     ],
     paths,

@@ -37,8 +37,14 @@ export const providerAliasText = Object.entries(providerAliases)
   .map(([alias, name]) => `${alias} for ${name}`)
   .join(', ')
 
-/** Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. */
-export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const
+/**
+ * Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. `events:read` reads
+ * the tenant's own events over the public API; `events` also delivers them again; `payloads:read` adds their payloads as received to either.
+ */
+export const apiKeyScopes = [
+  ...(['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const),
+  ...(['events:read', 'events', 'payloads:read'] as const),
+] as const
 /** A scope of an API key. */
 export type ApiKeyScope = (typeof apiKeyScopes)[number]
 

@@ -169,4 +169,8 @@ export const breakingChanges: readonly BreakingChange[] = [
       'types wallet RISK.DISPUTE.CREATED: chargeback.created became chargeback.updated',
     ],
   },
+  {
+    reason: 'API keys have further scopes, for the events of their tenant.',
+    lines: ['internal TenantDetail (answer).spec.apiKeys[].scopes: maxItems 5 became 8'],
+  },
 ]

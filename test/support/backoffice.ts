@@ -31,6 +31,7 @@ export interface AskedRight {
 /** Back office in this process on real stores, with a fake API server. */
 export interface TestBackoffice {
   readonly url: string
+  readonly databaseUrl: string
   readonly pool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -137,6 +138,7 @@ export async function startTestBackoffice(
   return {
     ...{
       url,
+      databaseUrl: database.url,
       pool,
       redis,
       directory,

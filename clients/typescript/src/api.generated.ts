@@ -14,7 +14,7 @@ export interface components {
              * @description Stable name of the error.
              * @enum {string}
              */
-            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "provider_not_ready" | "idempotency_key_reused" | "too_many_simulations" | "database_unavailable" | "method_not_allowed";
+            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "not_found" | "unavailable" | "conflict" | "idempotency_key_reused" | "too_many_replays" | "provider_not_ready" | "too_many_simulations" | "database_unavailable" | "method_not_allowed";
             /** @description Id of this request in the logs. */
             requestId: string;
         };
@@ -153,7 +153,7 @@ export interface components {
              * @description Stable name of the error.
              * @enum {string}
              */
-            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "route_unknown" | "method_not_allowed" | "provider_unknown" | "lock_lost" | "record_exists" | "provider_not_ready" | "body_too_large" | "fingerprint_mismatch" | "idempotency_key_reused" | "limit_exceeded" | "too_many_simulations" | "internal" | "store_unavailable" | "database_unavailable" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "starting" | "body_dropped" | "overloaded" | "loop_detected";
+            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "route_unknown" | "not_found" | "method_not_allowed" | "provider_unknown" | "lock_lost" | "record_exists" | "provider_not_ready" | "conflict" | "body_too_large" | "fingerprint_mismatch" | "idempotency_key_reused" | "limit_exceeded" | "too_many_replays" | "too_many_simulations" | "internal" | "store_unavailable" | "database_unavailable" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "starting" | "unavailable" | "body_dropped" | "overloaded" | "loop_detected";
             /** @description Id of this request in the logs. */
             requestId: string;
             /** @description With 429 and 503: milliseconds to wait before the next check of this key. */
@@ -286,6 +286,229 @@ export interface components {
             items: components["schemas"]["EventType"][];
             /** @description Value of `after` for the next page; absent on the last page. */
             next?: string;
+        };
+        /** @description A provider called, and its signature was verified; also every event that a version without origins stored. */
+        ProviderOrigin: {
+            /** @constant */
+            kind: "provider";
+        };
+        /** @description Ingested over this API by `actor`. */
+        ServiceOrigin: {
+            /** @constant */
+            kind: "service";
+            /** @description Caller, as in the audit log. */
+            actor: string;
+        };
+        /** @description Made by a simulation. */
+        SimulationOrigin: {
+            /** @constant */
+            kind: "simulation";
+            simulationId: string;
+        };
+        /** @description A test of the callback that `actor` sent. */
+        TestOrigin: {
+            /** @constant */
+            kind: "test";
+            /** @description Caller, as in the audit log. */
+            actor: string;
+        };
+        EventOrigin: components["schemas"]["ProviderOrigin"] | components["schemas"]["ServiceOrigin"] | components["schemas"]["SimulationOrigin"] | components["schemas"]["TestOrigin"];
+        EventSummary: {
+            id: string;
+            tenantId: string;
+            /** @enum {string} */
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+            /** @description The provider’s id. */
+            sourceEventId: string;
+            /** @description The provider’s name of the type. */
+            providerRawType: string;
+            /** @description Normalized type. */
+            type: string;
+            /** Format: date-time */
+            occurredAt: string;
+            /** Format: date-time */
+            receivedAt: string;
+            payloadBytes: number;
+            /**
+             * Format: date
+             * @description Day from which the payload can be deleted.
+             */
+            payloadExpiresOn: string;
+            /**
+             * @description `accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.
+             * @enum {string}
+             */
+            state: "accepted" | "processed" | "delivery_failed" | "verified";
+            origin: components["schemas"]["EventOrigin"];
+            /** @description Delivery cycle, 1 for the first. */
+            cycle: number;
+            /** @description End of its last delivery cycle; null while one is in progress. */
+            completedAt: string | null;
+        };
+        EventPage: {
+            items: components["schemas"]["EventSummary"][];
+            /** @description Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page. */
+            next?: string;
+        };
+        EventDetail: {
+            event: components["schemas"]["EventSummary"];
+            hasEarlierAttempts: boolean;
+            headers: {
+                [key: string]: string;
+            };
+            /** @description Latest 200 attempts, oldest first. */
+            attempts: {
+                cycle: number;
+                attempt: number;
+                /** Format: date-time */
+                startedAt: string;
+                durationMs: number;
+                /** @enum {string} */
+                outcome: "delivered" | "refused" | "failed";
+                status: number | null;
+                cause: string | null;
+                /** @description First 4 096 characters, redacted. */
+                answer: string | null;
+            }[];
+            /** @description The first 65,536 characters of the payload, redacted. Absent after the payload has expired. */
+            redactedPayload?: {
+                text: string;
+                isCut: boolean;
+            };
+            /** @description Place in the queue while a delivery cycle is in progress. */
+            delivery?: {
+                /** Format: date-time */
+                dueAt: string;
+                isClaimed: boolean;
+                attemptCount: number;
+            };
+        };
+        EventPayload: {
+            event: components["schemas"]["EventSummary"];
+            /** @description As received. */
+            payload: {
+                [key: string]: unknown;
+            };
+        };
+        EventReplayed: {
+            tenantId: string;
+            cycle: number;
+            /** @description false where a delivery cycle was in progress, or an earlier call began it. */
+            isNew: boolean;
+        };
+        ReplayPreview: {
+            total: {
+                count: number;
+                isExact: boolean;
+            };
+            examples: components["schemas"]["EventSummary"][];
+            newest?: components["schemas"]["EventSummary"];
+        };
+        Replay: {
+            id: string;
+            filter: {
+                /** Format: date-time */
+                from: string;
+                /** Format: date-time */
+                to?: string;
+                tenantId?: string;
+                /** @enum {string} */
+                provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+                type?: string;
+                /** @enum {string} */
+                state?: "accepted" | "processed" | "delivery_failed" | "verified";
+                ids?: string[];
+                /** @enum {string} */
+                origin?: "provider" | "service" | "simulation";
+            };
+            ratePerSecond: number;
+            requestedBy: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "completed" | "cancelled" | "failed";
+            /** @description Events that matched at the start. */
+            total: {
+                count: number;
+                isExact: boolean;
+            };
+            queuedCount: number;
+            /** @description Events that matched and were not queued, by cause. */
+            skipped: {
+                [key: string]: number;
+            };
+            examinedTo: string | null;
+            isWaiting: boolean;
+            cause: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            startedAt: string | null;
+            endedAt: string | null;
+        };
+        ReplayChanged: {
+            replay: components["schemas"]["Replay"];
+            /** @description false for a repeat, which changed nothing. */
+            isNew: boolean;
+        };
+        ReplayPage: {
+            items: components["schemas"]["Replay"][];
+            /** @description Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page. */
+            next?: string;
+        };
+        RefusedCall: {
+            id: string;
+            /** @enum {string} */
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+            cause: string;
+            /** Format: date-time */
+            refusedAt: string;
+            sourceAddress: string | null;
+            headers: {
+                [key: string]: string;
+            };
+            /** @description Start of a body whose signature failed, redacted. */
+            sample: string | null;
+        };
+        RefusedPage: {
+            items: components["schemas"]["RefusedCall"][];
+            /** @description Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page. */
+            next?: string;
+        };
+        LimitUsage: {
+            /** @description locksPerMinute, locksPerMonth, eventsPerMinute, eventsPerMonth, recordBytes, or the kind of usage that another service reports with PerMonth, such as exports.rowsPerMonth. */
+            limit: string;
+            /** @description null while the store of the meters does not answer. */
+            used: number | null;
+            soft: number | null;
+            /** @description Limit in force, an override included; null: none. */
+            hard: number | null;
+            /** @description `hard`: the hard limit in force is reached; `overridden`: an override is in force and not exhausted; `soft`: the soft limit is reached; `ok`: none of these; null while the usage is unknown. */
+            state: ("ok" | "soft" | "overridden" | "hard") | null;
+            override?: {
+                /** @description null: no limit. */
+                hard: number | null;
+                /** Format: date-time */
+                expiresAt: string;
+                reason: string;
+                /** Format: date-time */
+                updatedAt: string;
+                updatedBy: string;
+            };
+            /** Format: date-time */
+            resetsAt?: string;
+        };
+        Usage: {
+            limits: components["schemas"]["LimitUsage"][];
+            /**
+             * @description What happens to events over the hard limit of the month: `accept` (accepted and marked) or `refuse` (429).
+             * @enum {string}
+             */
+            over: "accept" | "refuse";
+            /** @description By hour and kind; hours without usage are left out. */
+            hours: {
+                /** Format: date-time */
+                hour: string;
+                kind: string;
+                amount: number;
+            }[];
         };
         SimulationAnswer: {
             /** @constant */

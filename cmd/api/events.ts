@@ -1,0 +1,44 @@
+import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
+import { createAccess } from '#internal/access/index.ts'
+import { createTenantDesks, type TenantRouteParts } from '#internal/backoffice/index.ts'
+import { Shares, systemClock } from '#internal/base/index.ts'
+import { eventReadSettings } from '#internal/events/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import type { Usage } from './usage.ts'
+
+/** Dependencies of the routes about tenants' events. */
+export interface EventApiParts {
+  readonly redis: RedisConnection
+  readonly directory: Directory
+  readonly usage: Usage
+}
+
+/** Connections of their own, so that reading events never delays records and intake. */
+const pool = {
+  applicationName: 'latchkey-api events',
+  connectionsMax: 4,
+  queryTimeoutMs: 2_000,
+  sessionSettings: eventReadSettings,
+  /** A session caches one plan per partition that it has read, so connections are replaced after an hour to limit that cache. */
+  lifetimeMsMax: 3_600_000,
+}
+/** Maximum calls under way in a process; a tenant may have a quarter. */
+const callsMax = 32
+
+/** Opens the connections of the routes about tenants' events until the scope closes. */
+export async function openEventApi(
+  host: Host,
+  config: DatabaseSettings,
+  { redis, directory, usage }: EventApiParts,
+): Promise<TenantRouteParts> {
+  const opened = await openPostgres(host, 'postgres of event calls', { ...pool, ...databaseOf(config) })
+  const access = createAccess({ directory, clock: systemClock })
+  const backoffice = createTenantDesks({
+    ...{ pool: opened, readPool: opened, redis, directory, access, clock: systemClock },
+    limits: usage.limits,
+    onTrouble: (cause) => host.log.warn({ cause }, 'a store does not answer event calls'),
+  })
+  return { backoffice, directory, calls: new Shares(callsMax) }
+}

@@ -1,0 +1,207 @@
+import type { TSchema } from '@sinclair/typebox'
+import {
+  type Access,
+  type Actor,
+  authenticateEventKey,
+  type KeyApi,
+  keyActions,
+  rightOf,
+} from '#internal/access/index.ts'
+import { type ApiError, apiError, type ErrorCode, type Shares } from '#internal/base/index.ts'
+import type { AdmittingRoute, Params, RoomRoute } from '#internal/http/index.ts'
+import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
+import type { Backoffice, TenantDesks } from './backoffice.ts'
+import type { DocumentedRoute } from './http-document.ts'
+import { listText, tenantParams } from './http-params.ts'
+import { refusalError } from './http-refusals.ts'
+import { type Caller, createRoute, type RouteApi, type UseCaseRoute } from './http-route.ts'
+
+/** Dependencies of the routes of the internal API. */
+export interface InternalParts {
+  readonly backoffice: Backoffice
+  readonly access: Pick<Access, 'authenticate'>
+}
+
+/** Dependencies of the routes of the public API. */
+export interface TenantRouteParts {
+  readonly backoffice: TenantDesks
+  readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey'>
+  /** Calls under way, by tenant. */
+  readonly calls: Shares
+}
+
+/** What routes that both APIs have need to know of the API that they are in. */
+export interface SharedApi<Parts> {
+  readonly name: KeyApi
+  /** Start of all paths. */
+  readonly base: string
+  /** Start of the paths of one tenant. */
+  readonly tenantBase: string
+  /** Parameters that choose the tenants of a list. The public API has none, since its keys have one tenant. */
+  readonly tenantParams: typeof tenantParams
+  /** Sentence about the tenants that a list covers. */
+  readonly listText: string
+  route<Query extends Params, Body extends TSchema>(
+    definition: UseCaseRoute<Query, Body, TenantDesks>,
+  ): RoomRoute<Parts, AdmittingRoute<unknown>>
+}
+
+type RouteRight = Pick<DocumentedRoute, 'right' | 'isForAllTenants'>
+
+interface ScopeSet {
+  readonly scopes: readonly ApiKeyScope[]
+  readonly text: string
+}
+
+/** Sets of scopes with which an API key can do something in an API, by the actions that they add. */
+const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
+  backoffice: [
+    { scopes: ['dashboard:read'], text: 'scope `dashboard` or `dashboard:read`' },
+    { scopes: ['dashboard'], text: 'scope `dashboard`' },
+    { scopes: ['dashboard', 'simulations'], text: 'scopes `dashboard` and `simulations`' },
+  ],
+  public: [
+    { scopes: ['events:read'], text: 'scope `events` or `events:read`' },
+    { scopes: ['events'], text: 'scope `events`' },
+    {
+      scopes: ['events:read', 'payloads:read'],
+      text: 'scopes `payloads:read` and one of `events` and `events:read`',
+    },
+  ],
+}
+
+/** Returns the smallest set of scopes with which an API key has the right of a route, or undefined if no key has it. */
+function scopesFor(api: KeyApi, { right, isForAllTenants }: RouteRight): ScopeSet | undefined {
+  if (isForAllTenants) return undefined
+  return scopeSets[api].find(({ scopes }) => keyActions(new Set(scopes), api).has(right))
+}
+
+const routeErrors: readonly ErrorCode[] = [
+  ...(['invalid_request', 'api_key_scope', 'tenant_suspended'] as const),
+  ...(['not_found', 'internal', 'unavailable', 'body_dropped', 'overloaded'] as const),
+]
+
+const internalRules: RouteApi<InternalParts> = {
+  security: 'token',
+  budget: 'anonymous',
+  commonErrors: [...routeErrors, 'unauthenticated', 'forbidden'],
+  errorTexts: {
+    401: 'No token, an unknown one, or one that is also for other audiences than `latchkey`.',
+    403: 'The caller lacks the right; or the API key is not for the dashboard.',
+    404: 'It does not exist, or the caller may not see it: both look the same.',
+    409: 'The state differs from the expected one, or the tenant’s state does not allow it. Nothing was changed.',
+    422: 'The `Idempotency-Key`, or the id of the usage, was used with another request. Nothing was changed.',
+    429: 'Too many are unfinished: wait until one ends.',
+    503: 'The API server or a store does not answer, the key ring does not decrypt the secrets that the call needs, or too many calls are under way. Repeat the call unchanged.',
+  },
+  authenticate: ({ access }, request) => findCaller(access, request),
+  rightText(route) {
+    const requires = `Requires the right \`${rightOf(route.right)}\`${route.isForAllTenants ? ' in the whole cluster' : ''}`
+    const keys = scopesFor('backoffice', route)
+    return keys === undefined
+      ? `${requires}; no API key has it.`
+      : `${requires}, or an API key of ${keys.text}.`
+  },
+  forbiddenError(route, actor) {
+    if (actor.kind !== 'tenantKey') return apiError('forbidden')
+    return apiError(
+      'forbidden',
+      `${keyBoundsText(route)}: use a token of kubectl create token NAME --audience latchkey`,
+    )
+  },
+  run: (_parts, _actor, work) => work(),
+}
+
+/** Returns what an API key may do with a route that refused one. Every key that is let in has the right to see. */
+function keyBoundsText(route: RouteRight): string {
+  const keys = scopesFor('backoffice', route)
+  if (keys === undefined) return 'No API key may do this'
+  if (route.right === 'see') return 'With an API key this call only reads, and only the tenant of the key'
+  return `With an API key this call needs the ${keys.text.replaceAll('`', '')}, and reaches only the tenant of the key`
+}
+
+const bearer = /^Bearer +([\x21-\x7e]+) *$/i
+
+async function findCaller(access: InternalParts['access'], { headers }: Request): Promise<Caller> {
+  const token = bearer.exec(headers.get('authorization') ?? '')?.[1]
+  if (token === undefined) return unauthenticated()
+  const authenticated = await access.authenticate(token)
+  if (authenticated.kind === 'unavailable') return refusalError(authenticated)
+  if (authenticated.kind === 'actor') return authenticated
+  switch (authenticated.cause) {
+    case 'keyScope':
+      return apiError(
+        'api_key_scope',
+        'This API key has neither the scope dashboard nor dashboard:read: ask for a key with one of them',
+      )
+    case 'tenantSuspended':
+      return apiError('tenant_suspended')
+    case 'otherAudience':
+      return unauthenticated(
+        'This token is also valid for other audiences: create a token with kubectl create token NAME --audience latchkey',
+      )
+    case 'unknown':
+      return unauthenticated()
+  }
+}
+
+function unauthenticated(message?: string): ApiError {
+  return apiError('unauthenticated', message, { 'WWW-Authenticate': 'Bearer realm="latchkey"' })
+}
+
+const publicRules: RouteApi<TenantRouteParts> = {
+  security: 'apiKey',
+  budget: 'keyed',
+  commonErrors: [...routeErrors, 'api_key_invalid', 'starting'],
+  errorTexts: {
+    403: 'The API key is missing, unknown, expired or lacks the scope; or the tenant is suspended.',
+    404: 'It does not exist, or belongs to another tenant: both look the same.',
+    409: 'The state of the event does not allow it. Nothing was changed.',
+    422: 'The `Idempotency-Key` was used with another request. Nothing was changed.',
+    429: 'Too many are unfinished: wait until one ends.',
+    503: 'A store does not answer, or too many calls are under way. Repeat the call unchanged.',
+  },
+  authenticate({ directory }, { headers }) {
+    const actor = authenticateEventKey(directory, headers.get('authorization'))
+    return actor.kind === 'error' ? actor : { kind: 'actor', actor }
+  },
+  rightText: (route) => `Requires an API key of ${scopesFor('public', route)?.text}.`,
+  forbiddenError: (route) =>
+    apiError('api_key_scope', `This call needs the ${scopesFor('public', route)?.text.replaceAll('`', '')}`),
+  async run({ calls }, actor, work) {
+    const owner = ownerOf(actor)
+    if (!calls.take(1, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
+    try {
+      return await work()
+    } finally {
+      calls.give(1, owner)
+    }
+  },
+}
+
+function ownerOf(actor: Actor): string {
+  return actor.kind === 'tenantKey' ? actor.tenantId : ''
+}
+
+/** Defines a route of the internal API. */
+export function internalRoute<Query extends Params, Body extends TSchema>(
+  definition: UseCaseRoute<Query, Body, Backoffice>,
+): RoomRoute<InternalParts, AdmittingRoute<unknown>> {
+  return createRoute(internalRules, definition)
+}
+
+/** The API of the back office, under `/internal/v1`. */
+export const internalApi: SharedApi<InternalParts> = {
+  ...{ name: 'backoffice', base: '/internal/v1', tenantBase: '/internal/v1/tenants/:tenantId' },
+  ...{ tenantParams, listText },
+  route: internalRoute,
+}
+
+/** The public API, under `/v1`: an API key reaches its own tenant. */
+export const publicApi: SharedApi<TenantRouteParts> = {
+  ...{ name: 'public', base: '/v1', tenantBase: '/v1' },
+  // Values of parameters are optional, so those that an API lacks are like those that were not sent.
+  tenantParams: {} as typeof tenantParams,
+  listText: 'Covers the tenant of the key.',
+  route: (definition) => createRoute(publicRules, definition),
+}
