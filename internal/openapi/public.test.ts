@@ -37,7 +37,7 @@ let api: TestApi
 
 beforeAll(async () => {
   const manifests = [
-    webhookTenantYaml('acme', testApiKey),
+    webhookTenantYaml('acme', testApiKey).replace('scopes: [', 'scopes: [events, "payloads:read", '),
     tenantYaml('limited', limitedKey, ['limits: {locksPerMonth: {hard: 0}}']),
     tenantYaml('asleep', suspendedKey, ['suspended: true']),
   ]

@@ -227,7 +227,7 @@ const apiKey = strict(
       maxItems: apiKeyScopes.length,
       uniqueItems: true,
       description:
-        'Rights of the key. dashboard opens the dashboard and /internal/v1 for this tenant alone; dashboard:read does so without raw payloads and without changes. A key with both has the rights of dashboard.',
+        'Rights of the key. dashboard opens the dashboard and /internal/v1 for this tenant alone; dashboard:read does so without raw payloads and without changes. A key with both has the rights of dashboard. events:read reads the tenant’s events over the public API, events also replays them, payloads:read adds payloads as received to either.',
     }),
     expiresAt: t.Optional(timestamp('Expiry of the key; absent: it does not expire.')),
     secretRef: t.Optional(

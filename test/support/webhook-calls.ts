@@ -11,7 +11,7 @@ export function webhookTenantYaml(name: string, apiKey: string, spec: readonly s
   const providers = providerNames.map(
     (provider) => `{name: ${provider}, secretRef: {name: ${name}-provider}}`,
   )
-  return `${tenantYaml(name, apiKey, [`providers: [${providers.join(', ')}]`, ...spec], 'records, webhooks, simulations, events, "payloads:read"')}apiVersion: v1
+  return `${tenantYaml(name, apiKey, [`providers: [${providers.join(', ')}]`, ...spec], 'records, webhooks, simulations')}apiVersion: v1
 kind: Secret
 metadata: {name: ${name}-provider, namespace: shops}
 stringData: {signingSecret: ${providerSecret}}
