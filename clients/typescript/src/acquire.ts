@@ -104,6 +104,7 @@ function explain(reply: Refused | Failed | Extract<Reply<never>, { kind: 'aborte
       kind: 'unavailable',
       reason: reply.reason,
       retryAfterMs: reply.retryAfterMs ?? retryAfterMsDefault,
+      ...(reply.cause !== undefined && { cause: reply.cause }),
     }
   if (reply.kind === 'refused') {
     const { status, code, retryAfterMs = retryAfterMsDefault } = reply

@@ -4,6 +4,7 @@ import type { Json, StoredRecord, UnknownCommit } from './outcome.ts'
 import { decidePauseMs, sleep } from './repeat.ts'
 
 const ttlSecondsDefault = 86_400
+const commitMsDefault = 10_000
 /** Selections of a row that disappeared between the claim and the selection. */
 const claimsMax = 3
 
@@ -80,9 +81,10 @@ export async function commitOnce<Tx, T>(
   codec: Codec<T>,
   work: (tx: Tx) => T | Promise<T>,
 ): Promise<Committed<T>> {
+  const { commitMs = commitMsDefault } = claim
   let written: { readonly value: T; readonly record: StoredRecord } | undefined
   try {
-    await withDeadline(claim.commitMs ?? 10_000, (onWritten) =>
+    await withDeadline(commitMs, (onWritten) =>
       database.transaction(async (transaction) => {
         await claimRow(transaction, claim)
         const value = await work(transaction.tx)
@@ -90,7 +92,7 @@ export async function commitOnce<Tx, T>(
         await writeOutcome(transaction, claim, record)
         written = { value, record }
         onWritten()
-      }),
+      }, commitMs),
     )
   } catch (error) {
     if (error instanceof Stop) return endOf(error.end, claim, codec)
@@ -187,13 +189,14 @@ async function resolveCommit<Tx, T>(
   written: { readonly value: T; readonly record: StoredRecord },
   error: unknown,
 ): Promise<Committed<T>> {
-  const untilMs = performance.now() + (claim.commitMs ?? 10_000)
+  const untilMs = performance.now() + (claim.commitMs ?? commitMsDefault)
   for (let failures = 0; ; failures += 1) {
     const end = await probe(database, claim, untilMs)
     if (end.kind === 'free') throw error
     if (end.kind === 'row') {
-      const isOwn = end.row.body === JSON.stringify(written.record.body)
-      return isOwn ? { kind: 'ran', value: written.value } : endOf(end, claim, codec)
+      const found = endOf(end, claim, codec)
+      const isOwn = found.kind === 'found' && end.row.body === JSON.stringify(written.record.body)
+      return isOwn ? { kind: 'ran', value: written.value } : found
     }
     const pauseMs = decidePauseMs(failures, undefined, Math.random())
     if (performance.now() + pauseMs >= untilMs) return { kind: 'unknown_commit', error }

@@ -10,8 +10,14 @@ export interface Transaction<Tx> {
   query(text: string, values: Values): Promise<Rows>
 }
 
-/** Begins a transaction, commits it when `run` resolves, and rolls it back when it rejects. Rejects with its exception. */
-export type Begin<Tx> = <T>(run: (transaction: Transaction<Tx>) => Promise<T>) => Promise<T>
+/**
+ * Begins a transaction, commits it when `run` resolves, and rolls it back when it rejects. Rejects with its exception. After `commitMs`
+ * without an answer to the commit, the connection should be closed, not returned to its pool.
+ */
+export type Begin<Tx> = <T>(
+  run: (transaction: Transaction<Tx>) => Promise<T>,
+  commitMs?: number,
+) => Promise<T>
 
 const pruneEveryMs = 60_000
 const pruneRowsMax = 1000
@@ -54,7 +60,7 @@ export interface PgClient {
 export function pg<Client extends PgClient = PgClient>(pool: {
   connect(): Promise<Client>
 }): Database<Client> {
-  return new Database(async (run) => {
+  return new Database(async (run, commitMs) => {
     const client = await pool.connect()
     let broken: Error | undefined
     // A connection that ends between two statements would otherwise end the process.
@@ -66,16 +72,39 @@ export function pg<Client extends PgClient = PgClient>(pool: {
     try {
       await client.query('BEGIN')
       const result = await run({ tx: client, query })
-      await client.query('COMMIT')
+      await withDeadline(client.query('COMMIT'), commitMs, onError)
       return result
     } catch (error) {
-      await client.query('ROLLBACK').catch(onError)
+      // A statement on a connection that has not answered would wait behind the one before it.
+      if (!broken) await client.query('ROLLBACK').catch(onError)
       throw error
     } finally {
       client.off('error', onError)
       client.release(broken)
     }
   })
+}
+
+/** Waits for the answer to a commit, and calls `onLate` if it does not come in time. @throws the error given to `onLate` */
+async function withDeadline(
+  commit: Promise<unknown>,
+  commitMs: number | undefined,
+  onLate: (error: Error) => void,
+): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    if (commitMs === undefined) return
+    timer = setTimeout(() => {
+      const error = new Error('Latchkey: the database did not answer the commit in time')
+      onLate(error)
+      reject(error)
+    }, commitMs)
+  })
+  try {
+    await Promise.race([commit, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** The part of a transaction of postgres.js that is used. */

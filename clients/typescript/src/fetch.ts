@@ -1,4 +1,4 @@
-import { readUpTo } from './bytes.ts'
+import { type ReadBytes, readUpTo } from './bytes.ts'
 import { Guard, type GuardedRequest, type IdempotencyOptions, operationOf } from './guard.ts'
 import type { Latchkey } from './latchkey.ts'
 import { takeNothingHappened } from './outcome.ts'
@@ -33,14 +33,19 @@ export function idempotent<Rest extends readonly unknown[]>(
 
 /** The part of a context of Hono that is used. */
 export interface HonoContext {
-  readonly req: { readonly raw: Request; readonly path: string; readonly routePath: string }
+  readonly req: {
+    readonly raw: Request
+    readonly path: string
+    readonly routePath: string
+    arrayBuffer(): Promise<ArrayBuffer>
+  }
   res: Response | undefined
   readonly error: Error | undefined
 }
 
 /**
  * Creates a middleware for Hono, for the handlers after it: `app.post('/charges', idempotency(latchkey, { principal }), handler)`. Use it on
- * the route, where it knows the pattern. Middleware before it must not have read the body from `c.req.raw`.
+ * the route, where it knows the pattern. Middleware before it reads the body by `c.req`, not from `c.req.raw`.
  */
 export function idempotency<Context extends HonoContext>(
   latchkey: Latchkey,
@@ -52,7 +57,11 @@ export function idempotency<Context extends HonoContext>(
     // A middleware of several routes knows only its own pattern.
     const route = routePath.includes('*') ? path : routePath
     let hasRun = false
-    const response = await respond(guard, guardedRequest(raw, route, [context] as const), async () => {
+    const request = guardedRequest(raw, route, [context] as const)
+    // Hono keeps a body that an earlier middleware has read.
+    const readBody = async (bytesMax: number) =>
+      raw.bodyUsed ? within(await context.req.arrayBuffer(), bytesMax) : request.readBody(bytesMax)
+    const response = await respond(guard, { ...request, readBody }, async () => {
       hasRun = true
       await next()
       // Hono turns an exception of the handler into a response.
@@ -76,9 +85,19 @@ function guardedRequest<Arguments extends readonly unknown[]>(
     target: pathname + search,
     args,
     object: request,
-    // The handler reads the request itself, whatever class it has.
-    readBody: (bytesMax) => readUpTo(request.clone().body, bytesMax),
+    readBody: async (bytesMax) => {
+      if (request.bodyUsed)
+        throw new TypeError(
+          'Latchkey: the body of the request was read before; put the idempotency middleware first',
+        )
+      // The handler reads the request itself, whatever class it has.
+      return readUpTo(request.clone().body, bytesMax)
+    },
   }
+}
+
+function within(buffer: ArrayBuffer, bytesMax: number): ReadBytes {
+  return buffer.byteLength > bytesMax ? { kind: 'beyond' } : { kind: 'whole', bytes: new Uint8Array(buffer) }
 }
 
 async function respond<Arguments extends readonly unknown[]>(

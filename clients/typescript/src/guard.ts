@@ -9,10 +9,13 @@ import { type CapturedResponse, fromRecord, keptHeaderNames, toRecord } from './
 const requestBytesDefault = 1024 * 1024
 const responseBytesDefault = 180 * 1024
 const ttlSecondsDefault = 86_400
+const saveMsDefault = 30_000
+/** Maximum milliseconds that a response waits for its record to be saved. The save goes on after it. */
+const heldMsMax = 2000
 /** Characters of a scope that are kept; the rest is replaced by its hash. */
 const scopeCharsMax = 100
 
-type OnceBounds = 'ttlSeconds' | 'lockSeconds' | 'waitMs' | 'acquireMs' | 'saveMs' | 'onUnavailable'
+type OnceBounds = 'ttlSeconds' | 'lockSeconds' | 'waitMs' | 'acquireMs' | 'onUnavailable'
 
 /** Options of the middleware. `Arguments` are what the framework calls the handler with, the request first. */
 export interface IdempotencyOptions<Arguments extends readonly unknown[]>
@@ -22,6 +25,11 @@ export interface IdempotencyOptions<Arguments extends readonly unknown[]>
    * endpoint without users, whose callers share their keys.
    */
   readonly principal: 'none' | ((...args: Arguments) => string | Promise<string>)
+  /**
+   * Milliseconds to repeat a save without a usable answer. Default 30 000; 0: no repetition. The response waits for at most 2 000 of them; then
+   * the save goes on in the background, as long as the process does.
+   */
+  readonly saveMs?: number | undefined
   /** Namespace of the keys. Default: method and route, such as `POST /charges`. */
   readonly scope?: string | undefined
   /** Whether a request without a key is refused. Default true. */
@@ -156,10 +164,12 @@ export class Guard<Arguments extends readonly unknown[]> {
   }
 
   async #onceOptions(request: GuardedRequest<Arguments>, key: string, body: Uint8Array) {
-    const { ttlSeconds, lockSeconds, waitMs, acquireMs, saveMs, onUnavailable, onTakenOver } = this.#options
+    const { ttlSeconds, lockSeconds, waitMs, acquireMs, onUnavailable, onTakenOver } = this.#options
+    const { saveMs: savedMsMax = saveMsDefault } = this.#options
     const { method, route, target } = request
     const scope = await shortenScope(this.#options.scope ?? `${method} ${route}`)
     const fingerprint = hexOf(await sha256(concatBytes([encodeText(`${method}\n${target}\n`), body])))
+    const saveMs = Math.min(savedMsMax, heldMsMax)
     const bounds = { ttlSeconds, lockSeconds, waitMs, acquireMs, saveMs, onUnavailable, onTakenOver }
     return { ...bounds, scope, key, fingerprint }
   }
@@ -194,7 +204,8 @@ export class Guard<Arguments extends readonly unknown[]> {
       case 'replayed':
         return replay(outcome.value)
       case 'unknown':
-        await this.#saveWithoutBody(outcome)
+        if (outcome.reason === 'no_answer') this.#saveLater(outcome)
+        else await this.#saveWithoutBody(outcome)
         return { kind: 'ran' }
       case 'taken_over':
         // A handler that ran has had its effect, so its caller gets the response.
@@ -206,6 +217,12 @@ export class Guard<Arguments extends readonly unknown[]> {
       case 'unavailable':
         return problem('idempotency_unavailable', outcome)
     }
+  }
+
+  /** Goes on with a save that was not answered while the response waited. */
+  #saveLater({ pending }: Outcome<CapturedResponse> & { kind: 'unknown' }): void {
+    const saveMs = (this.#options.saveMs ?? saveMsDefault) - heldMsMax
+    if (saveMs > 0) void this.#latchkey.complete(pending, { saveMs })
   }
 
   /** Saves at least that the handler ran, if the service refused the response, as it does beyond its configured size. */

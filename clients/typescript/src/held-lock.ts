@@ -1,11 +1,13 @@
 import type { Address, Debug } from './options.ts'
 import { LatchkeyOutcomeError } from './outcome.ts'
 import { extendLock, type Lock, removeRecord } from './records.ts'
-import { decidePauseMs, repeat } from './repeat.ts'
+import { decidePauseMs, repeat, sleep } from './repeat.ts'
 import { callMsMax, type Service } from './service.ts'
 
 /** Maximum milliseconds to give up a lock. If that fails, the lock ends by itself. */
 const giveUpMsMax = 2000
+/** Maximum milliseconds of these to wait for an extension under way, which would make the lock long again. */
+const extensionMsMax = 1000
 /** Seconds that a lock is held after an exception of `work`. */
 const shortenedSeconds = 1
 
@@ -75,19 +77,22 @@ export class HeldLock {
   /** Shortens the lock, so that the next caller soon gets it, and learns that the effect is uncertain. */
   async shorten(): Promise<void> {
     this.stop()
-    // An extension under way would make the lock long again.
-    await this.#extension
+    const untilMs = performance.now() + giveUpMsMax
+    const waited = new AbortController()
+    const end = () => waited.abort()
+    void this.#extension?.then(end)
+    if (this.#extension) await sleep(extensionMsMax, waited.signal)
     const { service, address, lock } = this.#parts
     const shortened = { lockToken: lock.lockToken, lockSeconds: shortenedSeconds }
-    await this.#giveUp((timeoutMs) => extendLock(service, address, shortened, { timeoutMs }))
+    await this.#giveUp((timeoutMs) => extendLock(service, address, shortened, { timeoutMs }), untilMs)
   }
 
   async #giveUp(
     call: (timeoutMs: number) => ReturnType<typeof removeRecord | typeof extendLock>,
+    untilMs = performance.now() + giveUpMsMax,
   ): Promise<void> {
     if (this.#lost === 'taken') return
     const { debug, address } = this.#parts
-    const untilMs = performance.now() + giveUpMsMax
     const onRepeat = () => undefined
     const reply = await repeat<unknown>({ untilMs, onRepeat }, () => call(untilMs - performance.now()))
     if (reply.kind !== 'ok') debug('lock not given up', { scope: address.scope, reply: reply.kind })
@@ -95,7 +100,9 @@ export class HeldLock {
 
   #extendAt(atMs: number): void {
     const start = () => {
-      this.#extension = this.#extend()
+      this.#extension = this.#extend().finally(() => {
+        this.#extension = undefined
+      })
     }
     this.#timer = setTimeout(start, Math.max(0, atMs - performance.now()))
   }

@@ -1,6 +1,8 @@
 // What holds with every framework, against the real API.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Hono } from 'hono'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
+import { FaultyFetch } from '../../../test/support/faulty-fetch.ts'
 import {
   type App,
   type AppOptions,
@@ -8,6 +10,8 @@ import {
   type Handle,
   type Reply,
 } from '../../../test/support/guarded-apps.ts'
+import { until } from '../../../test/support/until.ts'
+import { idempotency, idempotent } from './fetch.ts'
 import { Latchkey, nothingHappened } from './index.ts'
 
 let api: TestApi
@@ -334,4 +338,48 @@ describe.each(Object.entries(frameworks))('middleware, %s', (name, start) => {
     expect(response.headers.get('retry-after')).toBe('1')
     await app.close()
   })
+
+  test(`${name}: if the save gets no answer, the response is sent within seconds, and is saved later`, async () => {
+    const faults = new FaultyFetch()
+    const faulty = new Latchkey({ url: api.url, apiKey: testApiKey, fetch: faults.fetch })
+    const app = await start(faulty, {}, (each) => handle(each))
+    answer({ status: 201, body: 'done' })
+    faults.fail('PUT /v1/record', 'call lost', 1000)
+    const key = newKey()
+    const startedAtMs = performance.now()
+    expect((await call(app, { key })).text).toBe('done')
+    expect(performance.now() - startedAtMs).toBeLessThan(4000)
+    faults.recover()
+    const again = async () => (await call(app, { key })).headers.get('idempotent-replayed')
+    await until(async () => (await again()) === 'true')
+    await app.close()
+  })
+})
+
+test('Hono: a body that an earlier middleware has read is part of the fingerprint', async () => {
+  const app = new Hono()
+  const guard = idempotency(latchkey, { principal: 'none' })
+  app.post(
+    '/charges',
+    async (context, next) => void (await context.req.json(), await next()),
+    guard,
+    (context) => context.text('done'),
+  )
+  const key = newKey()
+  const post = (body: string) =>
+    app.request('/charges', { method: 'POST', body, headers: { 'idempotency-key': key } })
+  expect((await post('{"amount":1}')).status).toBe(200)
+  expect((await post('{"amount":1}')).headers.get('idempotent-replayed')).toBe('true')
+  expect((await post('{"amount":2}')).status).toBe(422)
+})
+
+test('Fetch API: a body that was read before is an error that says what to do', async () => {
+  const guarded = idempotent(latchkey, { principal: 'none' }, () => new Response('done'))
+  const request = new Request('http://localhost/charges', {
+    method: 'POST',
+    body: '{}',
+    headers: { 'idempotency-key': newKey() },
+  })
+  await request.text()
+  expect(guarded(request)).rejects.toThrow('put the idempotency middleware first')
 })

@@ -6,6 +6,7 @@ import {
   type LatchkeyOptions,
   type LatchkeyRequestError,
   nothingHappened,
+  unwrap,
   type WorkContext,
 } from './index.ts'
 
@@ -111,11 +112,21 @@ test.each([
     faults.fail(check, fault, 100)
     const startedAtMs = performance.now()
     const outcome: unknown = await latchkey.once({ ...address, acquireMs: 300 }, () => expect.unreachable())
-    expect(outcome).toEqual({ kind: 'unavailable', reason, retryAfterMs })
+    expect(outcome).toMatchObject({ kind: 'unavailable', reason, retryAfterMs })
     expect(performance.now() - startedAtMs).toBeLessThan(1000)
     expect(faults.calls.length).toBeLessThan(12)
   },
 )
+
+test('once: an outcome without an answer has the exception of fetch as its cause, also as an error', async () => {
+  const { latchkey, faults, address } = caller()
+  faults.fail(check, 'call lost')
+  const outcome = await latchkey.once({ ...address, acquireMs: 0 }, () => 1)
+  expect(outcome).toMatchObject({ reason: 'unreachable', cause: new TypeError('connection refused') })
+  expect(() => unwrap(outcome)).toThrow(
+    expect.objectContaining({ cause: new TypeError('connection refused') }),
+  )
+})
 
 test('once: a call without an answer ends after waitMs and acquireMs together', async () => {
   const { latchkey, faults, address } = caller()
@@ -276,6 +287,20 @@ describe('once: lock lost while the work runs', () => {
     })
     expect(outcome).toEqual({ kind: 'taken_over', phase: 'during' })
     expect(faults.calls.at(-1)).toBe(extend)
+  })
+
+  test('an exception is thrown within two seconds, also while an extension gets no answer', async () => {
+    const { latchkey, faults, address } = caller()
+    faults.fail(extend, 'no answer', 100)
+    const own = new Error('own')
+    let thrownAtMs = 0
+    const outcome = latchkey.once({ ...address, lockSeconds: 3 }, async () => {
+      while (!faults.calls.includes(extend)) await Bun.sleep(50)
+      thrownAtMs = performance.now()
+      throw own
+    })
+    expect(await outcome.catch((error: unknown) => error)).toBe(own)
+    expect(performance.now() - thrownAtMs).toBeLessThan(2500)
   })
 
   test('work does not run if the lock is lost while onTakenOver looks for the effect', async () => {

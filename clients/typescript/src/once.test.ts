@@ -284,7 +284,10 @@ test.each([
   ['a text that is no address', { url: 'latchkey', apiKey: testApiKey }],
   ['an address of another protocol', { url: 'ftp://example.com', apiKey: testApiKey }],
   ['an address with a query', { url: 'https://example.com/?a=1', apiKey: testApiKey }],
+  ['a missing address', { url: undefined as unknown as string, apiKey: testApiKey }],
   ['an empty API key', { url: 'https://example.com', apiKey: '' }],
+  ['a missing API key', { url: 'https://example.com', apiKey: undefined as unknown as string }],
+  ['an API key with a line feed', { url: 'https://example.com', apiKey: `${testApiKey}\n` }],
 ])('Latchkey: refuses %s', (_name, options) => {
-  expect(() => new Latchkey(options)).toThrow(TypeError)
+  expect(() => new Latchkey(options)).toThrow(/^Latchkey: `(url|apiKey)` must be/)
 })

@@ -53,8 +53,13 @@ export type Failure<T> =
       readonly code?: string
       readonly message?: string
     }
-  /** No lock could be acquired. `work` did not run in this call. */
-  | { readonly kind: 'unavailable'; readonly reason: UnavailableReason; readonly retryAfterMs: number }
+  /** No lock could be acquired. `work` did not run in this call. `cause`: the exception of `fetch`, if there was no answer. */
+  | {
+      readonly kind: 'unavailable'
+      readonly reason: UnavailableReason
+      readonly retryAfterMs: number
+      readonly cause?: unknown
+    }
 
 /**
  * Outcome of `withTransaction`: `work` ran, and whether its transaction was committed could not be found out. A repetition with the same key
@@ -88,9 +93,14 @@ export class LatchkeyOutcomeError<T = unknown> extends Error {
   declare readonly outcome: Failure<T> | UnknownCommit
 
   constructor(outcome: Failure<T> | UnknownCommit) {
-    super(`Latchkey: ${texts[outcome.kind]} (${detailOf(outcome)})`)
+    super(`Latchkey: ${texts[outcome.kind]} (${detailOf(outcome)})`, causeOf(outcome))
     Object.defineProperty(this, 'outcome', { value: outcome })
   }
+}
+
+function causeOf(outcome: Failure<unknown> | UnknownCommit): ErrorOptions {
+  if (outcome.kind === 'unknown_commit') return { cause: outcome.error }
+  return outcome.kind === 'unavailable' && outcome.cause !== undefined ? { cause: outcome.cause } : {}
 }
 
 function detailOf(outcome: Failure<unknown> | UnknownCommit): string {

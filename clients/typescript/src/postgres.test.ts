@@ -9,6 +9,7 @@ import postgres from 'postgres'
 import { poll } from '../../../internal/dev/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
 import { type CommitProxy, startCommitProxy } from '../../../test/support/commit-proxy.ts'
+import { FaultyFetch } from '../../../test/support/faulty-fetch.ts'
 import { openRawRedis } from '../../../test/support/raw-redis.ts'
 import {
   createTestDatabase,
@@ -17,7 +18,7 @@ import {
   type TestRedis,
 } from '../../../test/support/stores.ts'
 import { Latchkey, nothingHappened, unwrap } from './index.ts'
-import { type Database, drizzle, forget, pg, postgresJs, withTransaction } from './postgres.ts'
+import { Database, drizzle, forget, pg, postgresJs, withTransaction } from './postgres.ts'
 
 let redis: TestRedis
 let api: TestApi
@@ -256,10 +257,54 @@ test('pg: a commit without an answer is found out to have happened', async () =>
     insertPg(tx, key).then(() => 1),
   )
   expect(outcome).toEqual({ kind: 'ran', value: 1, guarded: true })
-  // The connection that hangs is the only one of the pool that is not idle.
-  await proxy.close()
+  // The connection that hangs has left the pool.
+  expect([pool.totalCount, pool.idleCount]).toEqual([1, 1])
   await pool.end()
-  proxy = await startCommitProxy(own.url)
+})
+
+test('a row of another fingerprint is not that of a lost commit, whatever its body', async () => {
+  const key = crypto.randomUUID()
+  const real = pg<pgDriver.PoolClient>(admin)
+  let begun = 0
+  // The commit is lost, and another caller uses the key before the row is looked for.
+  const losing = new Database<pgDriver.PoolClient>(async (run) => {
+    begun += 1
+    if (begun > 1) return real.transaction(run)
+    await real
+      .transaction(async (transaction) => {
+        await run(transaction)
+        throw new Error('rolled back')
+      })
+      .catch(() => undefined)
+    await admin.query(
+      `INSERT INTO latchkey_outcomes VALUES ('charges', $1, 'other', 200, '{}', '1', now() + interval '1 h')`,
+      [key],
+    )
+    throw new Error('connection lost')
+  })
+  const options = { scope: 'charges', key, fingerprint: 'own' }
+  expect(await withTransaction(latchkey, losing, options, () => 1)).toEqual({ kind: 'reused_key' })
+})
+
+test('onTakenOver: undefined means run, and a recovered value counts although it cannot be saved', async () => {
+  const database = pg<pgDriver.PoolClient>(admin)
+  const faults = new FaultyFetch()
+  const client = new Latchkey({ url: api.url, apiKey: testApiKey, fetch: faults.fetch })
+  const leaveOver = async (key: string) => {
+    await client
+      .once({ scope: 'charges', key }, () => Promise.reject(new Error('lost')))
+      .catch(() => undefined)
+  }
+  const [one, two] = [crypto.randomUUID(), crypto.randomUUID()]
+  await leaveOver(one)
+  const options = { scope: 'charges', key: one, onTakenOver: undefined }
+  expect(await withTransaction(client, database, options, () => 1)).toMatchObject({ kind: 'ran', value: 1 })
+  await leaveOver(two)
+  faults.fail('PUT /v1/record', 'call lost', 1000)
+  const recovering = { scope: 'charges', key: two, saveMs: 0, onTakenOver: () => ({ recovered: 7 }) }
+  expect(await withTransaction(client, database, recovering, () => expect.unreachable())).toEqual({
+    ...{ kind: 'replayed', value: 7 },
+  })
 })
 
 test('pg: a commit that Postgres refuses, as its backend is terminated, is an exception', async () => {

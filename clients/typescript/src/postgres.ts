@@ -40,7 +40,8 @@ export async function withTransaction<Tx, T>(
   let committed: Committed<T> | undefined
   let failure: { readonly error: unknown } | undefined
   try {
-    const outcome = await latchkey.onceAs(codec, { onTakenOver: 'run', ...options }, async (context) => {
+    const { onTakenOver = 'run' } = options
+    const outcome = await latchkey.onceAs(codec, { ...options, onTakenOver }, async (context) => {
       try {
         committed = await commitOnce(database, options, codec, (tx) => work(tx, context))
       } catch (error) {
@@ -51,7 +52,9 @@ export async function withTransaction<Tx, T>(
       const ended = new Ended('Latchkey: the transaction has no result')
       throw committed.kind === 'unknown_commit' ? ended : nothingHappened(ended)
     })
-    return committed ? outcomeOf(committed, outcome) : (outcome as TransactionOutcome<T>)
+    if (committed) return outcomeOf(committed, outcome)
+    // A value that `onTakenOver` recovered is known, whether or not its record is saved.
+    return outcome.kind === 'unknown' ? { kind: 'replayed', value: outcome.value } : outcome
   } catch (error) {
     if (error instanceof Ended && committed) return outcomeOf(committed)
     throw failure ? failure.error : error

@@ -33,6 +33,8 @@ export interface Failed {
   /** Error code of the service, `http_<status>`, `no_answer`, `timeout` or `bad_answer`. */
   readonly code: string
   readonly retryAfterMs: number | undefined
+  /** Exception of `fetch`. */
+  readonly cause?: unknown
 }
 
 /** One call of the service. */
@@ -54,12 +56,13 @@ export class Service {
   readonly #headers: Readonly<Record<string, string>>
   readonly #fetch: Fetch
 
+  /** @throws TypeError for a malformed address or API key, such as one of a missing environment variable */
   constructor({ url, apiKey, fetch }: { url: string; apiKey: string; fetch: Fetch | undefined }) {
-    // Throws for a text that is no URL.
-    const { protocol, search, hash } = new URL(url)
-    if (!/^https?:$/.test(protocol) || search !== '' || hash !== '')
+    const parsed = URL.canParse(url) ? new URL(url) : undefined
+    if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search !== '' || parsed.hash !== '')
       throw new TypeError('Latchkey: `url` must be an http or https address without query and fragment')
-    if (apiKey === '') throw new TypeError('Latchkey: `apiKey` is empty')
+    if (typeof apiKey !== 'string' || !/^[\x21-\x7e]+$/.test(apiKey))
+      throw new TypeError('Latchkey: `apiKey` must be a text of printable ASCII characters without spaces')
     this.#base = url.replace(/\/+$/, '')
     this.#headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }
     // Some runtimes refuse to call the global function as a method of another object.
@@ -84,9 +87,9 @@ export class Service {
         ...(body !== undefined && { body }),
       })
       return replyOf(response, await readText(response), call.parse)
-    } catch {
+    } catch (cause) {
       if (signal?.aborted) return { kind: 'aborted' }
-      return failed('unreachable', controller.signal.aborted ? 'timeout' : 'no_answer')
+      return { ...failed('unreachable', controller.signal.aborted ? 'timeout' : 'no_answer'), cause }
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', abort)
