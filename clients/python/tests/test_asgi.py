@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
@@ -19,7 +20,7 @@ from latchkey import AsyncLatchkey
 from latchkey.asgi import IdempotencyMiddleware, operation_of
 from latchkey.idempotency_key import MalformedKey, parse_key_header
 from latchkey.stored_response import CapturedResponse, from_record, kept_header_names, to_record
-from support import Network, call, dead_network, environment, new_key
+from support import Fate, Network, call, dead_network, environment, new_key
 
 Handle = Callable[[Request], Awaitable[Response]]
 PATH = "/charges"
@@ -230,6 +231,52 @@ def test_response_whose_save_fails_is_sent(make: Any, key: str) -> None:
     network = dead_network(lambda request: request.method == "PUT")
     [answer] = App(make(handle), network, bounds={"save_ms": 100}).run(with_key(key))
     assert (answer.status_code, answer.text) == (201, "1")
+
+
+def test_response_does_not_wait_long_for_its_save_which_goes_on(key: str) -> None:
+    handle, _ = counting(lambda count: PlainTextResponse(str(count), 201))
+    fates: list[Fate] = ["lose call"] * 12
+    network = Network(*fates, when=lambda request: request.method == "PUT")
+    sent_s = 0.0
+    guarded: Any = None
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def timed(message: Any) -> None:
+            nonlocal sent_s
+            sent_s = sent_s or time.monotonic() - started_s
+            await send(message)
+
+        await guarded(scope, receive, timed)
+
+    async def main() -> None:
+        nonlocal guarded
+        address = (environment("API_URL"), environment("API_KEY"))
+        async with AsyncLatchkey(*address, transport=network) as latchkey:
+            guarded = IdempotencyMiddleware(starlette(handle), latchkey, principal="none")
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as client:
+                for replayed in (None, "true"):
+                    answer = await client.post(PATH, headers={"idempotency-key": f'"{key}"'})
+                    assert (answer.text, answer.headers.get("idempotent-replayed")) == ("1", replayed)
+
+    started_s = time.monotonic()
+    asyncio.run(main())
+    assert sent_s < 3
+
+
+def test_wrong_bounds_are_refused_when_the_middleware_is_made(key: str) -> None:
+    async def latchkey() -> None: ...
+
+    with pytest.raises(ValueError, match="`lock_seconds` must be at least 1, not 0"):
+        IdempotencyMiddleware(latchkey, latchkey, principal="none", bounds={"lock_seconds": 0})  # type: ignore[arg-type]
+
+
+def test_default_scope_is_the_path_as_it_was_sent(key: str) -> None:
+    async def handle(_request: Request) -> Response:
+        return Response(status_code=204)
+
+    app = Starlette(routes=[Route("/orders/{name}", handle, methods=["POST"])])
+    App(app, principal="none").run({**with_key(key), "url": "/orders/caf%C3%A9?a=%20"})
+    assert call("GET", "/v1/record", scope="POST /orders/caf%C3%A9", key=f"-:{key}")["cached"] is True
 
 
 async def parts() -> AsyncIterator[bytes]:

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
 from latchkey import AsyncLatchkey, Latchkey, LatchkeyOutcomeError, idempotent
-from latchkey.decorator import canonical_json
+from latchkey.canonical_json import canonical_json
 from support import environment, new_key
+
+
+CANONICAL: list[dict[str, str]] = json.loads(
+    (Path(__file__).parents[2] / "conformance/canonical-json.json").read_text("utf-8")
+)
 
 
 @pytest.fixture
@@ -62,5 +69,12 @@ def test_decorator_refuses_a_function_of_the_other_kind(address: tuple[str, str]
         idempotent(AsyncLatchkey(*address), key=lambda: "k")(function)  # type: ignore[arg-type]
 
 
-def test_canonical_json_sorts_members() -> None:
-    assert canonical_json([{"b": 1, "a": {"d": "ä", "c": None}}]) == '[{"a":{"c":null,"d":"ä"},"b":1}]'.encode()
+@pytest.mark.parametrize("case", CANONICAL, ids=lambda case: case["json"][:20])
+def test_canonical_json_is_that_of_the_library_in_typescript(case: dict[str, str]) -> None:
+    assert canonical_json(json.loads(case["json"])).decode() == case["canonical"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: 2}])
+def test_canonical_json_refuses_what_is_not_json(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        canonical_json(value)

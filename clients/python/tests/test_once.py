@@ -294,7 +294,7 @@ def test_acquire_ms_and_save_ms_of_0_make_one_call_each(open_client: OpenClient,
 
 @pytest.mark.parametrize("option", ["wait_ms", "acquire_ms", "save_ms", "lock_seconds"])
 def test_negative_bounds_are_refused(client: Client, key: str, option: str) -> None:
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match=f"`{option}` must be at least [01], not -1"):
         client.once(SCOPE, key, lambda _lock: 1, **{option: -1})
 
 
@@ -405,9 +405,9 @@ def test_tracer_gets_one_span_with_scope_outcome_and_attempts(open_client: OpenC
 
 
 @pytest.mark.parametrize(
-    ("url", "api_key"), [("latchkey:8080", "k"), ("ftp://a", "k"), ("http://a?b=c", "k"), ("http://a", "")]
+    ("url", "api_key"), [("latchkey:8080", "k"), ("ftp://a", "k"), ("http://a?b=c", "k"), ("http://a", ""), ("http://a", "k\n")]
 )
-def test_client_refuses_a_malformed_address_and_an_empty_key(url: str, api_key: str) -> None:
+def test_client_refuses_a_malformed_address_and_key(url: str, api_key: str) -> None:
     from latchkey import AsyncLatchkey, Latchkey
 
     for client in (Latchkey, AsyncLatchkey):
@@ -457,3 +457,30 @@ def test_work_does_not_start_if_the_lock_is_lost_while_on_taken_over_decides(key
     outcome = client.once(SCOPE, key, runs.append, wait_ms=3000, lock_seconds=1, on_taken_over=look)
     client.close()
     assert (outcome, runs) == (TakenOver("before"), [])
+
+
+def test_unreachable_service_has_the_exception_of_the_transport_as_its_cause(open_client: OpenClient, key: str) -> None:
+    outcome = open_client(dead_network()).once(SCOPE, key, lambda _lock: 1, acquire_ms=0)
+    assert isinstance(outcome, Unavailable) and isinstance(outcome.cause, httpx.ConnectError)
+    with pytest.raises(LatchkeyOutcomeError) as raised:
+        unwrap(outcome)
+    assert raised.value.__cause__ is outcome.cause
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_lock_is_lost_when_its_extension_fails_in_an_unexpected_way(open_client: OpenClient, key: str) -> None:
+    class Broken(Network):
+        is_broken = True
+
+        def _fate(self, request: httpx.Request) -> Any:
+            if is_extension(request) and self.is_broken:
+                self.is_broken = False
+                raise RuntimeError("broken")
+            return super()._fate(request)
+
+    def work(lock: Lock) -> str:
+        assert lock.cancelled.wait(5)
+        lock.raise_if_lost()
+        raise AssertionError
+
+    assert open_client(Broken()).once(SCOPE, key, work, lock_seconds=1) == TakenOver("during")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from latchkey import (
 from latchkey.postgres import (
     AsyncDatabase,
     Database,
+    Transaction,
     forget,
     psycopg,
     psycopg_async,
@@ -133,13 +135,6 @@ class Side:
         if self._kind == "SQLAlchemy async":
             return sqlalchemy_async(create_async_engine(alchemy_url(self._url), poolclass=NullPool))
         return psycopg_async(lambda: driver.AsyncConnection.connect(self._url))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables() -> Iterator[None]:
-    execute(table_sql())
-    execute("CREATE TABLE charges (id bigint GENERATED ALWAYS AS IDENTITY, key text)")
-    yield
 
 
 @pytest.fixture(params=["psycopg", "psycopg async", "SQLAlchemy", "SQLAlchemy async"])
@@ -402,3 +397,30 @@ def test_cancelled_caller_rolls_back_and_releases_the_lock(key: str) -> None:
     assert (charges_of(key), rows_of(key)) == (0, [])
     side = Side("psycopg", environment("POSTGRES_URL"))
     assert side.charge(key, lambda held: held.taken_over) == Ran(False)
+
+
+def test_row_of_another_fingerprint_is_not_that_of_a_lost_commit(key: str) -> None:
+    real = psycopg(lambda: driver.connect(environment("POSTGRES_URL")))
+    begun: list[object] = []
+
+    @contextmanager
+    def losing() -> Iterator[Transaction[driver.Connection[Any]]]:
+        begun.append(None)
+        if len(begun) > 1:
+            with real.begin() as transaction:
+                yield transaction
+            return
+        with suppress(RollBack), real.begin() as transaction:
+            yield transaction
+            raise RollBack
+        # The commit is lost, and another caller uses the key before the row is looked for.
+        row = "INSERT INTO latchkey_outcomes VALUES (%s, %s, 'other', 200, '{}', '1', now() + interval '1 hour')"
+        execute(row, SCOPE, key)
+        raise driver.OperationalError("lost")
+
+    with Latchkey(environment("API_URL"), environment("API_KEY")) as latchkey:
+        outcome = with_transaction(latchkey, Database(losing), SCOPE, key, lambda _tx, _lock: 1, fingerprint="own")
+    assert outcome == ReusedKey()
+
+
+class RollBack(Exception): ...

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import httpx
+import psycopg as driver
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from standardwebhooks.webhooks import Webhook
 
 from latchkey import AsyncLatchkey, NothingHappened
+from latchkey.postgres import AsyncDatabase, psycopg_async
 from latchkey.webhooks import Context, DeliveryAnswer, Event, InvalidDelivery, Receiver, verify
 from support import Network, call, dead_network, environment, lock, new_key
 
@@ -224,3 +226,55 @@ def test_event_whose_handler_returned_is_204_also_if_its_lock_was_lost_meanwhile
     lost = httpx.Response(409, json={"code": "lock_lost", "message": "Lost"})
     network = Network(lost, when=lambda request: request.method == "PUT")
     assert deliver(ignore, delivery(), network=network) == [DeliveryAnswer(204)]
+
+
+def test_event_and_effect_are_committed_together_once_in_a_transaction() -> None:
+    failures = [RuntimeError("no")]
+
+    async def handle(event: Event, context: Context) -> None:
+        await context.tx.execute("INSERT INTO charges (key) VALUES (%s)", (event["id"],))
+        if failures:
+            raise failures.pop()
+
+    def charges_of(event_id: str) -> int:
+        with driver.connect(environment("POSTGRES_URL")) as connection:
+            [[count]] = connection.execute("SELECT count(*) FROM charges WHERE key = %s", (event_id,)).fetchall()
+            return int(count)
+
+    async def main() -> None:
+        receiver = Receiver(handle, secrets=[SECRET], transaction=database())
+        signed = delivery(event_id="evt_tx_" + new_key())
+        event_id = json.loads(signed[1])["id"]
+        # The exception rolls back, and the next two deliveries come at the same time.
+        assert await receiver.deliver(*signed) == DeliveryAnswer(500)
+        assert charges_of(event_id) == 0
+        answers = await asyncio.gather(receiver.deliver(*signed), receiver.deliver(*signed))
+        assert list(answers) == [DeliveryAnswer(204)] * 2
+        assert charges_of(event_id) == 1
+
+    asyncio.run(main())
+
+
+def test_rejection_in_a_transaction_rolls_back() -> None:
+    async def handle(event: Event, context: Context) -> None:
+        await context.tx.execute("INSERT INTO charges (key) VALUES (%s)", (event["id"],))
+        context.gone()
+
+    async def main() -> None:
+        receiver = Receiver(handle, secrets=[SECRET], transaction=database())
+        signed = delivery()
+        assert [(await receiver.deliver(*signed)).status for _ in range(2)] == [410, 410]
+
+    asyncio.run(main())
+
+
+def test_receiver_takes_one_way_to_find_repetitions() -> None:
+    def latchkey() -> AsyncLatchkey:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="not both"):
+        Receiver(ignore, secrets=[SECRET], latchkey=latchkey, transaction=database())
+
+
+def database() -> AsyncDatabase[driver.AsyncConnection[Any]]:
+    return psycopg_async(lambda: driver.AsyncConnection.connect(environment("POSTGRES_URL")))

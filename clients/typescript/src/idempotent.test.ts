@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
+import canonical from '../../conformance/canonical-json.json'
 import { canonicalJson } from './fingerprint.ts'
 import { idempotent, Latchkey } from './index.ts'
 
@@ -63,4 +64,8 @@ test('canonicalJson: sorts names as texts, also those that look like numbers', (
   expect(canonicalJson({ b: [null, { 9: 'ä', 10: 1.5 }], a: true })).toBe(
     '{"a":true,"b":[null,{"10":1.5,"9":"ä"}]}',
   )
+})
+
+test.each(canonical)('canonicalJson: $json is that of the library in Python', ({ json, canonical: text }) => {
+  expect(canonicalJson(JSON.parse(json))).toBe(text)
 })

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import pg from 'pg'
 import { ensurePythonEnvironment } from '#internal/dev/index.ts'
 import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
 import { createTestDatabase } from '#test/support/stores.ts'
@@ -49,6 +50,10 @@ function casesOf(xml: string): Case[] {
 const files = readdirSync(join(library, 'tests')).filter((name) => name.startsWith('test_'))
 const tested = await startClientScene()
 const database = await createTestDatabase()
+const pool = new pg.Pool({ connectionString: database.url, max: 1 })
+await pool.query(readFileSync(join(library, 'src/latchkey/latchkey-outcomes.sql'), 'utf8'))
+await pool.query('CREATE TABLE charges (id bigint GENERATED ALWAYS AS IDENTITY, key text)')
+await pool.end()
 const env = { ...tested.env, POSTGRES_URL: database.url }
 // Side by side, since they wait more than they compute.
 const runs = await Promise.all(files.map((file) => runPytest(file, env)))

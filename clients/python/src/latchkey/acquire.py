@@ -139,7 +139,7 @@ def _explain(reply: Refused | Failed) -> Unavailable | ReusedKey:
     retry_after_s = _RETRY_AFTER_S_DEFAULT if reply.retry_after_s is None else reply.retry_after_s
     retry_after_ms = int(retry_after_s * 1000)
     if isinstance(reply, Failed):
-        return Unavailable(reply.reason, retry_after_ms)
+        return Unavailable(reply.reason, retry_after_ms, reply.cause)
     if reply.code == "fingerprint_mismatch":
         return ReusedKey()
     if reply.status == 429:

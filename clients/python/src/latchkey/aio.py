@@ -217,10 +217,10 @@ class AsyncLatchkey:
     async def _send(self, call: Call) -> Reply:
         try:
             return await asyncio.wait_for(self._exchange(call), call.timeout_s)
-        except (httpx.TimeoutException, asyncio.TimeoutError):
-            return Failed("unreachable", "timeout")
-        except (httpx.TransportError, httpx.StreamError, OSError):
-            return Failed("unreachable", "no_answer")
+        except (httpx.TimeoutException, asyncio.TimeoutError) as error:
+            return Failed("unreachable", "timeout", cause=error)
+        except (httpx.TransportError, httpx.StreamError, OSError) as error:
+            return Failed("unreachable", "no_answer", cause=error)
 
     async def _exchange(self, call: Call) -> Reply:
         response = await self._transport.handle_async_request(request_of(self._address, call))

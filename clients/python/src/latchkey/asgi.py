@@ -6,14 +6,15 @@ import asyncio
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, Union
+from urllib.parse import quote
 
 from .aio import AsyncLatchkey
 from .errors import NothingHappened
 from .idempotency_key import MalformedKey, parse_key_header
 from .once import Codec, Settings
-from .outcomes import Busy, Outcome, Replayed, ReusedKey, TakenOver, Unavailable
+from .outcomes import Busy, Outcome, Replayed, ReusedKey, TakenOver, Unavailable, Unknown
 from .problem import problem
 from .steps import Lock
 from .stored_response import CapturedResponse, from_record, keep_headers, kept_header_names, to_record, without_body
@@ -25,6 +26,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _TTL_SECONDS_DEFAULT = 86_400
+_HELD_MS_MAX = 2000
+"""Maximum milliseconds that a response waits for its record to be saved. The save goes on after it."""
 _SCOPE_CHARS_MAX = 100
 _OPERATION = "latchkey.operation"
 
@@ -106,7 +109,10 @@ class IdempotencyMiddleware:
         names = kept_header_names(headers_kept)
         self._headers_kept = names
         self._save = save
-        self._bounds: Bounds = bounds or {}
+        settings = Settings(**(bounds or {}))
+        self._ttl_seconds = settings.ttl_seconds or _TTL_SECONDS_DEFAULT
+        self._settings = replace(settings, save_ms=min(settings.save_ms, _HELD_MS_MAX))
+        self._save_later_ms = settings.save_ms - _HELD_MS_MAX
         self._codec = Codec(to_record, lambda record: from_record(record, names), without_body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,8 +124,7 @@ class IdempotencyMiddleware:
         try:
             key = parse_key_header(values, self._accept_unquoted)
         except MalformedKey as error:
-            seconds = self._bounds.get("ttl_seconds", _TTL_SECONDS_DEFAULT)
-            detail = f"Keys are kept for {seconds} seconds."
+            detail = f"Keys are kept for {self._ttl_seconds} seconds."
             name: Literal["idempotency_key_missing", "idempotency_key_malformed"] = (
                 "idempotency_key_missing" if error.kind == "missing" else "idempotency_key_malformed"
             )
@@ -154,12 +159,12 @@ class IdempotencyMiddleware:
                 return bytes(body)
 
     async def _guard(self, scope: Scope, handler: _Handler, key: str, body: bytes) -> None:
-        method, path = scope["method"], scope["path"]
-        target = (scope.get("raw_path") or path.encode()) + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        method, path = scope["method"], _path_of(scope)
+        target = path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         named = self._scope(scope) if callable(self._scope) else self._scope
-        name = _shorten(named if named is not None else f"{method} {path}")
+        name = _shorten(named if named is not None else f"{method} {path.decode('latin-1')}")
         fingerprint = hashlib.sha256(method.encode() + b"\n" + target + b"\n" + body).hexdigest()
-        settings = Settings(**self._bounds, fingerprint=fingerprint)
+        settings = replace(self._settings, fingerprint=fingerprint)
         latchkey = self._latchkey if isinstance(self._latchkey, AsyncLatchkey) else self._latchkey()
         try:
             try:
@@ -168,7 +173,10 @@ class IdempotencyMiddleware:
                 return await handler.finish()
             if handler.has_run:
                 # The handler has had its effect, whatever became of the save.
-                return await handler.finish()
+                await handler.finish()
+                if isinstance(outcome, Unknown) and outcome.reason == "no_answer" and self._save_later_ms > 0:
+                    await latchkey.complete(outcome.pending, save_ms=self._save_later_ms)
+                return
         finally:
             await handler.close()
         if handler.is_streaming:
@@ -303,6 +311,12 @@ async def _answer(send: Send, response: CapturedResponse) -> None:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _path_of(scope: Scope) -> bytes:
+    """Returns the path as it was sent, percent-encoded, without the query. Not every server has it."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"], safe="/!$&'()*+,;=:@~").encode()
+    return raw.partition(b"?")[0]
 
 
 def _shorten(scope: str) -> str:

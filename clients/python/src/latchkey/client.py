@@ -209,10 +209,10 @@ class Latchkey:
                 return reply_of(call, response.status_code, response.headers, _read(response, call.timeout_s))
             finally:
                 response.close()
-        except httpx.TimeoutException:
-            return Failed("unreachable", "timeout")
-        except (httpx.TransportError, httpx.StreamError, OSError):
-            return Failed("unreachable", "no_answer")
+        except httpx.TimeoutException as error:
+            return Failed("unreachable", "timeout", cause=error)
+        except (httpx.TransportError, httpx.StreamError, OSError) as error:
+            return Failed("unreachable", "no_answer", cause=error)
 
     def close(self) -> None:
         self._transport.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .aio import AsyncLatchkey
+from .canonical_json import canonical_json
 from .client import Latchkey
 from .options import AsyncOnceBounds, OnceBounds
 from .outcomes import unwrap
@@ -99,10 +99,3 @@ def _hash(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
     bound.apply_defaults()
     values = [*bound.args, bound.kwargs] if bound.kwargs else list(bound.args)
     return hashlib.sha256(canonical_json(values)).hexdigest()
-
-
-def canonical_json(value: object) -> bytes:
-    """Returns JSON with sorted members. Raises `TypeError` or `ValueError` for a value that is not JSON."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # UTF-8 has no lone surrogates. Only a hash is made of these bytes.
-    return text.encode(errors="surrogatepass")

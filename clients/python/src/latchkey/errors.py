@@ -27,6 +27,7 @@ class LatchkeyOutcomeError(Exception):
         name = outcome.kind if detail is None else f"{outcome.kind}, {detail}"
         super().__init__(f"Latchkey: {_texts[outcome.kind]} ({name})")
         self.outcome = outcome
+        self.__cause__ = getattr(outcome, "cause", None) or getattr(outcome, "error", None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.outcome,)

@@ -58,6 +58,14 @@ class HeldLock:
 
     def extensions(self) -> Steps[None]:
         """Extends the lock until it is lost or `stopped`."""
+        try:
+            yield from self._extend()
+        except Exception:
+            # Without further extensions, the lock will end.
+            self._lose("expired")
+            raise
+
+    def _extend(self) -> Steps[None]:
         failures = 0
         while True:
             yield Pause(max(0.0, self._extend_at_s - self._environment.now()))

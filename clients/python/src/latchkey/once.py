@@ -79,8 +79,10 @@ class Settings:
     on_unavailable: Literal["run", "refuse"] = "refuse"
 
     def __post_init__(self) -> None:
-        if not (self.wait_ms >= 0 and self.acquire_ms >= 0 and self.save_ms >= 0 and self.lock_seconds > 0):
-            raise ValueError("Latchkey: `wait_ms`, `acquire_ms`, `save_ms` and `lock_seconds` must not be negative")
+        for name, minimum in (("wait_ms", 0), ("acquire_ms", 0), ("save_ms", 0), ("lock_seconds", 1)):
+            value = getattr(self, name)
+            if not value >= minimum:
+                raise ValueError(f"Latchkey: `{name}` must be at least {minimum}, not {value}")
 
 
 @dataclass

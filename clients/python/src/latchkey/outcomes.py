@@ -92,6 +92,8 @@ class Unavailable:
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     reason: UnavailableReason
     retry_after_ms: int
+    cause: Exception | None = field(default=None, compare=False, repr=False)
+    """Exception of the transport, if there was no answer."""
 
 
 @dataclass(frozen=True)

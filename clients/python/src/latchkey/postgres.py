@@ -326,20 +326,8 @@ async def _run_async(
     call: _Call[T] = _Call(claim)
 
     async def work_of_once(lock: Lock) -> T:
-        async def perform(effect: DatabaseEffect) -> None:
-            match effect:
-                case Transact(statements, commit_s):
-                    await _transact_async(database, statements, lambda tx: work(tx, lock), commit_s)
-                case Probe(statements, timeout_s):
-                    await _within_async(database, timeout_s, _transact_async(database, statements))
-                case Prune():
-                    if database.starts_prune():
-                        _start_async(database, _transact_async(database, prune_rows()))
-                case pause:
-                    await asyncio.sleep(pause.seconds)
-
         try:
-            committed = await drive_async(call.commit(), perform)
+            committed = await commit_async(database, call.commit(), lambda tx: work(tx, lock))
         except BaseException as error:
             raise call.rolled_back(error) from error
         return call.value(committed)
@@ -350,6 +338,26 @@ async def _run_async(
     except BaseException as error:
         finished = Raised(error)
     return call.finish(finished)
+
+
+async def commit_async(
+    database: AsyncDatabase[Tx], commit: Commit[Committed[T]], work: Callable[[Tx], Awaitable[T]]
+) -> Committed[T]:
+    """Does what `commit_once` yields. Raises the exception of `work` or of the database."""
+
+    async def perform(effect: DatabaseEffect) -> None:
+        match effect:
+            case Transact(statements, commit_s):
+                await _transact_async(database, statements, work, commit_s)
+            case Probe(statements, timeout_s):
+                await _within_async(database, timeout_s, _transact_async(database, statements))
+            case Prune():
+                if database.starts_prune():
+                    _start_async(database, _transact_async(database, prune_rows()))
+            case pause:
+                await asyncio.sleep(pause.seconds)
+
+    return await drive_async(commit, perform)
 
 
 async def _transact_async(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, cast
@@ -59,6 +60,8 @@ class Failed:
     code: str
     """Error code of the service, `http_<status>`, `no_answer`, `timeout` or `bad_answer`."""
     retry_after_s: float | None = None
+    cause: Exception | None = None
+    """Exception of the transport."""
 
 
 Reply = Union[Ok, Refused, Failed]
@@ -68,11 +71,11 @@ class Address:
     """Address and credentials of the service."""
 
     def __init__(self, url: str, api_key: str) -> None:
-        parts = urlsplit(url)
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
             raise ValueError("Latchkey: `url` must be an http or https address without query and fragment")
-        if not api_key:
-            raise ValueError("Latchkey: `api_key` is empty")
+        if not isinstance(api_key, str) or not re.fullmatch(r"[\x21-\x7e]+", api_key):
+            raise ValueError("Latchkey: `api_key` must be a text of printable ASCII characters without spaces")
         self.base = url.rstrip("/")
         # Answers are not compressed, so that their length is bounded as they are received.
         self.headers = {

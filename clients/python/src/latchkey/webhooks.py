@@ -14,8 +14,11 @@ from .aio import AsyncLatchkey
 from .asgi import Receive, Scope, Send
 from .errors import NothingHappened
 from .event_types import Event, EventProvider, EventType
-from .outcomes import Busy, Replayed, Unavailable
-from .steps import Lock
+from .commit_once import Claim, Committed, commit_once
+from .once import VALUE_CODEC
+from .outcomes import Busy, Replayed, Unavailable, UnknownCommit
+from .postgres import AsyncDatabase, commit_async
+from .steps import Environment, Lock
 
 __all__ = ["Context", "DeliveryAnswer", "Event", "EventProvider", "EventType", "InvalidDelivery", "Receiver", "verify"]
 
@@ -99,6 +102,8 @@ class Context:
     """Lock of the event; None without `latchkey`."""
     taken_over: bool
     """An earlier delivery of the event ended without a result, so its effect may have happened."""
+    tx: Any = None
+    """Open transaction of `transaction`: the driver's own object, for statements that are committed together with the event. None without it."""
     _rejection: _Rejection | None = None
 
     def gone(self) -> NoReturn:
@@ -131,18 +136,24 @@ class Receiver:
         *,
         secrets: Sequence[str],
         latchkey: AsyncLatchkey | Callable[[], AsyncLatchkey] | None = None,
+        transaction: AsyncDatabase[Any] | None = None,
         name: str = "events",
         body_bytes_max: int = _BODY_BYTES_DEFAULT,
         ttl_seconds: int = _TTL_SECONDS_DEFAULT,
     ) -> None:
         """`secrets`: the tenant's signing secrets. A delivery that any of them signed is accepted. `latchkey`: lets the handler run once per event,
-        unless its process ends before it is finished; without it every delivery reaches the handler. `name`: distinguishes receivers of the same
-        events. `ttl_seconds`: time in which a repetition of an event is recognized. Raises `ValueError` for malformed secrets."""
+        unless its process ends before it is finished. `transaction`: instead of it, a database in whose transactions the handler runs, so that its effect and the
+        event are committed together; `context.tx` is the transaction. Without either, every delivery reaches the handler. `name`: distinguishes receivers of the same
+        events. `ttl_seconds`: time in which a repetition of an event is recognized. Raises `ValueError` for malformed secrets, and `TypeError` for both `latchkey` and
+        `transaction`."""
+        if latchkey is not None and transaction is not None:
+            raise TypeError("Latchkey: a receiver takes `latchkey` or `transaction`, not both")
         if not 1 <= len(name) <= _NAME_CHARS_MAX:
             raise ValueError(f"Latchkey: the name of a receiver has 1 to {_NAME_CHARS_MAX} characters")
         self._handler = handler
         self._webhooks = _webhooks_of(secrets)
         self._latchkey = latchkey
+        self._transaction = transaction
         self._scope = f"webhook {name}"
         self._body_bytes_max = body_bytes_max
         self._ttl_seconds = ttl_seconds
@@ -187,6 +198,8 @@ class Receiver:
 
     async def _handle_once(self, event: Event, failures: list[Exception]) -> DeliveryAnswer:
         """`failures` gets the exception of the handler, which is thereby kept apart from those of the deduplication."""
+        if self._transaction is not None:
+            return await self._handle_in(self._transaction, event, failures)
         if self._latchkey is None:
             await self._run(event, Context(None, False), failures)
             return DeliveryAnswer(204)
@@ -221,6 +234,20 @@ class Receiver:
                 return _retry_later(409, retry_after_ms)
             case _:
                 return _retry_later(409)
+
+    async def _handle_in(
+        self, database: AsyncDatabase[Any], event: Event, failures: list[Exception]
+    ) -> DeliveryAnswer:
+        async def work(tx: Any) -> None:
+            await self._run(event, Context(None, False, tx), failures)
+
+        claim = Claim(self._scope, event["id"], ttl_seconds=self._ttl_seconds)
+        committed: Committed[None] = await commit_async(
+            database, commit_once(claim, VALUE_CODEC, Environment()), work
+        )
+        if isinstance(committed, Busy):
+            return _retry_later(409)
+        return _retry_later(503) if isinstance(committed, UnknownCommit) else DeliveryAnswer(204)
 
     async def _run(self, event: Event, context: Context, failures: list[Exception]) -> None:
         try:
