@@ -22,6 +22,8 @@ export interface DriverCall {
 export interface Driver {
   /** Starts a call; `request` has the member `do` and its parameters. */
   start(request: Readonly<Record<string, unknown>>, handlers?: CallHandlers): DriverCall
+  /** Kills the program; its calls under way fail. */
+  kill(): void
   close(): Promise<void>
 }
 
@@ -38,9 +40,11 @@ export function startDriver(command: readonly string[], env: Readonly<Record<str
     number,
     { handlers: CallHandlers | undefined; settle: PromiseWithResolvers<Readonly<Record<string, unknown>>> }
   >()
-  const send = (message: object) => {
-    void child.stdin.write(`${JSON.stringify(message)}\n`)
-    void child.stdin.flush()
+  let hasEnded = false
+  const send = async (message: object) => {
+    if (hasEnded) return
+    await child.stdin.write(`${JSON.stringify(message)}\n`)
+    await child.stdin.flush()
   }
   const receive = async (line: string) => {
     const message = JSON.parse(line) as DriverMessage
@@ -49,10 +53,10 @@ export function startDriver(command: readonly string[], env: Readonly<Record<str
     if (!one) throw new Error(`the driver answered to an unknown call: ${line.slice(0, 200)}`)
     if ('asks' in message) {
       try {
-        send({ call, reply: await one.handlers?.ask(message.asks, message.context) })
+        await send({ call, reply: await one.handlers?.ask(message.asks, message.context) })
       } catch (error) {
         one.settle.reject(error)
-        send({ call, reply: { throws: 'the runner failed' } })
+        await send({ call, reply: { throws: 'the runner failed' } }).catch(() => undefined)
       }
     } else if ('aborted' in message) one.handlers?.aborted?.()
     else {
@@ -68,6 +72,7 @@ export function startDriver(command: readonly string[], env: Readonly<Record<str
       rest = lines.pop() ?? ''
       for (const line of lines) void receive(line)
     }
+    hasEnded = true
     for (const { settle } of open.values()) settle.reject(new Error('the driver has ended'))
   })()
   return {
@@ -76,9 +81,12 @@ export function startDriver(command: readonly string[], env: Readonly<Record<str
       const call = last
       const settle = Promise.withResolvers<Readonly<Record<string, unknown>>>()
       open.set(call, { handlers, settle })
-      send({ call, ...request })
-      return { result: settle.promise, abort: () => send({ call, abort: true }) }
+      const fail = (error: unknown) => settle.reject(error)
+      if (hasEnded) fail(new Error('the driver has ended'))
+      send({ call, ...request }).catch(fail)
+      return { result: settle.promise, abort: () => void send({ call, abort: true }).catch(fail) }
     },
+    kill: () => child.kill('SIGKILL'),
     async close() {
       await child.stdin.end()
       await child.exited

@@ -113,7 +113,7 @@ async function runClientTest(bun, args) {
  * Runs the fault tests of stores, processes and callbacks. Each test prints how many events were sent, acknowledged, delivered and lost.
  */
 async function runFaultTest(bun, args) {
-  const ensured = await ensure(bun, 'redis')
+  const ensured = await ensure(bun, 'redis', 'python-client')
   if (ensured !== 0) return ensured
   const { flags, files } = chooseTests(faultTests, args)
   // Fault tests keep their stores on a disk, as in production. Other tests can keep them in memory.

@@ -9,3 +9,16 @@ export function testSeed(): number {
   if (!Number.isSafeInteger(seed)) throw new RangeError('TEST_SEED must be a whole number')
   return seed
 }
+
+/**
+ * Returns the number of operations of a test that can run longer: `TEST_OPERATIONS`, or the given one. @throws RangeError if
+ * `TEST_OPERATIONS` is no positive integer
+ */
+export function testOperations(usual: number): number {
+  const given = process.env['TEST_OPERATIONS']
+  if (given === undefined || given === '') return usual
+  const operations = Number(given)
+  if (!Number.isSafeInteger(operations) || operations < 1)
+    throw new RangeError('TEST_OPERATIONS must be a positive whole number')
+  return operations
+}

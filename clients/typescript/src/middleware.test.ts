@@ -361,7 +361,10 @@ test('Hono: a body that an earlier middleware has read is part of the fingerprin
   const guard = idempotency(latchkey, { principal: 'none' })
   app.post(
     '/charges',
-    async (context, next) => void (await context.req.json(), await next()),
+    async (context, next) => {
+      await context.req.json()
+      await next()
+    },
     guard,
     (context) => context.text('done'),
   )

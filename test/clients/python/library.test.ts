@@ -73,8 +73,8 @@ describe('library in Python', () => {
 
   test('library in Python: sources and tests pass mypy --strict', async () => {
     const command = ['-m', 'mypy', '--strict', '--cache-dir', '/dev/null']
-    const driver = join(root, 'clients/conformance/python.driver.py')
-    const paths = [join(library, 'src'), join(library, 'tests'), driver]
+    const programs = ['clients/conformance/python.driver.py', 'test/faults/client.worker.py']
+    const paths = [join(library, 'src'), join(library, 'tests'), ...programs.map((path) => join(root, path))]
     const env = { MYPYPATH: `${join(library, 'src')}:${join(library, 'tests')}` }
     const { exitCode: code, output: text } = await runToEnd([join(bin, 'python'), ...command, ...paths], env)
     expect([code, text]).toEqual([0, expect.stringContaining('Success: no issues found')])
