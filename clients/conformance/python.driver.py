@@ -98,7 +98,9 @@ def camel(name: str) -> str:
 
 
 def fields_of(outcome: Any) -> Fields:
-    values = {camel(each.name): getattr(outcome, each.name) for each in fields(outcome)}
+    # An exception of the transport is no JSON.
+    names = [each.name for each in fields(outcome) if each.name != "cause"]
+    values = {camel(name): getattr(outcome, name) for name in names}
     return {"kind": outcome.kind, **{name: value for name, value in values.items() if value is not None or name == "value"}}
 
 
