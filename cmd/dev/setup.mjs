@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|format|generate|record|latchkey [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|format|generate|record|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -40,6 +40,13 @@ const commands = {
   generate: (bun) => run(bun, ['cmd/dev/generate.ts']),
   record: (bun) => run(bun, ['test/contract/record.main.ts']),
   latchkey: runLatchkey,
+  example: runExample,
+}
+/** Programs of `examples` by folder. One in Python is a folder with its default port. */
+const examples = {
+  'express-shop': ['examples/express-shop/shop.ts'],
+  'fastapi-events': ['cmd/dev/python-example.ts', 'examples/fastapi-events', process.env.PORT ?? '3002'],
+  'hono-worker': ['examples/hono-worker/worker.ts'],
 }
 
 /** The running child process. Signals to this process are forwarded to the child. */
@@ -204,6 +211,13 @@ async function runLatchkey(bun, args) {
   return run(bun, ['cmd/latchkey/main.ts', ...args])
 }
 
+/** Runs a program of `examples`, with the client library of this repository. */
+async function runExample(bun, [name = '']) {
+  const program = Object.hasOwn(examples, name) ? examples[name] : undefined
+  if (!program) fail(`usage: npm run example -- ${Object.keys(examples).join('|')}`)
+  return run(bun, program)
+}
+
 /** Runs every check, even after a failure, so that one run shows all findings. */
 async function runLint() {
   const checks = [
@@ -214,6 +228,7 @@ async function runLint() {
     ['tsc', '--noEmit'],
     // The client library uses only interfaces of the web, so that it runs anywhere.
     ['tsc', '--noEmit', '--project', 'clients/typescript'],
+    ['tsc', '--noEmit', '--project', 'examples'],
   ]
   const failed = []
   for (const [tool, ...args] of checks) {

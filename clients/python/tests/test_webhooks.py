@@ -11,7 +11,7 @@ import httpx
 import psycopg as driver
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.routing import Route
 from standardwebhooks.webhooks import Webhook
 
 from latchkey import AsyncLatchkey, NothingHappened
@@ -194,14 +194,14 @@ def test_every_delivery_reaches_the_handler_without_latchkey() -> None:
 def test_receiver_is_an_app_of_asgi() -> None:
     async def main() -> None:
         receiver = Receiver(ignore, secrets=[SECRET], body_bytes_max=1000)
-        transport = httpx.ASGITransport(app=Starlette(routes=[Mount("/webhooks", receiver)]))
+        transport = httpx.ASGITransport(app=Starlette(routes=[Route("/webhooks", receiver)]))
         async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
             headers, body = delivery()
             statuses = [
-                (await client.post("/webhooks/", headers=headers, content=body)).status_code,
-                (await client.post("/webhooks/", headers=headers, content=body + b" ")).status_code,
-                (await client.post("/webhooks/", headers=headers, content=body + b" " * 1000)).status_code,
-                (await client.get("/webhooks/")).status_code,
+                (await client.post("/webhooks", headers=headers, content=body)).status_code,
+                (await client.post("/webhooks", headers=headers, content=body + b" ")).status_code,
+                (await client.post("/webhooks", headers=headers, content=body + b" " * 1000)).status_code,
+                (await client.get("/webhooks")).status_code,
             ]
             assert statuses == [204, 400, 413, 405]
 

@@ -270,12 +270,14 @@ test('reconcile: the sample tenants for developers become Ready', async () => {
   const tenantsDir = join(import.meta.dir, '../../../config/samples/dev')
   source = openFolder(tenantsDir)
   const one = controller()
-  expect(await one.runOnce()).toMatchObject({ applied: 2, failed: 0 })
+  expect(await one.runOnce()).toMatchObject({ applied: 4, failed: 0 })
   expect(logged.filter(({ level }) => level !== 'info')).toEqual([])
   const ready = [...one.conditions()].map(([name, [condition]]) => [name, condition?.type, condition?.status])
   expect(ready).toEqual([
     ['demo/corner-shop', 'Ready', 'True'],
     ['demo/demo', 'Ready', 'True'],
+    ['examples/shop', 'Ready', 'True'],
+    ['examples/events', 'Ready', 'True'],
   ])
   const { rows } = await pool.query<{ slug: string }>(
     'SELECT slug FROM api_keys JOIN tenants ON tenants.id = tenant_id WHERE sha256 = $1',

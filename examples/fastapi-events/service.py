@@ -1,0 +1,61 @@
+"""A service that keeps the balance of orders from events, each counted once, and takes refunds, each given once."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from typing import Any, AsyncIterator
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from latchkey import AsyncLatchkey
+from latchkey.asgi import IdempotencyMiddleware
+from latchkey.webhooks import Context, Event, Receiver
+
+SECRET = os.environ.get("LATCHKEY_SIGNING_SECRET", "whsec_ZXZlbnRzLXNpZ25pbmctc2VjcmV0LW5vdC1yZWFsLTA=")
+latchkey = AsyncLatchkey(
+    os.environ.get("LATCHKEY_URL", "http://127.0.0.1:8080"),
+    os.environ.get("LATCHKEY_API_KEY", "lk_events_00000000000000000000000000"),
+)
+
+
+@asynccontextmanager
+async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    yield
+    await latchkey.aclose()
+
+
+class Refund(BaseModel):
+    order: str
+    amount: int
+
+
+app = FastAPI(lifespan=lifespan)
+refunds: list[Refund] = []
+events: list[str] = []
+
+
+def user_of(scope: Any) -> str:
+    """Stands for your sign-in: who sends the request."""
+    return dict(scope["headers"]).get(b"x-user", b"").decode()
+
+
+async def count(event: Event, _context: Context) -> None:
+    events.append(event["type"])
+    print("event", event["type"], flush=True)
+
+
+app.add_route("/webhooks", Receiver(count, secrets=[SECRET], latchkey=latchkey))
+app.add_middleware(IdempotencyMiddleware, latchkey=latchkey, principal=user_of, required=False)
+
+
+@app.post("/refunds", status_code=201)
+async def refund(given: Refund) -> dict[str, Any]:
+    refunds.append(given)
+    return {"refund": len(refunds), "order": given.order}
+
+
+@app.get("/")
+async def state() -> dict[str, int]:
+    return {"refunds": len(refunds), "events": len(events)}

@@ -1,0 +1,76 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root, startDevServer } from './dev-server.ts'
+import { until } from './until.ts'
+
+/** Output of the commands of an example's README, and that which the README shows, in order. */
+export interface ExampleRun {
+  readonly shown: readonly string[]
+  readonly printed: readonly string[]
+}
+
+const portsShown = /127\.0\.0\.1:(\d+)/g
+const apiPortShown = '8080'
+
+/**
+ * Starts the development server and then an example by its command, both on free ports, and runs the commands of the example's README.
+ */
+export async function runExample(name: string): Promise<ExampleRun> {
+  const folder = await mkdtemp(join(tmpdir(), 'latchkey-example-'))
+  const readme = await Bun.file(join(root, 'examples', name, 'README.md')).text()
+  const steps = [...readme.matchAll(/<!-- example-test: curl -->\n```sh\n(.*?)```\n```text\n(.*?)```/gs)].map(
+    ([, commands = '', printed = '']) => ({ commands, printed }),
+  )
+  const port = String(await freePort())
+  const shownPort = [...readme.matchAll(portsShown)]
+    .map(([, each]) => each)
+    .find((each) => each !== apiPortShown)
+  const manifests = await Bun.file(join(root, 'config/samples/dev/examples.yaml')).text()
+  const demo = await Bun.file(join(root, 'config/samples/dev/demo.yaml')).text()
+  await Bun.write(
+    join(folder, 'tenants/tenants.yaml'),
+    `${demo}\n---\n${manifests.replaceAll(`:${shownPort}/`, `:${port}/`)}`,
+  )
+  const env = { LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' }
+  const tenants = { LATCHKEY_DEV_SINK_PORT: '0', LATCHKEY_TENANTS_DIR: join(folder, 'tenants') }
+  const dev = startDevServer({ dataDir: join(folder, 'data'), env: { ...env, ...tenants } })
+  let example: Bun.Subprocess | undefined
+  try {
+    const { api } = await dev.ready()
+    example = Bun.spawn(['node', 'cmd/dev/setup.mjs', 'example', name], {
+      cwd: root,
+      env: { ...process.env, PORT: port, LATCHKEY_URL: api },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
+    await until('the example', () =>
+      fetch(`http://127.0.0.1:${port}/`).then(
+        () => true,
+        () => false,
+      ),
+    )
+    const printed = []
+    for (const { commands } of steps) {
+      const own = commands
+        .replaceAll(`127.0.0.1:${shownPort}`, `127.0.0.1:${port}`)
+        .replaceAll(`http://127.0.0.1:${apiPortShown}`, api)
+      printed.push(await Bun.$`sh -c ${own}`.text())
+    }
+    return { shown: steps.map((step) => step.printed), printed }
+  } finally {
+    example?.kill('SIGTERM')
+    await example?.exited
+    dev.signal('SIGTERM')
+    await dev.exited
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return address !== null && typeof address === 'object' ? address.port : 0
+}
