@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { startDriver } from './driver.ts'
 import { testRecords } from './record-suite.ts'
+import { startKit } from './services.ts'
 
 const root = resolve(import.meta.dir, '../..')
 mkdirSync(join(root, '.latchkey'), { recursive: true })
@@ -19,4 +20,5 @@ testRecords({
     if (!built.success) throw new Error(built.logs.join('\n'))
     return startDriver(['node', join(folder, 'typescript.driver.mjs')])
   },
+  startKit,
 })

@@ -29,16 +29,20 @@ ${types.join('')}}
  */
 export function clientSamplesText(): string {
   const types = eventCatalogue.map(({ type, providers }) => {
-    const samples = providers.map(({ provider, providerRawType, example }) => ({
-      ...{ provider, providerRawType, payload: example },
-    }))
-    return `  ${literal(type)}:\n    ${literal(JSON.stringify(samples))},\n`
+    return `  ${literal(type)}:\n    ${literal(JSON.stringify(samplesOf(providers)))},\n`
   })
   return `${header}
 /** JSON of the samples of each normalized type: an array of \`{ provider, providerRawType, payload }\`. */
 export const eventSamples: Readonly<Record<string, string>> = {
 ${types.join('')}}
 `
+}
+
+/** Returns the samples of a normalized type, one for each provider that has it. */
+export function samplesOf(providers: (typeof eventCatalogue)[number]['providers']) {
+  return providers.map(({ provider, providerRawType, example }) => ({
+    ...{ provider, providerRawType, payload: example },
+  }))
 }
 
 function literal(text: string): string {

@@ -6,7 +6,7 @@ import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
-import { pythonModules } from './python-types.ts'
+import { pythonFiles } from './python-types.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
@@ -27,7 +27,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [noticesPath, await noticesText()],
     [clientEventsPath, clientEventsText()],
     [clientSamplesPath, clientSamplesText()],
-    ...pythonModules(),
+    ...pythonFiles(),
   ])
 }
 

@@ -73,7 +73,10 @@ describe('library in Python', () => {
 
   test('library in Python: sources and tests pass mypy --strict', async () => {
     const command = ['-m', 'mypy', '--strict', '--cache-dir', '/dev/null']
-    const programs = ['clients/conformance/python.driver.py', 'test/faults/client.worker.py']
+    const programs = [
+      ...['clients/conformance/python.driver.py', 'clients/conformance/python.kit.py'],
+      'test/faults/client.worker.py',
+    ]
     const paths = [join(library, 'src'), join(library, 'tests'), ...programs.map((path) => join(root, path))]
     const env = { MYPYPATH: `${join(library, 'src')}:${join(library, 'tests')}` }
     const { exitCode: code, output: text } = await runToEnd([join(bin, 'python'), ...command, ...paths], env)
