@@ -268,8 +268,8 @@ export const EventDetail = answer(
 )
 
 /** An event with its payload. */
-export const EventPayload = answer(
-  'EventPayload',
+export const StoredPayload = answer(
+  'StoredPayload',
   objectOf({
     ...{
       event,

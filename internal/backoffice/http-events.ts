@@ -4,7 +4,7 @@ import { eventStates, originKinds } from '#internal/events/index.ts'
 import { plainText, textParam, wordParam } from '#internal/http/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
-import { EventDetail, EventIngested, EventPage, EventPayload, EventReplayed } from './http-answers.ts'
+import { EventDetail, EventIngested, EventPage, EventReplayed, StoredPayload } from './http-answers.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import {
   eventParam,
@@ -95,7 +95,7 @@ function readEvent<Parts>(api: SharedApi<Parts>) {
 function readPayload<Parts>(api: SharedApi<Parts>) {
   return api.route({
     ...{ method: 'GET', path: `${eventPath(api)}/payload`, id: 'readEventPayload', tag: 'events' },
-    ...{ answer: EventPayload, errors: ['conflict'], summary: 'The payload as received' },
+    ...{ answer: StoredPayload, errors: ['conflict'], summary: 'The payload as received' },
     right: 'readPayloads',
     description: 'Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>

@@ -73,12 +73,14 @@ function call(
   })
 }
 
+/** What calls about a tenant can change. Its simulation runs on meanwhile. */
 async function traceOf(name: Name): Promise<unknown> {
+  const { tenantId, failedId } = seeded[name]
   const { rows: found } = await backoffice.pool.query(
-    `SELECT (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS cycles,
+    `SELECT (SELECT cycle FROM events WHERE id = $2) AS cycle,
        (SELECT json_agg(r.state ORDER BY r.id) FROM replays r WHERE tenant_id = $1) AS replays,
        (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audit`,
-    [seeded[name].tenantId],
+    [tenantId, failedId],
   )
   return found[0]
 }

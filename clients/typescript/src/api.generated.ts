@@ -383,7 +383,7 @@ export interface components {
                 attemptCount: number;
             };
         };
-        EventPayload: {
+        StoredPayload: {
             event: components["schemas"]["EventSummary"];
             /** @description As received. */
             payload: {

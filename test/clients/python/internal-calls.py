@@ -27,7 +27,7 @@ from latchkey_internal.models import (
     EventDetail,
     EventIngested,
     EventPage,
-    EventPayload,
+    StoredPayload,
     EventReplayed,
     EventSummaryState,
     Guardrail,
@@ -96,7 +96,7 @@ def events(tenant_id: str) -> None:
     detail = data_of(read_event.sync_detailed(first.id, client=client), EventDetail)
     assert detail.event.received_at > hour_ago and detail.attempts == []
     assert isinstance(detail.event.origin, ServiceOrigin) and detail.event.origin.actor != ""
-    raw = data_of(read_event_payload.sync_detailed(first.id, client=client), EventPayload)
+    raw = data_of(read_event_payload.sync_detailed(first.id, client=client), StoredPayload)
     assert raw.payload.to_dict() == payload
     replayed = data_of(replay_event.sync_detailed(first.id, client=client), EventReplayed)
     assert not replayed.is_new
