@@ -51,13 +51,18 @@ beforeEach(async () => {
 
 /** Kills Postgres and waits until its backends have ended, shortly after the first process. */
 async function crashPostgres(): Promise<void> {
+  const { rows } = await pool.query<{ pid: number }>('SELECT pid FROM pg_stat_activity')
   postgres.signal('SIGKILL')
-  const gone = () =>
-    pool.query('SELECT').then(
-      () => undefined,
-      () => true,
-    )
-  expect(await poll(gone, { deadlineMs: 5_000 })).toBe(true)
+  const gone = () => rows.every(({ pid }) => !isRunning(pid)) || undefined
+  expect(await poll(async () => gone(), { deadlineMs: 5_000 })).toBe(true)
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 async function send(api: TestApi, body: string) {
