@@ -22,8 +22,8 @@ const testProcessesMax = 4
 const clusterTests = 'test/cluster'
 /** End-to-end tests. Files whose names begin with `dashboard-` drive a browser. */
 const endToEndTests = 'test/e2e'
-/** Tests that install packages from PyPI. */
-const clientTests = 'test/clients/python'
+/** Tests that install packages from PyPI and npm. */
+const clientTests = ['test/clients/python', 'test/clients/packages']
 /** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
 const faultTests = 'test/faults'
 /** Time limit of a cluster test. A restarted API server needs some seconds until it accepts calls. */
@@ -79,7 +79,7 @@ async function runTest(bun, args) {
   const processes = Math.min(availableParallelism() + 1, testProcessesMax)
   const flags = [
     `--timeout=${testMsMax}`,
-    ...[clusterTests, faultTests, clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
+    ...[clusterTests, faultTests, ...clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     ...[`--parallel=${processes}`, '--no-isolate'],
     // Only a full run updates the timings, because a filtered run does not execute every test of a file.
@@ -108,7 +108,7 @@ function ensure(bun, ...programs) {
   return run(bun, ['cmd/dev/ensure.ts', ...programs])
 }
 
-/** Runs the tests of the clients in Python. Their packages are installed from PyPI and kept in `.latchkey`. */
+/** Runs the tests of the clients that install packages. Those from PyPI are kept in `.latchkey`. */
 async function runClientTest(bun, args) {
   const ensured = await ensure(bun, 'redis', 'python-client')
   if (ensured !== 0) return ensured
@@ -183,10 +183,12 @@ function testFiles(folder) {
     .map((path) => `${folder}/${path}`)
 }
 
-/** Returns the test files in a folder that match the arguments, and the flags among the arguments. */
+/** Returns the test files in one or several folders that match the arguments, and the flags among the arguments. */
 function chooseTests(folder, args, isAllowed = () => true) {
   const { patterns, excluded, flags } = splitArgs(args)
-  const files = testFiles(folder)
+  const files = [folder]
+    .flat()
+    .flatMap(testFiles)
     .filter((path) => isAllowed(path) && !matches(path, excluded))
     .filter((path) => patterns.length === 0 || matches(path, patterns))
   if (files.length === 0) fail(`no test in ${folder} has ${args.join(' ')} in its path`)

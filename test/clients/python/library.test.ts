@@ -103,34 +103,68 @@ print(*sorted(each.split("/src/")[1] for each in tarfile.open(sys.argv[2]).getna
     expect(await runToEnd([python, '-m', 'venv', empty])).toEqual({ exitCode: 0, output: '' })
     const install = ['-m', 'pip', '--disable-pip-version-check', 'install', '--quiet', '--no-input']
     const needed = join(folder, 'needed.txt')
-    await Bun.write(
-      needed,
-      pinnedOf([
-        'httpx',
-        'httpcore',
-        'h11',
-        'anyio',
-        'idna',
-        'certifi',
-        'typing-extensions',
-        'standardwebhooks',
-      ]),
-    )
+    await Bun.write(needed, pinnedOf(installed))
     const commands = [
       [emptyPython, ...install, '--require-hashes', '--no-deps', '--requirement', needed],
       [emptyPython, ...install, '--no-deps', '--no-index', wheel],
       [emptyPython, '-m', 'pip', '--disable-pip-version-check', 'check'],
     ]
-    for (const command of commands) expect((await runToEnd(command)).exitCode).toBe(0)
+    for (const command of commands) {
+      const { exitCode, output } = await runToEnd(command)
+      expect([exitCode, exitCode === 0 ? '' : output]).toEqual([0, ''])
+    }
     const scene = await startClientScene()
     const program = `import os, latchkey
 with latchkey.Latchkey(os.environ["API_URL"], os.environ["API_KEY"]) as client:
     print([client.once("wheel", "k", lambda lock: 1).kind for _ in range(2)])`
     const { output: printed } = await runToEnd([emptyPython, '-W', 'error', '-c', program], scene.env)
-    await scene.close()
     expect(printed.trim()).toBe("['ran', 'replayed']")
+
+    const folderOfExample = join(root, 'examples/fastapi-events')
+    const ran = await runToEnd([emptyPython, '-W', 'error', '-c', exampleProgram, folderOfExample], {
+      LATCHKEY_URL: scene.env['API_URL'] ?? '',
+      LATCHKEY_API_KEY: scene.env['API_KEY'] ?? '',
+    })
+    await scene.close()
+    expect(ran).toEqual({ exitCode: 0, output: '[201, 201] [204, 204, 400] 1 1\n' })
   }, 120_000)
 })
+
+/** Packages of an application on FastAPI, with those that they need. */
+const installed = [
+  ...['httpx', 'httpcore', 'h11', 'anyio', 'idna', 'certifi', 'typing-extensions', 'standardwebhooks'],
+  ...[
+    'fastapi',
+    'starlette',
+    'pydantic',
+    'pydantic-core',
+    'annotated-types',
+    'annotated-doc',
+    'opentelemetry-api',
+    'typing-inspection',
+  ],
+]
+
+/** Calls the example of FastAPI in its own process: a refund twice, and an event twice and forged. */
+const exampleProgram = `import sys
+sys.path.insert(0, sys.argv[1])
+import asyncio, httpx, service
+from latchkey.testing import signed_event
+
+async def main():
+    service.print = lambda *args, **kwargs: None
+    transport = httpx.ASGITransport(app=service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
+        headers = {"idempotency-key": '"packed"', "x-user": "ada"}
+        refunds = [await client.post("/refunds", json={"order": "1", "amount": 1}, headers=headers) for _ in range(2)]
+        signed = signed_event("payment.succeeded", secret=service.SECRET)
+        forged = signed_event("payment.succeeded", secret="whsec_" + "c2VjcmV0" * 4)
+        events = [await client.post("/webhooks", content=each.body, headers=each.headers) for each in (signed, signed, forged)]
+        state = (await client.get("/")).json()
+        print([each.status_code for each in refunds], [each.status_code for each in events], state["refunds"], state["events"])
+    await service.latchkey.aclose()
+
+asyncio.run(main())`
 
 /** Returns the requirements of these packages, with their hashes. */
 function pinnedOf(names: readonly string[]): string {
