@@ -77,7 +77,7 @@ await app.listen({ port })`,
       `const app = new Hono()
 app.post('/charges', idempotency(latchkey, { principal: 'none' }), charge)
 app.post('/webhooks', (context) => receive(context.req.raw))
-export default { port, fetch: app.fetch }`,
+  export default { port, fetch: app.fetch }`,
     ),
   },
   Elysia: {
