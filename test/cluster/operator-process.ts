@@ -29,10 +29,16 @@ export interface OperatorStart {
   readonly preload?: string
 }
 
+/** Memory limit of the chart's operator in bytes, to which the garbage collector adapts there, too. */
+const memoryBytes = 384 * 1024 * 1024
+
 /** Starts an operator and waits until it listens. The caller ends it. */
 export async function startOperatorProcess({ env = {}, preload }: OperatorStart): Promise<OperatorProcess> {
   const main = 'cmd/operator/main.ts'
-  const started = startProgram(preload === undefined ? [main] : [`--preload=${preload}`, main], env)
+  const started = startProgram(preload === undefined ? [main] : [`--preload=${preload}`, main], {
+    BUN_JSC_forceRAMSize: String(memoryBytes),
+    ...env,
+  })
   let hasEnded = false
   let refused = 0
   void started.exited.then(() => {
