@@ -271,17 +271,24 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
         const tenantId = await lab.createTenant()
         let nowMs = labStartMs
         const endsMs = new Map<number, number>()
+        const recordEndsMs = new Map<number, number>()
         for (const one of taken) {
           const key = one.do === 'move' ? '' : `${one.key}`
           if (one.do === 'move') await lab.setClock(tenantId, (nowMs += one.byMs))
           else if (one.do === 'remove') {
-            if (await lab.store.remove({ tenantId, scope: 's', key }, '')) endsMs.delete(one.key)
+            if (await lab.store.remove({ tenantId, scope: 's', key }, '')) {
+              endsMs.delete(one.key)
+              recordEndsMs.delete(one.key)
+            }
           } else if (one.do === 'lock') {
             const { kind } = await lockOf(tenantId, { key, ttlMs: one.ttlMs, attemptId: '' })
             const traceMs = Math.min(Math.max(one.ttlMs, dayMs), 7 * dayMs)
             if (kind === 'locked') endsMs.set(one.key, nowMs + minuteMs + traceMs)
           } else if ((await save(tenantId, key, one.ttlMs, `"${nowMs}"`)).kind === 'saved') {
-            endsMs.set(one.key, nowMs + one.ttlMs)
+            // A repeated save does not make the record live longer.
+            const isRepeat = (recordEndsMs.get(one.key) ?? 0) > nowMs
+            if (!isRepeat) endsMs.set(one.key, nowMs + one.ttlMs)
+            if (!isRepeat) recordEndsMs.set(one.key, nowMs + one.ttlMs)
           }
           await touch(tenantId)
           const living = [...endsMs.values()].filter((endMs) => endMs > nowMs)
