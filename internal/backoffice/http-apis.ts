@@ -30,7 +30,7 @@ export interface TenantRouteParts {
   readonly calls: Shares
 }
 
-/** What routes that both APIs have need to know of the API that they are in. */
+/** API in which a shared route is made. */
 export interface SharedApi<Parts> {
   readonly name: KeyApi
   /** Start of all paths. */

@@ -11,7 +11,7 @@ import {
 import { type PathParam, pathParams } from './http-params.ts'
 import type { UseCaseRoute } from './http-route.ts'
 
-/** What an API adds to the documentation of each of its operations. */
+/** Parts of the documentation that all operations of an API share. */
 export interface ApiDocumentation {
   readonly security: NonNullable<Operation['security']>
   /** Errors of every operation. */

@@ -73,7 +73,7 @@ function call(
   })
 }
 
-/** What calls about a tenant can change. Its simulation runs on meanwhile. */
+/** Returns the rows of a tenant that calls can change. Its simulation adds events meanwhile, which are left out. */
 async function traceOf(name: Name): Promise<unknown> {
   const { tenantId, failedId } = seeded[name]
   const { rows: found } = await backoffice.pool.query(

@@ -3,7 +3,7 @@ import type { ClientOperation } from '#test/support/client-ledger.ts'
 import { Dice } from '#test/support/record-callers.ts'
 import { until } from '#test/support/until.ts'
 
-/** How an operation runs: in a transaction with its outcome, or by `once` with an effect of its own. */
+/** Way of an operation: in a transaction with its outcome, or by `once` with an effect of its own. */
 type OperationKind = 'transaction' | 'once'
 
 /** An operation that has ended. */
@@ -33,7 +33,7 @@ export interface WorkerRequest {
   readonly bounds: Readonly<Record<string, number>>
 }
 
-/** What a load does. */
+/** Options of `ClientLoad`. */
 export interface ClientLoadOptions {
   readonly seed: number
   readonly operations: number

@@ -13,12 +13,12 @@ export interface Effect {
   readonly by: string
 }
 
-/** What became of operations. All but the first five figures must be zero. */
+/** Counts of operations by their results. All but the first five figures must be zero. */
 export interface ClientCounts {
   readonly operations: number
   readonly ran: number
   readonly replayed: number
-  /** Told another outcome or an exception. */
+  /** Operations with another outcome, or an exception. */
   readonly other: number
   readonly died: number
   /** Effects beyond the first of each key. */

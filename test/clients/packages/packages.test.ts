@@ -37,7 +37,7 @@ const charge = () => new Response(String(++charges), { status: 201 })
 ${app}`
 
 interface Project {
-  /** What is installed beside the client. */
+  /** Packages to install beside the client. */
   readonly installs: readonly string[]
   readonly runtime: string
   readonly program: string
