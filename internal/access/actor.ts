@@ -134,7 +134,7 @@ export function authenticateApiKey(
   authorization: string | null,
   scope: ApiKeyScope,
 ): Principal | ApiError {
-  const found = findApiKey(directory, authorization)
+  const found = findApiKey(directory, digestOf(authorization))
   if ('code' in found) return found
   return found.key.scopes.has(scope) ? found : apiError('api_key_scope')
 }
@@ -147,9 +147,10 @@ export function authenticateEventKey(
   directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
   authorization: string | null,
 ): TenantKeyActor | ApiError {
-  const found = findApiKey(directory, authorization)
+  const keySha256 = digestOf(authorization)
+  const found = findApiKey(directory, keySha256)
   if ('code' in found) return found
-  const { tenant, key, keySha256 } = found
+  const { tenant, key } = found
   if (keyActions(key.scopes, 'public').size === 0)
     return apiError(
       'api_key_scope',
@@ -158,21 +159,19 @@ export function authenticateEventKey(
   return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
 }
 
-interface FoundPrincipal extends Principal {
-  /** SHA-256 of the key in standard base64. */
-  readonly keySha256: string
+/** Returns the SHA-256 of the key in an Authorization header in standard base64, or '' without a key. */
+function digestOf(authorization: string | null): string {
+  const apiKey = bearer.exec(authorization ?? '')?.[1]
+  return apiKey === undefined ? '' : Bun.SHA256.hash(apiKey, 'base64')
 }
 
 function findApiKey(
   directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
-  authorization: string | null,
-): FoundPrincipal | ApiError {
+  keySha256: string,
+): Principal | ApiError {
   if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
-  const apiKey = bearer.exec(authorization ?? '')?.[1]
-  if (apiKey === undefined) return apiError('api_key_invalid')
   // The lookup compares digests, so that neither its duration nor a memory dump reveals a key.
-  const keySha256 = Bun.SHA256.hash(apiKey, 'base64')
   const found = directory.findKey(keySha256)
   if (!found) return apiError('api_key_invalid')
-  return found.tenant.suspended ? apiError('tenant_suspended') : { ...found, keySha256 }
+  return found.tenant.suspended ? apiError('tenant_suspended') : found
 }
