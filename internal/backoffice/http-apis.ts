@@ -1,7 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import {
   type Access,
-  type Actor,
   authenticateEventKey,
   type KeyApi,
   keyActions,
@@ -15,6 +14,7 @@ import type { DocumentedRoute } from './http-document.ts'
 import { listText, tenantParams } from './http-params.ts'
 import { refusalError } from './http-refusals.ts'
 import { type Caller, createRoute, type RouteApi, type UseCaseRoute } from './http-route.ts'
+import { ownTenant } from './reach.ts'
 
 /** Dependencies of the routes of the internal API. */
 export interface InternalParts {
@@ -169,7 +169,7 @@ const publicRules: RouteApi<TenantRouteParts> = {
   forbiddenError: (route) =>
     apiError('api_key_scope', `This call needs the ${scopesFor('public', route)?.text.replaceAll('`', '')}`),
   async run({ calls }, actor, work) {
-    const owner = ownerOf(actor)
+    const { tenantId: owner = '' } = ownTenant(actor)
     if (!calls.take(1, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
     try {
       return await work()
@@ -177,10 +177,6 @@ const publicRules: RouteApi<TenantRouteParts> = {
       calls.give(1, owner)
     }
   },
-}
-
-function ownerOf(actor: Actor): string {
-  return actor.kind === 'tenantKey' ? actor.tenantId : ''
 }
 
 /** Defines a route of the internal API. */

@@ -17,12 +17,13 @@ import { type ApiDocumentation, type DocumentedRoute, documentedParam, operation
 import { malformedText, type PathParam, readTenantId } from './http-params.ts'
 import { refusalError } from './http-refusals.ts'
 import type { Outcome } from './outcome.ts'
+import { ownTenant } from './reach.ts'
 
 /** A call whose caller is authenticated and whose parameters and body are parsed. `Desks` are the use cases that the API has. */
 export interface RouteCall<Query extends Params, Body, Desks> {
   readonly backoffice: Desks
   readonly actor: Actor
-  /** Tenant id from the path, or in the public API the tenant of the key. Empty for other paths without a tenant. */
+  /** Tenant id from the path, or else the tenant of a key. Empty if there is neither. */
   readonly tenantId: TenantId
   readonly params: Readonly<Record<string, string>>
   readonly query: ParamValues<Query>
@@ -153,8 +154,8 @@ function readHead(
   actor: Actor,
 ): ReadHead {
   // Nothing has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
-  const ownTenant = actor.kind === 'tenantKey' && actor.api === 'public' ? actor.tenantId : noTenant
-  const tenantId = params['tenantId'] === undefined ? ownTenant : readTenantId(params['tenantId'])
+  const { tenantId: keyTenant = noTenant } = ownTenant(actor)
+  const tenantId = params['tenantId'] === undefined ? keyTenant : readTenantId(params['tenantId'])
   const malformed = (name: string) => apiError('not_found', malformedText(name, documentedParam(name, own)))
   if (tenantId === undefined) return malformed('tenantId')
   const empty = Object.keys(params).find((name) => params[name] === '')
