@@ -1,9 +1,8 @@
-import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { createAccess } from '#internal/access/index.ts'
 import { createTenantDesks, type TenantRouteParts } from '#internal/backoffice/index.ts'
 import { Shares, systemClock } from '#internal/base/index.ts'
-import { eventReadSettings } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Usage } from './usage.ts'
@@ -20,9 +19,7 @@ const pool = {
   applicationName: 'latchkey-api events',
   connectionsMax: 4,
   queryTimeoutMs: 2_000,
-  sessionSettings: eventReadSettings,
-  /** A session caches one plan per partition that it has read, so connections are replaced after an hour to limit that cache. */
-  lifetimeMsMax: 3_600_000,
+  ...eventReads,
 }
 /** Maximum calls under way in a process; a tenant may have a quarter. */
 const callsMax = 32

@@ -1,7 +1,7 @@
 import { countCall } from '#cmd/api/intake-telemetry.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
-import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { type Access, type AccessObserver, createAccess, createSessions } from '#internal/access/index.ts'
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
@@ -9,7 +9,6 @@ import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-import { eventReadSettings } from '#internal/events/index.ts'
 import {
   BodyBudget,
   bindRoutes,
@@ -61,9 +60,7 @@ const readPool = {
   applicationName: 'latchkey-backoffice reads',
   connectionsMax: 4,
   queryTimeoutMs: 5_000,
-  sessionSettings: eventReadSettings,
-  /** A session caches one plan per partition that it has read, so connections are replaced after an hour to limit that cache. */
-  lifetimeMsMax: 3_600_000,
+  ...eventReads,
 }
 /** Memory for request bodies. Fits two events of maximum size at a time, in addition to smaller bodies. */
 const bodiesBytes = 64 * 1024 * 1024

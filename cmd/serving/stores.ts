@@ -1,3 +1,4 @@
+import { eventReadSettings } from '#internal/events/index.ts'
 import {
   createPool,
   openRedis,
@@ -69,6 +70,12 @@ export interface Stores {
 export type PostgresOptions = Omit<PoolOptions, 'connectTimeoutMs' | 'onIdleError'>
 
 const connectMsMax = 2_000
+
+/**
+ * Options of a pool that reads events. A session caches one plan per partition that it has read, so connections are replaced after an hour
+ * to limit that cache.
+ */
+export const eventReads = { sessionSettings: eventReadSettings, lifetimeMsMax: 3_600_000 }
 
 /**
  * Opens Postgres and Redis until the scope closes. The stores need not be reachable yet; the process is not ready until Postgres has the
