@@ -1,4 +1,4 @@
-import type { Database, Transaction } from './database.ts'
+import { type Database, type Transaction, withDeadline } from './database.ts'
 import type { Codec } from './options.ts'
 import type { Json, StoredRecord, UnknownCommit } from './outcome.ts'
 import { decidePauseMs, sleep } from './repeat.ts'
@@ -110,19 +110,6 @@ export async function forgetRow<Tx>(
   { scope, key }: Pick<Claim, 'scope' | 'key'>,
 ): Promise<void> {
   await database.transaction(({ query }) => query(forgetText, [scope, key]))
-}
-
-/** Waits for a promise, after a call of `onWritten` no longer than `timeoutMs`. */
-function withDeadline(timeoutMs: number, start: (onWritten: () => void) => Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const expire = () => reject(new Error('Latchkey: the database did not answer the commit in time'))
-    const stop = () => clearTimeout(timer)
-    const running = start(() => {
-      timer = setTimeout(expire, timeoutMs)
-    })
-    running.finally(stop).then(resolve, reject)
-  })
 }
 
 /** Inserts the row of an operation or replaces an expired one. @throws Stop if there is a live row, or another transaction holds it */

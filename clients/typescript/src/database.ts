@@ -72,7 +72,7 @@ export function pg<Client extends PgClient = PgClient>(pool: {
     try {
       await client.query('BEGIN')
       const result = await run({ tx: client, query })
-      await withDeadline(client.query('COMMIT'), commitMs, onError)
+      await commit(client, commitMs, onError)
       return result
     } catch (error) {
       // A statement on a connection that has not answered would wait behind the one before it.
@@ -85,26 +85,40 @@ export function pg<Client extends PgClient = PgClient>(pool: {
   })
 }
 
-/** Waits for the answer to a commit, and calls `onLate` if it does not come in time. @throws the error given to `onLate` */
-async function withDeadline(
-  commit: Promise<unknown>,
-  commitMs: number | undefined,
-  onLate: (error: Error) => void,
+/**
+ * Waits for a promise, after a call of `onBegun` no longer than `timeoutMs`. `onLate` gets the exception that is thrown after it.
+ */
+export function withDeadline(
+  timeoutMs: number,
+  start: (onBegun: () => void) => Promise<unknown>,
+  onLate: (error: Error) => void = () => undefined,
 ): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    if (commitMs === undefined) return
-    timer = setTimeout(() => {
+  return new Promise((resolve, reject) => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const expire = () => {
       const error = new Error('Latchkey: the database did not answer the commit in time')
       onLate(error)
       reject(error)
-    }, commitMs)
+    }
+    const stop = () => clearTimeout(timer)
+    const running = start(() => {
+      timer = setTimeout(expire, timeoutMs)
+    })
+    running.finally(stop).then(() => resolve(), reject)
   })
-  try {
-    await Promise.race([commit, late])
-  } finally {
-    clearTimeout(timer)
+}
+
+function commit(
+  client: PgClient,
+  commitMs: number | undefined,
+  onLate: (error: Error) => void,
+): Promise<unknown> {
+  if (commitMs === undefined) return client.query('COMMIT')
+  const start = (onBegun: () => void) => {
+    onBegun()
+    return client.query('COMMIT')
   }
+  return withDeadline(commitMs, start, onLate)
 }
 
 /** The part of a transaction of postgres.js that is used. */

@@ -1,6 +1,7 @@
 import { concatBytes, encodeText, hexOf, type ReadBytes, sha256, shortHash } from './bytes.ts'
 import { parseKeyHeader } from './idempotency-key.ts'
 import type { Latchkey } from './latchkey.ts'
+import { saveMsDefault } from './once.ts'
 import type { Codec, OnceOptions, WorkContext } from './options.ts'
 import { nothingHappened, type Outcome } from './outcome.ts'
 import { type ProblemCode, problemResponse } from './problem.ts'
@@ -9,7 +10,6 @@ import { type CapturedResponse, fromRecord, keptHeaderNames, toRecord } from './
 const requestBytesDefault = 1024 * 1024
 const responseBytesDefault = 180 * 1024
 const ttlSecondsDefault = 86_400
-const saveMsDefault = 30_000
 /** Maximum milliseconds that a response waits for its record to be saved. The save goes on after it. */
 const heldMsMax = 2000
 /** Characters of a scope that are kept; the rest is replaced by its hash. */

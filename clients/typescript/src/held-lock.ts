@@ -78,10 +78,11 @@ export class HeldLock {
   async shorten(): Promise<void> {
     this.stop()
     const untilMs = performance.now() + giveUpMsMax
-    const waited = new AbortController()
-    const end = () => waited.abort()
-    void this.#extension?.then(end)
-    if (this.#extension) await sleep(extensionMsMax, waited.signal)
+    if (this.#extension) {
+      const ended = new AbortController()
+      void this.#extension.then(() => ended.abort())
+      await sleep(extensionMsMax, ended.signal)
+    }
     const { service, address, lock } = this.#parts
     const shortened = { lockToken: lock.lockToken, lockSeconds: shortenedSeconds }
     await this.#giveUp((timeoutMs) => extendLock(service, address, shortened, { timeoutMs }), untilMs)
