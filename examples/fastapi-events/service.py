@@ -1,4 +1,4 @@
-"""A service that keeps the balance of orders from events, each counted once, and takes refunds, each given once."""
+"""A service that counts events, each once, and takes refunds, each given once."""
 
 from __future__ import annotations
 

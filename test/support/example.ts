@@ -1,8 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { freePort, removeStores } from '#internal/dev/index.ts'
 import { root, startDevServer } from './dev-server.ts'
+import { scratchFolder } from './scratch.ts'
 import { until } from './until.ts'
 
 /** Output of the commands of an example's README, and that which the README shows, in order. */
@@ -18,7 +18,8 @@ const apiPortShown = '8080'
  * Starts the development server and then an example by its command, both on free ports, and runs the commands of the example's README.
  */
 export async function runExample(name: string): Promise<ExampleRun> {
-  const folder = await mkdtemp(join(tmpdir(), 'latchkey-example-'))
+  const folder = scratchFolder()
+  const dataDir = join(folder, 'data')
   const readme = await Bun.file(join(root, 'examples', name, 'README.md')).text()
   const steps = [...readme.matchAll(/<!-- example-test: curl -->\n```sh\n(.*?)```\n```text\n(.*?)```/gs)].map(
     ([, commands = '', printed = '']) => ({ commands, printed }),
@@ -35,7 +36,7 @@ export async function runExample(name: string): Promise<ExampleRun> {
   )
   const env = { LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' }
   const tenants = { LATCHKEY_DEV_SINK_PORT: '0', LATCHKEY_TENANTS_DIR: join(folder, 'tenants') }
-  const dev = startDevServer({ dataDir: join(folder, 'data'), env: { ...env, ...tenants } })
+  const dev = startDevServer({ dataDir, env: { ...env, ...tenants } })
   let example: Bun.Subprocess | undefined
   try {
     const { api } = await dev.ready()
@@ -63,14 +64,7 @@ export async function runExample(name: string): Promise<ExampleRun> {
     await example?.exited
     dev.signal('SIGTERM')
     await dev.exited
+    await removeStores(dataDir)
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return address !== null && typeof address === 'object' ? address.port : 0
 }
