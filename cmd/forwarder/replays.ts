@@ -1,8 +1,8 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { eventReadSettings, notifyForwarders } from '#internal/events/index.ts'
+import { notifyForwarders } from '#internal/events/index.ts'
 import { type ReplayStep, stepReplays } from '#internal/replays/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 
@@ -11,8 +11,7 @@ const replayPool = {
   /** One connection is enough, because replay steps are transactions that run one after another. */
   connectionsMax: 1,
   queryTimeoutMs: 5_000,
-  lifetimeMsMax: 3_600_000,
-  sessionSettings: eventReadSettings,
+  ...eventReads,
 }
 
 const intervalMs = 500
