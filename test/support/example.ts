@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { freePort, removeStores } from '#internal/dev/index.ts'
 import { root, startDevServer } from './dev-server.ts'
 import { scratchFolder } from './scratch.ts'
-import { until } from './until.ts'
+import { runServed } from './served-program.ts'
 
 /** Output of the commands of an example's README, and that which the README shows, in order. */
 export interface ExampleRun {
@@ -24,7 +24,7 @@ export async function runExample(name: string): Promise<ExampleRun> {
   const steps = [...readme.matchAll(/<!-- example-test: curl -->\n```sh\n(.*?)```\n```text\n(.*?)```/gs)].map(
     ([, commands = '', printed = '']) => ({ commands, printed }),
   )
-  const port = String(await freePort())
+  const port = await freePort()
   const shownPort = [...readme.matchAll(portsShown)]
     .map(([, each]) => each)
     .find((each) => each !== apiPortShown)
@@ -37,31 +37,20 @@ export async function runExample(name: string): Promise<ExampleRun> {
   const env = { LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' }
   const tenants = { LATCHKEY_DEV_SINK_PORT: '0', LATCHKEY_TENANTS_DIR: join(folder, 'tenants') }
   const dev = startDevServer({ dataDir, env: { ...env, ...tenants } })
-  let example: Bun.Subprocess | undefined
+  const printed: string[] = []
   try {
     const { api } = await dev.ready()
-    example = Bun.spawn(['node', 'cmd/dev/setup.mjs', 'example', name], {
-      cwd: root,
-      env: { ...process.env, PORT: port, LATCHKEY_URL: api },
-      stdio: ['ignore', 'inherit', 'inherit'],
+    const command = ['node', 'cmd/dev/setup.mjs', 'example', name]
+    await runServed({ command, cwd: root, env: { LATCHKEY_URL: api }, port }, async () => {
+      for (const { commands } of steps) {
+        const own = commands
+          .replaceAll(`127.0.0.1:${shownPort}`, `127.0.0.1:${port}`)
+          .replaceAll(`http://127.0.0.1:${apiPortShown}`, api)
+        printed.push(await Bun.$`sh -c ${own}`.text())
+      }
     })
-    await until('the example', () =>
-      fetch(`http://127.0.0.1:${port}/`).then(
-        () => true,
-        () => false,
-      ),
-    )
-    const printed = []
-    for (const { commands } of steps) {
-      const own = commands
-        .replaceAll(`127.0.0.1:${shownPort}`, `127.0.0.1:${port}`)
-        .replaceAll(`http://127.0.0.1:${apiPortShown}`, api)
-      printed.push(await Bun.$`sh -c ${own}`.text())
-    }
     return { shown: steps.map((step) => step.printed), printed }
   } finally {
-    example?.kill('SIGTERM')
-    await example?.exited
     dev.signal('SIGTERM')
     await dev.exited
     await removeStores(dataDir)

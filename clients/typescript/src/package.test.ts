@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { gzipSync } from 'bun'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
 import { runToEnd } from '../../../test/support/client-scene.ts'
+import { makeProject, packClient } from '../../../test/support/packed-client.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 /** Without the tsconfig.json of the repository. */
@@ -18,29 +19,8 @@ let folder: string
 beforeAll(async () => {
   api = await startTestApi()
   folder = mkdtempSync(join(tmpdir(), 'latchkey-package-'))
-  const application = { name: 'application', private: true, type: 'module' }
-  writeFileSync(join(folder, 'package.json'), JSON.stringify(application))
+  await makeProject(folder, [await packClient(folder)])
   writeFileSync(join(folder, 'application.ts'), source)
-  for (const command of [
-    ['npm', 'pack', '--silent', '--pack-destination', folder, resolve(import.meta.dir, '..')],
-    [
-      'npm',
-      'install',
-      '--prefix',
-      folder,
-      '--silent',
-      '--no-audit',
-      '--no-fund',
-      '--prefer-offline',
-      'ARCHIVE',
-    ],
-  ]) {
-    const archive = readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? ''
-    const { exitCode, output } = await runToEnd(
-      command.map((each) => (each === 'ARCHIVE' ? join(folder, archive) : each)),
-    )
-    if (exitCode !== 0) throw new Error(output)
-  }
 }, 120_000)
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import pgDriver from 'pg'
-import { freePort, poll } from '../../../internal/dev/index.ts'
 import { startTestApi, type TestApi } from '../../../test/support/api.ts'
 import { runToEnd } from '../../../test/support/client-scene.ts'
+import { runServed } from '../../../test/support/served-program.ts'
 import { createTestDatabase, type TestDatabase } from '../../../test/support/stores.ts'
 import { signedEvent } from './testing/index.ts'
 
@@ -49,28 +49,8 @@ function write(text: string): string {
 }
 
 /** Runs a server until `use` returns, and returns its output. */
-async function runServer(
-  runtime: string,
-  text: string,
-  use: (url: string) => Promise<void>,
-): Promise<string> {
-  const port = await freePort()
-  const env = { ...process.env, LATCHKEY_URL: api.url, PORT: String(port) }
-  const child = Bun.spawn([runtime, write(text)], { env, stdout: 'pipe', stderr: 'inherit' })
-  const url = `http://127.0.0.1:${port}`
-  try {
-    const listens = () =>
-      fetch(url).then(
-        () => true,
-        () => undefined,
-      )
-    expect(await poll(listens, { deadlineMs: 15_000 })).toBe(true)
-    await use(url)
-  } finally {
-    child.kill()
-    await child.exited
-  }
-  return child.stdout.text()
+function runServer(runtime: string, text: string, use: (url: string) => Promise<void>): Promise<string> {
+  return runServed({ command: [runtime, write(text)], env: { LATCHKEY_URL: api.url } }, use)
 }
 
 async function expectGuarded(send: (init: RequestInit) => Promise<Response>): Promise<void> {

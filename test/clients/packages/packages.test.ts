@@ -1,12 +1,12 @@
 // The packed client library, installed into an empty project of each framework from the registry, and used there.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { signedEvent } from '#clients/typescript/src/testing/index.ts'
-import { freePort, poll } from '#internal/dev/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { runToEnd } from '#test/support/client-scene.ts'
+import { makeProject, packClient } from '#test/support/packed-client.ts'
+import { runServed } from '#test/support/served-program.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -100,50 +100,21 @@ let archive: string
 beforeAll(async () => {
   api = await startTestApi()
   folder = mkdtempSync(join(tmpdir(), 'latchkey-projects-'))
-  const pack = ['npm', 'pack', '--silent', '--pack-destination', folder, join(root, 'clients/typescript')]
-  const { exitCode, output } = await runToEnd(pack)
-  if (exitCode !== 0) throw new Error(output)
-  archive = join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? '')
+  archive = await packClient(folder)
 }, 120_000)
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
   await api.close()
 })
 
-async function install(name: string, installs: readonly string[]): Promise<string> {
-  const project = join(folder, name.replace(' ', '-'))
-  mkdirSync(project)
-  writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
-  const quietly = ['--silent', '--no-audit', '--no-fund', '--prefer-offline']
-  const { exitCode, output } = await runToEnd([
-    ...['npm', 'install', '--prefix', project, ...quietly],
-    ...[archive, ...installs],
-  ])
-  if (exitCode !== 0) throw new Error(output)
-  return project
-}
-
 test.each(Object.entries(projects))(
   'packages: an empty project of %s with the packed client guards a route and receives a webhook',
   async (name, { installs, runtime, program }) => {
-    const project = await install(name, installs)
+    const project = join(folder, name.replace(' ', '-'))
+    await makeProject(project, [archive, ...installs])
     writeFileSync(join(project, 'app.js'), program)
-    const port = await freePort()
-    const env = { ...process.env, LATCHKEY_URL: api.url, LATCHKEY_API_KEY: testApiKey, PORT: String(port) }
-    const app = Bun.spawn([runtime, join(project, 'app.js')], {
-      cwd: project,
-      env,
-      stdout: 'ignore',
-      stderr: 'inherit',
-    })
-    const url = `http://127.0.0.1:${port}`
-    try {
-      const listens = () =>
-        fetch(url).then(
-          () => true,
-          () => undefined,
-        )
-      expect(await poll(listens, { deadlineMs: 15_000 })).toBe(true)
+    const env = { LATCHKEY_URL: api.url, LATCHKEY_API_KEY: testApiKey }
+    await runServed({ command: [runtime, join(project, 'app.js')], cwd: project, env }, async (url) => {
       const headers = { 'idempotency-key': `"${crypto.randomUUID()}"` }
       const charge = async () => {
         const response = await fetch(`${url}/charges`, { method: 'POST', headers })
@@ -161,10 +132,7 @@ test.each(Object.entries(projects))(
       for (const each of [delivery, delivery, forged])
         statuses.push((await fetch(`${url}/webhooks`, each)).status)
       expect(statuses).toEqual([204, 204, 400])
-    } finally {
-      app.kill()
-      await app.exited
-    }
+    })
   },
   120_000,
 )
