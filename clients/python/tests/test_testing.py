@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any, get_args
@@ -141,6 +142,28 @@ def test_sample_signed_too_long_ago_is_refused() -> None:
     delivery = signed_event("payment.succeeded", secret=SECRET, at=datetime.now(tz=timezone.utc) - timedelta(minutes=6))
     with pytest.raises(InvalidDelivery):
         verify([SECRET], delivery.headers, delivery.body)
+
+
+@pytest.mark.parametrize("at", [datetime.now(timezone(timedelta(hours=2))), datetime.now(timezone(-timedelta(hours=7)))])
+def test_time_of_a_sample_can_be_in_any_time_zone(at: datetime) -> None:
+    delivery = signed_event("payment.succeeded", secret=SECRET, at=at)
+    assert verify([SECRET], delivery.headers, delivery.body) == delivery.event
+
+
+def test_time_of_a_sample_without_a_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        delivery = signed_event("payment.succeeded", secret=SECRET, at=datetime.now())
+        assert verify([SECRET], delivery.headers, delivery.body) == delivery.event
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_empty_values_of_a_sample_are_kept() -> None:
+    event = signed_event("payment.succeeded", secret=SECRET, headers={}, provider_raw_type="").event
+    assert (event["headers"], event["providerRawType"]) == ({}, "")
 
 
 @pytest.mark.parametrize(("type", "provider"), [("no.such_type", None), ("payment.succeeded", "codehost")])

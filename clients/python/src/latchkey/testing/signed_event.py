@@ -47,18 +47,19 @@ def signed_event(
     Raises `ValueError` for a type that the catalogue does not have, or not from this provider.
     """
     sample = _sample_of(type, provider)
-    signed_at = at or datetime.now(tz=timezone.utc)
+    # `Webhook.sign` takes the fields of a time as UTC.
+    signed_at = (at or datetime.now(tz=timezone.utc)).astimezone(timezone.utc)
     event_id = id or f"evt_{uuid.uuid4().hex}"
     event: dict[str, Any] = {
         "id": event_id,
         "provider": sample["provider"],
-        "providerRawType": provider_raw_type or sample["providerRawType"],
+        "providerRawType": sample["providerRawType"] if provider_raw_type is None else provider_raw_type,
         "type": type,
         "tenantId": tenant_id,
         "occurredAt": _text_of(occurred_at or signed_at),
         "receivedAt": _text_of(signed_at),
         "payload": _merged(sample["payload"], payload or {}),
-        "headers": dict(headers or {"content-type": "application/json"}),
+        "headers": {"content-type": "application/json"} if headers is None else dict(headers),
     }
     body = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     signature = Webhook(secret).sign(event_id, signed_at, body)
