@@ -121,7 +121,7 @@ export interface Area<Case> {
 const folder = join(import.meta.dir, 'cases')
 
 /** Reads the case files whose names begin with a prefix, in the order of their names. */
-function readAreas<Case extends { readonly name: string }>(prefix: string): readonly Area<Case>[] {
+export function readAreas<Case extends { readonly name: string }>(prefix: string): readonly Area<Case>[] {
   const files = readdirSync(folder).filter((file) => file.startsWith(`${prefix}-`) && file.endsWith('.yaml'))
   return files.toSorted().map((file) => {
     const { title, cases } = parse(readFileSync(join(folder, file), 'utf8')) as {
@@ -141,13 +141,20 @@ export function isRun(one: RecordCase, language: Language, service: ServiceName)
   return languages.includes(language) && services.includes(service)
 }
 
-/** Replaces `{ $repeat: [text, times] }`, `{ $nested: levels }` and `$sha256:text` by the value that they describe. */
+interface Described {
+  readonly $repeat?: readonly [text: string, times: number]
+  readonly $before?: string
+  readonly $after?: string
+  readonly $nested?: number
+}
+
+/** Replaces `{ $repeat: [text, times], $before?, $after? }`, `{ $nested: levels }` and `$sha256:text` by the value that they describe. */
 function expand(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(expand)
   if (typeof value === 'string' && value.startsWith('$sha256:')) return Bun.SHA256.hash(value.slice(8), 'hex')
   if (typeof value !== 'object' || value === null) return value
-  const { $repeat, $nested } = value as { $repeat?: [string, number]; $nested?: number }
-  if ($repeat) return $repeat[0].repeat($repeat[1])
+  const { $repeat, $nested, $before, $after } = value as Described
+  if ($repeat) return `${$before ?? ''}${$repeat[0].repeat($repeat[1])}${$after ?? ''}`
   if ($nested !== undefined) return nested($nested)
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, expand(each)]))
 }

@@ -1,4 +1,5 @@
-import { isRun, type Language, recordAreas, serviceNames } from './cases.ts'
+import { deduplicationsOf, frameworks, middlewareAreas, receiverAreas, runsOn } from './app-cases.ts'
+import { type Area, isRun, type Language, recordAreas, serviceNames } from './cases.ts'
 
 /** Path of the page with the generated matrix. */
 export const matrixPath = 'clients/conformance/README.md'
@@ -15,24 +16,48 @@ export function withMatrix(page: string): string {
   return page.replace(/(?<=<!-- matrix:begin -->\n+)[\s\S]*?(?=\n+<!-- matrix:end -->)/, () => matrix())
 }
 
-/** Returns a table for each area: a case a row, with the services on which a test runs it. */
+const serviceLetters = { redis: 'R', postgres: 'P', memory: 'K' } as const
+const deduplicationLetters = { records: 'L', transaction: 'T', none: 'N' } as const
+
+/** Returns a table for each area, with a case a row. */
 function matrix(): string {
-  const letters = { redis: 'R', postgres: 'P', memory: 'K' } as const
-  const tables = recordAreas.map(({ title, cases }) => {
-    const rows = cases.map((one) => {
-      const cells = columns.map(({ language }) => {
-        const run = serviceNames.filter((service) => isRun(one, language, service))
-        return run.length === 0 ? '–' : run.map((service) => letters[service]).join(' ')
-      })
-      return `| ${one.name} | ${cells.join(' | ')} |`
-    })
-    const head = ['case', ...columns.map((column) => column.title)]
-    return [
-      `### ${title}\n`,
-      `| ${head.join(' | ')} |`,
-      `|${head.map(() => ' --- |').join('')}`,
-      ...rows,
-    ].join('\n')
+  const ofRecords = recordAreas.map((area) =>
+    table(
+      area,
+      columns.map(({ title }) => title),
+      (one) =>
+        columns.map(({ language }) =>
+          serviceNames
+            .filter((service) => isRun(one, language, service))
+            .map((service) => serviceLetters[service]),
+        ),
+    ),
+  )
+  const all = [...frameworks.typescript, ...frameworks.python]
+  const ofMiddleware = middlewareAreas.map((area) =>
+    table(area, all, (one) => all.map((framework) => (runsOn(one, framework) ? ['R'] : []))),
+  )
+  const ofReceivers = receiverAreas.map((area) =>
+    table(area, all, (one) =>
+      all.map((framework) =>
+        runsOn(one, framework) ? deduplicationsOf(one).map((by) => deduplicationLetters[by]) : [],
+      ),
+    ),
+  )
+  return [...ofRecords, ...ofMiddleware, ...ofReceivers].join('\n\n')
+}
+
+function table<Case extends { readonly name: string }>(
+  { title, cases }: Area<Case>,
+  columnTitles: readonly string[],
+  cellsOf: (one: Case) => readonly (readonly string[])[],
+): string {
+  const rows = cases.map((one) => {
+    const cells = cellsOf(one).map((letters) => letters.join(' ') || '–')
+    return `| ${one.name} | ${cells.join(' | ')} |`
   })
-  return tables.join('\n\n')
+  const head = ['case', ...columnTitles]
+  return [`### ${title}\n`, `| ${head.join(' | ')} |`, `|${head.map(() => ' --- |').join('')}`, ...rows].join(
+    '\n',
+  )
 }

@@ -1,24 +1,38 @@
 import { afterAll } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { testApps } from './app-suite.ts'
 import { startDriver } from './driver.ts'
 import { testRecords } from './record-suite.ts'
 import { startKit } from './services.ts'
 
 const root = resolve(import.meta.dir, '../..')
 mkdirSync(join(root, '.latchkey'), { recursive: true })
-// In the repository, so that the program finds its packages.
+// In the repository, so that the programs find their packages.
 const folder = mkdtempSync(join(root, '.latchkey', 'conformance-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Starts a program of this folder on Node. */
+async function startOnNode(name: string) {
+  const entrypoints = [join(import.meta.dir, `${name}.ts`)]
+  const options = { target: 'node', packages: 'external', outdir: folder, naming: '[name].mjs' } as const
+  const built = await Bun.build({ entrypoints, ...options })
+  if (!built.success) throw new Error(built.logs.join('\n'))
+  return startDriver(['node', join(folder, `${name}.mjs`)])
+}
 
 testRecords({
   title: 'TypeScript',
   language: 'typescript',
-  async startDriver() {
-    const entrypoints = [join(import.meta.dir, 'typescript.driver.ts')]
-    const built = await Bun.build({ entrypoints, target: 'node', outdir: folder, naming: '[name].mjs' })
-    if (!built.success) throw new Error(built.logs.join('\n'))
-    return startDriver(['node', join(folder, 'typescript.driver.mjs')])
-  },
+  startDriver: () => startOnNode('typescript.driver'),
   startKit,
 })
+
+testApps('TypeScript on Bun', ['Fetch API', 'Hono', 'Elysia'], async () =>
+  startDriver([process.execPath, join(import.meta.dir, 'typescript.apps.ts')]),
+)
+testApps(
+  'TypeScript on Node',
+  ['Express 5', 'Express 5, parser first', 'Express 4', 'Express 4, parser first', 'Fastify'],
+  () => startOnNode('typescript.apps'),
+)
