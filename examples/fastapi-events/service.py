@@ -8,6 +8,7 @@ from typing import Any, AsyncIterator
 
 from fastapi import FastAPI
 from pydantic import BaseModel
+from starlette.routing import Route
 
 from latchkey import AsyncLatchkey
 from latchkey.asgi import IdempotencyMiddleware
@@ -46,7 +47,7 @@ async def count(event: Event, _context: Context) -> None:
     print("event", event["type"], flush=True)
 
 
-app.add_route("/webhooks", Receiver(count, secrets=[SECRET], latchkey=latchkey))
+app.routes.append(Route("/webhooks", Receiver(count, secrets=[SECRET], latchkey=latchkey)))
 app.add_middleware(IdempotencyMiddleware, latchkey=latchkey, principal=user_of, required=False)
 
 

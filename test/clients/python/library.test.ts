@@ -74,7 +74,7 @@ describe('library in Python', () => {
   test('library in Python: sources and tests pass mypy --strict', async () => {
     const command = ['-m', 'mypy', '--strict', '--cache-dir', '/dev/null']
     const programs = [
-      ...['clients/conformance/python.driver.py', 'clients/conformance/python.kit.py'],
+      ...['apps', 'driver', 'kit'].map((name) => `clients/conformance/python.${name}.py`),
       'test/faults/client.worker.py',
     ]
     const paths = [join(library, 'src'), join(library, 'tests'), ...programs.map((path) => join(root, path))]

@@ -127,7 +127,7 @@ Handler = Callable[[Event, Context], Awaitable[Any]]
 
 
 class Receiver:
-    """App of ASGI that receives deliveries: `app.add_route("/webhooks", Receiver(handle, secrets=[secret], latchkey=latchkey))`. `deliver` does the same
+    """App of ASGI that receives deliveries: `app.routes.append(Route("/webhooks", Receiver(handle, secrets=[secret], latchkey=latchkey)))`. `deliver` does the same
     without ASGI."""
 
     def __init__(
