@@ -107,7 +107,10 @@ describe('README of the client in Python', () => {
   })
 
   test.each(tests)('README in Python: the tests of $name pass', async ({ path }) => {
-    const { exitCode, output } = await runToEnd([python, '-m', 'pytest', '-q', '--rootdir', folder, path], env)
+    const { exitCode, output } = await runToEnd(
+      [python, '-m', 'pytest', '-q', '--rootdir', folder, path],
+      env,
+    )
     expect([exitCode, output]).toEqual([0, expect.stringContaining('2 passed')])
   })
 
