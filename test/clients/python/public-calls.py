@@ -49,6 +49,8 @@ from latchkey_public.models import (
 )
 from results import data_of, environment
 
+from latchkey import Busy, Latchkey, LatchkeyRequestError, Lock, Ran, Replayed, ReusedKey
+
 url = environment("API_URL")
 client = AuthenticatedClient(base_url=url, token=environment("API_KEY"), raise_on_unexpected_status=True)
 
@@ -128,7 +130,48 @@ def simulations() -> None:
     assert calls[1].headers["idempotent-replayed"] == "true"
 
 
+def library() -> None:
+    """The generated client and the client library work on the same records, and understand the same from each answer."""
+    scope, key = "clients", str(uuid.uuid4())
+
+    def fail(_lock: Lock) -> None:
+        raise AssertionError("the key is busy")
+
+    def run(lock: Lock) -> dict[str, object]:
+        data_of(check_record.sync_detailed(client=client, body=CheckRequest(scope, key)), LockBusy)
+        return {"fence": lock.fence, "takenOver": lock.taken_over}
+
+    with Latchkey(url, client.token) as latchkey:
+        check = CheckRequest(scope, key, fingerprint="a")
+        lock = data_of(check_record.sync_detailed(client=client, body=check), LockTaken)
+        assert isinstance(latchkey.once(scope, key, fail, wait_ms=0), Busy)
+        assert latchkey.once(scope, key, fail, fingerprint="b") == ReusedKey()
+        body = {"id": 1, "lines": ["ü"]}
+        headers = SaveRequestHeaders.from_dict({"location": "/orders/1"})
+        save = SaveRequest(scope, key, status=201, headers=headers, body=body, lock_token=lock.lock_token)
+        data_of(save_record.sync_detailed(client=client, body=save), SaveAnswer)
+        assert latchkey.once(scope, key, fail) == Replayed(body)
+        found = data_of(fetch_record.sync_detailed(client=client, scope=scope, key=key), RecordFound)
+        assert latchkey.fetch_record(scope, key) == found.record.to_dict()
+        assert latchkey.remove_record(scope, key)
+        data_of(fetch_record.sync_detailed(client=client, scope=scope, key=key), RecordMissing)
+
+        ran = latchkey.once(scope, key, run)
+        assert isinstance(ran, Ran)
+        own = data_of(fetch_record.sync_detailed(client=client, scope=scope, key=key), RecordFound)
+        assert own.record.to_dict() == {"status": 200, "headers": {}, "body": ran.value}
+
+        wrong = CheckRequest(scope, key, lock_seconds=901)
+        refused = data_of(check_record.sync_detailed(client=client, body=wrong), Error)
+        try:
+            latchkey.once(scope, key, fail, lock_seconds=901)
+            raise AssertionError("lockSeconds 901 was accepted")
+        except LatchkeyRequestError as error:
+            assert (error.code, error.status) == (refused.code, refused.status_code)
+
+
 records()
+library()
 webhooks()
 event_types()
 simulations()

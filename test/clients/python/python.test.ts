@@ -40,12 +40,13 @@ function generate(name: (typeof names)[number]): Promise<Finished> {
   ])
 }
 
-/** Runs Python with the generated packages on its path. */
+/** Runs Python with the generated packages and the client library on its path. */
 function python(...args: readonly string[]) {
+  const path = `${folder}:${join(root, 'clients/python/src')}`
   return runToEnd([join(bin, 'python'), ...args], {
     ...scene.env,
-    PYTHONPATH: folder,
-    MYPYPATH: folder,
+    PYTHONPATH: path,
+    MYPYPATH: path,
     PYTHONUTF8: '1',
   })
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHmac, randomUUID } from 'node:crypto'
 import createClient from 'openapi-fetch'
+import { Latchkey, LatchkeyRequestError } from '#clients/typescript/src/index.ts'
 import type { components, paths } from './public.generated.ts'
 import { dataOf, environment, errorOf } from './results.ts'
 
@@ -100,7 +101,47 @@ async function eventTypes() {
   assert(items.length > 0 && items.every(({ type }) => type.includes('.')))
 }
 
+/** The generated client and the client library work on the same records, and understand the same from each answer. */
+async function library() {
+  const latchkey = new Latchkey({ url: environment('API_URL'), apiKey: environment('API_KEY') })
+  const address = { scope: 'clients', key: randomUUID() }
+  const taken = foundBy(dataOf(await client.POST('/v1/record', { body: { ...address, fingerprint: 'a' } })))
+  assert('token' in taken)
+  const work = () => assert.fail('the key is busy')
+  assert.equal((await latchkey.once({ ...address, waitMs: 0 }, work)).kind, 'busy')
+  assert.equal((await latchkey.once({ ...address, fingerprint: 'b' }, work)).kind, 'reused_key')
+  const saved = { status: 201, headers: { location: '/orders/1' }, body: { id: 1, lines: ['ü'] } }
+  const lock = { ...address, lockToken: taken.token }
+  assert(dataOf(await client.PUT('/v1/record', { body: { ...lock, ...saved } })).ok)
+  assert.deepEqual(await latchkey.once(address, work), { kind: 'replayed', value: saved.body })
+
+  const params = { query: address }
+  const found = dataOf(await client.GET('/v1/record', { params }))
+  const stored: components['schemas']['SavedRecord'] | undefined = await latchkey.fetchRecord(address)
+  assert(found.cached)
+  assert.deepEqual(stored, found.record)
+  assert(await latchkey.removeRecord(address))
+  assert(!dataOf(await client.GET('/v1/record', { params })).cached)
+
+  const ran = await latchkey.once(address, async ({ fence, takenOver }) => {
+    const busy = foundBy(dataOf(await client.POST('/v1/record', { body: address })))
+    assert('waitMs' in busy)
+    return { fence: fence ?? 0, takenOver }
+  })
+  assert.equal(ran.kind, 'ran')
+  const own = dataOf(await client.GET('/v1/record', { params }))
+  assert(own.cached)
+  assert.deepEqual(own.record, { status: 200, headers: {}, body: ran.value })
+
+  const refused = errorOf(await client.POST('/v1/record', { body: { ...address, lockSeconds: 901 } }))
+  const error = await latchkey.once({ ...address, lockSeconds: 901 }, work).catch((caught: unknown) => caught)
+  assert(error instanceof LatchkeyRequestError)
+  assert.equal(error.code, refused.code)
+  assert.equal(error.status, refused.statusCode)
+}
+
 await records()
+await library()
 await webhooks()
 await eventTypes()
 await simulations()
