@@ -5,13 +5,11 @@ import { expressReceiver, idempotency } from '@latchkey/client/express'
 import { receiver } from '@latchkey/client/webhooks'
 import express, { type Request } from 'express'
 
-const latchkey = new Latchkey({
-  url: process.env['LATCHKEY_URL'] ?? 'http://127.0.0.1:8080',
-  apiKey: process.env['LATCHKEY_API_KEY'] ?? 'lk_shop_0000000000000000000000000000',
-})
-const secrets = [
-  process.env['LATCHKEY_SIGNING_SECRET'] ?? 'whsec_c2hvcC1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA=',
-]
+const url = process.env['LATCHKEY_URL'] ?? 'http://127.0.0.1:8080'
+const apiKey = process.env['LATCHKEY_API_KEY'] ?? 'lk_shop_0000000000000000000000000000'
+const secret = process.env['LATCHKEY_SIGNING_SECRET'] ?? 'whsec_c2hvcC1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA='
+
+const latchkey = new Latchkey({ url, apiKey })
 
 /** Stands for the bank: each call takes money. */
 const bank = {
@@ -34,7 +32,7 @@ app.post('/charges', express.json(), idempotency(latchkey, { principal }), async
   response.status(201).json({ charge: await bank.charge(amount), amount })
 })
 
-const receive = receiver({ secrets, latchkey }, async ({ id, type, payload }) => {
+const receive = receiver({ secrets: [secret], latchkey }, async ({ id, type, payload }) => {
   if (type === 'chargeback.created') disputes.push({ id, payload })
   console.log(`event ${type}`)
 })

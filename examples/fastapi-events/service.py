@@ -14,11 +14,11 @@ from latchkey import AsyncLatchkey
 from latchkey.asgi import IdempotencyMiddleware
 from latchkey.webhooks import Context, Event, Receiver
 
+URL = os.environ.get("LATCHKEY_URL", "http://127.0.0.1:8080")
+API_KEY = os.environ.get("LATCHKEY_API_KEY", "lk_events_00000000000000000000000000")
 SECRET = os.environ.get("LATCHKEY_SIGNING_SECRET", "whsec_ZXZlbnRzLXNpZ25pbmctc2VjcmV0LW5vdC1yZWFsLTA=")
-latchkey = AsyncLatchkey(
-    os.environ.get("LATCHKEY_URL", "http://127.0.0.1:8080"),
-    os.environ.get("LATCHKEY_API_KEY", "lk_events_00000000000000000000000000"),
-)
+
+latchkey = AsyncLatchkey(URL, API_KEY)
 
 
 @asynccontextmanager
