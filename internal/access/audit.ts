@@ -4,7 +4,13 @@ import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 /** Actions of the audit log: the plural of a subject, and what was done. */
 export const auditActions = [
   ...(['callbacks.resumed', 'callbacks.tested', 'events.ingested', 'events.replayed'] as const),
-  ...(['payloads.read', 'records.epoch_lost', 'replays.cancelled', 'replays.started'] as const),
+  ...([
+    'events.retried',
+    'payloads.read',
+    'records.epoch_lost',
+    'replays.cancelled',
+    'replays.started',
+  ] as const),
   ...(['sessions.ended', 'sessions.started', 'settings.cleared', 'settings.set'] as const),
   ...(['simulations.advanced', 'simulations.cancelled', 'simulations.started', 'stats.made_up'] as const),
   ...(['tenants.adopted', 'tenants.changed', 'tenants.created', 'tenants.credentials'] as const),

@@ -7,13 +7,14 @@ import {
   type EventView,
   listEvents,
   notifyForwarders,
+  type ReplayFate,
   readEvent,
   readPayload as readStoredPayload,
   type EventListRequest as StoredRequest,
 } from '#internal/events/index.ts'
 import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
-import { replayEvent } from '#internal/replays/index.ts'
+import { replayEvent, retryEvent } from '#internal/replays/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import {
   conflict,
@@ -201,14 +202,13 @@ export interface EventReplayed extends Done {
 const replay: SharedUseCase<EventReplay, EventReplayed> = async (parts, actor, { id, cycle }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
-  const { pool, redis, clock } = parts
+  const { pool, clock } = parts
   const tenantId = reached.value.tenant.id
   const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ cycle }) }
   const result = await replayEvent(pool, request, clock.now())
   switch (result.kind) {
     case 'queued':
-      // If the notification is lost, a forwarder still finds the event by polling.
-      await notifyForwarders(redis, [tenantId]).catch(() => undefined)
+      await wakeForwarders(parts, tenantId)
       return ok({ tenantId, cycle: result.cycle, isNew: true })
     case 'already_queued':
       return ok({ tenantId, cycle: result.cycle, isNew: false })
@@ -216,21 +216,62 @@ const replay: SharedUseCase<EventReplay, EventReplayed> = async (parts, actor, {
       return cycle !== undefined && result.cycle > cycle
         ? ok({ tenantId, cycle: result.cycle, isNew: false })
         : conflict('The event is in an earlier delivery cycle than this one: read it again')
-    case 'not_found':
-      return notFound
-    case 'payload_expired':
-      return conflict('The payload has expired, so there is nothing to deliver')
-    case 'not_enabled':
-      return conflict('The provider is in verify-only mode for this tenant: enable it first')
-    case 'test_event':
-      return conflict('A test event is sent once: send another one')
-    case 'cycles_exhausted':
-      return conflict('The event has reached the maximum number of delivery cycles')
+    default:
+      return cycleRefusals[result.kind]
   }
 }
 
+/** Changes that a retry can make: another delivery cycle, or an attempt that is due earlier. */
+export const retryChanges = ['new_cycle', 'due_now', 'none'] as const
+
+/** Result of a retry of one event. */
+export interface EventRetried extends Done {
+  readonly tenantId: TenantId
+  readonly cycle: number
+  /** `none`: an attempt is due or in progress. */
+  readonly change: (typeof retryChanges)[number]
+}
+
+/** Attempts the delivery of one event now: brings the next attempt forward, or begins another delivery cycle if none is in progress. */
+const retry: SharedUseCase<EventId, EventRetried> = async (parts, actor, id) => {
+  const reached = await reachEvent(parts, actor, id, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const tenantId = reached.value.tenant.id
+  const request = { eventId: id, tenantId, by: actorName(actor) }
+  const result = await retryEvent(parts.pool, request, parts.clock.now())
+  switch (result.kind) {
+    case 'queued':
+    case 'due_now':
+      await wakeForwarders(parts, tenantId)
+      return ok({ tenantId, cycle: result.cycle, change: changeBy[result.kind], isNew: true })
+    case 'already_queued':
+    case 'changed':
+      return ok({ tenantId, cycle: result.cycle, change: 'none', isNew: false })
+    default:
+      return cycleRefusals[result.kind]
+  }
+}
+
+const changeBy = { queued: 'new_cycle', due_now: 'due_now' } as const
+
+/** If the notification is lost, a forwarder still finds the event by polling. */
+async function wakeForwarders({ redis }: SharedDeskParts, tenantId: TenantId): Promise<void> {
+  await notifyForwarders(redis, [tenantId]).catch(() => undefined)
+}
+
+/** Answers to the requests for a delivery cycle that the event cannot have. */
+const cycleRefusals: Readonly<
+  Record<Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'>, Outcome<never>>
+> = {
+  not_found: notFound,
+  payload_expired: conflict('The payload has expired, so there is nothing to deliver'),
+  not_enabled: conflict('The provider is in verify-only mode for this tenant: enable it first'),
+  test_event: conflict('A test event is sent once: send another one'),
+  cycles_exhausted: conflict('The event has reached the maximum number of delivery cycles'),
+}
+
 /** Use cases of a tenant's events, which the public API has, too. */
-export const eventCases = { list, read, readPayload, replay }
+export const eventCases = { list, read, readPayload, replay, retry }
 
 /** Use cases of events that only the back office has. */
 export const ingestCases = { ingest }

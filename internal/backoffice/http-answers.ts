@@ -15,6 +15,7 @@ import {
   Tenant,
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
+import { retryChanges } from './events.ts'
 
 /** JSON Schema of a response, or of a field of a response, with an example. */
 export interface DocumentedAnswer {
@@ -288,6 +289,19 @@ export const EventReplayed = answer(
       'false where a delivery cycle was in progress, or an earlier call began it.',
       flag(true),
     ),
+  }),
+)
+
+/** Result of attempting the delivery of one event now. */
+export const EventRetried = answer(
+  'EventRetried',
+  objectOf({
+    ...{ tenantId, cycle: whole(2) },
+    change: described(
+      '`new_cycle`: another delivery cycle began. `due_now`: the next attempt was brought forward. `none`: an attempt is due or in progress.',
+      wordOf(retryChanges, 'due_now'),
+    ),
+    isNew: described('false where nothing was changed.', flag(true)),
   }),
 )
 

@@ -4,7 +4,14 @@ import { eventStates, originKinds } from '#internal/events/index.ts'
 import { plainText, textParam, wordParam } from '#internal/http/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
-import { EventDetail, EventIngested, EventPage, EventReplayed, StoredPayload } from './http-answers.ts'
+import {
+  EventDetail,
+  EventIngested,
+  EventPage,
+  EventReplayed,
+  EventRetried,
+  StoredPayload,
+} from './http-answers.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import {
   eventParam,
@@ -142,9 +149,21 @@ function replayEvent<Parts>(api: SharedApi<Parts>) {
   })
 }
 
+function retryEvent<Parts>(api: SharedApi<Parts>) {
+  return api.route({
+    ...{ method: 'POST', path: `${eventPath(api)}/retry`, id: 'retryEvent', tag: 'events' },
+    ...{ answer: EventRetried, status: 202, errors: ['conflict'], summary: 'Attempt the delivery now' },
+    right: 'replay',
+    description:
+      'Brings the next attempt forward while a delivery cycle is in progress; the attempts after it keep their schedule. Otherwise it begins another delivery cycle, as a replay does.',
+    act: ({ backoffice, actor, params }) =>
+      withNamed({ name: 'eventId', params, parse: parseEventId }, (id) => backoffice.events.retry(actor, id)),
+  })
+}
+
 /** Returns the routes of events that both APIs have. */
 export function eventRoutes<Parts>(api: SharedApi<Parts>) {
-  return [listEvents(api), readEvent(api), readPayload(api), replayEvent(api)]
+  return [listEvents(api), readEvent(api), readPayload(api), replayEvent(api), retryEvent(api)]
 }
 
 /** Routes of events that only the internal API has. */

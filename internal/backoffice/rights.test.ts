@@ -57,6 +57,7 @@ describe('user who may see a tenant', () => {
   ][] = [
     ['get tenants/payloads', 'GET', ({ eventId }) => `events/${eventId}/payload`],
     ['create tenants/replays', 'POST', ({ failedId }) => `events/${failedId}/replays`, () => ({})],
+    ['create tenants/replays', 'POST', ({ failedId }) => `events/${failedId}/retry`],
     [
       'create tenants/replays',
       'POST',

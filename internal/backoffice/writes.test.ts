@@ -73,6 +73,7 @@ interface Repeated {
 }
 
 let failedId = ''
+let waitingId = ''
 let simulation = { simulationId: '', events: [{ id: '' }, { id: '' }] }
 
 const writes: Readonly<Record<string, Repeated>> = {
@@ -106,6 +107,23 @@ const writes: Readonly<Record<string, Repeated>> = {
     },
     effect: () => value('SELECT cycle FROM events WHERE id = $1', [failedId]),
     expected: 2,
+  },
+  'a retry of one event': {
+    ...{ method: 'POST', action: 'events.retried', options: () => ({}) },
+    path: () => `/internal/v1/events/${waitingId}/retry`,
+    async prepare() {
+      const [id] = await acceptEvents(backoffice.pool, [
+        receivedEvent({ tenantId: backoffice.tenantId('acme') }),
+      ])
+      if (id === undefined) throw new Error('an event was stored without a notification')
+      waitingId = id
+      await backoffice.pool.query(
+        `UPDATE deliveries_due SET due_at = now() + interval '1 hour' WHERE event_id = $1`,
+        [id],
+      )
+    },
+    effect: () => value('SELECT due_at <= now() FROM deliveries_due WHERE event_id = $1', [waitingId]),
+    expected: true,
   },
   'a replay of many': {
     ...{ method: 'POST', path: () => '/internal/v1/replays', action: 'replays.started' },

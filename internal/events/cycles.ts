@@ -153,6 +153,29 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
   await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
 }
 
+// Leaves a delivery unchanged that is claimed or already due.
+const hastenText = `
+WITH hastened AS (
+  UPDATE deliveries_due SET due_at = now()
+  WHERE event_id = $1 AND tenant_id = $2 AND due_at > now() AND leased_until <= now() RETURNING tenant_id
+), woken AS (
+  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM hastened)')}
+)
+SELECT FROM hastened`
+
+/**
+ * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false if the event has no waiting
+ * delivery, such as while an attempt is in progress. Call `notifyForwarders` afterwards.
+ * @throws errors of Postgres
+ */
+export async function hastenDelivery(
+  connection: Queryable,
+  { id, tenantId }: { readonly id: EventId; readonly tenantId: TenantId },
+): Promise<boolean> {
+  const { rowCount } = await connection.query({ text: hastenText, values: [id, tenantId] })
+  return rowCount === 1
+}
+
 /** An event that its provider sent again. */
 export interface RequeueCandidate {
   readonly eventId: EventId

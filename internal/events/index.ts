@@ -13,6 +13,7 @@ export { type AttemptRecord, complete, type Ending } from './complete.ts'
 export {
   beginCycles,
   cycleEventsMax,
+  hastenDelivery,
   type ReplayFate,
 } from './cycles.ts'
 export {

@@ -8,6 +8,7 @@ const closed = [
   'CallbackAnswered.kind',
   'CallbackFailed.kind',
   'EventDetail.attempts[].outcome',
+  'EventRetried.change',
   'EventSummary.state',
   'Execution.state',
   'Guardrail.decision',

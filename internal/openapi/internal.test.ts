@@ -300,6 +300,7 @@ describe('answers of the internal API', () => {
       { eventId: String(failed) },
       { body: { cycle: 1 } },
     )
+    await done('POST', '/internal/v1/events/{eventId}/retry', { eventId: String(failed) })
     const from = new Date(Date.now() - hourMs).toISOString()
     await done('POST', '/internal/v1/replay-previews', {}, { body: { tenantId, from } })
     const start = { body: { tenantId, from }, headers: { 'Idempotency-Key': 'one' } }

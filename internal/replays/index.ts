@@ -10,7 +10,7 @@ export {
   replayedOrigins,
   replayStates,
 } from './job.ts'
-export { replayEvent } from './replay-event.ts'
+export { replayEvent, retryEvent } from './replay-event.ts'
 export {
   cancelReplay,
   previewReplay,

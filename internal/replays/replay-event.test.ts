@@ -3,7 +3,7 @@ import { createEventId, dayAfter, type EventId } from '#internal/base/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { replayEvent } from './replay-event.ts'
+import { replayEvent, retryEvent } from './replay-event.ts'
 
 const dayMs = 86_400_000
 let lab: DeliveryLab
@@ -149,5 +149,65 @@ describe('replayEvent', () => {
     await lab.claim()
     expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, cycle: 1 })
     expect(await lab.value('SELECT claims FROM deliveries_due')).toBe(1)
+  })
+})
+
+describe('retryEvent', () => {
+  const retry = (eventId: EventId, tenantId: EventIdOwner) =>
+    retryEvent(lab.pool, { eventId, tenantId, by: 'ann' }, Date.now())
+  const audited = async () => (await lab.pool.query('SELECT action, detail FROM audit')).rows
+
+  /** Stores an event whose first attempt failed; the next one is due in an hour, and no forwarder looks for it before. */
+  async function waiting() {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const [id] = await lab.accept(tenant.id)
+    if (id === undefined) throw new Error('no event')
+    await lab.pool.query(
+      `UPDATE deliveries_due SET due_at = now() + interval '1 hour', is_retry = true, attempts = 1`,
+    )
+    await lab.pool.query(`UPDATE tenant_queues SET next_due_at = now() + interval '1 hour', idle_checks = 1`)
+    return { tenant, id }
+  }
+
+  test('retry of an event: a waiting delivery is attempted now, as its next attempt', async () => {
+    const { tenant, id } = await waiting()
+    const { stop } = lab.forwarder()
+    expect(await retry(id, tenant.id)).toEqual({ kind: 'due_now', tenantId: tenant.id, cycle: 1 })
+    const [call] = await receiver.received(1)
+    await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [id])
+    await stop()
+    expect(call?.id).toBe(id)
+    expect(await lab.value('SELECT attempt FROM attempts')).toBe(2)
+    expect(await audited()).toEqual([{ action: 'events.retried', detail: { eventId: id, cycle: 1 } }])
+  })
+
+  test('retry of an event: 40 concurrent calls change a waiting delivery once', async () => {
+    const { tenant, id } = await waiting()
+    const results = await Promise.all(Array.from({ length: 40 }, () => retry(id, tenant.id)))
+    expect(results.filter(({ kind }) => kind === 'due_now')).toHaveLength(1)
+    expect(results.filter(({ kind }) => kind === 'already_queued')).toHaveLength(39)
+    expect(await lab.value('SELECT attempts FROM deliveries_due')).toBe(1)
+    expect(await audited()).toHaveLength(1)
+  })
+
+  test('retry of an event: an attempt in progress is left alone', async () => {
+    const { tenant, id } = await waiting()
+    await lab.pool.query(`UPDATE deliveries_due SET lease = 'a', leased_until = now() + interval '1 minute'`)
+    expect(await retry(id, tenant.id)).toMatchObject({ kind: 'already_queued' })
+    expect(await lab.value(`SELECT due_at > now() + interval '50 minutes' FROM deliveries_due`)).toBe(true)
+    expect(await audited()).toEqual([])
+  })
+
+  test('retry of an event: a failed event begins another cycle', async () => {
+    const { tenant, id } = await ended('delivery_failed')
+    expect(await retry(id, tenant.id)).toEqual({ kind: 'queued', tenantId: tenant.id, cycle: 2 })
+    expect(await audited()).toEqual([{ action: 'events.replayed', detail: { eventId: id, cycle: 2 } }])
+  })
+
+  test('retry of an event: another tenant’s event is not found', async () => {
+    const { id } = await waiting()
+    const stranger = await lab.addTenant()
+    expect(await retry(id, stranger.id)).toEqual({ kind: 'not_found' })
+    expect(await lab.value(`SELECT due_at > now() + interval '50 minutes' FROM deliveries_due`)).toBe(true)
   })
 })

@@ -1,7 +1,7 @@
 import { writeAudit } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
-import { beginCycles, type ReplayFate } from '#internal/events/index.ts'
-import { type Pool, withTx } from '#internal/storage/index.ts'
+import { beginCycles, hastenDelivery, type ReplayFate } from '#internal/events/index.ts'
+import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 
 /** Request to deliver one event again. */
 export interface ReplayEventRequest {
@@ -13,6 +13,11 @@ export interface ReplayEventRequest {
   /** Required delivery cycle of the event. Default: any cycle. */
   readonly cycle?: number
 }
+
+/** Result of a retry. `due_now`: the next attempt was brought forward. `already_queued`: an attempt is due or in progress. */
+export type RetryEventResult =
+  | ReplayEventResult
+  | { readonly kind: 'due_now'; readonly tenantId: TenantId; readonly cycle: number }
 
 /** Result of a replay, with the event's current delivery cycle. */
 export type ReplayEventResult =
@@ -29,25 +34,53 @@ export type ReplayEventResult =
  */
 export async function replayEvent(
   pool: Pool,
+  request: ReplayEventRequest,
+  nowMs: number,
+): Promise<ReplayEventResult> {
+  return await withTx(pool, (client) => replayIn(client, request, nowMs))
+}
+
+/**
+ * Lets an event be attempted now: makes the next attempt of its delivery cycle due, or begins another cycle like `replayEvent` if none is in
+ * progress. Publish on `dueChannel` afterwards.
+ * @throws errors of Postgres; then nothing was changed, or a repeat returns `already_queued`
+ */
+export async function retryEvent(
+  pool: Pool,
+  request: Omit<ReplayEventRequest, 'cycle'>,
+  nowMs: number,
+): Promise<RetryEventResult> {
+  return await withTx(pool, async (client) => {
+    const result = await replayIn(client, request, nowMs)
+    if (result.kind !== 'already_queued') return result
+    const { eventId, by } = request
+    const { tenantId, cycle } = result
+    if (!(await hastenDelivery(client, { id: eventId, tenantId }))) return result
+    const detail = { eventId, cycle }
+    await writeAudit(client, { action: 'events.retried', actor: by, tenantId, detail })
+    return { kind: 'due_now', tenantId, cycle }
+  })
+}
+
+async function replayIn(
+  client: PoolClient,
   { eventId, tenantId, by, cycle: cycleBefore }: ReplayEventRequest,
   nowMs: number,
 ): Promise<ReplayEventResult> {
-  return await withTx(pool, async (client) => {
-    const request = {
-      ids: [eventId],
-      ...(tenantId !== undefined && { tenantId }),
-      ...(cycleBefore !== undefined && { cycle: cycleBefore }),
-    }
-    const [result] = await beginCycles(client, request, nowMs)
-    if (result?.tenantId === undefined) return { kind: 'not_found' }
-    const { fate, cycle } = result
-    if (fate === 'queued')
-      await writeAudit(client, {
-        ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
-        detail: { eventId, cycle },
-      })
-    if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
-      return { kind: fate, tenantId: result.tenantId, cycle }
-    return { kind: fate }
-  })
+  const request = {
+    ids: [eventId],
+    ...(tenantId !== undefined && { tenantId }),
+    ...(cycleBefore !== undefined && { cycle: cycleBefore }),
+  }
+  const [result] = await beginCycles(client, request, nowMs)
+  if (result?.tenantId === undefined) return { kind: 'not_found' }
+  const { fate, cycle } = result
+  if (fate === 'queued')
+    await writeAudit(client, {
+      ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
+      detail: { eventId, cycle },
+    })
+  if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
+    return { kind: fate, tenantId: result.tenantId, cycle }
+  return { kind: fate }
 }

@@ -139,6 +139,8 @@ describe('replay jobs', () => {
     await lab.accept(tenantId, 4)
     await lab.pool.query('DELETE FROM event_payloads WHERE event_id = ANY($1)', [ids.slice(0, 3)])
     await lab.pool.query("UPDATE events SET state = 'verified' WHERE id = ANY($1)", [ids.slice(3, 5)])
+    // A job covers events that were received in an earlier millisecond.
+    await Bun.sleep(2)
     const job = await started({ filter: { tenantId, fromMs: 0 } })
     expect(job.total).toEqual({ count: 10, isExact: true })
     await workOff()

@@ -396,6 +396,17 @@ export interface components {
             /** @description false where a delivery cycle was in progress, or an earlier call began it. */
             isNew: boolean;
         };
+        EventRetried: {
+            tenantId: string;
+            cycle: number;
+            /**
+             * @description `new_cycle`: another delivery cycle began. `due_now`: the next attempt was brought forward. `none`: an attempt is due or in progress.
+             * @enum {string}
+             */
+            change: "new_cycle" | "due_now" | "none";
+            /** @description false where nothing was changed. */
+            isNew: boolean;
+        };
         ReplayPreview: {
             total: {
                 count: number;
