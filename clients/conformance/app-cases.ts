@@ -19,7 +19,7 @@ export const frameworks = {
 /** Framework and way of use. */
 export type Framework = (typeof frameworks)[keyof typeof frameworks][number]
 
-/** What a handler of an app does. The text and the headers can name `{run}`, `{body}`, `{path}` and `{takenOver}`. */
+/** What a handler of an app does. Its text can name `{run}`, `{body}` and `{takenOver}`. */
 export interface HandlerScript {
   /** Default 200. */
   readonly status?: number
@@ -109,7 +109,7 @@ export type AppStep =
   | { readonly join: string; readonly expect: ExpectedResponse }
   /** Another program's call, straight to the service. The key is that of the case, without a principal, or the event's id. */
   | {
-      readonly other: 'save' | 'remove' | 'acquire'
+      readonly other: 'save' | 'remove'
       readonly scope: string
       readonly with?: Readonly<Record<string, unknown>>
     }

@@ -200,7 +200,7 @@ class AppRun {
   async #other({ other, scope, with: fields }: Extract<AppStep, { other: string }>): Promise<void> {
     const { url, apiKey } = this.#parts.service
     const address = { scope, key: this.#by === undefined ? `-:${this.#id}` : this.#eventId }
-    const method = { save: 'PUT', remove: 'DELETE', acquire: 'POST' }[other]
+    const method = other === 'remove' ? 'DELETE' : 'PUT'
     const path = other === 'remove' ? `/v1/record?${new URLSearchParams(address)}` : '/v1/record'
     const response = await answered(() =>
       fetch(url + path, {

@@ -59,7 +59,7 @@ class Reply:
     parts: list[bytes]
 
 
-Handle = Callable[[str, bytes, Operation | None, str], Awaitable[Reply]]
+Handle = Callable[[bytes, Operation | None, str], Awaitable[Reply]]
 
 
 def serve_routes(app: Starlette, reply: Handle, receiver: Receiver | None, middleware: Fields | None) -> Starlette:
@@ -71,9 +71,8 @@ def serve_routes(app: Starlette, reply: Handle, receiver: Receiver | None, middl
 
 def add_routes(app: Starlette, reply: Handle, receiver: Receiver | None) -> None:
     async def handle(request: Request) -> Response:
-        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         body, script = await request.body(), request.headers["x-handler"]
-        made = await reply(path, body, operation_of(request.scope), script)
+        made = await reply(body, operation_of(request.scope), script)
         response = StreamingResponse(each(made.parts)) if len(made.parts) > 1 else Response(b"".join(made.parts))
         response.status_code = made.status
         for name, value in made.headers:
@@ -100,10 +99,8 @@ def asgi(reply: Handle, receiver: Receiver | None, middleware: Fields | None) ->
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        query = scope["query_string"].decode()
-        path = scope["raw_path"].decode() + (f"?{query}" if query else "")
         script = dict(scope["headers"])[b"x-handler"].decode()
-        made = await reply(path, body, operation_of(scope), script)
+        made = await reply(body, operation_of(scope), script)
         headers = [(name.encode(), value.encode()) for name, value in made.headers]
         await send({"type": "http.response.start", "status": made.status, "headers": headers})
         for part in made.parts:
@@ -161,7 +158,7 @@ class CaseApp:
             more = {"transaction": psycopg_async(lambda: psycopg.AsyncConnection.connect(url))}
         return Receiver(self.handle, secrets=options["secrets"], **more, **named)
 
-    async def reply(self, path: str, body: bytes, operation: Operation | None, text: str) -> Reply:
+    async def reply(self, body: bytes, operation: Operation | None, text: str) -> Reply:
         self.runs += 1
         run = self.runs
         script = json.loads(unquote(base64.b64decode(text).decode()))
@@ -173,7 +170,7 @@ class CaseApp:
             part = base64.b64decode(script["base64"])
         else:
             part = script.get("text", "").encode().replace(b"{run}", str(run).encode()).replace(b"{body}", body)
-            part = part.replace(b"{path}", path.encode()).replace(b"{takenOver}", str(taken_over).lower().encode())
+            part = part.replace(b"{takenOver}", str(taken_over).lower().encode())
         whole = part * script.get("times", 1)
         headers = [
             (name, value)

@@ -68,7 +68,7 @@ class CaseApp {
     return {}
   }
 
-  async #reply({ path, body, script: text, operation }: HandlerCall): Promise<Reply> {
+  async #reply({ body, script: text, operation }: HandlerCall): Promise<Reply> {
     this.#runs += 1
     const run = this.#runs
     const script = JSON.parse(decodeURIComponent(atob(text))) as HandlerScript
@@ -76,7 +76,6 @@ class CaseApp {
       template
         .replace('{run}', String(run))
         .replace('{body}', () => body)
-        .replace('{path}', path)
         .replace('{takenOver}', String(operation?.takenOver))
     await this.#perform(script)
     if (script.nothingHappened) operation?.nothingHappened()

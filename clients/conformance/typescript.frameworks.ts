@@ -31,7 +31,6 @@ export interface Reply {
 
 /** Call of a handler. */
 export interface HandlerCall {
-  readonly path: string
   /** Body as the handler reads it. */
   readonly body: string
   /** Value of the header `x-handler`. */
@@ -80,12 +79,9 @@ export const frameworks: Readonly<
     for (const path of paths)
       app.on([...methods], path, middleware, async (context) => {
         const { req } = context
-        const { pathname, search } = new URL(req.url)
         const operation = forFetch.operationOf(req.raw)
         const script = req.header('x-handler') ?? ''
-        return webResponse(
-          await handle({ path: pathname + search, body: await req.text(), script, operation }),
-        )
+        return webResponse(await handle({ body: await req.text(), script, operation }))
       })
     if (receive) app.post('/hook', (context) => receive(context.req.raw))
     return serveWeb((request) => app.fetch(request))
@@ -117,7 +113,6 @@ export const frameworks: Readonly<
           url,
           handler: async (request, reply) => {
             const { status, headers, parts } = await handle({
-              path: request.originalUrl,
               body: String(request.body ?? ''),
               script: String(request.headers['x-handler']),
               operation: forFastify.operationOf(request),
@@ -141,10 +136,8 @@ function guardFetch({
 }: AppOptions): (request: Request) => Promise<Response> {
   const principal = isAnonymous ? 'none' : (request: Request) => request.headers.get('x-user') ?? ''
   return forFetch.idempotent(latchkey, { ...guard, principal }, async (request) => {
-    const { pathname, search } = new URL(request.url)
     return webResponse(
       await handle({
-        path: pathname + search,
         body: await request.text(),
         script: request.headers.get('x-handler') ?? '',
         operation: forFetch.operationOf(request),
@@ -189,7 +182,7 @@ async function serveExpress(app: Express, parsed: 'before' | 'after', options: A
       const body = typeof request.body === 'string' ? request.body : ''
       const operation = forExpress.operationOf(request)
       const script = request.get('x-handler') ?? ''
-      writeReply(response, await handle({ path: request.originalUrl, body, script, operation }))
+      writeReply(response, await handle({ body, script, operation }))
     } catch (error) {
       next(error)
     }
