@@ -2,7 +2,7 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Intake } from '#internal/intake/index.ts'
-import { type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
+import { CallSigner, type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
@@ -28,8 +28,9 @@ export async function startSimulations(
   host: Host,
   { pool, directory, intake, stats, retentionDefaults }: SimulationParts,
 ): Promise<Simulations> {
+  const signer = new CallSigner()
   const simulator = new Simulator({
-    ...{ pool, directory, intake, clock: systemClock },
+    ...{ pool, directory, intake, signer, clock: systemClock },
     onStep: stepObserver(host, stats),
   })
   const loop = await openLoop(host, {
@@ -39,7 +40,8 @@ export async function startSimulations(
       host.log.warn({ failures, cause }, 'due simulations could not be claimed; retrying'),
   })
   return {
-    ...{ pool, callers: intake.callers, clock: systemClock },
+    ...{ pool, intake, signer, callers: intake.callers, clock: systemClock },
+    onAccepted: ({ kind, event }) => countCall(stats, event.tenantId, kind),
     eventDaysOf: (tenant) => retentionOf(tenant.retention, retentionDefaults()).eventDays,
     onStarted: () => loop.wake(),
   }

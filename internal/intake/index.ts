@@ -18,8 +18,7 @@ export { exampleCalls } from './examples.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
-export { refusalCauses } from './provider.ts'
-export { signCard } from './providers/card/provider.ts'
+export { refusalCauses, type UnsignedCall } from './provider.ts'
 export {
   createWalletSigner,
   type WalletSigner,

@@ -2,6 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
+import type { JsonObject } from './normalize.ts'
 import type { ProviderHeader } from './provider-header.ts'
 
 /** Headers of a call, accessible by name in any case. Repeated headers are read as one value joined by ", ". */
@@ -78,6 +79,22 @@ export interface ProviderEvent extends Pick<ReceivedEvent, 'sourceEventId' | 'ra
 /** Result of normalizing a verified call. */
 export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
+/** Event of a simulated call. */
+export interface SimulatedEvent {
+  /** Id of the provider. */
+  readonly id: string
+  readonly rawType: string
+  /** Payload of the vendor's shape. */
+  readonly payload: JsonObject
+  readonly occurredAtMs: number
+}
+
+/** Call in the vendor's format without its signature. */
+export interface UnsignedCall {
+  readonly body: Uint8Array
+  readonly headers: Readonly<Record<string, string>>
+}
+
 /** Common interface of all adapters. `Keys` are the keys for checking signatures. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
@@ -90,6 +107,8 @@ export interface Adapter<Keys> {
   verify(call: ProviderCall, keys: Keys): Verification
   /** Normalizes a verified call. Never throws. */
   normalize(call: ProviderCall): Normalization
+  /** Writes a simulated event as the vendor does. Undefined if events of the provider cannot be simulated. */
+  readonly write?: (event: SimulatedEvent, settings: ProviderSettings) => UnsignedCall
 }
 
 /**
@@ -99,6 +118,8 @@ export interface Adapter<Keys> {
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
   /** @param secrets 1 to 5 active signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
+  /** Signs a simulated call as the vendor does, and returns the headers with the signature. Undefined as `write`. */
+  readonly sign?: (call: UnsignedCall, secret: string, atMs: number) => Readonly<Record<string, string>>
 }
 
 /** Address of a call's certificate, as stated in the call. It must be checked before it is fetched. */

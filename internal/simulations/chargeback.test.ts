@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { createWalletSigner, signCard } from '#internal/intake/index.ts'
+import { createWalletSigner } from '#internal/intake/index.ts'
 // These imports are the adapters for real calls.
 import { readCall, readEventId } from '#internal/intake/normalize.ts'
 import { card } from '#internal/intake/providers/card/provider.ts'
@@ -26,7 +26,7 @@ function read(chargeback: Chargeback, step: number) {
   const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs }))
   const common = { body, nowMs: occurredAtMs, signatureAgeMsMax: 300_000 }
   if (chargeback.provider === 'card') {
-    const headers = new Headers(signCard({ body, secret, atMs: occurredAtMs }))
+    const headers = new Headers(card.sign?.({ body, headers: {} }, secret, occurredAtMs))
     return readCall(card, { ...common, headers, settings: {} }, card.prepare([secret]))
   }
   const headers = new Headers(signer.sign({ body, webhookId, atMs: occurredAtMs }))

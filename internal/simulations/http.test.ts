@@ -6,6 +6,7 @@ import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { CallSigner } from './call-signer.ts'
 import { simulationRoutes } from './http.ts'
 import { chargebackOf } from './simulation.ts'
 import { startSimulation } from './start.ts'
@@ -332,8 +333,9 @@ test('POST simulate/chargeback: responds 503 while Postgres is unavailable, exce
   if (!tenant) throw new Error('there is no acme')
   const app = createServer({
     routes: bindRoutes(simulationRoutes, {
-      ...{ pool: dead, callers: lab.intake.callers, clock: systemClock },
-      ...{ eventDaysOf: () => 90, onStarted: () => undefined },
+      ...{ pool: dead, callers: lab.intake.callers, clock: systemClock, intake: lab.intake },
+      ...{ eventDaysOf: () => 90, onStarted: () => undefined, onAccepted: () => undefined },
+      signer: new CallSigner(),
     }),
     authorize: () => ({
       tenant,

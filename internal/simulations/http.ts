@@ -1,5 +1,5 @@
 import type { Principal } from '#internal/access/index.ts'
-import { type ApiError, apiError, type Clock, idPattern } from '#internal/base/index.ts'
+import { type ApiError, apiError, idPattern } from '#internal/base/index.ts'
 import {
   type Answer,
   idempotencyKeyParam,
@@ -8,24 +8,21 @@ import {
   readIdempotencyKey,
   route,
 } from '#internal/http/index.ts'
-import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type EventSimulationParts, eventSimulationRoute } from './event.ts'
 import {
-  type Chargeback,
   chargebackOf,
   rehearseSimulation,
   SimulateChargebackRequest,
   type Simulation,
   simulationBytesMax,
 } from './simulation.ts'
-import { openPerTenantMax, readinessFor, type StartSimulationResult, startSimulation } from './start.ts'
+import { openPerTenantMax, refuseUnready, type StartSimulationResult, startSimulation } from './start.ts'
 
 /** Dependencies of the simulation routes. */
-export interface Simulations {
+export interface Simulations extends EventSimulationParts {
   readonly pool: Pool
-  readonly callers: Pick<Callers, 'byTenant'>
-  readonly clock: Clock
   /** Returns the retention of a tenant's events in days. Its simulations have the same retention. */
   eventDaysOf(tenant: DirectoryTenant): number
   /** Called after a simulation is stored, so that its first event is sent without waiting for the next poll. */
@@ -33,7 +30,6 @@ export interface Simulations {
 }
 
 const tooManyRetrySeconds = 60
-const unreadableRetrySeconds = 30
 
 const SimulationAnswer = named('SimulationAnswer', {
   type: 'object',
@@ -97,6 +93,7 @@ const example = (
 
 /** Routes that start simulations, for API keys of scope `simulations`. */
 export const simulationRoutes = [
+  eventSimulationRoute,
   route({
     ...{ method: 'POST', path: '/v1/simulate/chargeback', scope: 'simulations' },
     body: SimulateChargebackRequest,
@@ -175,7 +172,7 @@ async function simulate(
   const idempotencyKey = readIdempotencyKey(call.request)
   if (typeof idempotencyKey === 'object') return idempotencyKey
   const chargeback = chargebackOf(body)
-  const notReady = refuse(simulations.callers, tenant, chargeback)
+  const notReady = refuseUnready(simulations.callers, tenant, chargeback)
   // A repeat returns the existing simulation, even if the tenant or provider is no longer ready.
   if (notReady && (body.dryRun || idempotencyKey === undefined)) return notReady
   const nowMs = simulations.clock.now()
@@ -194,19 +191,6 @@ async function simulate(
     if (isMistake(error)) throw error
     return apiError('database_unavailable', undefined, { 'Retry-After': '1' })
   }
-}
-
-/** Returns the error for a tenant that cannot have a simulation of this provider, or undefined. */
-function refuse(
-  callers: Simulations['callers'],
-  tenant: DirectoryTenant,
-  chargeback: Chargeback,
-): ApiError | undefined {
-  const readiness = readinessFor(callers, tenant, chargeback)
-  if (readiness.kind === 'notReady') return apiError('provider_not_ready', readiness.problem)
-  if (readiness.kind === 'unreadable')
-    return apiError('secrets_unreadable', undefined, { 'Retry-After': String(unreadableRetrySeconds) })
-  return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
 /** @param notReady error that applies to new simulations only */

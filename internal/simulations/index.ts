@@ -1,3 +1,4 @@
+export { CallSigner } from './call-signer.ts'
 export { type Simulations, simulationRoutes } from './http.ts'
 export {
   type Chargeback,

@@ -1,15 +1,8 @@
 import { type Clock, randomToken } from '#internal/base/index.ts'
-import {
-  type AcceptContext,
-  acceptWebhook,
-  type Caller,
-  type Callers,
-  createWalletSigner,
-  signCard,
-  type WalletSigner,
-} from '#internal/intake/index.ts'
+import { type AcceptContext, acceptWebhook, type Callers } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
+import type { CallSigner } from './call-signer.ts'
 import { eventBody } from './chargeback.ts'
 import type { SimulationState } from './simulation.ts'
 import {
@@ -27,6 +20,7 @@ export interface SimulatorOptions {
   /** Accepts simulated calls in the same way as real calls. */
   readonly intake: AcceptContext & { readonly callers: Pick<Callers, 'byTenant'> }
   readonly directory: Pick<Directory, 'findTenantById'>
+  readonly signer: CallSigner
   readonly clock: Clock
   /** Lease of a step in milliseconds; default 30 000. It must exceed the time that intake needs to accept a call. */
   readonly leaseMs?: number
@@ -54,9 +48,6 @@ const claimsMax = 50
 /** Sends due simulated events, in order, through the same path as real calls. Any number of processes share the work. */
 export class Simulator {
   readonly #options: SimulatorOptions
-  /** Signer of wallet calls, created with the first such call. */
-  #wallet: Promise<WalletSigner> | undefined
-
   constructor(options: SimulatorOptions) {
     this.#options = options
   }
@@ -104,34 +95,9 @@ export class Simulator {
     const caller = intake.callers.byTenant(tenant, chargeback.provider)
     if (caller.kind === 'refused') return { kind: 'no_caller', cause: caller.cause }
     const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs: dueAtMs }))
-    const signed = await this.#sign(caller, body)
+    const headers = { 'content-type': 'application/json' }
+    const signed = await this.#options.signer.sign(caller, { body, headers }, this.#options.clock.now())
     if (signed === undefined) return { kind: 'no_caller', cause: 'signing_unavailable' }
     return acceptWebhook(intake, signed.caller, { headers: signed.headers, body, simulationId: id })
-  }
-
-  /**
-   * Signs a call as its provider does: with the tenant's secret, or with a key that only the returned caller trusts. Returns undefined
-   * without a secret or settings. The first wallet call generates a key, which takes about 100 ms.
-   */
-  async #sign(
-    caller: Caller,
-    body: Uint8Array,
-  ): Promise<{ readonly caller: Caller; readonly headers: Headers } | undefined> {
-    const { keying, settings } = caller
-    const atMs = this.#options.clock.now()
-    if (keying.kind === 'secrets') {
-      const [secret] = keying.secrets()
-      return secret === undefined
-        ? undefined
-        : { caller, headers: new Headers(signCard({ body, secret, atMs })) }
-    }
-    if (settings.wallet === undefined) return undefined
-    this.#wallet ??= createWalletSigner().catch((error: unknown) => {
-      this.#wallet = undefined
-      throw error
-    })
-    const { signer, sign } = await this.#wallet
-    const headers = new Headers(sign({ body, webhookId: settings.wallet.webhookId, atMs }))
-    return { caller: { ...caller, keying: { kind: 'signer', provider: keying.provider, signer } }, headers }
   }
 }

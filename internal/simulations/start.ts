@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import { and, eq, isNull, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
-import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import { type ApiError, apiError, dayAfter, type TenantId } from '#internal/base/index.ts'
 import type { Callers } from '#internal/intake/index.ts'
 import { orm, type Pool, withTx } from '#internal/storage/index.ts'
-import { type DirectoryTenant, tenants } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, type ProviderName, tenants } from '#internal/tenants/index.ts'
 import { stepsCount } from './chargeback.ts'
 import { type Chargeback, createSimulationId, type Simulation, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
+
+const unreadableRetrySeconds = 30
 
 /** Result of checking whether a tenant can have a simulation. `problem` says what to change. */
 export type Readiness =
@@ -18,7 +20,7 @@ export type Readiness =
 export function readinessFor(
   callers: Pick<Callers, 'byTenant'>,
   tenant: DirectoryTenant,
-  { provider }: Pick<Chargeback, 'provider'>,
+  { provider }: { readonly provider: ProviderName },
 ): Readiness {
   const caller = callers.byTenant(tenant, provider)
   if (caller.kind === 'caller') {
@@ -39,6 +41,19 @@ export function readinessFor(
     default:
       return { kind: 'notReady', problem: problems.other(provider) }
   }
+}
+
+/** Returns the error for a tenant that cannot have a simulation of a provider, or undefined. */
+export function refuseUnready(
+  callers: Pick<Callers, 'byTenant'>,
+  tenant: DirectoryTenant,
+  asked: { readonly provider: ProviderName },
+): ApiError | undefined {
+  const readiness = readinessFor(callers, tenant, asked)
+  if (readiness.kind === 'notReady') return apiError('provider_not_ready', readiness.problem)
+  if (readiness.kind === 'unreadable')
+    return apiError('secrets_unreadable', undefined, { 'Retry-After': String(unreadableRetrySeconds) })
+  return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
 const problems = {

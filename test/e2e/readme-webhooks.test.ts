@@ -84,6 +84,14 @@ test('README: the simulation gets the shown response, and its events appear in o
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 
+test('README: the simulated event gets the shown response', async () => {
+  const script = (await block('curl-simulated-event', 'sh')).replace('http://127.0.0.1:8080', ready.api)
+  const [, shown = ''] = /readme-test: curl-simulated-event.*?```json\n(.*?)```/s.exec(readme) ?? []
+  const withoutChance = (text: string) =>
+    text.trim().replaceAll(/"(sim|evt)_[0-9a-z]{26}"|"evt_sim_[\w-]{22}"/g, '"…"')
+  expect(withoutChance(await Bun.$`bash -euc ${script}`.text())).toBe(withoutChance(shown))
+})
+
 test('README: the example receiver accepts only signed deliveries and prints each delivery once', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(

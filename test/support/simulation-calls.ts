@@ -10,15 +10,15 @@ export interface SimulationTenant {
   /** Default: an unreachable URL. */
   readonly callbackUrl?: string
   /** Default `card` and `wallet`. */
-  readonly providers?: readonly ('card' | 'wallet')[]
+  readonly providers?: readonly ('card' | 'wallet' | 'storefront' | 'codehost' | 'generic' | 'gateway')[]
   /** Additional YAML of its spec. */
   readonly spec?: readonly string[]
 }
 
-const providerTexts = (name: string) => ({
-  card: `{name: card, secretRef: {name: ${name}-provider}}`,
-  wallet: `{name: wallet, wallet: {webhookId: ${webhookId}, environment: live}}`,
-})
+const settingTexts: Readonly<Record<string, string>> = {
+  storefront: ', storefront: {shopDomain: acme.myshopify.com}',
+  gateway: ', gateway: {publicKey: public}',
+}
 
 /** Returns the manifest of a tenant for simulations: `card` signs with `providerSecret`, its deliveries with `callbackSecret`. */
 export function simulationTenantYaml(name: string, apiKey: string, options: SimulationTenant = {}): string {
@@ -28,7 +28,11 @@ export function simulationTenantYaml(name: string, apiKey: string, options: Simu
     providers = ['card', 'wallet'],
   } = options
   const review = 'review: {approvedBy: ana, approvedAt: "2026-11-01T00:00:00Z"}'
-  const texts = providers.map((each) => providerTexts(name)[each])
+  const texts = providers.map((each) =>
+    each === 'wallet'
+      ? `{name: wallet, wallet: {webhookId: ${webhookId}, environment: live}}`
+      : `{name: ${each}, secretRef: {name: ${name}-provider}${settingTexts[each] ?? ''}}`,
+  )
   const spec = [
     `providers: [${texts.join(', ')}]`,
     `walletRollout: {stage: "${walletStage}", ${review}}`,

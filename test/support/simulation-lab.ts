@@ -1,6 +1,7 @@
 import { systemClock } from '#internal/base/index.ts'
 import { storeBatch } from '#internal/events/index.ts'
 import { Callers, LargeBodies } from '#internal/intake/index.ts'
+import { CallSigner } from '#internal/simulations/call-signer.ts'
 import {
   chargebackOf,
   type SimulateChargebackRequest,
@@ -80,7 +81,7 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     ...{ pool, directory, reports, intake, tenant },
     simulator: (options = {}) =>
       new Simulator({
-        ...{ pool, directory, intake: accepting, clock: systemClock },
+        ...{ pool, directory, intake: accepting, signer: new CallSigner(), clock: systemClock },
         onStep: (report) => void reports.push(report),
         ...options,
       }),

@@ -521,6 +521,35 @@ export interface components {
                 amount: number;
             }[];
         };
+        SimulatedEventAnswer: {
+            /** @constant */
+            ok: true;
+            /** @description Value of `latchkey-simulation` among the `headers` of the forwarded event. */
+            simulationId: string;
+            event: {
+                /** @description Id of the stored event. */
+                id: string;
+                /** @description Normalized type. Overrides can lead to another one than that of the request. */
+                type: string;
+                /** @description Type as the provider names it. */
+                providerRawType: string;
+                /** @description The provider’s id of the event. */
+                sourceEventId: string;
+            };
+        };
+        SimulateEventRequest: {
+            /**
+             * @description Provider of the event, or its vendor’s name.
+             * @enum {string}
+             */
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+            /** @description Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type. */
+            type: string;
+            /** @description Members of the payload. Merged into the provider’s sample of the type, object by object; any other value replaces that of the sample. For `generic`, the whole `data`. */
+            overrides?: {
+                [key: string]: unknown | unknown;
+            };
+        };
         SimulationAnswer: {
             /** @constant */
             ok: true;

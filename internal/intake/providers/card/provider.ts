@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto'
 import {
   headerText,
   makeEvent,
@@ -11,9 +10,17 @@ import {
   refused,
   unlistedType,
 } from '../../normalize.ts'
-import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import type {
+  Normalization,
+  Provider,
+  ProviderCall,
+  SimulatedEvent,
+  UnsignedCall,
+  Verification,
+} from '../../provider.ts'
 import { header, lowerNames, timedSignatureSchema, timedSignatureText } from '../../provider-header.ts'
 import { type HmacKeys, hmacKeys, verifyTimedHeader } from '../../signature.ts'
+import { jsonCall, timedSignature } from '../../simulated-call.ts'
 import { cardTypes } from './types.ts'
 
 const headers = {
@@ -34,6 +41,8 @@ export const card: Provider<HmacKeys> = {
   prepare: hmacKeys,
   verify,
   normalize,
+  write,
+  sign,
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
@@ -56,18 +65,17 @@ function normalize(call: ProviderCall): Normalization {
   })
 }
 
-/** Input for signing a simulated call. */
-export interface CardTransmission {
-  readonly body: Uint8Array
-  /** One of the tenant's active signing secrets. */
-  readonly secret: string
-  /** Time to sign, in milliseconds since the epoch. */
-  readonly atMs: number
+/** The time of a thin event is text. */
+function write({ id, payload, occurredAtMs }: SimulatedEvent): UnsignedCall {
+  const isThin = payload['object'] === 'v2.core.event'
+  const created = isThin ? new Date(occurredAtMs).toISOString() : Math.floor(occurredAtMs / 1000)
+  return jsonCall({ ...payload, id, created })
 }
 
-/** Signs a simulated call as the vendor does and returns all its headers. */
-export function signCard({ body, secret, atMs }: CardTransmission): Readonly<Record<string, string>> {
-  const time = Math.floor(atMs / 1000)
-  const hex = createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')
-  return { 'content-type': 'application/json', 'card-signature': `t=${time},v1=${hex}` }
+function sign(
+  { body, headers: unsigned }: UnsignedCall,
+  secret: string,
+  atMs: number,
+): Readonly<Record<string, string>> {
+  return { ...unsigned, 'card-signature': timedSignature(body, secret, atMs) }
 }

@@ -14,6 +14,7 @@ import {
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
 import { decodeHexDigest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
+import { hmacOf, jsonCall } from '../../simulated-call.ts'
 import { codehostTypes } from './types.ts'
 
 const headers = {
@@ -42,6 +43,12 @@ export const codehost: Provider<HmacKeys> = {
   prepare: hmacKeys,
   verify,
   normalize,
+  write: ({ id, rawType, payload }) =>
+    jsonCall(payload, { 'x-codehost-delivery': id, 'x-codehost-event': rawType }),
+  sign: ({ body, headers: unsigned }, secret) => ({
+    ...unsigned,
+    'x-codehost-signature-256': `${scheme}${hmacOf([body], secret).toString('hex')}`,
+  }),
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {

@@ -24,6 +24,7 @@ import {
   verifyStandardHeaders,
   verifyTimedHeader,
 } from '../../signature.ts'
+import { jsonCall, timedSignature } from '../../simulated-call.ts'
 import { genericType } from './types.ts'
 
 /** Keys for both signature schemes, which derive different bytes from one secret. */
@@ -67,6 +68,12 @@ export const generic: Provider<GenericKeys> = {
   prepare: (secrets) => ({ service: hmacKeys(secrets), standard: standardHmacKeys(secrets) }),
   verify,
   normalize,
+  write: ({ id, rawType: type, payload, occurredAtMs }) =>
+    jsonCall({ id, type, occurredAt: new Date(occurredAtMs).toISOString(), data: payload }),
+  sign: ({ body, headers: unsigned }, secret, atMs) => ({
+    ...unsigned,
+    [signatureName]: timedSignature(body, secret, atMs),
+  }),
 }
 
 function verify(call: ProviderCall, keys: GenericKeys): Verification {

@@ -12,6 +12,7 @@ import {
 import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { eventIdSchema, header, lowerNames } from '../../provider-header.ts'
 import { decodeBase64Digest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
+import { hmacOf, jsonCall } from '../../simulated-call.ts'
 import { storefrontTypes } from './types.ts'
 
 /** Names of a header: the neutral name, the vendor's name, and the name in the vendor's newer Events. */
@@ -39,6 +40,17 @@ export const storefront: Provider<HmacKeys> = {
   prepare: hmacKeys,
   verify,
   normalize,
+  write: ({ id, rawType, payload, occurredAtMs }, { storefront: shop }) =>
+    jsonCall(payload, {
+      'x-storefront-webhook-id': id,
+      'x-storefront-topic': rawType,
+      'x-storefront-triggered-at': new Date(occurredAtMs).toISOString(),
+      ...(shop && { 'x-storefront-shop-domain': shop.shopDomain }),
+    }),
+  sign: ({ body, headers: unsigned }, secret) => ({
+    ...unsigned,
+    'x-storefront-hmac-sha256': hmacOf([body], secret).toString('base64'),
+  }),
 }
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {

@@ -23,6 +23,7 @@ import type {
 } from '../../provider.ts'
 import { header, lowerNames } from '../../provider-header.ts'
 import { verdicts } from '../../signature.ts'
+import { jsonCall } from '../../simulated-call.ts'
 import { walletTypes } from './types.ts'
 
 /** Names of a header: the neutral name and the vendor's name. */
@@ -87,6 +88,8 @@ export const wallet: CertificateProvider = {
   trust: (chain, roots) => validateChain(chain, { roots, subject }),
   verify,
   normalize,
+  write: ({ id, payload, occurredAtMs }) =>
+    jsonCall({ ...payload, id, create_time: new Date(occurredAtMs).toISOString() }),
 }
 
 /** Values of the five transmission headers. */

@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { Keying } from '#internal/intake/caller.ts'
+import { eventCatalogue } from '#internal/intake/index.ts'
+import { readCall } from '#internal/intake/normalize.ts'
+import { findProvider } from '#internal/intake/providers/registry.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { expectDocumented } from '#test/support/contract.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { until } from '#test/support/until.ts'
+import { CallSigner } from './call-signer.ts'
+
+const path = '/v1/simulate/event'
+const providers = ['card', 'wallet', 'storefront', 'codehost', 'generic'] as const
+
+let api: TestApi
+let pool: Pool
+beforeAll(async () => {
+  api = await startTestApi({
+    manifests: [
+      simulationTenantYaml('acme', testApiKey, { providers: [...providers] }),
+      simulationTenantYaml('plain', simulationKeyOf('plain'), { providers: ['generic'] }),
+      simulationTenantYaml('asleep', simulationKeyOf('asleep'), { spec: ['suspended: true'] }),
+      simulationTenantYaml('tight', simulationKeyOf('tight'), {
+        providers: ['generic'],
+        spec: ['limits: {eventsPerMinute: {hard: 1}}'],
+      }),
+    ].join(''),
+  })
+  pool = createPool({
+    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+  })
+}, 30_000)
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+})
+
+const post = (body: object, apiKey = testApiKey) =>
+  api.call('POST', path, body, { Authorization: `Bearer ${apiKey}` })
+
+interface Sent {
+  readonly simulationId: string
+  readonly event: { readonly id: string; readonly type: string; readonly sourceEventId: string }
+}
+
+async function stored(id: string) {
+  const { rows } = await pool.query(
+    `SELECT e.type, e.source_event_id, e.origin, e.headers::json AS headers, p.payload::json AS payload
+    FROM events e JOIN event_payloads p ON p.event_id = e.id WHERE e.id = $1`,
+    [id],
+  )
+  return rows[0] as { type: string; headers: Record<string, string>; payload: never; origin: string }
+}
+
+test.each([
+  ['card', 'chargeback.created'],
+  ['wallet', 'payment.succeeded'],
+  ['storefront', 'order.paid'],
+  ['codehost', 'code.pushed'],
+  ['generic', 'invoice.approved'],
+])('POST simulate/event: an event of %s is stored as a simulation', async (provider, type) => {
+  const answer = await post({ provider, type, overrides: { note: 'ü' } })
+  expect(answer.status).toBe(202)
+  expectDocumented('POST', path, answer)
+  const { simulationId, event } = answer.json as unknown as Sent
+  const found = await stored(event.id)
+  expect(found).toMatchObject({ type, source_event_id: event.sourceEventId, origin: 'simulation' })
+  expect(event.type).toBe(type)
+  expect(found.headers).toMatchObject({
+    'latchkey-origin': 'simulation',
+    'latchkey-simulation': simulationId,
+  })
+  const payload = provider === 'generic' ? found.payload['data'] : found.payload
+  expect(payload).toMatchObject({ note: 'ü' })
+})
+
+test('POST simulate/event: overrides are merged object by object, and each call is another event', async () => {
+  const body = {
+    ...{ provider: 'stripe', type: 'chargeback.created' },
+    overrides: { id: 'evt_mine', data: { object: { amount: 77, evidence: null } } },
+  }
+  const ids = []
+  for (let call = 0; call < 2; call += 1) {
+    const { event } = (await post(body)).json as unknown as Sent
+    ids.push(event.sourceEventId)
+    const { payload } = await stored(event.id)
+    expect(payload).toMatchObject({ id: event.sourceEventId })
+    expect(payload['data']['object']).toMatchObject({ amount: 77, evidence: null, object: 'dispute' })
+  }
+  expect(new Set(ids).size).toBe(2)
+})
+
+const refusals: [what: string, body: object, apiKey: string, status: number, code: string][] = [
+  [
+    'a type of another provider',
+    { provider: 'card', type: 'order.paid' },
+    testApiKey,
+    400,
+    'invalid_request',
+  ],
+  ['an unknown type', { provider: 'card', type: 'constructor' }, testApiKey, 400, 'invalid_request'],
+  ['an unknown provider', { provider: 'x', type: 'order.paid' }, testApiKey, 400, 'invalid_request'],
+  ['another field', { provider: 'generic', type: 'a.b', x: 1 }, testApiKey, 400, 'invalid_request'],
+  [
+    'overrides that break the event',
+    { provider: 'card', type: 'chargeback.created', overrides: { type: 7 } },
+    testApiKey,
+    400,
+    'invalid_request',
+  ],
+  [
+    'a provider of another tenant',
+    { provider: 'card', type: 'chargeback.created' },
+    simulationKeyOf('plain'),
+    409,
+    'provider_not_ready',
+  ],
+  [
+    'a suspended tenant',
+    { provider: 'card', type: 'chargeback.created' },
+    simulationKeyOf('asleep'),
+    403,
+    'tenant_suspended',
+  ],
+]
+test.each(refusals)('POST simulate/event: %s is refused', async (_what, body, apiKey, status, code) => {
+  const answer = await post(body, apiKey)
+  expect([answer.status, answer.json['code']]).toEqual([status, code])
+  expectDocumented('POST', path, answer)
+})
+
+test('POST simulate/event: the limit of the tenant holds', async () => {
+  // Counts of the minute reach the process with a delay.
+  await until(async () => {
+    const { status } = await post({ provider: 'generic', type: 'a.b' }, simulationKeyOf('tight'))
+    return status === 429
+  })
+})
+
+const samples = eventCatalogue.flatMap(({ type, providers: each }) =>
+  each
+    .filter(({ provider }) => provider !== 'gateway')
+    .map(({ provider, providerRawType, example }) => ({ type, provider, providerRawType, example })),
+)
+test('simulated events: every type of the catalogue is verified and leads to its type', async () => {
+  const signer = new CallSigner()
+  const nowMs = Date.now()
+  const settings = {
+    wallet: { webhookId: 'W1', environment: 'live' },
+    storefront: { shopDomain: 'acme.myshopify.com' },
+  } as const
+  const wrong = []
+  for (const { type, provider: name, providerRawType: rawType, example: payload } of samples) {
+    const provider = findProvider(name)
+    const unsigned = provider?.write?.({ id: 'evt_1', rawType, payload, occurredAtMs: nowMs }, settings)
+    if (!provider || !unsigned) throw new Error(name)
+    const keying: Keying =
+      'prepare' in provider
+        ? {
+            kind: 'secrets',
+            provider,
+            keys: provider.prepare(['hush']),
+            unreadableCount: 0,
+            secrets: () => ['hush'],
+          }
+        : { kind: 'certificate', provider }
+    const caller = {
+      kind: 'caller',
+      tenant: {} as never,
+      provider,
+      settings,
+      keying,
+      state: 'accepted',
+    } as const
+    const signed = await signer.sign(caller, unsigned, nowMs)
+    const by = signed?.caller.keying
+    if (!signed || !by || by.kind === 'certificate') throw new Error(name)
+    const call = { ...unsigned, headers: signed.headers, settings, nowMs, signatureAgeMsMax: 300_000 }
+    const read =
+      by.kind === 'signer' ? readCall(by.provider, call, by.signer) : readCall(by.provider, call, by.keys)
+    if (read.kind !== 'event' || read.type !== type || read.sourceEventId !== 'evt_1')
+      wrong.push([name, type, read])
+  }
+  expect(samples.length).toBeGreaterThan(500)
+  expect(wrong).toEqual([])
+})

@@ -1,0 +1,206 @@
+import { Type } from '@sinclair/typebox'
+import type { Principal } from '#internal/access/index.ts'
+import { type ApiError, apiError, type Clock, idPattern, randomToken } from '#internal/base/index.ts'
+import { type Answer, named, oneOf, type ParsedCall, plainText, route } from '#internal/http/index.ts'
+import {
+  type AcceptContext,
+  type Accepted,
+  acceptWebhook,
+  type Callers,
+  eventCatalogue,
+} from '#internal/intake/index.ts'
+import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
+import { limitHeaders } from '#internal/usage/index.ts'
+import type { CallSigner } from './call-signer.ts'
+import { createSimulationId, simulationBytesMax } from './simulation.ts'
+import { refuseUnready } from './start.ts'
+
+/** Dependencies of the simulation of an event. */
+export interface EventSimulationParts {
+  readonly callers: Pick<Callers, 'byTenant'>
+  readonly clock: Clock
+  readonly intake: AcceptContext
+  readonly signer: CallSigner
+  /** Called after the event was accepted, like a call of its provider. */
+  onAccepted(accepted: Extract<Accepted, { event: unknown }>): void
+}
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+/** Body of POST /v1/simulate/event. */
+const SimulateEventRequest = Type.Object(
+  {
+    provider: oneOf(acceptedProviderNames, 'Provider of the event, or its vendor’s name.'),
+    type: plainText(255, {
+      description: 'Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type.',
+    }),
+    overrides: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'Members of the payload. Merged into the provider’s sample of the type, object by object; any other value replaces that of the sample. For `generic`, the whole `data`.',
+      }),
+    ),
+  },
+  { additionalProperties: false, $id: 'SimulateEventRequest' },
+)
+
+const eventFields = {
+  id: { type: 'string', pattern: idPattern('evt'), description: 'Id of the stored event.' },
+  type: {
+    type: 'string',
+    description: 'Normalized type. Overrides can lead to another one than that of the request.',
+  },
+  providerRawType: { type: 'string', description: 'Type as the provider names it.' },
+  sourceEventId: { type: 'string', description: 'The provider’s id of the event.' },
+}
+
+const SimulatedEventAnswer = named('SimulatedEventAnswer', {
+  type: 'object',
+  required: ['ok', 'simulationId', 'event'],
+  properties: {
+    ok: { type: 'boolean', const: true },
+    simulationId: {
+      type: 'string',
+      pattern: idPattern('sim'),
+      description: 'Value of `latchkey-simulation` among the `headers` of the forwarded event.',
+    },
+    event: { type: 'object', required: Object.keys(eventFields), properties: eventFields },
+  },
+})
+
+/** Route that simulates one event, for API keys of scope `simulations`. */
+export const eventSimulationRoute = route({
+  ...{ method: 'POST', path: '/v1/simulate/event', scope: 'simulations' },
+  body: SimulateEventRequest,
+  bodyBytesMax: () => simulationBytesMax,
+  operation: {
+    ...{ id: 'simulateEvent', tag: 'simulations' },
+    summary: 'Simulate an event of any type and send it to the callback',
+    description: `The event has the provider's format and the tenant's own signature (\`wallet\`: that of a key that nothing else trusts), and takes the way of a real call: verification, deduplication, usage, log and delivery. Its id is new with every call. The forwarded event has \`latchkey-origin: simulation\` and \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause. Events of \`gateway\` cannot be simulated.`,
+    examples: {
+      card: {
+        summary: 'A dispute over another amount',
+        value: {
+          ...{ provider: 'card', type: 'chargeback.created' },
+          overrides: { data: { object: { amount: 4200 } } },
+        },
+      },
+      generic: {
+        summary: 'An event of your own service',
+        value: { provider: 'generic', type: 'invoice.approved', overrides: { invoice: '20417' } },
+      },
+    },
+    answers: {
+      202: {
+        description: 'The event is accepted.',
+        schema: SimulatedEventAnswer,
+        examples: {
+          card: {
+            value: {
+              ...{ ok: true, simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+              event: {
+                ...{ id: 'evt_06gzx3byyxdccqxb8v47jbp37h', type: 'chargeback.created' },
+                ...{ providerRawType: 'charge.dispute.created', sourceEventId: 'evt_sim_Jk2p8vQxT3mW' },
+              },
+            },
+          },
+        },
+      },
+    },
+    errors: [
+      ...(['invalid_request', 'api_key_invalid', 'api_key_scope', 'tenant_suspended'] as const),
+      ...(['provider_not_ready', 'provider_paused', 'limit_exceeded', 'internal'] as const),
+      ...(['queue_unavailable', 'secrets_unreadable', 'starting', 'body_dropped', 'overloaded'] as const),
+    ],
+    errorTexts: {
+      409: 'The tenant takes no calls of this provider: it is not set up, not rolled out (`wallet`), none of its secrets is in force, or its events cannot be simulated.',
+    },
+  },
+  handle: simulate,
+})
+
+async function simulate(
+  { body: { provider: name, type, overrides = {} } }: ParsedCall<typeof SimulateEventRequest>,
+  { tenant }: Principal,
+  parts: EventSimulationParts,
+): Promise<Answer | ApiError> {
+  const provider = neutralProviderName(name) ?? 'generic'
+  const sample = sampleOf(provider, type)
+  if (sample === undefined)
+    return apiError(
+      'invalid_request',
+      `"${provider}" has no events of this type: see GET /v1/event-types?provider=${provider}`,
+    )
+  const notReady = refuseUnready(parts.callers, tenant, { provider })
+  if (notReady) return notReady
+  const caller = parts.callers.byTenant(tenant, provider)
+  if (caller.kind === 'refused') return apiError('provider_paused', undefined, { 'Retry-After': '30' })
+  const nowMs = parts.clock.now()
+  const { rawType, payload } = sample
+  const event = { id: `evt_sim_${randomToken()}`, rawType, payload: merge(payload, overrides) }
+  const unsigned = caller.provider.write?.({ ...event, occurredAtMs: nowMs }, caller.settings)
+  const signed = unsigned && (await parts.signer.sign(caller, unsigned, nowMs))
+  if (!signed)
+    return apiError('provider_not_ready', `Events of "${provider}" cannot be simulated for this tenant`)
+  const simulationId = createSimulationId(nowMs)
+  const { headers } = signed
+  const accepted = await acceptWebhook(parts.intake, signed.caller, {
+    headers,
+    body: unsigned.body,
+    simulationId,
+  })
+  if ('event' in accepted) parts.onAccepted(accepted)
+  return answerOf(accepted, simulationId)
+}
+
+/** Returns a raw type and a payload of the vendor's shape that lead to a normalized type, or undefined if the provider has no such type. */
+function sampleOf(
+  provider: ProviderName,
+  type: string,
+): { readonly rawType: string; readonly payload: JsonObject } | undefined {
+  if (provider === 'generic') return { rawType: type, payload: {} }
+  const entry = eventCatalogue.find((each) => each.type === type)
+  const found = entry?.providers.find((each) => each.provider === provider)
+  return found && { rawType: found.providerRawType, payload: found.example }
+}
+
+function merge(sample: JsonObject, overrides: JsonObject): JsonObject {
+  const merged = Object.entries(overrides).map(([name, value]) => {
+    const before = Object.hasOwn(sample, name) ? sample[name] : undefined
+    return [name, isPlainObject(before) && isPlainObject(value) ? merge(before, value) : value] as const
+  })
+  return { ...sample, ...Object.fromEntries(merged) }
+}
+
+function isPlainObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function answerOf(accepted: Accepted, simulationId: string): Answer | ApiError {
+  switch (accepted.kind) {
+    case 'stored':
+    case 'queued':
+    case 'duplicate': {
+      const { id, type, rawType: providerRawType, sourceEventId } = accepted.event
+      const event = { id, type, providerRawType, sourceEventId }
+      const body = JSON.stringify({ ok: true, simulationId, event })
+      return {
+        kind: 'answer',
+        status: 202,
+        body,
+        outcome: accepted.kind,
+        log: { simulation: simulationId, event: id },
+      }
+    }
+    case 'invalid':
+      return apiError('invalid_request', `With these overrides the call is refused: ${accepted.cause}`)
+    case 'limited': {
+      const { limit, quota, retryAfterMs } = accepted
+      return apiError('limit_exceeded', undefined, limitHeaders(limit, quota, retryAfterMs))
+    }
+    case 'unverifiable':
+      return apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
+    default:
+      return apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
+  }
+}
