@@ -16,6 +16,7 @@ import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent, retryEvent } from '#internal/replays/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import { explainEvent } from './explain.ts'
 import {
   conflict,
   type Done,
@@ -271,7 +272,7 @@ const cycleRefusals: Readonly<
 }
 
 /** Use cases of a tenant's events, which the public API has, too. */
-export const eventCases = { list, read, readPayload, replay, retry }
+export const eventCases = { explain: explainEvent, list, read, readPayload, replay, retry }
 
 /** Use cases of events that only the back office has. */
 export const ingestCases = { ingest }

@@ -16,6 +16,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 import { retryChanges } from './events.ts'
+import { eventPositions } from './explain.ts'
 
 /** JSON Schema of a response, or of a field of a response, with an example. */
 export interface DocumentedAnswer {
@@ -290,6 +291,25 @@ export const EventReplayed = answer(
       flag(true),
     ),
   }),
+)
+
+/** Why an event is where it is. */
+export const Explanation = answer(
+  'Explanation',
+  objectOf(
+    {
+      position: described(
+        'What the event waits for, or how it ended. While several things hold it, the first one in this order.',
+        growingWordOf(eventPositions, 'waiting'),
+      ),
+      sentence: text('The event waits for attempt 4 of 10; the callback last answered 500.'),
+    },
+    {
+      todo: described('What to do. Absent if there is nothing to do.', text('Look for an error in its log.')),
+      startedAt: described('Time since which it is there.', unshown(time())),
+      nextChangeAt: described('Time at which it changes unless something else happens before.', time()),
+    },
+  ),
 )
 
 /** Result of attempting the delivery of one event now. */

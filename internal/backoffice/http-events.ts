@@ -10,6 +10,7 @@ import {
   EventPage,
   EventReplayed,
   EventRetried,
+  Explanation,
   StoredPayload,
 } from './http-answers.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
@@ -161,9 +162,29 @@ function retryEvent<Parts>(api: SharedApi<Parts>) {
   })
 }
 
+function explainEvent<Parts>(api: SharedApi<Parts>) {
+  return api.route({
+    ...{ method: 'GET', path: `${eventPath(api)}/explain`, id: 'explainEvent', tag: 'events' },
+    ...{ answer: Explanation, summary: 'Why an event is where it is, and what to do' },
+    right: 'see',
+    description: 'A sentence for people. Programs use `position`, and the state and attempts of the event.',
+    act: ({ backoffice, actor, params }) =>
+      withNamed({ name: 'eventId', params, parse: parseEventId }, (id) =>
+        backoffice.events.explain(actor, id),
+      ),
+  })
+}
+
 /** Returns the routes of events that both APIs have. */
 export function eventRoutes<Parts>(api: SharedApi<Parts>) {
-  return [listEvents(api), readEvent(api), readPayload(api), replayEvent(api), retryEvent(api)]
+  return [
+    listEvents(api),
+    readEvent(api),
+    explainEvent(api),
+    readPayload(api),
+    replayEvent(api),
+    retryEvent(api),
+  ]
 }
 
 /** Routes of events that only the internal API has. */

@@ -1,5 +1,13 @@
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
 export type { TestEventSent } from './callbacks.ts'
+export {
+  type Advice,
+  adviceOf,
+  endCauseOf,
+  statusAdvice,
+  unknownCause,
+  valueOf,
+} from './causes.ts'
 export type { EventDetail, EventListRequest } from './events.ts'
 export type { LockListRequest, RefusedCall } from './history.ts'
 export { internalRoutes, publicEventRoutes } from './http.ts'

@@ -68,6 +68,7 @@ export {
 } from './tables.ts'
 export {
   closeBreaker,
+  countDeliveriesBefore,
   findCallbackSuspension,
   hasDueRetries,
   listSuspendedTenants,

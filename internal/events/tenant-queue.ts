@@ -68,6 +68,26 @@ export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
   }
 }
 
+/**
+ * Counts the deliveries of a tenant that are due before a time and not claimed, up to `countMax`. Uses an index.
+ * @throws errors of Postgres
+ */
+export async function countDeliveriesBefore(
+  pool: Pool,
+  tenantId: TenantId,
+  dueAtMs: number,
+  countMax: number,
+): Promise<number> {
+  const { rows } = await pool.query<[number]>({
+    text: `SELECT count(*)::integer FROM (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+      SELECT FROM deliveries_due
+      WHERE tenant_id = $1 AND is_retry = kind.is_retry AND due_at < $2 AND leased_until <= now() LIMIT $3) d LIMIT $3) counted`,
+    values: [tenantId, new Date(dueAtMs), countMax],
+    rowMode: 'array',
+  })
+  return rows[0]?.[0] ?? 0
+}
+
 /** Finds the suspension of a tenant's callback, if there is one. */
 export async function findCallbackSuspension(pool: Pool, tenantId: TenantId) {
   return (await readCallbackHalt(pool, tenantId)).suspendedCallback

@@ -294,6 +294,7 @@ describe('answers of the internal API', () => {
     await done('GET', '/internal/v1/events', {}, { query: `?tenantId=${tenantId}&limit=1` })
     await done('GET', '/internal/v1/events/{eventId}', { eventId })
     await done('GET', '/internal/v1/events/{eventId}/payload', { eventId })
+    await done('GET', '/internal/v1/events/{eventId}/explain', { eventId })
     await done(
       'POST',
       '/internal/v1/events/{eventId}/replays',

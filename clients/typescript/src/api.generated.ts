@@ -383,6 +383,26 @@ export interface components {
                 attemptCount: number;
             };
         };
+        Explanation: {
+            /**
+             * @description What the event waits for, or how it ended. While several things hold it, the first one in this order.
+             * @enum {string}
+             */
+            position: "delivered" | "failed" | "verified" | "tenant_suspended" | "forwarding_paused" | "callback_suspended" | "breaker_open" | "in_progress" | "payload_expired" | "waiting" | "queued";
+            sentence: string;
+            /** @description What to do. Absent if there is nothing to do. */
+            todo?: string;
+            /**
+             * Format: date-time
+             * @description Time since which it is there.
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description Time at which it changes unless something else happens before.
+             */
+            nextChangeAt?: string;
+        };
         StoredPayload: {
             event: components["schemas"]["EventSummary"];
             /** @description As received. */

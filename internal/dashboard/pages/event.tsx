@@ -1,5 +1,11 @@
 import type { ComponentChildren } from 'preact'
-import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
+import {
+  adviceOf,
+  type EventDetail,
+  endCauseOf,
+  statusAdvice,
+  type TenantDetail,
+} from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import type { AttemptView, DueDelivery, EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
@@ -8,7 +14,6 @@ import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
-import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { deedRows } from './deed.tsx'
 import { OriginFact, receiptText } from './origin.tsx'
 

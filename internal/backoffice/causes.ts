@@ -1,0 +1,169 @@
+import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
+import type { CallFailureCause } from '#internal/egress/index.ts'
+
+/** Explains a cause: what happened, and what the user can do. */
+export interface Advice {
+  readonly title: string
+  readonly means: string
+  readonly todo: string
+}
+
+/** Explanations of delivery attempts that got no HTTP response, by cause. */
+export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'payload_expired', Advice>> = {
+  url_refused: {
+    title: 'URL not allowed',
+    means: 'The callback’s URL has a scheme, port or form that is not allowed.',
+    todo: 'Change spec.callback.url of the tenant.',
+  },
+  dns_failed: {
+    title: 'DNS lookup failed',
+    means: 'The callback’s host name has no address, or the resolver did not answer in time.',
+    todo: 'Check the DNS records of the host name.',
+  },
+  address_refused: {
+    title: 'Address not allowed',
+    means:
+      'The callback’s host name resolves to an address that this tenant may not call, such as a private one.',
+    todo: 'Use a public address, or have the platform team allow its range for this tenant.',
+  },
+  connect_failed: {
+    title: 'Connection refused',
+    means: 'The callback’s address and port refused the connection. Nothing was sent.',
+    todo: 'Check that the callback runs and that its port is open.',
+  },
+  connect_timeout: {
+    title: 'Connection timed out',
+    means: 'The callback did not accept the connection in time. Nothing was sent.',
+    todo: 'Check firewalls and network policies on the way, and whether the callback is overloaded.',
+  },
+  tls_failed: {
+    title: 'TLS failed',
+    means:
+      'The callback’s certificate has expired, is for another name, or is signed by an untrusted authority.',
+    todo: 'Renew the certificate, and serve it with its whole chain.',
+  },
+  timeout: {
+    title: 'Response timed out',
+    means: 'The callback received the request and did not respond in the allowed time.',
+    todo: 'Respond first and process afterwards, or raise spec.callback.timeoutSeconds.',
+  },
+  reset: {
+    title: 'Connection lost',
+    means:
+      'The connection ended before the response was complete. The callback may have processed the event.',
+    todo: 'Look for restarts of the callback and for timeouts of a proxy in front of it.',
+  },
+  protocol_error: {
+    title: 'Not HTTP/1.1',
+    means: 'The response is not HTTP/1.1, or its headers exceed 16 KiB.',
+    todo: 'Check that the URL’s scheme and port lead to an HTTP server.',
+  },
+  proxy_failed: {
+    title: 'Egress proxy failed',
+    means: 'The platform’s egress proxy could not be reached or refused to connect.',
+    todo: 'The platform team has to check the proxy. The delivery is retried.',
+  },
+  aborted: {
+    title: 'Aborted by the platform',
+    means: 'The forwarder was shut down during the call.',
+    todo: 'Nothing: the delivery is retried.',
+  },
+  worker_lost: {
+    title: 'Forwarder lost',
+    means: 'Several forwarders took the delivery and ended before they could record the result.',
+    todo: 'The platform team should check why forwarders end.',
+  },
+  signing_unavailable: {
+    title: 'No signing secret',
+    means: 'The callback has no usable signing secret, and nothing is sent unsigned.',
+    todo: 'Check the tenant’s conditions.',
+  },
+  internal_error: {
+    title: 'Internal error',
+    means: 'A bug in Latchkey prevented the delivery. Nothing was sent.',
+    todo: 'Report it with the event’s id. The delivery is retried.',
+  },
+  payload_expired: {
+    title: 'Payload expired',
+    means: 'The payload’s retention ended before it could be delivered.',
+    todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
+  },
+}
+
+/** Explains a response status. Returns undefined for a success status. Pure. */
+export function statusAdvice(status: number): Omit<Advice, 'title'> | undefined {
+  if (status >= 200 && status < 300) return undefined
+  return ownAdvice[status] ?? classAdvice[Math.floor(status / 100)] ?? classAdvice[4]
+}
+
+const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
+  401: {
+    means: 'The callback did not accept the signature, or requires a login.',
+    todo: 'Check that it verifies with the current signing secret, and that this path needs no login.',
+  },
+  403: {
+    means: 'The callback, or a proxy in front of it, denies the request.',
+    todo: 'Check its signature verification, and firewalls in front of it.',
+  },
+  404: {
+    means: 'The callback serves nothing at this path.',
+    todo: 'Check the path in spec.callback.url.',
+  },
+  405: { means: 'The callback’s path does not accept POST.', todo: 'Have it accept POST.' },
+  410: {
+    means: 'The callback asks for no more deliveries: it is suspended, and the event has ended.',
+    todo: 'Resume the callback on the tenant’s page, then replay the event.',
+  },
+  413: {
+    means: 'The callback does not accept a body of this size.',
+    todo: 'Raise the size limit of the callback and of its proxy.',
+  },
+  429: {
+    means: 'The callback limits the request rate. Its Retry-After header is followed.',
+    todo: 'Nothing, unless it persists: then raise the callback’s capacity.',
+  },
+  503: {
+    means: 'The callback, or its load balancer, is not ready. Its Retry-After header is followed.',
+    todo: 'Check that it runs.',
+  },
+}
+
+const classAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
+  3: { means: 'Redirects are not followed.', todo: 'Set spec.callback.url to the redirect’s target.' },
+  4: {
+    means: 'The callback rejected the request.',
+    todo: 'Read its response, and its log for the same webhook-id.',
+  },
+  5: {
+    means: 'The callback failed.',
+    todo: 'Look for an error in its log by webhook-id, which is the event’s id.',
+  },
+}
+
+const endCauses: Readonly<Record<FailedCause, string>> = {
+  attempts_exhausted: 'All attempts of the retry schedule were made.',
+  gone: 'The callback answered 410 Gone and is suspended until it is resumed.',
+  disabled: 'The callback answered webhook-delivery: disable and is suspended until it is resumed.',
+  aborted: 'The callback asked not to receive this event again (webhook-delivery: abort-message).',
+  payload_expired: 'The payload’s retention ended.',
+}
+
+/** Explains why an event ended without delivery. Returns undefined for a cause that describes only the last attempt. Pure. */
+export function endCauseOf(cause: string | null): string | undefined {
+  return cause === null ? undefined : valueOf(endCauses, cause)
+}
+
+/** Explains the cause of an attempt. An unknown cause is shown as its own name. Pure. */
+export function adviceOf(cause: string): Advice {
+  return valueOf(attemptCauses, cause) ?? unknownCause(cause, 'The callback did not respond.')
+}
+
+/** Explains a cause that this version does not know. */
+export function unknownCause(cause: string, means: string): Advice {
+  return { title: cause.replaceAll('_', ' '), means, todo: 'Ask the platform team.' }
+}
+
+/** Reads only the table's own properties, because causes are external input and can be names such as `constructor`. */
+export function valueOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined
+}

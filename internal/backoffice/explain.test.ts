@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createEventId, type TenantId } from '#internal/base/index.ts'
+import { startTestApi, type TestApi } from '#test/support/api.ts'
+import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import {
+  dashboardKey,
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/backoffice-tenants.ts'
+import { eventPositions, explain, type Facts } from './explain.ts'
+
+const nowMs = Date.parse('2026-11-24T12:00:00Z')
+const laterMs = nowMs + 60_000
+const completedAtMs = nowMs - 60_000
+const base: Facts = {
+  event: { state: 'accepted', completedAtMs: null, payloadExpiresOn: '2026-12-24' },
+  lastAttempt: undefined,
+  delivery: { dueAtMs: nowMs, isClaimed: false, attemptCount: 0 },
+  isTenantSuspended: false,
+  pause: undefined,
+  halt: { suspendedCallback: undefined, breakerEndsAtMs: undefined },
+  ...{ attemptsMax: 10, aheadCount: 0, today: '2026-11-24', nowMs },
+}
+const ended = (
+  state: 'processed' | 'delivery_failed',
+  attempt: Partial<NonNullable<Facts['lastAttempt']>>,
+) => ({
+  event: { ...base.event, state, completedAtMs },
+  lastAttempt: { attempt: 1, status: null, cause: null, ...attempt },
+})
+const pause = (tenantId: string | null) => ({
+  pause: { tenantId: tenantId as TenantId | null, updatedAtMs: completedAtMs, updatedBy: 'user:ada' },
+})
+const suspended = (cause: string) => ({
+  halt: { ...base.halt, suspendedCallback: { cause, suspendedAtMs: completedAtMs } },
+})
+const breaker = { halt: { ...base.halt, breakerEndsAtMs: laterMs } }
+const waiting = { delivery: { dueAtMs: laterMs, isClaimed: false, attemptCount: 3 } }
+
+const states: [facts: Partial<Facts>, position: string, sentence: string, todo: string, more?: object][] = [
+  [
+    ended('processed', { attempt: 2, status: 204 }),
+    ...(['delivered', 'The callback accepted the event: it answered 204 to attempt 2.', ''] as const),
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { event: { ...base.event, state: 'processed', completedAtMs }, lastAttempt: undefined },
+    ...(['delivered', 'The callback accepted the event.', ''] as const),
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { attempt: 10, status: 500, cause: 'attempts_exhausted' }),
+    'failed',
+    'The delivery has failed after 10 attempts: all attempts of the retry schedule were made; the callback last answered 500.',
+    'Look for an error in its log by webhook-id, which is the event’s id. Then replay the event.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { attempt: 10, cause: 'connect_failed' }),
+    'failed',
+    'The delivery has failed after 10 attempts: all attempts of the retry schedule were made; the last one ended with “Connection refused”.',
+    'Check that the callback runs and that its port is open. Then replay the event.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { status: 410, cause: 'gone' }),
+    'failed',
+    'The delivery has failed after 1 attempt: the callback answered 410 Gone and is suspended until it is resumed.',
+    'Resume the callback on the tenant’s page, then replay the event.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { attempt: 3, cause: 'payload_expired' }),
+    'failed',
+    'The delivery has failed after 3 attempts: the payload’s retention ended.',
+    'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { event: { ...base.event, state: 'verified' }, delivery: undefined },
+    'verified',
+    'The provider is in verify-only mode for this tenant, so the event is stored and not delivered.',
+    'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
+  ],
+  [
+    { isTenantSuspended: true, ...pause(null), ...waiting },
+    'tenant_suspended',
+    'The tenant is suspended, so nothing is delivered.',
+    'Set spec.suspended of the Tenant to false.',
+  ],
+  [
+    { ...pause(null), ...suspended('gone') },
+    'forwarding_paused',
+    'Deliveries of all tenants are paused by user:ada.',
+    'Ask them to end the pause: clear the setting forwarding.paused.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    pause('ten_1'),
+    'forwarding_paused',
+    'Deliveries of this tenant are paused by user:ada.',
+    'Ask them to end the pause: clear the setting forwarding.paused.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { ...suspended('gone'), ...waiting },
+    'callback_suspended',
+    'The callback is suspended, since it answered 410.',
+    'Resume the callback once it accepts events again.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    suspended('disabled'),
+    'callback_suspended',
+    'The callback is suspended, since it asked for no more deliveries.',
+    'Resume the callback once it accepts events again.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { ...breaker, ...waiting },
+    'breaker_open',
+    'Most calls to the callback failed, so deliveries wait; one of them is tried then.',
+    'Look for the failures of the callback in the attempts of its latest events.',
+    { nextChangeAtMs: laterMs },
+  ],
+  [
+    { delivery: { dueAtMs: laterMs, isClaimed: true, attemptCount: 1 } },
+    ...(['in_progress', 'A forwarder makes attempt 2 of 10.', ''] as const),
+    { nextChangeAtMs: laterMs },
+  ],
+  [
+    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting },
+    'payload_expired',
+    'The payload’s retention has ended, so the delivery fails at its next attempt.',
+    'Raise the payload retention above the length of the retry schedule: spec.retention.',
+  ],
+  [
+    waiting,
+    'waiting',
+    'The event waits for attempt 4 of 10.',
+    'To attempt it now, call POST …/events/{eventId}/retry.',
+    { nextChangeAtMs: laterMs },
+  ],
+  [
+    { ...waiting, lastAttempt: { attempt: 3, status: 404, cause: null } },
+    'waiting',
+    'The event waits for attempt 4 of 10; the callback last answered 404.',
+    'Check the path in spec.callback.url. To attempt it now, call POST …/events/{eventId}/retry.',
+    { nextChangeAtMs: laterMs },
+  ],
+  [{}, 'queued', 'The event is next in the tenant’s queue for attempt 1 of 10.', ''],
+  [
+    { aheadCount: 1 },
+    'queued',
+    'The event is in the tenant’s queue for attempt 1 of 10, behind 1 other delivery.',
+    '',
+  ],
+  [
+    { aheadCount: 1_001 },
+    'queued',
+    'The event is in the tenant’s queue for attempt 1 of 10, behind more than 1000 other deliveries.',
+    '',
+  ],
+]
+
+describe('explain', () => {
+  test.each(states)('explain: %j', (facts, position, sentence, todo, more = {}) => {
+    const expected = { position, sentence, ...(todo !== '' && { todo }), ...more }
+    expect(explain({ ...base, ...facts }) as object).toEqual(expected)
+  })
+
+  test('explain: the table has every position', () => {
+    expect(new Set(states.map(([, position]) => position))).toEqual(new Set(eventPositions))
+  })
+})
+
+describe('GET events/{eventId}/explain', () => {
+  let backoffice: TestBackoffice
+  let api: TestApi
+  let acme: SeededTenant
+  beforeAll(async () => {
+    const manifests = ['acme', 'rival']
+      .map((name) => dashboardTenantYaml(name, { scopes: '["events:read"]' }))
+      .join('')
+    backoffice = await startTestBackoffice(manifests)
+    api = await startTestApi({ databaseUrl: backoffice.databaseUrl, manifests })
+    acme = await seedTenant(backoffice, 'acme')
+  }, 30_000)
+  afterAll(async () => {
+    await api.close()
+    await backoffice.close()
+  })
+  const read = async (id: string, as = 'acme') => {
+    const answer = await api.call('GET', `/v1/events/${id}/explain`, undefined, {
+      Authorization: `Bearer ${dashboardKey(as)}`,
+    })
+    return { status: answer.status, ...answer.json }
+  }
+  const execute = (text: string, ...values: unknown[]) => backoffice.pool.query(text, values)
+
+  test('explain: the facts are those of the stored event, its tenant and its callback', async () => {
+    const id = acme.failedId
+    expect(await read(id)).toMatchObject({ status: 200, position: 'failed' })
+    await execute(`UPDATE events SET state = 'accepted', completed_at = NULL WHERE id = $1`, id)
+    await execute(
+      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+      SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() - interval '1 s' FROM events WHERE id = $1`,
+      id,
+    )
+    await execute(
+      `INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT DO NOTHING`,
+      acme.tenantId,
+    )
+    await execute(
+      `UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity' WHERE tenant_id = $1`,
+      acme.tenantId,
+    )
+    expect(await read(id)).toMatchObject({ position: 'queued' })
+    await execute(`UPDATE deliveries_due SET due_at = now() + interval '1 h' WHERE event_id = $1`, id)
+    expect(await read(id)).toMatchObject({ position: 'waiting', nextChangeAt: expect.stringMatching(/Z$/) })
+    await execute(
+      `UPDATE tenant_queues SET breaker_until = now() + interval '1 h' WHERE tenant_id = $1`,
+      acme.tenantId,
+    )
+    expect(await read(id)).toMatchObject({ position: 'breaker_open' })
+    await execute(
+      `UPDATE tenant_queues SET suspended_at = now(), suspended_cause = 'gone' WHERE tenant_id = $1`,
+      acme.tenantId,
+    )
+    expect(await read(id)).toMatchObject({ position: 'callback_suspended' })
+    const paused = await backoffice.call(
+      'PUT',
+      `/internal/v1/tenants/${acme.tenantId}/settings/forwarding.paused`,
+      {
+        body: { value: true },
+      },
+    )
+    expect(paused.status).toBe(200)
+    expect(await read(id)).toMatchObject({
+      position: 'forwarding_paused',
+      sentence: expect.stringMatching(/^Deliveries of this tenant are paused by .+[.]$/),
+    })
+  })
+
+  test('explain: an event of another tenant is not found', async () => {
+    expect(await read(acme.failedId, 'rival')).toMatchObject({ status: 404 })
+    expect(await read(createEventId(Date.now(), 90))).toMatchObject({ status: 404 })
+  })
+})

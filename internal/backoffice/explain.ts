@@ -1,0 +1,251 @@
+import type { Actor } from '#internal/access/index.ts'
+import { type Day, dayAfter, type EventId } from '#internal/base/index.ts'
+import {
+  type AttemptView,
+  countDeliveriesBefore,
+  type DueDelivery,
+  type EventSummary,
+  type EventView,
+  readCallbackHalt,
+  readEvent,
+} from '#internal/events/index.ts'
+import { readSettings, type StoredSetting } from '#internal/settings/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
+import { notFound, type Outcome, ok } from './outcome.ts'
+import type { SharedDeskParts } from './parts.ts'
+import { reachEvent } from './reach.ts'
+
+/** Positions of an event on its way, in the order in which they are looked for. */
+export const eventPositions = [
+  ...(['delivered', 'failed', 'verified', 'tenant_suspended', 'forwarding_paused'] as const),
+  ...(['callback_suspended', 'breaker_open', 'in_progress', 'payload_expired', 'waiting', 'queued'] as const),
+] as const
+
+/** Why an event is where it is, and what to do. */
+export interface Explanation {
+  readonly position: (typeof eventPositions)[number]
+  /** One sentence. */
+  readonly sentence: string
+  /** What to do. Undefined if there is nothing to do. */
+  readonly todo?: string
+  /** Time since which the position holds. */
+  readonly startedAtMs?: number
+  /** Time at which it changes unless something else happens before. */
+  readonly nextChangeAtMs?: number
+}
+
+/** What an explanation depends on. */
+export interface Facts {
+  readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn'>
+  readonly lastAttempt: Pick<AttemptView, 'attempt' | 'status' | 'cause'> | undefined
+  readonly delivery: DueDelivery | undefined
+  readonly isTenantSuspended: boolean
+  readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
+  readonly halt: Awaited<ReturnType<typeof readCallbackHalt>>
+  /** Attempts of the tenant's retry schedule. */
+  readonly attemptsMax: number
+  /** Deliveries of the tenant that are due earlier, counted up to `aheadMax`. */
+  readonly aheadCount: number
+  readonly today: Day
+  readonly nowMs: number
+}
+
+/** Maximum number of deliveries that are counted. */
+export const aheadMax = 1_000
+
+/** Explains an event. Pure. */
+export function explain(facts: Facts): Explanation {
+  const { event } = facts
+  switch (event.state) {
+    case 'processed':
+      return { ...since(event), position: 'delivered', sentence: deliveredText(facts) }
+    case 'delivery_failed':
+      return explainFailure(facts)
+    case 'verified':
+      return {
+        position: 'verified',
+        sentence:
+          'The provider is in verify-only mode for this tenant, so the event is stored and not delivered.',
+        todo: 'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
+      }
+    case 'accepted':
+      return explainHalt(facts) ?? explainDelivery(facts)
+  }
+}
+
+function since({ completedAtMs }: Facts['event']): { readonly startedAtMs?: number } {
+  return completedAtMs === null ? {} : { startedAtMs: completedAtMs }
+}
+
+function deliveredText({ lastAttempt }: Facts): string {
+  if (lastAttempt === undefined) return 'The callback accepted the event.'
+  const { attempt, status } = lastAttempt
+  return `The callback accepted the event: it answered ${status} to attempt ${attempt}.`
+}
+
+function explainFailure({ event, lastAttempt }: Facts): Explanation {
+  const cause = lastAttempt?.cause ?? null
+  const last = resultOf(lastAttempt)
+  const end = endCauseOf(cause) ?? 'All attempts of the retry schedule were made.'
+  return {
+    ...{ ...since(event), position: 'failed' },
+    sentence: `The delivery has failed after ${countText(lastAttempt?.attempt ?? 0, 'attempt')}: ${asPart(end)}${last.text}.`,
+    todo: cause === null ? replayTodo : (endTodos[cause] ?? `${last.todo ?? ''} ${replayTodo}`.trim()),
+  }
+}
+
+const replayTodo = 'Then replay the event.'
+const resumeTodo = 'Resume the callback on the tenant’s page, then replay the event.'
+
+/** What to do after an end that is not that of the last attempt. */
+const endTodos: Readonly<Record<string, string>> = {
+  gone: resumeTodo,
+  disabled: resumeTodo,
+  aborted: 'Nothing: the callback does not want this event. It can still be replayed.',
+  payload_expired:
+    'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
+}
+
+/** Returns what an attempt came to, as the end of a sentence, and what to do about it. */
+function resultOf(attempt: Facts['lastAttempt']): { readonly text: string; readonly todo?: string } {
+  if (attempt === undefined) return { text: '' }
+  const { status, cause } = attempt
+  if (status !== null && (cause === null || cause === 'attempts_exhausted')) {
+    const todo = statusAdvice(status)?.todo
+    return { text: `; the callback last answered ${status}`, ...(todo !== undefined && { todo }) }
+  }
+  if (cause === null || endCauseOf(cause) !== undefined) return { text: '' }
+  const { title, todo } = adviceOf(cause)
+  return { text: `; the last one ended with “${title}”`, todo }
+}
+
+/** Returns a sentence as a part of another one. */
+function asPart(sentence: string): string {
+  return sentence.charAt(0).toLowerCase() + sentence.slice(1).replace(/\.$/, '')
+}
+
+function countText(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** Explains what holds all deliveries of the tenant, if something does. */
+function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanation | undefined {
+  const { suspendedCallback, breakerEndsAtMs } = halt
+  if (isTenantSuspended)
+    return {
+      ...{ position: 'tenant_suspended', sentence: 'The tenant is suspended, so nothing is delivered.' },
+      todo: 'Set spec.suspended of the Tenant to false.',
+    }
+  if (pause) {
+    const whose = pause.tenantId === null ? 'of all tenants' : 'of this tenant'
+    return {
+      ...{ position: 'forwarding_paused', startedAtMs: pause.updatedAtMs },
+      sentence: `Deliveries ${whose} are paused by ${pause.updatedBy}.`,
+      todo: 'Ask them to end the pause: clear the setting forwarding.paused.',
+    }
+  }
+  if (suspendedCallback) {
+    const { cause, suspendedAtMs } = suspendedCallback
+    const why = cause === 'gone' ? 'answered 410' : 'asked for no more deliveries'
+    return {
+      ...{ position: 'callback_suspended', startedAtMs: suspendedAtMs },
+      sentence: `The callback is suspended, since it ${why}.`,
+      todo: 'Resume the callback once it accepts events again.',
+    }
+  }
+  if (breakerEndsAtMs === undefined || breakerEndsAtMs <= nowMs) return undefined
+  return {
+    ...{ position: 'breaker_open', nextChangeAtMs: breakerEndsAtMs },
+    sentence: 'Most calls to the callback failed, so deliveries wait; one of them is tried then.',
+    todo: 'Look for the failures of the callback in the attempts of its latest events.',
+  }
+}
+
+function explainDelivery({
+  event,
+  delivery,
+  lastAttempt,
+  attemptsMax,
+  aheadCount,
+  today,
+  nowMs,
+}: Facts): Explanation {
+  const next = `attempt ${(delivery?.attemptCount ?? 0) + 1} of ${attemptsMax}`
+  if (delivery?.isClaimed)
+    return {
+      position: 'in_progress',
+      sentence: `A forwarder makes ${next}.`,
+      nextChangeAtMs: delivery.dueAtMs,
+    }
+  if (event.payloadExpiresOn < today)
+    return {
+      position: 'payload_expired',
+      sentence: 'The payload’s retention has ended, so the delivery fails at its next attempt.',
+      todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
+    }
+  if (delivery && delivery.dueAtMs > nowMs) {
+    const { text, todo } = resultOf(lastAttempt)
+    const retry = 'To attempt it now, call POST …/events/{eventId}/retry.'
+    return {
+      ...{ position: 'waiting', nextChangeAtMs: delivery.dueAtMs },
+      sentence: `The event waits for ${next}${text}.`,
+      todo: todo === undefined ? retry : `${todo} ${retry}`,
+    }
+  }
+  const plural = aheadCount === 1 ? 'delivery' : 'deliveries'
+  const ahead = aheadCount > aheadMax ? `more than ${aheadMax}` : aheadCount
+  return {
+    position: 'queued',
+    sentence:
+      aheadCount === 0
+        ? `The event is next in the tenant’s queue for ${next}.`
+        : `The event is in the tenant’s queue for ${next}, behind ${ahead} other ${plural}.`,
+  }
+}
+
+/** Reads why an event is where it is. */
+export async function explainEvent(
+  parts: SharedDeskParts,
+  actor: Actor,
+  id: EventId,
+): Promise<Outcome<Explanation>> {
+  const reached = await reachEvent(parts, actor, id)
+  if (reached.kind !== 'ok') return reached
+  const { tenant } = reached.value
+  const nowMs = parts.clock.now()
+  const view = await readEvent(parts.readPool, { id, tenantId: tenant.id }, nowMs)
+  if (view === undefined) return notFound
+  return ok(explain({ ...(await factsOf(parts, tenant, view)), nowMs, today: dayAfter(nowMs, 0) }))
+}
+
+async function factsOf(
+  { readPool }: SharedDeskParts,
+  tenant: DirectoryTenant,
+  { event, attempts, delivery }: EventView,
+): Promise<Omit<Facts, 'nowMs' | 'today'>> {
+  const own = { event, delivery, lastAttempt: attempts.findLast(({ cycle }) => cycle === event.cycle) }
+  const [halt, pause, aheadCount] =
+    event.state === 'accepted'
+      ? await Promise.all([
+          readCallbackHalt(readPool, tenant.id),
+          readPause(readPool, tenant),
+          delivery ? countDeliveriesBefore(readPool, tenant.id, delivery.dueAtMs, aheadMax + 1) : 0,
+        ])
+      : [noHalt, undefined, 0]
+  const attemptsMax = tenant.callback.rules.retry.schedule.length
+  return { ...own, halt, pause, aheadCount, attemptsMax, isTenantSuspended: tenant.suspended }
+}
+
+const noHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined }
+
+async function readPause(
+  pool: SharedDeskParts['readPool'],
+  tenant: DirectoryTenant,
+): Promise<StoredSetting | undefined> {
+  const { settings } = await readSettings(pool)
+  const pauses = settings.filter(({ name, value }) => name === 'forwarding.paused' && value === true)
+  return (
+    pauses.find(({ tenantId }) => tenantId === null) ?? pauses.find(({ tenantId }) => tenantId === tenant.id)
+  )
+}
