@@ -14,7 +14,10 @@ const nowMs = Date.parse('2026-11-24T12:00:00Z')
 const laterMs = nowMs + 60_000
 const completedAtMs = nowMs - 60_000
 const base: Facts = {
-  event: { state: 'accepted', completedAtMs: null, payloadExpiresOn: '2026-12-24' },
+  event: {
+    ...{ state: 'accepted', completedAtMs: null, payloadExpiresOn: '2026-12-24' },
+    origin: { kind: 'provider' },
+  },
   lastAttempt: undefined,
   delivery: { dueAtMs: nowMs, isClaimed: false, attemptCount: 0 },
   isTenantSuspended: false,
@@ -139,14 +142,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     waiting,
     'waiting',
     'The event waits for attempt 4 of 10.',
-    'To attempt it now, call POST …/events/{eventId}/retry.',
+    'A retry attempts it now.',
     { nextChangeAtMs: laterMs },
   ],
   [
     { ...waiting, lastAttempt: { attempt: 3, status: 404, cause: null } },
     'waiting',
     'The event waits for attempt 4 of 10; the callback last answered 404.',
-    'Check the path in spec.callback.url. To attempt it now, call POST …/events/{eventId}/retry.',
+    'Check the path in spec.callback.url. A retry attempts it now.',
     { nextChangeAtMs: laterMs },
   ],
   [{}, 'queued', 'The event is next in the tenant’s queue for attempt 1 of 10.', ''],

@@ -37,7 +37,7 @@ export interface Explanation {
 
 /** What an explanation depends on. */
 export interface Facts {
-  readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn'>
+  readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Pick<AttemptView, 'attempt' | 'status' | 'cause'> | undefined
   readonly delivery: DueDelivery | undefined
   readonly isTenantSuspended: boolean
@@ -87,6 +87,7 @@ function deliveredText({ lastAttempt }: Facts): string {
 function explainFailure({ event, lastAttempt }: Facts): Explanation {
   const cause = lastAttempt?.cause ?? null
   const last = resultOf(lastAttempt)
+  const replayTodo = event.origin.kind === 'test' ? 'Then send another test event.' : 'Then replay the event.'
   const end = endCauseOf(cause) ?? 'All attempts of the retry schedule were made.'
   return {
     ...{ ...since(event), position: 'failed' },
@@ -95,7 +96,6 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
   }
 }
 
-const replayTodo = 'Then replay the event.'
 const resumeTodo = 'Resume the callback on the tenant’s page, then replay the event.'
 
 /** What to do after an end that is not that of the last attempt. */
@@ -186,7 +186,7 @@ function explainDelivery({
     }
   if (delivery && delivery.dueAtMs > nowMs) {
     const { text, todo } = resultOf(lastAttempt)
-    const retry = 'To attempt it now, call POST …/events/{eventId}/retry.'
+    const retry = 'A retry attempts it now.'
     return {
       ...{ position: 'waiting', nextChangeAtMs: delivery.dueAtMs },
       sentence: `The event waits for ${next}${text}.`,

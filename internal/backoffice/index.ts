@@ -3,12 +3,12 @@ export type { TestEventSent } from './callbacks.ts'
 export {
   type Advice,
   adviceOf,
-  endCauseOf,
   statusAdvice,
   unknownCause,
   valueOf,
 } from './causes.ts'
 export type { EventDetail, EventListRequest } from './events.ts'
+export type { Explanation } from './explain.ts'
 export type { LockListRequest, RefusedCall } from './history.ts'
 export { internalRoutes, publicEventRoutes } from './http.ts'
 export type { TenantRouteParts } from './http-apis.ts'

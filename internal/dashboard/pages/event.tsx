@@ -1,13 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import {
-  adviceOf,
-  type EventDetail,
-  endCauseOf,
-  statusAdvice,
-  type TenantDetail,
-} from '#internal/backoffice/index.ts'
+import { adviceOf, type EventDetail, type Explanation, statusAdvice } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import type { AttemptView, DueDelivery, EventSummary } from '#internal/events/index.ts'
+import type { AttemptView, EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
@@ -29,14 +23,14 @@ const eventRow: PageRow = {
     const read = await backoffice.events.read(actor, id, { withoutPayload: isUpdate })
     if (read.kind !== 'ok') return read
     const detail = read.value
-    const { tenantId, state, type } = detail.event
-    const [rights, tenant] = await Promise.all([
+    const { tenantId, type } = detail.event
+    const [rights, explained] = await Promise.all([
       backoffice.tenants.permissions(actor, tenantId),
-      state === 'accepted' ? backoffice.tenants.read(actor, tenantId) : undefined,
+      backoffice.events.explain(actor, id),
     ])
     if (rights.kind !== 'ok') return rights
-    const halted = tenant?.kind === 'ok' ? tenant.value : undefined
-    const parts = { context, detail, rights: rights.value, tenant: halted }
+    if (explained.kind !== 'ok') return explained
+    const parts = { context, detail, rights: rights.value, explanation: explained.value }
     if (isUpdate) return shown(type, <Progress {...parts} />)
     return shown(
       type,
@@ -55,11 +49,10 @@ interface EventParts {
   readonly context: PageContext
   readonly detail: EventDetail
   readonly rights: Rights
-  /** Read only for pending events, to show why deliveries are halted. */
-  readonly tenant: TenantDetail | undefined
+  readonly explanation: Explanation
 }
 
-function Progress({ context, detail, rights, tenant }: EventParts) {
+function Progress({ context, detail, rights, explanation }: EventParts) {
   const { event } = detail
   const { query, nowMs } = context
   const kept = { tenant: query['tenant'] }
@@ -77,6 +70,11 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Same type</LinkButton>
+        {rights.replay && explanation.position === 'waiting' && (
+          <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
+            <Submit tone="primary">Attempt now</Submit>
+          </PostForm>
+        )}
         {rights.replay && !isPending && event.origin.kind !== 'test' && (
           <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
             <Icon name="replays" /> Replay
@@ -84,7 +82,7 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
         )}
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline detail={detail} tenant={tenant} nowMs={nowMs} kept={kept} />
+        <Timeline {...{ detail, explanation, nowMs, kept }} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -243,10 +241,24 @@ const replayRows = deedRows<EventSummary>({
   },
 })
 
-/** Pages and actions for one event. */
-export const eventRows = [eventRow, revealRow, ...replayRows] as const
+const retryRow: ActionRow = {
+  ...{ method: 'POST', path: '/events/:id/retry', section: 'events', back: '/events/:id' },
+  async act({ backoffice, actor, params }) {
+    const id = parseEventId(params['id'] ?? '')
+    if (id === undefined) return { kind: 'notFound' }
+    const retried = await backoffice.events.retry(actor, id)
+    if (retried.kind !== 'ok') return retried
+    const path = `/events/${id}`
+    return retried.value.isNew
+      ? goTo(path, 'The callback is called within seconds.')
+      : goTo(path, 'An attempt is due or in progress; nothing was changed.', 'info')
+  },
+}
 
-interface TimelineParts extends Pick<EventParts, 'detail' | 'tenant'> {
+/** Pages and actions for one event. */
+export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
+
+interface TimelineParts extends Pick<EventParts, 'detail' | 'explanation'> {
   readonly nowMs: number
 }
 
@@ -255,7 +267,7 @@ interface WholeTimelineParts extends TimelineParts {
   readonly kept: { readonly tenant: string | undefined }
 }
 
-function Timeline({ detail, tenant, nowMs, kept }: WholeTimelineParts) {
+function Timeline({ detail, explanation, nowMs, kept }: WholeTimelineParts) {
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
   const { received, stored } = receiptText(event, kept.tenant)
@@ -279,7 +291,7 @@ function Timeline({ detail, tenant, nowMs, kept }: WholeTimelineParts) {
           attempts={attempts.filter((each) => each.cycle === cycle)}
         />
       ))}
-      <End detail={detail} tenant={tenant} nowMs={nowMs} />
+      <End {...{ detail, explanation, nowMs }} />
     </ol>
   )
 }
@@ -374,92 +386,41 @@ function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end },
   )
 }
 
-function End({ detail: { event, delivery, attempts }, tenant, nowMs }: TimelineParts) {
-  const { state, completedAtMs } = event
-  if (state === 'verified')
-    return (
-      <Step id="end" tone="quiet" title="Not delivered">
-        The provider is in verify-only mode for this tenant: its events are kept and not delivered. Enable it,
-        then replay the event.
-      </Step>
-    )
-  const count = attempts.filter(({ cycle }) => cycle === event.cycle).length
-  if (state === 'processed')
-    return (
-      <Step id="end" tone="good" title="Processed" atMs={completedAtMs ?? undefined}>
-        The callback accepted the event{count > 1 ? ` at attempt ${count}` : ''}.
-      </Step>
-    )
-  if (state === 'delivery_failed')
-    return (
-      <Step id="end" tone="bad" title="Delivery failed" atMs={completedAtMs ?? undefined}>
-        {count === 0
-          ? 'Delivery ended without an attempt.'
-          : `Delivery ended after ${count} attempt${count === 1 ? '' : 's'}.`}{' '}
-        {endCauseOf(attempts.at(-1)?.cause ?? null)}{' '}
-        <span class="todo">
-          Fix the problem, then{' '}
-          {event.origin.kind === 'test' ? 'send another test event' : 'replay the event'}.
-        </span>
-      </Step>
-    )
-  return <Next delivery={delivery} tenant={tenant} nowMs={nowMs} />
+const ends: Readonly<Record<Explanation['position'], { readonly title: string; readonly tone: Tone }>> = {
+  delivered: { title: 'Processed', tone: 'good' },
+  failed: { title: 'Delivery failed', tone: 'bad' },
+  verified: { title: 'Not delivered', tone: 'quiet' },
+  tenant_suspended: { title: 'Deliveries are halted', tone: 'warn' },
+  forwarding_paused: { title: 'Deliveries are halted', tone: 'warn' },
+  callback_suspended: { title: 'Deliveries are halted', tone: 'warn' },
+  breaker_open: { title: 'Deliveries are halted', tone: 'warn' },
+  in_progress: { title: 'Being delivered now', tone: 'info' },
+  payload_expired: { title: 'Payload expired', tone: 'warn' },
+  waiting: { title: 'Next attempt', tone: 'info' },
+  queued: { title: 'Due now', tone: 'info' },
 }
+const halts: ReadonlySet<Explanation['position']> = new Set([
+  'tenant_suspended',
+  'callback_suspended',
+  'breaker_open',
+])
 
-function Next({
-  delivery,
-  tenant,
-  nowMs,
-}: Omit<TimelineParts, 'detail'> & { readonly delivery: DueDelivery | undefined }) {
-  const halt = tenant === undefined ? undefined : haltOf(tenant, nowMs)
-  if (halt !== undefined)
-    return (
-      <Step id="end" tone="warn" title="Deliveries are halted">
-        {halt} <a href={`/tenants/${tenant?.id}`}>Open the tenant</a>
-      </Step>
-    )
-  if (delivery === undefined || delivery.isClaimed)
-    return (
-      <Step id="end" tone="info" title="Being delivered now">
-        A forwarder has claimed the delivery.
-      </Step>
-    )
-  if (delivery.dueAtMs <= nowMs)
-    return (
-      <Step id="end" tone="info" title="Due now">
-        The delivery waits in the tenant queue.
-      </Step>
-    )
-  const title = (
-    <>
-      Next attempt <Ago atMs={delivery.dueAtMs} nowMs={nowMs} />
-    </>
-  )
-  return (
-    <Step id="end" tone="info" title={title} atMs={delivery.dueAtMs}>
-      Set by the tenant’s retry schedule, or by the callback’s Retry-After.
-    </Step>
-  )
-}
-
-/** Returns the reason why the tenant's deliveries are halted, or undefined if they are not halted. */
-function haltOf(
-  { suspended, suspendedCallback, breakerEndsAtMs }: TenantDetail,
-  nowMs: number,
-): ComponentChildren | undefined {
-  if (suspended) return 'The tenant is suspended.'
-  if (suspendedCallback !== undefined)
-    return (
+function End({ detail: { event }, explanation, nowMs }: TimelineParts) {
+  const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
+  const { title, tone } = ends[position]
+  const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined
+  const shownTitle =
+    waits === undefined ? (
+      title
+    ) : (
       <>
-        The callback is suspended since <Time atMs={suspendedCallback.suspendedAtMs} />:{' '}
-        {suspendedCallback.cause.replaceAll('_', ' ')}. Resume it on the tenant’s page.
+        {title} <Ago atMs={waits} nowMs={nowMs} />
       </>
     )
-  if (breakerEndsAtMs === undefined || breakerEndsAtMs <= nowMs) return undefined
   return (
-    <>
-      The circuit breaker is open after many failed attempts. The next attempt is made{' '}
-      <Ago atMs={breakerEndsAtMs} nowMs={nowMs} />.
-    </>
+    <Step id="end" tone={tone} title={shownTitle} atMs={startedAtMs ?? waits}>
+      {sentence} {todo !== undefined && <span class="todo">{todo}</span>}{' '}
+      {halts.has(position) && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
+    </Step>
   )
 }

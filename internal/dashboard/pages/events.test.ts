@@ -128,7 +128,7 @@ test('event page: the timeline shows receipt, each attempt with its response and
   expect(status).toBe(200)
   for (const part of [
     ...['Received', 'Verified and stored', '1.2 s', 'out of stock', 'TLS failed', 'Renew the certificate'],
-    ...['serves nothing at this path', 'after 3 attempts', 'All attempts of the retry schedule were made'],
+    ...['serves nothing at this path', 'after 3 attempts', 'all attempts of the retry schedule were made'],
     `href="/events/${id}/replay"`,
   ])
     expect(html).toContain(part)
@@ -147,7 +147,14 @@ test('pending event: the page shows the next attempt and updates live, and updat
     `UPDATE deliveries_due SET due_at = now() + interval '90 s' WHERE event_id = $1`,
     [id],
   )
-  expect((await admin.get(`/events/${id}`)).html).toMatch(/Next attempt .*in 1 min (2\d|30) s/)
+  const { html } = await admin.get(`/events/${id}`)
+  expect(html).toMatch(/Next attempt .*in 1 min (2\d|30) s/)
+  expect(html).toContain(`action="/events/${id}/retry"`)
+  const viewer = await userWith('')
+  expect((await viewer.get(`/events/${id}`)).html).not.toContain('/retry"')
+  expect((await viewer.post(`/events/${id}/retry`)).status).toBe(403)
+  expect((await admin.post(`/events/${id}/retry`)).status).toBe(303)
+  expect((await admin.get(`/events/${id}`)).html).toContain('Due now')
 })
 
 test.each([
