@@ -61,12 +61,12 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   proxy_failed: {
     title: 'Egress proxy failed',
     means: 'The platform’s egress proxy could not be reached or refused to connect.',
-    todo: 'The platform team has to check the proxy. The delivery is retried.',
+    todo: 'The platform team has to check the proxy.',
   },
   aborted: {
     title: 'Aborted by the platform',
     means: 'The forwarder was shut down during the call.',
-    todo: 'Nothing: the delivery is retried.',
+    todo: 'Nothing, unless it happens again.',
   },
   worker_lost: {
     title: 'Forwarder lost',
@@ -81,7 +81,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   internal_error: {
     title: 'Internal error',
     means: 'A bug in Latchkey prevented the delivery. Nothing was sent.',
-    todo: 'Report it with the event’s id. The delivery is retried.',
+    todo: 'Report it with the event’s id.',
   },
   payload_expired: {
     title: 'Payload expired',

@@ -81,6 +81,35 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { startedAtMs: completedAtMs },
   ],
   [
+    ended('delivery_failed', { attempt: 10, cause: 'aborted' }),
+    'failed',
+    'The delivery has failed after 10 attempts: all attempts of the retry schedule were made; the last one ended with “Aborted by the platform”.',
+    'Nothing, unless it happens again. Then replay the event.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { attempt: 2, status: 422, cause: 'aborted' }),
+    'failed',
+    'The delivery has failed after 2 attempts: the callback asked not to receive this event again (webhook-delivery: abort-message).',
+    'Nothing: the callback does not want this event. It can still be replayed.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    {
+      ...ended('delivery_failed', { status: 500 }),
+      event: { ...base.event, state: 'delivery_failed', completedAtMs, origin: { kind: 'test', actor: 'ada' } },
+    },
+    'failed',
+    'The delivery has failed after 1 attempt; the callback last answered 500.',
+    'Look for an error in its log by webhook-id, which is the event’s id. Then send another test event.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { event: { ...base.event, state: 'delivery_failed', completedAtMs }, lastAttempt: undefined },
+    ...(['failed', 'The delivery has failed.', 'Find out why, then replay the event.'] as const),
+    { startedAtMs: completedAtMs },
+  ],
+  [
     { event: { ...base.event, state: 'verified' }, delivery: undefined },
     'verified',
     'The provider is in verify-only mode for this tenant, so the event is stored and not delivered.',

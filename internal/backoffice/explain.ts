@@ -35,10 +35,12 @@ export interface Explanation {
   readonly nextChangeAtMs?: number
 }
 
+type Attempt = Pick<AttemptView, 'attempt' | 'status' | 'cause'>
+
 /** What an explanation depends on. */
 export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
-  readonly lastAttempt: Pick<AttemptView, 'attempt' | 'status' | 'cause'> | undefined
+  readonly lastAttempt: Attempt | undefined
   readonly delivery: DueDelivery | undefined
   readonly isTenantSuspended: boolean
   readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
@@ -85,20 +87,29 @@ function deliveredText({ lastAttempt }: Facts): string {
 }
 
 function explainFailure({ event, lastAttempt }: Facts): Explanation {
-  const cause = lastAttempt?.cause ?? null
-  const last = resultOf(lastAttempt)
-  const replayTodo = event.origin.kind === 'test' ? 'Then send another test event.' : 'Then replay the event.'
-  const end = endCauseOf(cause) ?? 'All attempts of the retry schedule were made.'
-  return {
-    ...{ ...since(event), position: 'failed' },
-    sentence: `The delivery has failed after ${countText(lastAttempt?.attempt ?? 0, 'attempt')}: ${asPart(end)}${last.text}.`,
-    todo: cause === null ? replayTodo : (endTodos[cause] ?? `${last.todo ?? ''} ${replayTodo}`.trim()),
-  }
+  const failed = { ...since(event), position: 'failed' } as const
+  const isTest = event.origin.kind === 'test'
+  const again = isTest ? 'send another test event.' : 'replay the event.'
+  if (lastAttempt === undefined)
+    return { ...failed, sentence: 'The delivery has failed.', todo: `Find out why, then ${again}` }
+  const head = `The delivery has failed after ${countText(lastAttempt.attempt, 'attempt')}`
+  const end = endOf(lastAttempt)
+  if (end) return { ...failed, sentence: `${head}: ${asPart(end.text)}.`, todo: end.todo }
+  const { text, todo } = resultOf(lastAttempt)
+  const all = isTest ? '' : ': all attempts of the retry schedule were made'
+  return { ...failed, sentence: `${head}${all}; ${text}.`, todo: `${todo} Then ${again}` }
+}
+
+/** Returns why an attempt ended the delivery before the retry schedule did, and what to do. */
+function endOf({ status, cause }: Attempt): { readonly text: string; readonly todo: string } | undefined {
+  // A call that the platform aborted has the same cause as an event that the callback did not want, but no response.
+  if (cause === null || (status === null && cause !== 'payload_expired')) return undefined
+  const [text, todo] = [endCauseOf(cause), endTodos[cause]]
+  return text === undefined || todo === undefined ? undefined : { text, todo }
 }
 
 const resumeTodo = 'Resume the callback on the tenant’s page, then replay the event.'
 
-/** What to do after an end that is not that of the last attempt. */
 const endTodos: Readonly<Record<string, string>> = {
   gone: resumeTodo,
   disabled: resumeTodo,
@@ -107,17 +118,14 @@ const endTodos: Readonly<Record<string, string>> = {
     'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
 }
 
-/** Returns what an attempt came to, as the end of a sentence, and what to do about it. */
-function resultOf(attempt: Facts['lastAttempt']): { readonly text: string; readonly todo?: string } {
-  if (attempt === undefined) return { text: '' }
-  const { status, cause } = attempt
-  if (status !== null && (cause === null || cause === 'attempts_exhausted')) {
-    const todo = statusAdvice(status)?.todo
-    return { text: `; the callback last answered ${status}`, ...(todo !== undefined && { todo }) }
+/** Returns what an attempt came to, as a part of a sentence, and what to do about it. */
+function resultOf({ status, cause }: Attempt): { readonly text: string; readonly todo: string } {
+  if (status === null) {
+    const { title, todo } = adviceOf(cause ?? '')
+    return { text: `the last one ended with “${title}”`, todo }
   }
-  if (cause === null || endCauseOf(cause) !== undefined) return { text: '' }
-  const { title, todo } = adviceOf(cause)
-  return { text: `; the last one ended with “${title}”`, todo }
+  const todo = statusAdvice(status)?.todo ?? 'Read the callback’s log for this webhook-id.'
+  return { text: `the callback last answered ${status}`, todo }
 }
 
 /** Returns a sentence as a part of another one. */
@@ -185,13 +193,11 @@ function explainDelivery({
       todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
     }
   if (delivery && delivery.dueAtMs > nowMs) {
-    const { text, todo } = resultOf(lastAttempt)
+    const waits = { position: 'waiting', nextChangeAtMs: delivery.dueAtMs } as const
     const retry = 'A retry attempts it now.'
-    return {
-      ...{ position: 'waiting', nextChangeAtMs: delivery.dueAtMs },
-      sentence: `The event waits for ${next}${text}.`,
-      todo: todo === undefined ? retry : `${todo} ${retry}`,
-    }
+    if (lastAttempt === undefined) return { ...waits, sentence: `The event waits for ${next}.`, todo: retry }
+    const { text, todo } = resultOf(lastAttempt)
+    return { ...waits, sentence: `The event waits for ${next}; ${text}.`, todo: `${todo} ${retry}` }
   }
   const plural = aheadCount === 1 ? 'delivery' : 'deliveries'
   const ahead = aheadCount > aheadMax ? `more than ${aheadMax}` : aheadCount
