@@ -97,7 +97,12 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     {
       ...ended('delivery_failed', { status: 500 }),
-      event: { ...base.event, state: 'delivery_failed', completedAtMs, origin: { kind: 'test', actor: 'ada' } },
+      event: {
+        ...base.event,
+        state: 'delivery_failed',
+        completedAtMs,
+        origin: { kind: 'test', actor: 'ada' },
+      },
     },
     'failed',
     'The delivery has failed after 1 attempt; the callback last answered 500.',

@@ -26,6 +26,7 @@ const soon = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
 const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/events/:id/payload': () => ({}),
   '/events/:id/replay': () => ({ cycle: '1' }),
+  '/events/:id/retry': () => ({}),
   '/replays': () => ({ from: day(), to: soon(), rate: '50', key: crypto.randomUUID() }),
   '/replays/:id/cancel': () => ({}),
   '/tenants/:tenant/test': () => ({ key: 'planted' }),
