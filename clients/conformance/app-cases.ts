@@ -19,7 +19,7 @@ export const frameworks = {
 /** Framework and way of use. */
 export type Framework = (typeof frameworks)[keyof typeof frameworks][number]
 
-/** What a handler of an app does. Its text can name `{run}`, `{body}` and `{takenOver}`. */
+/** Instructions for a handler of an app. Its text can name `{run}`, `{body}` and `{takenOver}`. */
 export interface HandlerScript {
   /** Default 200. */
   readonly status?: number
@@ -36,7 +36,7 @@ export interface HandlerScript {
   readonly nothingHappened?: true
   /** Throws an exception instead of the response. */
   readonly throws?: 'error' | 'nothingHappened'
-  /** Of a receiver: rejects the event. */
+  /** Rejects the event; for receivers. */
   readonly rejects?: 'gone' | 'disable' | 'abort'
   /** Catches the exception of `rejects`, and returns. */
   readonly catches?: true
@@ -123,9 +123,9 @@ export interface AppCase {
   readonly frameworks?: readonly Framework[]
   /** Frameworks that cannot do it. */
   readonly notFor?: readonly Framework[]
-  /** How the receiver finds repetitions. Default: both. */
+  /** Ways of finding repetitions, for receivers. Default: both. */
   readonly by?: readonly Deduplication[]
-  /** What handlers do unless a step says otherwise. */
+  /** Default for all steps. */
   readonly handler?: HandlerScript
   readonly steps: readonly AppStep[]
   /** Number of times that the handler was called. */

@@ -38,7 +38,7 @@ export interface HandlerCall {
   readonly operation: Operation | undefined
 }
 
-/** What an app is made of. */
+/** Parts of an app. */
 export interface AppOptions {
   readonly latchkey: Latchkey
   readonly guard: Omit<IdempotencyOptions<readonly unknown[]>, 'principal'>

@@ -27,7 +27,7 @@ export interface Explanation {
   readonly position: (typeof eventPositions)[number]
   /** One sentence. */
   readonly sentence: string
-  /** What to do. Undefined if there is nothing to do. */
+  /** Advice. Undefined if there is nothing to do. */
   readonly todo?: string
   /** Time since which the position holds. */
   readonly startedAtMs?: number
@@ -37,7 +37,7 @@ export interface Explanation {
 
 type Attempt = Pick<AttemptView, 'attempt' | 'status' | 'cause'>
 
-/** What an explanation depends on. */
+/** Input of an explanation. */
 export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined

@@ -18,6 +18,7 @@ export { exampleCalls } from './examples.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
+export { isObject, type JsonObject } from './normalize.ts'
 export { refusalCauses, type UnsignedCall } from './provider.ts'
 export {
   createWalletSigner,

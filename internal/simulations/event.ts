@@ -8,6 +8,8 @@ import {
   acceptWebhook,
   type Callers,
   eventCatalogue,
+  isObject,
+  type JsonObject,
 } from '#internal/intake/index.ts'
 import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
@@ -24,8 +26,6 @@ export interface EventSimulationParts {
   /** Called after the event was accepted, like a call of its provider. */
   onAccepted(accepted: Extract<Accepted, { event: unknown }>): void
 }
-
-type JsonObject = Readonly<Record<string, unknown>>
 
 /** Body of POST /v1/simulate/event. */
 const SimulateEventRequest = Type.Object(
@@ -167,13 +167,9 @@ function sampleOf(
 function merge(sample: JsonObject, overrides: JsonObject): JsonObject {
   const merged = Object.entries(overrides).map(([name, value]) => {
     const before = Object.hasOwn(sample, name) ? sample[name] : undefined
-    return [name, isPlainObject(before) && isPlainObject(value) ? merge(before, value) : value] as const
+    return [name, isObject(before) && isObject(value) ? merge(before, value) : value] as const
   })
   return { ...sample, ...Object.fromEntries(merged) }
-}
-
-function isPlainObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function answerOf(accepted: Accepted, simulationId: string): Answer | ApiError {

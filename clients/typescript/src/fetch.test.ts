@@ -1,4 +1,4 @@
-// What is particular to handlers of the Fetch API: middleware that has read the body before.
+// Handlers of the Fetch API after middleware that has read the body.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Hono } from 'hono'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'

@@ -1,4 +1,4 @@
-// What the conformance cases of receivers cannot see: exceptions that are reported, types, and concurrent transactions.
+// Beside the conformance cases: reported exceptions, types, and concurrent transactions.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { join } from 'node:path'
