@@ -153,11 +153,12 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
   await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
 }
 
-// Leaves a delivery unchanged that is claimed or already due.
+// Leaves a delivery unchanged that is claimed or already due. The clock, since another call can have made it due after this transaction began.
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
-  WHERE event_id = $1 AND tenant_id = $2 AND due_at > now() AND leased_until <= now() RETURNING tenant_id
+  WHERE event_id = $1 AND tenant_id = $2 AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
+  RETURNING tenant_id
 ), woken AS (
   ${wakeTenantQueuesText('IN (SELECT tenant_id FROM hastened)')}
 )
