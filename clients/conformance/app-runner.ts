@@ -62,6 +62,7 @@ class AppRun {
   readonly #id = crypto.randomUUID()
   readonly #eventId = `evt_${this.#id}`
   readonly #started = new Map<string, Promise<ReadResponse>>()
+  readonly #joined = new Set<string>()
   #url = ''
 
   constructor(parts: AppParts, proxy: FaultProxy, one: AppCase, by: Deduplication | undefined) {
@@ -95,6 +96,7 @@ class AppRun {
       const started = this.#started.get(step.join)
       if (!started) throw new Error(`nothing was started as ${step.join}`)
       compare(await started, step.expect)
+      this.#joined.add(step.join)
     } else if ('other' in step) await this.#other(step)
     else if ('together' in step) {
       const calls = Array.from({ length: step.together }, () => this.#request(step.request, this.#script({})))
@@ -103,6 +105,7 @@ class AppRun {
   }
 
   async end(): Promise<void> {
+    expect([...this.#started.keys()].filter((name) => !this.#joined.has(name))).toEqual([])
     const { runs, handled } = await this.#ask('runs')
     expect({ runs }).toEqual({ runs: this.#case.runs })
     if (this.#by === undefined) return

@@ -17,7 +17,7 @@ test.each(['express-shop', 'hono-worker'])(
 
 test.each([
   ['express-shop/shop.ts', /Latchkey\(|idempotency\(/, /receiver\(|expressReceiver\(/],
-  ['fastapi-events/service.py', /AsyncLatchkey\(|aclose|IdempotencyMiddleware/, /Receiver\(/],
+  ['fastapi-events/service.py', /AsyncLatchkey\(|aclose|IdempotencyMiddleware/, /\breceiver\b/i],
 ])(
   'examples: %s needs at most three lines for idempotency, and three for webhooks',
   (file, idempotency, webhooks) => {

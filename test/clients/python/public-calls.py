@@ -116,7 +116,8 @@ def webhooks() -> None:
 
 def event_types() -> None:
     listed = list_event_types.sync_detailed(client=Client(base_url=url), provider=ListEventTypesProvider.GATEWAY)
-    assert all("." in each.type_ for each in data_of(listed, EventTypeList).items)
+    items = data_of(listed, EventTypeList).items
+    assert items and all("." in each.type_ for each in items)
 
 
 def simulations() -> None:
