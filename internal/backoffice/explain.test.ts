@@ -129,7 +129,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     { ...pause(null), ...suspended('gone') },
     'forwarding_paused',
-    'Deliveries of all tenants are paused by user:ada.',
+    'Deliveries of all tenants are paused by the platform team.',
     'Ask them to end the pause: clear the setting forwarding.paused.',
     { startedAtMs: completedAtMs },
   ],

@@ -146,10 +146,12 @@ function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanat
       todo: 'Set spec.suspended of the Tenant to false.',
     }
   if (pause) {
-    const whose = pause.tenantId === null ? 'of all tenants' : 'of this tenant'
+    // Tenants may not read the settings of the installation, and so not who set them.
+    const [whose, by] =
+      pause.tenantId === null ? ['of all tenants', 'the platform team'] : ['of this tenant', pause.updatedBy]
     return {
       ...{ position: 'forwarding_paused', startedAtMs: pause.updatedAtMs },
-      sentence: `Deliveries ${whose} are paused by ${pause.updatedBy}.`,
+      sentence: `Deliveries ${whose} are paused by ${by}.`,
       todo: 'Ask them to end the pause: clear the setting forwarding.paused.',
     }
   }
