@@ -1,9 +1,10 @@
 import { expect } from 'bun:test'
-import { setTimeout as pause } from 'node:timers/promises'
+import { once } from 'node:events'
+import { type IncomingMessage, type OutgoingHttpHeaders, request as sendRequest } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
 import type {
-  AppCase,
   AppDelivery,
   AppRequest,
   AppStep,
@@ -11,20 +12,28 @@ import type {
   ExpectedResponse,
   Framework,
   HandlerScript,
+  MiddlewareCase,
+  ReceiverCase,
 } from './app-cases.ts'
 import type { Driver } from './driver.ts'
 import { answered, type FaultProxy, startFaultProxy } from './fault-proxy.ts'
-import type { ConformanceService } from './record-runner.ts'
+import type { ConformanceService } from './services.ts'
 
 /** Parts of the test that a case uses. */
 export interface AppParts {
   readonly driver: Driver
   readonly framework: Framework
   readonly service: ConformanceService
-  /** Database with the table of outcomes and the table `handled (id text)`. */
-  readonly databaseUrl: string
+  readonly database: AppDatabase
+}
+
+/** Database of receivers with the table of outcomes and the table `handled (id text)`. */
+export interface AppDatabase {
+  readonly url: string
   /** Returns the number of committed rows of `handled` with this id. */
   countHandled(id: string): Promise<number>
+  /** Returns the number of connections with this `application_name` that wait for a lock. */
+  countBlocked(applicationName: string): Promise<number>
 }
 
 const eventuallyMsMax = 15_000
@@ -32,88 +41,107 @@ const betweenTriesMs = 200
 const secretOf = (letter: string) => `whsec_${btoa(letter.repeat(32))}`
 const secrets = { first: secretOf('a'), second: secretOf('b'), other: secretOf('c') }
 
-/** Runs a case in an app of its own, and fails unless all its expectations hold. */
-export async function runAppCase(parts: AppParts, one: AppCase, by?: Deduplication): Promise<void> {
-  const proxy = await startFaultProxy(parts.service.url)
-  const run = new AppRun(parts, proxy, one, by)
-  try {
-    await run.open()
-    for (const step of one.steps) await run.step(step)
-    await run.end()
-  } finally {
-    await run.close()
-    await proxy.close()
-  }
+/** Runs a case of the middleware in an app of its own, and fails unless all its expectations hold. */
+export function runMiddlewareCase(parts: AppParts, one: MiddlewareCase): Promise<void> {
+  return runAppCase(parts, one)
 }
 
-type CallStep = Extract<AppStep, { start?: string }>
+/** Runs a case of receivers in an app of its own, and fails unless all its expectations hold. */
+export function runReceiverCase(parts: AppParts, one: ReceiverCase, by: Deduplication): Promise<void> {
+  return runAppCase(parts, one, { by, handled: one.handled ?? one.runs })
+}
+
+interface Receives {
+  readonly by: Deduplication
+  /** Events that are handled in the end. */
+  readonly handled: number
+}
+
+async function runAppCase(
+  parts: AppParts,
+  one: MiddlewareCase | ReceiverCase,
+  receives?: Receives,
+): Promise<void> {
+  await using proxy = await startFaultProxy(parts.service.url)
+  await using run = new AppRun(parts, proxy, receives)
+  await run.open(one.options ?? {})
+  for (const step of one.steps) await run.step(step, one.handler)
+  await run.end(one.runs)
+}
 
 interface ReadResponse {
-  readonly response: Response
+  readonly status: number
+  readonly headers: Headers
   readonly bytes: Uint8Array
   readonly tookMs: number
 }
 
-class AppRun {
+class AppRun implements AsyncDisposable {
   readonly #parts: AppParts
   readonly #proxy: FaultProxy
-  readonly #case: AppCase
-  readonly #by: Deduplication | undefined
+  readonly #receives: Receives | undefined
   readonly #id = crypto.randomUUID()
   readonly #eventId = `evt_${this.#id}`
   readonly #started = new Map<string, Promise<ReadResponse>>()
   readonly #joined = new Set<string>()
   #url = ''
 
-  constructor(parts: AppParts, proxy: FaultProxy, one: AppCase, by: Deduplication | undefined) {
+  constructor(parts: AppParts, proxy: FaultProxy, receives: Receives | undefined) {
     this.#parts = parts
     this.#proxy = proxy
-    this.#case = one
-    this.#by = by
+    this.#receives = receives
   }
 
-  async open(): Promise<void> {
-    const { framework, service, databaseUrl } = this.#parts
-    const served = await this.#ask('serve', {
-      framework,
-      url: this.#proxy.url,
-      apiKey: service.apiKey,
-      options: this.#case.options ?? {},
-      ...(this.#by && { by: this.#by, databaseUrl, secrets: [secrets.first, secrets.second] }),
+  async open(options: object): Promise<void> {
+    const { framework, service, database } = this.#parts
+    const { url } = await this.#ask('serve', {
+      ...{ framework, url: this.#proxy.url, apiKey: service.apiKey, options },
+      ...(this.#receives && {
+        by: this.#receives.by,
+        databaseUrl: `${database.url}?application_name=${this.#id}`,
+        secrets: [secrets.first, secrets.second],
+      }),
     })
-    if (typeof served['url'] !== 'string') throw new Error(`no app was served: ${JSON.stringify(served)}`)
-    this.#url = served['url']
+    this.#url = String(url)
   }
 
-  async step(step: AppStep): Promise<void> {
+  async step(step: AppStep, handlerDefault: HandlerScript = {}): Promise<void> {
     if ('faults' in step) this.#proxy.script(step.faults)
     else if ('finish' in step) await this.#ask('finish')
-    else if ('untilRuns' in step) {
-      const isReached = async () => ((await this.#ask('runs'))['runs'] === step.untilRuns ? true : undefined)
-      if (!(await poll(isReached, { deadlineMs: eventuallyMsMax })))
-        throw new Error('the handler did not run')
-    } else if ('join' in step) {
+    else if ('until' in step) await this.#proxy.until(step.until)
+    else if ('untilRuns' in step) await this.#untilRuns(step.untilRuns)
+    else if ('untilBlocked' in step) await this.#untilBlocked()
+    else if ('other' in step) await this.#other(step)
+    else if ('join' in step) {
       const started = this.#started.get(step.join)
       if (!started) throw new Error(`nothing was started as ${step.join}`)
       compare(await started, step.expect)
       this.#joined.add(step.join)
-    } else if ('other' in step) await this.#other(step)
-    else if ('together' in step) {
-      const calls = Array.from({ length: step.together }, () => this.#request(step.request, this.#script({})))
+    } else if ('together' in step) {
+      const calls = Array.from({ length: step.together }, () => this.#request(step.request, handlerDefault))
       for (const read of await Promise.all(calls)) compare(read, step.expect)
-    } else await this.#callAndCompare(step)
+    } else {
+      const handler = step.handler ?? handlerDefault
+      const call = () =>
+        'deliver' in step ? this.#deliver(step.deliver, handler) : this.#request(step.request, handler)
+      if ('start' in step) this.#started.set(step.start, call())
+      else if (step.eventually) await eventually(call, step.expect)
+      else compare(await call(), step.expect)
+    }
   }
 
-  async end(): Promise<void> {
+  async end(runs: number): Promise<void> {
     expect([...this.#started.keys()].filter((name) => !this.#joined.has(name))).toEqual([])
-    const { runs, handled } = await this.#ask('runs')
-    expect({ runs }).toEqual({ runs: this.#case.runs })
-    if (this.#by === undefined) return
-    const found = this.#by === 'transaction' ? await this.#parts.countHandled(this.#eventId) : handled
-    expect({ handled: found }).toEqual({ handled: this.#case.handled ?? this.#case.runs })
+    const counts = await this.#ask('runs')
+    expect({ runs: counts['runs'] }).toEqual({ runs })
+    if (!this.#receives) return
+    const { by, handled } = this.#receives
+    const found =
+      by === 'transaction' ? await this.#parts.database.countHandled(this.#eventId) : counts['handled']
+    expect({ handled: found }).toEqual({ handled })
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#ask('finish')
     await Promise.allSettled(this.#started.values())
     await this.#ask('close')
@@ -123,46 +151,33 @@ class AppRun {
     return this.#parts.driver.start({ do: name, client: this.#id, options }).result
   }
 
-  async #callAndCompare(step: CallStep): Promise<void> {
-    const script = this.#script(step)
-    const call = () =>
-      'deliver' in step ? this.#deliver(step.deliver, script) : this.#request(step.request, script)
-    if (step.start !== undefined) {
-      this.#started.set(step.start, call())
-      return
+  async #untilRuns(expected: number): Promise<void> {
+    let runs = 0
+    const isReached = async () => {
+      runs = Number((await this.#ask('runs'))['runs'])
+      return runs >= expected || undefined
     }
-    if (!step.expect) throw new Error('a call has neither `start` nor `expect`')
-    const untilMs = performance.now() + eventuallyMsMax
-    for (;;) {
-      const read = await call()
-      try {
-        compare(read, step.expect)
-        return
-      } catch (error) {
-        if (!step.eventually || performance.now() > untilMs) throw error
-        await pause(betweenTriesMs)
-      }
-    }
+    if (!(await poll(isReached, { deadlineMs: eventuallyMsMax })))
+      throw new Error(`the handler was called ${runs} times and not ${expected}`)
   }
 
-  #script({ handler }: { readonly handler?: HandlerScript }): HandlerScript {
-    return handler ?? this.#case.handler ?? {}
+  async #untilBlocked(): Promise<void> {
+    const isBlocked = async () => (await this.#parts.database.countBlocked(this.#id)) > 0 || undefined
+    if (!(await poll(isBlocked, { deadlineMs: eventuallyMsMax })))
+      throw new Error('no transaction waited for a lock')
   }
 
   #request(request: AppRequest, script: HandlerScript): Promise<ReadResponse> {
-    const { method = 'POST', path = '/charges', user = 'ada', key = `"${this.#id}"` } = request
-    const headers = new Headers({
+    const { method = 'POST', path = '/charges', user = 'ada', key = '"{id}"' } = request
+    const keys = key === null ? [] : [key].flat().map((each) => each.replace('{id}', this.#id))
+    const headers = {
       'x-user': user,
-      'x-handler': btoa(encodeURIComponent(JSON.stringify(script))),
-    })
-    headers.set('content-type', 'application/json')
-    const keys = key === null ? [] : [key].flat()
-    const body = request.body ?? '{"amount":4200}'
-    return read(this.#url + path, {
-      method,
-      headers: [...headers, ...keys.map((each) => ['idempotency-key', each] as [string, string])],
-      ...(method !== 'GET' && { body }),
-    })
+      'x-handler': encodeURIComponent(JSON.stringify(script)),
+      'content-type': 'application/json',
+      ...(keys.length > 0 && { 'idempotency-key': keys }),
+    }
+    const body = method === 'GET' ? undefined : (request.body ?? '{"amount":4200}')
+    return send(this.#url + path, { method, headers, body })
   }
 
   #deliver(delivery: AppDelivery, script: HandlerScript): Promise<ReadResponse> {
@@ -186,7 +201,7 @@ class AppRun {
     }
     const body = delivery.body ?? JSON.stringify(event)
     const signature = new Webhook(secrets[secret]).sign(this.#eventId, at, body)
-    return read(`${this.#url}/hook`, {
+    return send(`${this.#url}/hook`, {
       method: 'POST',
       body: change === 'body' ? `${body} ` : body,
       headers: {
@@ -202,7 +217,7 @@ class AppRun {
 
   async #other({ other, scope, with: fields }: Extract<AppStep, { other: string }>): Promise<void> {
     const { url, apiKey } = this.#parts.service
-    const address = { scope, key: this.#by === undefined ? `-:${this.#id}` : this.#eventId }
+    const address = { scope, key: this.#receives === undefined ? `-:${this.#id}` : this.#eventId }
     const method = other === 'remove' ? 'DELETE' : 'PUT'
     const path = other === 'remove' ? `/v1/record?${new URLSearchParams(address)}` : '/v1/record'
     const response = await answered(() =>
@@ -216,12 +231,44 @@ class AppRun {
   }
 }
 
-async function read(url: string, init: RequestInit): Promise<ReadResponse> {
+/** Repeats a call until its response is as expected; at most 15 s. */
+async function eventually(call: () => Promise<ReadResponse>, expected: ExpectedResponse): Promise<void> {
+  let failure: unknown
+  const isExpected = async () => {
+    const read = await call()
+    try {
+      compare(read, expected)
+      return true
+    } catch (error) {
+      failure = error
+      return
+    }
+  }
+  if (!(await poll(isExpected, { deadlineMs: eventuallyMsMax, everyMs: betweenTriesMs }))) throw failure
+}
+
+interface Sent {
+  readonly method: string
+  /** A header with several values is sent several times, which `fetch` cannot do. */
+  readonly headers: OutgoingHttpHeaders
+  readonly body: string | undefined
+}
+
+async function send(url: string, { method, headers, body }: Sent): Promise<ReadResponse> {
   const startedAtMs = performance.now()
   // A server may close the connection after an exception.
-  const response = await fetch(url, { ...init, redirect: 'manual', keepalive: false })
-  const bytes = new Uint8Array(await response.arrayBuffer())
-  return { response, bytes, tookMs: performance.now() - startedAtMs }
+  const sent = sendRequest(url, { method, headers, agent: false }).end(body)
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  const bytes = await buffer(response)
+  const received = new Headers()
+  for (const [name, values = []] of Object.entries(response.headersDistinct))
+    for (const value of values) received.append(name, value)
+  return {
+    status: response.statusCode ?? 0,
+    headers: received,
+    bytes,
+    tookMs: performance.now() - startedAtMs,
+  }
 }
 
 /** Problem as RFC 9457 describes it, in the shape of the library. */
@@ -233,11 +280,10 @@ interface Problem {
   readonly code: string
 }
 
-function compare({ response, bytes, tookMs }: ReadResponse, expected: ExpectedResponse): void {
-  const { headers } = response
+function compare({ status, headers, bytes, tookMs }: ReadResponse, expected: ExpectedResponse): void {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
   const found: Required<Omit<ExpectedResponse, 'code' | 'detail' | 'msMax' | 'headers'>> = {
-    status: response.status,
+    status,
     text,
     base64: Buffer.from(bytes).toString('base64'),
     bytes: bytes.length,
@@ -257,7 +303,7 @@ function compare({ response, bytes, tookMs }: ReadResponse, expected: ExpectedRe
     expect(problem).toEqual({
       type: `https://latchkey.dev/problems/${code.replaceAll('_', '-')}`,
       title: expect.any(String),
-      status: response.status,
+      status,
       detail: expect.any(String),
       code,
     })

@@ -1,114 +1,147 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { parse } from 'yaml'
-import type { FaultScript, Operation } from './fault-proxy.ts'
+import { callCounts, faultScript } from './fault-proxy.ts'
+import { anyFields, closed, oneOf } from './schema.ts'
 
 /** Languages of the client libraries. */
 export type Language = 'typescript' | 'python'
-/** Services that cases run on: the real one with records in Redis or in Postgres, and the test kit's in memory. */
-export const serviceNames = ['redis', 'postgres', 'memory'] as const
-/** Service that cases run on. */
-export type ServiceName = (typeof serviceNames)[number]
-
-/** Steps of `work`, decided by the runner while the library waits for it. */
-export interface WorkScript {
-  /** Steps while `work` runs. */
-  readonly do?: readonly Step[]
-  /** Waits until the signal of `work` aborts. */
-  readonly untilSignal?: boolean
-  readonly returns?: unknown
-  /** Result as JSON text, which the library's language parses: for numbers that JavaScript cannot hold. */
-  readonly returnsJson?: string
-  /** Returns a value that is not JSON. */
-  readonly returnsNoJson?: true
-  /** Throws an exception with this message. */
-  readonly throws?: string
-  /** Throws `nothingHappened` of an exception with this message. */
-  readonly nothingHappened?: string
-}
+const text = Type.Optional(Type.String())
+const flag = Type.Optional(Type.Literal(true))
 
 /**
  * Expected result of a call. Members that are absent are not compared. `thrown`: the call throws the exception of `work` (`work`), a
  * `LatchkeyRequestError` (`request`), a `LatchkeyOutcomeError` (`outcome`, with `unwrap`), the reason of the caller's signal (`aborted`), or
  * anything else (`other`).
  */
-export interface Expected {
-  readonly kind?: string
-  readonly thrown?: 'work' | 'request' | 'outcome' | 'aborted' | 'other'
-  readonly value?: unknown
+export type Expected = Static<typeof expected>
+const expected = closed({
+  kind: text,
+  thrown: Type.Optional(oneOf(['work', 'request', 'outcome', 'aborted', 'other'])),
+  value: Type.Optional(Type.Unknown()),
   /** The value as JSON text. */
-  readonly valueJson?: string
-  readonly guarded?: boolean
-  readonly phase?: string
-  readonly reason?: string
-  readonly code?: string
-  readonly status?: number
-  readonly message?: string
-  readonly retryAfterMs?: number
-  readonly existed?: boolean
-  readonly record?: unknown
+  valueJson: text,
+  guarded: Type.Optional(Type.Boolean()),
+  phase: text,
+  reason: text,
+  code: text,
+  status: Type.Optional(Type.Integer()),
+  message: text,
+  retryAfterMs: Type.Optional(Type.Number()),
+  existed: Type.Optional(Type.Boolean()),
+  record: Type.Optional(Type.Unknown()),
   /** Calls that reached the proxy since the case began. */
-  readonly calls?: Readonly<Record<string, number>>
+  calls: Type.Optional(callCounts),
   /** Maximum milliseconds of the call. */
-  readonly msMax?: number
+  msMax: Type.Optional(Type.Number()),
   /** Minimum milliseconds of the call. */
-  readonly msMin?: number
-}
+  msMin: Type.Optional(Type.Number()),
+})
 
-/** One call of `once`; `start` names it and goes on with the next step while it runs. */
-export interface OnceStep {
-  readonly once: Readonly<Record<string, unknown>>
-  readonly work?: WorkScript
-  /** Answer of the callback `onTakenOver`; `{ throws }` lets it throw. */
-  readonly recovery?: 'run' | 'refuse' | { readonly recovered: unknown } | { readonly throws: string }
-  readonly unwrap?: true
-  readonly start?: string
-  readonly expect?: Expected
-  /** `takenOver` of the context of `work`. */
-  readonly takenOver?: boolean
-}
+const onceOptions = closed({
+  scope: text,
+  fingerprint: text,
+  ttlSeconds: Type.Optional(Type.Number()),
+  lockSeconds: Type.Optional(Type.Number()),
+  waitMs: Type.Optional(Type.Number()),
+  acquireMs: Type.Optional(Type.Number()),
+  saveMs: Type.Optional(Type.Number()),
+  onUnavailable: Type.Optional(oneOf(['refuse', 'run'])),
+  onTakenOver: Type.Optional(oneOf(['refuse', 'run'])),
+})
 
-/** Step of a case. `other` is another program's call, straight to the service, with the token of its last lock. */
-export type Step =
-  | OnceStep
-  | { readonly faults: FaultScript }
-  | { readonly wait: number }
-  /** Waits until so many calls have reached the proxy since the case began. */
-  | { readonly until: Readonly<Partial<Record<Operation, number>>> }
-  | {
-      readonly other: 'acquire' | 'save' | 'extend' | 'release' | 'remove'
-      readonly with?: Readonly<Record<string, unknown>>
+/** Step of a case. */
+export type Step = Static<typeof step>
+const step = Type.Recursive((Step) => {
+  /** Steps of `work`, decided by the runner while the library waits for it. */
+  const work = Type.Optional(
+    closed({
+      /** Steps while `work` runs. */
+      do: Type.Optional(Type.Array(Step)),
+      /** Waits until the signal of `work` aborts. */
+      untilSignal: flag,
+      returns: Type.Optional(Type.Unknown()),
+      /** Result as JSON text, which the library's language parses: for numbers that JavaScript cannot hold. */
+      returnsJson: text,
+      /** Returns a value that is not JSON. */
+      returnsNoJson: flag,
+      /** Throws an exception with this message. */
+      throws: text,
+      /** Throws `nothingHappened` of an exception with this message. */
+      nothingHappened: text,
+    }),
+  )
+  const once = {
+    once: onceOptions,
+    work,
+    /** Answer of the callback `onTakenOver`; `{ throws }` lets it throw. */
+    recovery: Type.Optional(
+      Type.Union([
+        oneOf(['run', 'refuse']),
+        closed({ recovered: Type.Unknown() }),
+        closed({ throws: Type.String() }),
+      ]),
+    ),
+    unwrap: flag,
+    /** Value of `takenOver` in the context of `work`. */
+    takenOver: Type.Optional(Type.Boolean()),
+  }
+  return Type.Union([
+    closed({ ...once, expect: expected }),
+    /** Names the call and goes on with the next step while it runs. */
+    closed({ ...once, start: Type.String() }),
+    /** Waits for a call that was started. */
+    closed({ join: Type.String(), expect: expected }),
+    /** Aborts the caller's signal of a call that was started. */
+    closed({ abort: Type.String() }),
+    closed({ faults: faultScript }),
+    closed({ wait: Type.Number() }),
+    /** Waits until so many calls have reached the proxy since the case began. */
+    closed({ until: callCounts }),
+    /** Call of another program, straight to the service, with the token of its last lock. */
+    closed({
+      other: oneOf(['acquire', 'save', 'extend', 'release', 'remove']),
+      with: Type.Optional(anyFields),
       /** Members of the answer. */
-      readonly answer?: Readonly<Record<string, unknown>>
-      readonly status?: number
-    }
-  /** Waits for a call that was started. */
-  | { readonly join: string; readonly expect: Expected }
-  /** Aborts the caller's signal of a call that was started. */
-  | { readonly abort: string }
-  /** Passes the last `pending`, which went through JSON, to `complete`. */
-  | { readonly complete: Readonly<Record<string, unknown>>; readonly expect: Expected }
-  | { readonly fetchRecord: true; readonly expect: Expected }
-  | { readonly removeRecord: true; readonly expect: Expected }
-  /** Calls a decorated function with these arguments; the first one is the key. */
-  | { readonly decorated: readonly unknown[]; readonly work?: WorkScript; readonly expect: Expected }
+      answer: Type.Optional(anyFields),
+      status: Type.Optional(Type.Integer()),
+    }),
+    /** Passes the last `pending`, which went through JSON, to `complete`. */
+    closed({ complete: closed({ saveMs: Type.Optional(Type.Number()) }), expect: expected }),
+    closed({ fetchRecord: Type.Literal(true), expect: expected }),
+    closed({ removeRecord: Type.Literal(true), expect: expected }),
+    /** Calls a decorated function with these arguments; the first one is the key. */
+    closed({ decorated: Type.Array(Type.Unknown()), work, expect: expected }),
+  ])
+})
+
+/** Call of `once`. */
+export type OnceStep = Extract<Step, { once: unknown }>
+/** Steps of `work`. */
+export type WorkScript = NonNullable<OnceStep['work']>
 
 /** Case of the record API. */
-export interface RecordCase {
-  readonly name: string
+export type RecordCase = Static<typeof recordCase>
+const recordCase = closed({
+  name: Type.String(),
   /** Options of the client. */
-  readonly client?: Readonly<Record<string, unknown>>
+  client: Type.Optional(
+    closed({
+      apiKey: text,
+      cache: Type.Optional(closed({ entriesMax: Type.Integer(), maxAgeMs: Type.Integer() })),
+    }),
+  ),
   /** Milliseconds by which the wall clock of the library's process is ahead. */
-  readonly clockAheadMs?: number
-  /** Default: all. */
-  readonly languages?: readonly Language[]
-  readonly services?: readonly ServiceName[]
-  readonly steps: readonly Step[]
+  clockAheadMs: Type.Optional(Type.Number()),
+  notFor: Type.Optional(Type.Array(oneOf(['typescript', 'python']))),
+  steps: Type.Array(step),
   /** Number of times that `work` ran. */
-  readonly effects: number
+  effects: Type.Integer(),
   /** The record at the end; null for none. Default: not compared. */
-  readonly record?: unknown
-}
+  record: Type.Optional(Type.Unknown()),
+})
 
 /** File of cases. */
 export interface Area<Case> {
@@ -120,25 +153,27 @@ export interface Area<Case> {
 
 const folder = join(import.meta.dir, 'cases')
 
-/** Reads the case files whose names begin with a prefix, in the order of their names. */
-export function readAreas<Case extends { readonly name: string }>(prefix: string): readonly Area<Case>[] {
-  const files = readdirSync(folder).filter((file) => file.startsWith(`${prefix}-`) && file.endsWith('.yaml'))
-  return files.toSorted().map((file) => {
-    const { title, cases } = parse(readFileSync(join(folder, file), 'utf8')) as {
-      title: string
-      cases: Case[]
-    }
-    return { area: file.replace('.yaml', ''), title, cases: expand(cases) as Case[] }
+/** Reads the case files whose names begin with a prefix, in the order of their names. Throws if a case does not fit the schema. */
+export function readAreas<Schema extends TSchema>(
+  prefix: string,
+  schema: Schema,
+): readonly Area<Static<Schema>>[] {
+  const file = closed({ title: Type.String(), cases: Type.Array(schema) })
+  const names = readdirSync(folder).filter((name) => name.startsWith(`${prefix}-`) && name.endsWith('.yaml'))
+  return names.toSorted().map((name) => {
+    const content = expand(parse(readFileSync(join(folder, name), 'utf8')))
+    const error = Value.Errors(file, content).First()
+    if (error) throw new Error(`cases/${name} does not fit its schema at ${error.path}: ${error.message}`)
+    return { area: name.replace('.yaml', ''), ...(content as Static<typeof file>) }
   })
 }
 
 /** Cases of the record API by area. */
-export const recordAreas = readAreas<RecordCase>('record')
+export const recordAreas = readAreas('record', recordCase)
 
-/** Returns whether a case is run with a library, on a service. */
-export function isRun(one: RecordCase, language: Language, service: ServiceName): boolean {
-  const { languages = [language], services = [service] } = one
-  return languages.includes(language) && services.includes(service)
+/** Returns whether a case is run in a column of the matrix. `Express` in `notFor` stands for all columns whose names begin so. */
+export function isRun({ notFor = [] }: { readonly notFor?: readonly string[] }, column: string): boolean {
+  return !notFor.some((name) => column.startsWith(name))
 }
 
 interface Described {

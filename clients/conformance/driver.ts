@@ -1,8 +1,9 @@
-/** Message of a driver: it asks what a callback of the library does, reports an abort of the signal of `work`, or ends a call. */
+/** Message of a driver: it asks what a callback of the library does, reports an abort of the signal of `work`, ends a call, or fails. */
 export type DriverMessage = { readonly call: number } & (
   | { readonly asks: 'work' | 'recovery'; readonly context: Readonly<Record<string, unknown>> }
   | { readonly aborted: true }
   | { readonly result: Readonly<Record<string, unknown>> }
+  | { readonly failed: string }
 )
 
 /** Answers of the runner to a driver's question. */
@@ -61,7 +62,8 @@ export function startDriver(command: readonly string[], env: Readonly<Record<str
     } else if ('aborted' in message) one.handlers?.aborted?.()
     else {
       open.delete(call)
-      one.settle.resolve(message.result)
+      if ('failed' in message) one.settle.reject(new Error(`the driver failed: ${message.failed}`))
+      else one.settle.resolve(message.result)
     }
   }
   void (async () => {

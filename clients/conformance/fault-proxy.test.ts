@@ -10,7 +10,7 @@ beforeAll(async () => {
   proxy = await startFaultProxy(`http://127.0.0.1:${service.port}`)
 })
 afterAll(async () => {
-  await proxy.close()
+  await proxy[Symbol.asyncDispose]()
   await service.stop(true)
 })
 

@@ -1,13 +1,30 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { poll } from '#internal/dev/index.ts'
+import { closed, oneOf } from './schema.ts'
 
 /** Calls of the service. `release` is a removal with a lock token. */
-export const operations = ['acquire', 'save', 'extend', 'release', 'remove', 'fetch'] as const
+const operations = ['acquire', 'save', 'extend', 'release', 'remove', 'fetch'] as const
 const busyMsMax = 10_000
 const busyPauseMs = 100
+const callsMsMax = 10_000
 
-/** Call of the service. */
-export type Operation = (typeof operations)[number]
+type Operation = (typeof operations)[number]
+
+const fault = Type.Union([
+  oneOf(['pass', 'call_lost', 'answer_lost', 'answer_cut', 'no_answer', 'answer_withheld']),
+  closed({ delayMs: Type.Number() }),
+  closed({
+    status: Type.Integer(),
+    code: Type.Optional(Type.String()),
+    retryAfterSeconds: Type.Optional(Type.Number()),
+    contentType: Type.Optional(Type.String()),
+    body: Type.Optional(Type.String()),
+    /** Repeats the body; for long answers. */
+    bodyTimes: Type.Optional(Type.Integer()),
+  }),
+])
 
 /**
  * Fault of one call. The connection is closed before the call reaches the service (`call_lost`), after the service answered (`answer_lost`),
@@ -15,40 +32,36 @@ export type Operation = (typeof operations)[number]
  * the service; `answer_withheld` does the same after the service answered. `delayMs` delays the answer. With `status`, the call does not
  * reach the service, and gets this answer; with `code`, in the service's envelope.
  */
-export type Fault =
-  | 'pass'
-  | 'call_lost'
-  | 'answer_lost'
-  | 'answer_cut'
-  | 'no_answer'
-  | 'answer_withheld'
-  | { readonly delayMs: number }
-  | {
-      readonly status: number
-      readonly code?: string
-      readonly retryAfterSeconds?: number
-      readonly contentType?: string
-      readonly body?: string
-      /** Repeats the body; for long answers. */
-      readonly bodyTimes?: number
-    }
+export type Fault = Static<typeof fault>
 
-/** Faults by operation. Each fault is that of one call, or of `times` calls; afterwards calls pass. */
-export type FaultScript = Readonly<
-  Partial<Record<Operation, readonly (Fault | { readonly fault: Fault; readonly times: number })[]>>
->
+const oneOrMore = Type.Union([fault, closed({ fault, times: Type.Integer() })])
+
+/** Schema of faults by operation. Each fault is that of one call, or of `times` calls; afterwards calls pass. */
+export const faultScript = Type.Partial(byOperation(Type.Array(oneOrMore)))
+/** Faults by operation. */
+export type FaultScript = Static<typeof faultScript>
+
+/** Schema of numbers of calls by operation. */
+export const callCounts = Type.Partial(byOperation(Type.Integer()))
+/** Numbers of calls by operation. */
+export type CallCounts = Static<typeof callCounts>
+
+function byOperation<Schema extends TSchema>(schema: Schema) {
+  return closed(Object.fromEntries(operations.map((name) => [name, schema])) as Record<Operation, Schema>)
+}
 
 /** HTTP proxy before a service, on a free port. */
-export interface FaultProxy {
+export interface FaultProxy extends AsyncDisposable {
   readonly url: string
   /** Calls so far, by operation. */
   readonly counts: Readonly<Record<Operation, number>>
   /** Replaces the faults of further calls. */
   script(faults: FaultScript): void
-  close(): Promise<void>
+  /** Waits until so many calls have come; at most 10 s. */
+  until(calls: CallCounts): Promise<void>
 }
 
-/** Starts a proxy before the service at `target`. The caller closes it. */
+/** Starts a proxy before the service at `target`. The caller disposes it. */
 export async function startFaultProxy(target: string): Promise<FaultProxy> {
   const counts = Object.fromEntries(operations.map((operation) => [operation, 0])) as Record<
     Operation,
@@ -73,7 +86,13 @@ export async function startFaultProxy(target: string): Promise<FaultProxy> {
         Object.entries(faults).map(([operation, list]) => [operation, list.flatMap(repeated)]),
       )
     },
-    async close() {
+    async until(calls) {
+      const isReached = () =>
+        operations.every((operation) => counts[operation] >= (calls[operation] ?? 0)) || undefined
+      if (!(await poll(isReached, { deadlineMs: callsMsMax })))
+        throw new Error(`the calls did not come: ${JSON.stringify({ calls, counts })}`)
+    },
+    async [Symbol.asyncDispose]() {
       closed.abort()
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))

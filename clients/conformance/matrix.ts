@@ -1,5 +1,6 @@
-import { deduplicationsOf, frameworks, middlewareAreas, receiverAreas, runsOn } from './app-cases.ts'
-import { type Area, isRun, type Language, recordAreas, serviceNames } from './cases.ts'
+import { deduplicationsOf, frameworkNames, middlewareAreas, receiverAreas } from './app-cases.ts'
+import { type Area, isRun, type Language, recordAreas } from './cases.ts'
+import { serviceNames } from './services.ts'
 
 /** Path of the page with the generated matrix. */
 export const matrixPath = 'clients/conformance/README.md'
@@ -27,20 +28,18 @@ function matrix(): string {
       columns.map(({ title }) => title),
       (one) =>
         columns.map(({ language }) =>
-          serviceNames
-            .filter((service) => isRun(one, language, service))
-            .map((service) => serviceLetters[service]),
+          isRun(one, language) ? serviceNames.map((service) => serviceLetters[service]) : [],
         ),
     ),
   )
-  const all = [...frameworks.typescript, ...frameworks.python]
+  const all = [...frameworkNames.bun, ...frameworkNames.node, ...frameworkNames.python]
   const ofMiddleware = middlewareAreas.map((area) =>
-    table(area, all, (one) => all.map((framework) => (runsOn(one, framework) ? ['R'] : []))),
+    table(area, all, (one) => all.map((framework) => (isRun(one, framework) ? ['R'] : []))),
   )
   const ofReceivers = receiverAreas.map((area) =>
     table(area, all, (one) =>
       all.map((framework) =>
-        runsOn(one, framework) ? deduplicationsOf(one).map((by) => deduplicationLetters[by]) : [],
+        isRun(one, framework) ? deduplicationsOf(one).map((by) => deduplicationLetters[by]) : [],
       ),
     ),
   )

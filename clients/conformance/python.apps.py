@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ OPTIONS = {
     "scope": "scope",
     "required": "required",
     "acceptUnquoted": "accept_unquoted",
+    "principal": "principal",
     "methods": "methods",
     "requestBytesMax": "request_bytes_max",
     "responseBytesMax": "response_bytes_max",
@@ -40,7 +42,6 @@ OPTIONS = {
 }
 BOUNDS = {
     "ttlSeconds": "ttl_seconds",
-    "lockSeconds": "lock_seconds",
     "waitMs": "wait_ms",
     "acquireMs": "acquire_ms",
     "saveMs": "save_ms",
@@ -56,7 +57,7 @@ class Reply:
 
     status: int
     headers: list[tuple[str, str]]
-    parts: list[bytes]
+    writes: list[bytes]
 
 
 Handle = Callable[[bytes, Operation | None, str], Awaitable[Reply]]
@@ -73,7 +74,7 @@ def add_routes(app: Starlette, reply: Handle, receiver: Receiver | None) -> None
     async def handle(request: Request) -> Response:
         body, script = await request.body(), request.headers["x-handler"]
         made = await reply(body, operation_of(request.scope), script)
-        response = StreamingResponse(each(made.parts)) if len(made.parts) > 1 else Response(b"".join(made.parts))
+        response = StreamingResponse(each(made.writes)) if len(made.writes) > 1 else Response(b"".join(made.writes))
         response.status_code = made.status
         for name, value in made.headers:
             response.headers.append(name, value)
@@ -85,9 +86,9 @@ def add_routes(app: Starlette, reply: Handle, receiver: Receiver | None) -> None
         app.routes.append(Route("/hook", receiver))
 
 
-async def each(parts: list[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
+async def each(writes: list[bytes]) -> AsyncIterator[bytes]:
+    for body in writes:
+        yield body
 
 
 def asgi(reply: Handle, receiver: Receiver | None, middleware: Fields | None) -> Any:
@@ -103,8 +104,8 @@ def asgi(reply: Handle, receiver: Receiver | None, middleware: Fields | None) ->
         made = await reply(body, operation_of(scope), script)
         headers = [(name.encode(), value.encode()) for name, value in made.headers]
         await send({"type": "http.response.start", "status": made.status, "headers": headers})
-        for part in made.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        for written in made.writes:
+            await send({"type": "http.response.body", "body": written, "more_body": True})
         await send({"type": "http.response.body"})
 
     return app if middleware is None else IdempotencyMiddleware(app, **middleware)
@@ -134,21 +135,21 @@ class CaseApp:
         receiver = self.receiver(by, options) if by else None
         middleware = None if by else self.middleware(options["options"])
         app = FRAMEWORKS[options["framework"]](self.reply, receiver, middleware)
-        config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         self.server = uvicorn.Server(config)
-        self.task = asyncio.create_task(self.server.serve())
-        while not self.server.started:
-            await asyncio.sleep(0.002)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        return {"url": f"http://127.0.0.1:{port}"}
+        # Accepts connections before the server has started.
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.task = asyncio.create_task(self.server.serve([listening]))
+        return {"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}
 
     def middleware(self, options: Fields) -> Fields:
-        named = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS}
-        if "savedBelow" in options:
-            named["save"] = lambda status: status < options["savedBelow"]
-        bounds = {BOUNDS[name]: value for name, value in options.items() if name in BOUNDS}
-        principal = options.get("principal", user_of)
-        return {"latchkey": self.latchkey, "principal": principal, "bounds": bounds, **named}
+        own = dict(options)
+        saved_below = own.pop("savedBelow", None)
+        bounds = {BOUNDS[name]: own.pop(name) for name in list(own) if name in BOUNDS}
+        named = {"principal": user_of, **{OPTIONS[name]: value for name, value in own.items()}}
+        if saved_below is not None:
+            named["save"] = lambda status: status < saved_below
+        return {"latchkey": self.latchkey, "bounds": bounds, **named}
 
     def receiver(self, by: str, options: Fields) -> Receiver:
         named = {RECEIVER[name]: value for name, value in options["options"].items()}
@@ -158,29 +159,29 @@ class CaseApp:
             more = {"transaction": psycopg_async(lambda: psycopg.AsyncConnection.connect(url))}
         return Receiver(self.handle, secrets=options["secrets"], **more, **named)
 
-    async def reply(self, body: bytes, operation: Operation | None, text: str) -> Reply:
+    async def reply(self, received: bytes, operation: Operation | None, encoded: str) -> Reply:
         self.runs += 1
         run = self.runs
-        script = json.loads(unquote(base64.b64decode(text).decode()))
+        script = json.loads(unquote(encoded))
         await self.perform(script)
-        if "nothingHappened" in script and operation is not None:
+        if script.get("nothingHappened") and operation is not None:
             operation.nothing_happened()
         taken_over = operation is not None and operation.lock.taken_over
         if "base64" in script:
             part = base64.b64decode(script["base64"])
         else:
-            part = script.get("text", "").encode().replace(b"{run}", str(run).encode()).replace(b"{body}", body)
-            part = part.replace(b"{takenOver}", str(taken_over).lower().encode())
-        whole = part * script.get("times", 1)
+            text = script.get("text", "").replace("{run}", str(run)).replace("{takenOver}", str(taken_over).lower())
+            part = text.encode().replace(b"{body}", received)
+        body = part * script.get("times", 1)
         headers = [
             (name, value)
             for name, values in script.get("headers", {}).items()
             for value in ([values] if isinstance(values, str) else values)
         ]
-        return Reply(script.get("status", 200), headers, [whole] * script.get("parts", 1) if whole else [])
+        return Reply(script.get("status", 200), headers, [body] * script.get("writes", 1) if body else [])
 
     async def perform(self, script: Fields) -> None:
-        if "hold" in script:
+        if script.get("hold"):
             await self.finished.wait()
         match script.get("throws"):
             case "error":
@@ -198,7 +199,7 @@ class CaseApp:
             try:
                 getattr(context, script["rejects"])()
             except Exception:
-                if "catches" not in script:
+                if not script.get("catches"):
                     raise
                 return
         self.handled += 1
@@ -235,10 +236,10 @@ async def answer(request: Fields) -> Fields:
 
 async def send_answer(request: Fields) -> None:
     try:
-        result = await answer(request)
+        reply: Fields = {"result": await answer(request)}
     except Exception as error:
-        result = {"thrown": repr(error)}
-    sys.stdout.write(json.dumps({"call": request["call"], "result": result}) + "\n")
+        reply = {"failed": repr(error)}
+    sys.stdout.write(json.dumps({"call": request["call"], **reply}) + "\n")
     sys.stdout.flush()
 
 

@@ -128,7 +128,7 @@ def open_client(kind: Any, request: Fields) -> Fields:
 
 
 def options_of(request: Fields) -> Fields:
-    return {_options[name]: value for name, value in request["options"].items() if name in _options}
+    return {_options[name]: value for name, value in request["options"].items() if name not in ("scope", "key")}
 
 
 def run_sync(request: Fields) -> Fields:

@@ -1,39 +1,26 @@
 import { expect } from 'bun:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { poll } from '#internal/dev/index.ts'
-import type { Expected, Language, OnceStep, RecordCase, Step, WorkScript } from './cases.ts'
+import type { Expected, OnceStep, RecordCase, Step, WorkScript } from './cases.ts'
 import type { Driver, DriverCall } from './driver.ts'
-import { answered, type FaultProxy, type Operation, operations, startFaultProxy } from './fault-proxy.ts'
-
-/** Service that cases run on. */
-export interface ConformanceService {
-  readonly url: string
-  readonly apiKey: string
-  close(): Promise<void>
-}
+import { answered, type FaultProxy, startFaultProxy } from './fault-proxy.ts'
+import type { ConformanceService } from './services.ts'
 
 /** Parts of the test that a case uses. */
 export interface RecordParts {
   readonly driver: Driver
-  readonly language: Language
   readonly service: ConformanceService
 }
 
-const untilMsMax = 10_000
 /** Scope of all cases. Each run of a case has a key of its own. */
 const scope = 'conformance'
 
 /** Runs a case and fails unless all its expectations hold. */
 export async function runRecordCase(parts: RecordParts, one: RecordCase): Promise<void> {
-  const proxy = await startFaultProxy(parts.service.url)
-  try {
-    const run = new RecordRun(parts, proxy)
-    await run.open(one)
-    await run.steps(one.steps)
-    await run.end(one)
-  } finally {
-    await proxy.close()
-  }
+  await using proxy = await startFaultProxy(parts.service.url)
+  const run = new RecordRun(parts, proxy)
+  await run.open(one)
+  await run.steps(one.steps)
+  await run.end(one)
 }
 
 interface Started {
@@ -83,7 +70,7 @@ class RecordRun {
   async #step(step: Step): Promise<void> {
     if ('faults' in step) this.#proxy.script(step.faults)
     else if ('wait' in step) await pause(step.wait)
-    else if ('until' in step) await this.#until(step.until)
+    else if ('until' in step) await this.#proxy.until(step.until)
     else if ('other' in step) await this.#other(step)
     else if ('once' in step) await this.#once(step)
     else if ('abort' in step) this.#find(step.abort).call.abort()
@@ -107,13 +94,6 @@ class RecordRun {
     return started
   }
 
-  async #until(calls: Readonly<Partial<Record<Operation, number>>>): Promise<void> {
-    const { counts } = this.#proxy
-    const isReached = () => operations.every((operation) => counts[operation] >= (calls[operation] ?? 0))
-    await poll(() => isReached() || undefined, { deadlineMs: untilMsMax })
-    if (!isReached()) throw new Error(`the calls did not come: ${JSON.stringify(counts)}`)
-  }
-
   async #once(step: OnceStep): Promise<void> {
     const more = {
       ...(step.recovery !== undefined && { recover: true }),
@@ -122,12 +102,11 @@ class RecordRun {
     const started = this.#start(
       'once',
       { scope, key: this.#key, ...step.once },
-      { ...more, signal: step.start !== undefined },
+      { ...more, signal: 'start' in step },
       step,
     )
-    if (step.start !== undefined) this.#started.set(step.start, started)
-    else if (step.expect) await this.#finish(started, step.expect)
-    else throw new Error('a call of once has neither `start` nor `expect`')
+    if ('start' in step) this.#started.set(step.start, started)
+    else await this.#finish(started, step.expect)
   }
 
   #start(

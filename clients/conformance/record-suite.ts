@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, test } from 'bun:test'
-import { isRun, type Language, recordAreas, serviceNames } from './cases.ts'
+import { isRun, type Language, recordAreas } from './cases.ts'
 import type { Driver } from './driver.ts'
-import { type ConformanceService, runRecordCase } from './record-runner.ts'
-import { startService } from './services.ts'
+import { runRecordCase } from './record-runner.ts'
+import { type ConformanceService, serviceNames, startService } from './services.ts'
 
 const testMsMax = 180_000
 
@@ -30,10 +30,10 @@ export function testRecords(subject: Subject): void {
       await driver.close()
       await service.close()
     })
-    const cases = recordAreas.flatMap((area) => area.cases.filter((one) => isRun(one, language, name)))
+    const cases = recordAreas.flatMap((area) => area.cases.filter((one) => isRun(one, language)))
     test.concurrent.each(cases.map((one) => [one.name, one] as const))(
       `${subject.title}, records in ${name}: %s`,
-      async (_name, one) => runRecordCase({ driver, language, service }, one),
+      async (_name, one) => runRecordCase({ driver, service }, one),
       testMsMax,
     )
   })

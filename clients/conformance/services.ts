@@ -1,10 +1,20 @@
 import { startTestApi, testApiKey } from '#test/support/api.ts'
 import { TestServer } from '../typescript/src/testing/test-server.ts'
-import type { ServiceName } from './cases.ts'
-import type { ConformanceService } from './record-runner.ts'
+
+/** Services that cases of the record API run on: the real one with records in Redis or in Postgres, and the test kit's in memory. */
+export const serviceNames = ['redis', 'postgres', 'memory'] as const
+
+/** Running service. */
+export interface ConformanceService {
+  readonly url: string
+  readonly apiKey: string
+  close(): Promise<void>
+}
 
 /** Starts the real service. The caller closes it. */
-export async function startService(name: Exclude<ServiceName, 'memory'>): Promise<ConformanceService> {
+export async function startService(
+  name: Exclude<(typeof serviceNames)[number], 'memory'>,
+): Promise<ConformanceService> {
   const api = await startTestApi({ recordDurability: name })
   return { url: api.url, apiKey: testApiKey, close: () => api.close() }
 }

@@ -9,8 +9,8 @@ import {
   type ReceiverContext,
   receiver,
 } from '../typescript/src/webhooks.ts'
-import type { Deduplication, Framework, HandlerScript } from './app-cases.ts'
-import { type App, frameworks, type HandlerCall, type Reply } from './typescript.frameworks.ts'
+import type { Deduplication, GuardOptions, HandlerScript, ReceiverOptions } from './app-cases.ts'
+import { type App, type HandlerCall, type Reply, servers } from './typescript.frameworks.ts'
 
 interface Request {
   readonly call: number
@@ -20,21 +20,21 @@ interface Request {
 }
 
 interface ServeOptions {
-  readonly framework: Exclude<Framework, 'Starlette' | 'FastAPI' | 'ASGI'>
+  readonly framework: keyof typeof servers
   readonly url: string
   readonly apiKey: string
-  readonly options: { readonly principal?: 'none'; readonly savedBelow?: number; readonly name?: string }
+  readonly options: GuardOptions & ReceiverOptions
   readonly by?: Deduplication
   readonly databaseUrl?: string
   readonly secrets?: readonly string[]
 }
 
 const apps = new Map<string, CaseApp>()
-const pools = new Map<string, pgDriver.Pool>()
 
 /** App of one case. */
 class CaseApp {
   #app: App | undefined
+  #pool: pgDriver.Pool | undefined
   #runs = 0
   #handled = 0
   #finish = () => {}
@@ -46,7 +46,7 @@ class CaseApp {
     const { framework, url, apiKey, options: own, by } = options
     const { principal, savedBelow, ...guard } = own
     const latchkey = new Latchkey({ url, apiKey })
-    this.#app = await frameworks[framework]({
+    this.#app = await servers[framework]({
       latchkey,
       guard: by ? {} : { ...guard, ...(savedBelow && { save: (status) => status < savedBelow }) },
       isAnonymous: principal === 'none',
@@ -65,27 +65,25 @@ class CaseApp {
 
   async close(): Promise<object> {
     await this.#app?.close()
+    await this.#pool?.end()
     return {}
   }
 
-  async #reply({ body, script: text, operation }: HandlerCall): Promise<Reply> {
+  async #reply({ body: received, script: encoded, operation }: HandlerCall): Promise<Reply> {
     this.#runs += 1
     const run = this.#runs
-    const script = JSON.parse(decodeURIComponent(atob(text))) as HandlerScript
+    const script = JSON.parse(decodeURIComponent(encoded)) as HandlerScript
     const fill = (template: string) =>
       template
-        .replace('{run}', String(run))
-        .replace('{body}', () => body)
-        .replace('{takenOver}', String(operation?.takenOver))
+        .replaceAll('{run}', String(run))
+        .replaceAll('{takenOver}', String(operation?.takenOver ?? false))
+        .replaceAll('{body}', () => received)
     await this.#perform(script)
     if (script.nothingHappened) operation?.nothingHappened()
-    const { status = 200, headers = {}, times = 1, parts = 1 } = script
-    const part =
-      script.base64 === undefined
-        ? Buffer.from(fill(script.text ?? ''))
-        : Buffer.from(script.base64, 'base64')
-    const whole = Buffer.concat(Array.from({ length: times }, () => part))
-    return { status, headers, parts: whole.length === 0 ? [] : Array.from({ length: parts }, () => whole) }
+    const { status = 200, headers = {}, base64, text: template = '', times = 1, writes = 1 } = script
+    const part = base64 === undefined ? Buffer.from(fill(template)) : Buffer.from(base64, 'base64')
+    const body = Buffer.concat(Array.from({ length: times }, () => part))
+    return { status, headers, writes: body.length === 0 ? [] : Array.from({ length: writes }, () => body) }
   }
 
   async #perform({ hold, throws }: HandlerScript): Promise<void> {
@@ -100,14 +98,16 @@ class CaseApp {
     { secrets = [], options, databaseUrl = '' }: ServeOptions,
   ): Receiver {
     const base = { ...options, secrets, onError: () => undefined }
-    if (by === 'transaction')
+    if (by === 'transaction') {
+      this.#pool = new pgDriver.Pool({ connectionString: databaseUrl, max: 5 })
       return receiver<pgDriver.PoolClient, EventFields>(
-        { ...base, transaction: pg<pgDriver.PoolClient>(poolOf(databaseUrl)) },
+        { ...base, transaction: pg<pgDriver.PoolClient>(this.#pool) },
         async (event, { tx, ...context }) => {
           await tx.query('INSERT INTO handled VALUES ($1)', [event.id])
           await this.#handle(event, context)
         },
       )
+    }
     return receiver<EventFields>({ ...base, ...(by === 'records' && { latchkey }) }, (event, context) =>
       this.#handle(event, context),
     )
@@ -128,13 +128,7 @@ class CaseApp {
   }
 }
 
-function poolOf(url: string): pgDriver.Pool {
-  const pool = pools.get(url) ?? new pgDriver.Pool({ connectionString: url, max: 20 })
-  pools.set(url, pool)
-  return pool
-}
-
-function answer({ do: name, client, options }: Request): object | Promise<object> {
+async function answer({ do: name, client, options }: Request): Promise<object> {
   const app = apps.get(client) ?? new CaseApp()
   apps.set(client, app)
   return name === 'serve' ? app.serve(options as ServeOptions) : app[name]()
@@ -144,8 +138,9 @@ function answer({ do: name, client, options }: Request): object | Promise<object
 createInterface({ input: process.stdin })
   .on('line', (line) => {
     const request = JSON.parse(line) as Request
-    void Promise.resolve(answer(request))
-      .catch((error: unknown) => ({ thrown: String(error) }))
-      .then((result) => process.stdout.write(`${JSON.stringify({ call: request.call, result })}\n`))
+    void answer(request)
+      .then((result) => ({ result }))
+      .catch((error: unknown) => ({ failed: String(error) }))
+      .then((reply) => process.stdout.write(`${JSON.stringify({ call: request.call, ...reply })}\n`))
   })
   .on('close', () => process.exit())

@@ -131,7 +131,10 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   const message = JSON.parse(line) as { call: number; reply?: unknown; abort?: true }
   if (message.abort) controllers.get(message.call)?.abort()
   else if ('do' in message)
-    void run(message as unknown as Request).then((result) => send({ call: message.call, result }))
+    void run(message as unknown as Request).then(
+      (result) => send({ call: message.call, result }),
+      (error: unknown) => send({ call: message.call, failed: String(error) }),
+    )
   else {
     replies.get(message.call)?.(message.reply)
     replies.delete(message.call)

@@ -19,14 +19,14 @@ import * as forFetch from '../typescript/src/fetch.ts'
 import type { IdempotencyOptions, Operation } from '../typescript/src/guard.ts'
 import type { Latchkey } from '../typescript/src/index.ts'
 import type { Receiver } from '../typescript/src/webhooks.ts'
-import type { frameworks as names } from './app-cases.ts'
+import type { frameworkNames } from './app-cases.ts'
 
 /** Response of a handler, in the terms of no framework. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string | readonly string[]>>
-  /** Sent in several writes if there are several. */
-  readonly parts: readonly Uint8Array[]
+  /** Bytes of each write. */
+  readonly writes: readonly Uint8Array[]
 }
 
 /** Call of a handler. */
@@ -60,8 +60,8 @@ const methods = ['GET', 'POST', 'PUT', 'PATCH'] as const
 const paths = ['/charges', '/orders/:id', '/events']
 
 /** Functions that serve an app with a framework. Those of the Fetch API need Bun. */
-export const frameworks: Readonly<
-  Record<(typeof names.typescript)[number], (options: AppOptions) => Promise<App>>
+export const servers: Readonly<
+  Record<(typeof frameworkNames)['bun' | 'node'][number], (options: AppOptions) => Promise<App>>
 > = {
   'Fetch API': async (options) => {
     const guarded = guardFetch(options)
@@ -112,14 +112,14 @@ export const frameworks: Readonly<
           method: [...methods],
           url,
           handler: async (request, reply) => {
-            const { status, headers, parts } = await handle({
+            const { status, headers, writes } = await handle({
               body: String(request.body ?? ''),
               script: String(request.headers['x-handler']),
               operation: forFastify.operationOf(request),
             })
             reply.code(status)
             for (const [name, value] of Object.entries(headers)) reply.header(name, value)
-            return reply.send(parts.length > 1 ? Readable.from(parts) : parts[0] && Buffer.from(parts[0]))
+            return reply.send(writes.length > 1 ? Readable.from(writes) : writes[0] && Buffer.from(writes[0]))
           },
         })
     })
@@ -146,21 +146,21 @@ function guardFetch({
   })
 }
 
-function webResponse({ status, headers, parts }: Reply): Response {
+function webResponse({ status, headers, writes }: Reply): Response {
   const pairs = Object.entries(headers).flatMap(([name, value]) =>
     [value].flat().map((each) => [name, each] as [string, string]),
   )
-  const [first, ...others] = parts
-  const body = others.length > 0 ? streamOf(parts) : first ? Buffer.from(first) : null
+  const [first, ...others] = writes
+  const body = others.length > 0 ? streamOf(writes) : first ? Buffer.from(first) : null
   return new Response(body, { status, headers: pairs })
 }
 
-function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
-  const rest = [...parts]
+function streamOf(writes: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+  const rest = [...writes]
   return new ReadableStream({
     pull(controller) {
-      const part = rest.shift()
-      if (part) controller.enqueue(part)
+      const bytes = rest.shift()
+      if (bytes) controller.enqueue(bytes)
       else controller.close()
     },
   })
@@ -211,12 +211,12 @@ async function serveExpress(app: Express, parsed: 'before' | 'after', options: A
   }
 }
 
-function writeReply(response: ExpressResponse, { status, headers, parts }: Reply): void {
+function writeReply(response: ExpressResponse, { status, headers, writes }: Reply): void {
   response.status(status)
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
-  if (parts.length === 1 && parts[0]) response.send(Buffer.from(parts[0]))
+  if (writes.length === 1 && writes[0]) response.send(Buffer.from(writes[0]))
   else {
-    for (const part of parts) response.write(part)
+    for (const bytes of writes) response.write(bytes)
     response.end()
   }
 }

@@ -1,5 +1,4 @@
 import { join, resolve } from 'node:path'
-import { frameworks } from '#clients/conformance/app-cases.ts'
 import { testApps } from '#clients/conformance/app-suite.ts'
 import { startDriver } from '#clients/conformance/driver.ts'
 import { testRecords } from '#clients/conformance/record-suite.ts'
@@ -24,4 +23,4 @@ for (const kind of ['sync', 'async'] as const) {
   })
 }
 
-testApps('Python', frameworks.python, async () => startDriver(await commandOf('python.apps.py'), env))
+testApps('python', async () => startDriver(await commandOf('python.apps.py'), env))
