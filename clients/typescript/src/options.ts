@@ -29,7 +29,7 @@ export interface LatchkeyOptions {
   readonly debug?: Debug | undefined
   /** Gets one span `latchkey.once` for each call of `once`, with its scope, outcome and acquisition attempts. */
   readonly tracer?: Tracer | undefined
-  /** Keeps completed records in this process, so that a repetition needs no call. Default: no cache. */
+  /** Keeps completed records in this process, so that a duplicate needs no call. Default: no cache. */
   readonly cache?:
     | {
         /** Maximum number of records. The least recently used one is removed first. */

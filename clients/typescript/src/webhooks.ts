@@ -27,7 +27,7 @@ export interface ReceiverOptions {
   readonly name?: string
   /** Maximum bytes of a delivery. Default 26 MiB. */
   readonly bodyBytesMax?: number
-  /** Seconds in which a repetition of an event is recognized. Default 7 days. */
+  /** Seconds in which a duplicate of an event is recognized. Default 7 days. */
   readonly ttlSeconds?: number
   /** Gets exceptions of the handler and of the deduplication. Default: `console.error`. */
   onError?(error: unknown, event: EventFields): void
@@ -83,7 +83,7 @@ export interface Receiver {
 type Handler<Event, Context> = (event: Event, context: Context) => unknown
 
 /**
- * Creates a receiver: verifies the signature, drops repetitions, and calls the handler with the event in the transaction. To add types that
+ * Creates a receiver: verifies the signature, drops duplicates, and calls the handler with the event in the transaction. To add types that
  * your senders of `generic` choose, annotate the event of the handler.
  * @throws TypeError for malformed secrets
  */

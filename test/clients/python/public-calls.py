@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import time
 import uuid
+from typing import Any
 from collections.abc import Generator
 
 import httpx
@@ -131,14 +132,14 @@ def simulations() -> None:
     assert calls[1].headers["idempotent-replayed"] == "true"
 
 
-def library() -> None:
-    """The generated client and the client library work on the same records, and understand the same from each answer."""
+def client_and_library_agree() -> None:
+    """The generated client and the client library work on the same records, and read the same from each answer."""
     scope, key = "clients", str(uuid.uuid4())
 
     def fail(_lock: Lock) -> None:
-        raise AssertionError("the key is busy")
+        raise AssertionError("work must not run")
 
-    def run(lock: Lock) -> dict[str, object]:
+    def run(lock: Lock) -> dict[str, Any]:
         data_of(check_record.sync_detailed(client=client, body=CheckRequest(scope, key)), LockBusy)
         return {"fence": lock.fence, "takenOver": lock.taken_over}
 
@@ -158,7 +159,7 @@ def library() -> None:
         data_of(fetch_record.sync_detailed(client=client, scope=scope, key=key), RecordMissing)
 
         ran = latchkey.once(scope, key, run)
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, Ran) and ran.value["fence"] > lock.fence
         own = data_of(fetch_record.sync_detailed(client=client, scope=scope, key=key), RecordFound)
         assert own.record.to_dict() == {"status": 200, "headers": {}, "body": ran.value}
 
@@ -172,7 +173,7 @@ def library() -> None:
 
 
 records()
-library()
+client_and_library_agree()
 webhooks()
 event_types()
 simulations()

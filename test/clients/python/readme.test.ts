@@ -24,21 +24,29 @@ beforeAll(async () => {
   python = join(await ensurePythonEnvironment(join(import.meta.dir, 'requirements.txt')), 'bin/python')
   api = await startTestApi({ manifests: await Bun.file(join(root, 'config/samples/dev/demo.yaml')).text() })
   database = await createTestDatabase()
-  const pool = new pgDriver.Pool({ connectionString: database.url, max: 1 })
-  await pool.query(await Bun.file(join(library, 'src/latchkey/latchkey-outcomes.sql')).text())
-  await pool.end()
   env = {
     PYTHONPATH: join(library, 'src'),
     PYTHONDONTWRITEBYTECODE: '1',
     PYTHONWARNINGS: 'error',
     LATCHKEY_URL: api.url,
   }
+  await createTable()
 }, 60_000)
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
   await database.drop()
   await api.close()
 })
+
+/** Creates the table of outcomes with the statements that the README's command prints. */
+async function createTable(): Promise<void> {
+  const script = /^python -c '(.*)' \| psql "\$DATABASE_URL"$/m.exec(readme)?.[1] ?? ''
+  const { exitCode, output } = await runToEnd([python, '-c', script], env)
+  expect(exitCode).toBe(0)
+  const pool = new pgDriver.Pool({ connectionString: database.url, max: 1 })
+  await pool.query(output)
+  await pool.end()
+}
 
 interface Program {
   readonly name: string
@@ -57,21 +65,24 @@ function programs(marker: string): Program[] {
   })
 }
 
-const finishing = [...programs('program'), ...programs('transaction')]
+const sessions = programs('transaction-sqlalchemy')
+const finishing = [...programs('program'), ...programs('transaction'), ...sessions]
 const apps = programs('app')
 const receivers = programs('receiver')
 const tests = programs('pytest')
+const all = [...finishing, ...apps, ...receivers, ...tests]
 
 describe('README of the client in Python', () => {
-  test('README in Python: has programs of all kinds', () => {
+  test('README in Python: every block of Python has a marker, and there are programs of all kinds', () => {
     expect([finishing.length, apps.length, receivers.length, tests.length]).toEqual([4, 2, 1, 1])
+    expect(readme.split('```python').length - 1).toBe(all.length)
   })
 
-  test.each(finishing)('README in Python: $name prints the shown output', async ({ path, shown }) => {
-    const usesSqlAlchemy = (await Bun.file(path).text()).includes('sqlalchemy')
-    const url = usesSqlAlchemy ? database.url.replace(/^[^:]+/, 'postgresql+psycopg') : database.url
-    const found = await runToEnd([python, path], { ...env, DATABASE_URL: url })
-    expect(found).toEqual({ exitCode: 0, output: shown })
+  test.each(finishing)('README in Python: $name prints the shown output', async (program) => {
+    const scheme = sessions.includes(program) ? 'postgresql+psycopg' : 'postgresql'
+    const DATABASE_URL = database.url.replace(/^[^:]+/, scheme)
+    const found = await runToEnd([python, program.path], { ...env, DATABASE_URL })
+    expect(found).toEqual({ exitCode: 0, output: program.shown })
   })
 
   test.each(apps)('README in Python: $name replays a repeated request', async ({ path }) => {
@@ -115,7 +126,7 @@ describe('README of the client in Python', () => {
   })
 
   test('README in Python: the programs pass mypy --strict', async () => {
-    const paths = [...finishing, ...apps, ...receivers, ...tests].map(({ path }) => path)
+    const paths = all.map(({ path }) => path)
     const command = [python, '-m', 'mypy', '--strict', '--cache-dir', '/dev/null', ...paths]
     const { output } = await runToEnd(command, { MYPYPATH: join(library, 'src') })
     expect(output).toStartWith('Success: no issues found')

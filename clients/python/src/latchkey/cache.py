@@ -15,7 +15,7 @@ from .api import SavedRecord
 
 @dataclass(frozen=True)
 class Cache:
-    """Option `cache`: keeps completed records in this process, so that a repetition needs no call."""
+    """Option `cache`: keeps completed records in this process, so that a duplicate needs no call."""
 
     entries_max: int
     """Maximum number of records. The least recently used one is removed first."""

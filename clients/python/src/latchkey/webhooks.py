@@ -144,7 +144,7 @@ class Receiver:
         """`secrets`: the tenant's signing secrets. A delivery that any of them signed is accepted. `latchkey`: lets the handler run once per event,
         unless its process ends before it is finished. `transaction`: instead of it, a database in whose transactions the handler runs, so that its effect and the
         event are committed together; `context.tx` is the transaction. Without either, every delivery reaches the handler. `name`: distinguishes receivers of the same
-        events. `ttl_seconds`: time in which a repetition of an event is recognized. Raises `ValueError` for malformed secrets, and `TypeError` for both `latchkey` and
+        events. `ttl_seconds`: time in which a duplicate of an event is recognized. Raises `ValueError` for malformed secrets, and `TypeError` for both `latchkey` and
         `transaction`."""
         if latchkey is not None and transaction is not None:
             raise TypeError("Latchkey: a receiver takes `latchkey` or `transaction`, not both")
