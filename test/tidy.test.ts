@@ -23,7 +23,7 @@ const layers = [
   ['access'],
   ['settings', 'usage'],
   ['events'],
-  ['replays'],
+  ['replays', 'subscriptions'],
   ['records', 'intake', 'delivery'],
   ['simulations'],
   ['backoffice'],

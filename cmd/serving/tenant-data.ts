@@ -14,6 +14,7 @@ import { purgeReplays } from '#internal/replays/index.ts'
 import { purgeSettings } from '#internal/settings/index.ts'
 import { purgeSimulations } from '#internal/simulations/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import { purgeSubscriptions } from '#internal/subscriptions/index.ts'
 import { notifyDirectories, type TenantData } from '#internal/tenants/index.ts'
 import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
 
@@ -27,6 +28,7 @@ export const tenantData: TenantData = {
     purgeRecords,
     ...purgeUsageSteps,
     purgeReplays,
+    purgeSubscriptions,
     purgeRefusedCalls,
     purgeLockHistory,
     ...purgeEventSteps,

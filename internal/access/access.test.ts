@@ -252,6 +252,7 @@ describe('may', () => {
       { ...on, verb: 'get' },
       { ...on, verb: 'get', subresource: 'payloads' },
       { ...on, verb: 'create', subresource: 'replays' },
+      { ...on, verb: 'create', subresource: 'subscriptions' },
       { ...on, verb: 'update', subresource: 'settings' },
       { ...on, verb: 'create', subresource: 'simulations' },
       { ...on, verb: 'create', subresource: 'events' },

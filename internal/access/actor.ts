@@ -54,6 +54,7 @@ export const actions = [
   'see',
   'readPayloads',
   'replay',
+  'pull',
   'changeSettings',
   'simulate',
   'ingestEvents',
@@ -66,7 +67,15 @@ export type Action = (typeof actions)[number]
 interface ActionRule {
   readonly verb: 'get' | 'create' | 'update'
   /** Subresource of `tenants`; '' for the tenant itself. */
-  readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations' | 'events' | 'usage'
+  readonly subresource:
+    | ''
+    | 'payloads'
+    | 'replays'
+    | 'subscriptions'
+    | 'settings'
+    | 'simulations'
+    | 'events'
+    | 'usage'
 }
 
 /** Kubernetes permission for each action. The subresources exist only in RBAC rules, not as API endpoints. */
@@ -74,6 +83,8 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   see: { verb: 'get', subresource: '' },
   readPayloads: { verb: 'get', subresource: 'payloads' },
   replay: { verb: 'create', subresource: 'replays' },
+  // Only the public API gives events to pull.
+  pull: { verb: 'create', subresource: 'subscriptions' },
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
   // For services that ingest events they have verified and report their own usage.
@@ -114,6 +125,7 @@ function publicActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
   const allowed = new Set<Action>(readActions)
   if (scopes.has('events')) allowed.add('replay')
   if (scopes.has('payloads:read')) allowed.add('readPayloads')
+  if (allowed.has('replay') && allowed.has('readPayloads')) allowed.add('pull')
   return allowed
 }
 

@@ -6,6 +6,7 @@ export const auditActions = [
   ...(['callbacks.resumed', 'callbacks.tested', 'events.ingested', 'events.replayed'] as const),
   ...([
     'events.retried',
+    'payloads.pulled',
     'payloads.read',
     'records.epoch_lost',
     'replays.cancelled',
@@ -13,6 +14,7 @@ export const auditActions = [
   ] as const),
   ...(['sessions.ended', 'sessions.started', 'settings.cleared', 'settings.set'] as const),
   ...(['simulations.advanced', 'simulations.cancelled', 'simulations.started', 'stats.made_up'] as const),
+  ...(['subscriptions.deleted', 'subscriptions.moved', 'subscriptions.written'] as const),
   ...(['tenants.adopted', 'tenants.changed', 'tenants.created', 'tenants.credentials'] as const),
   ...(['tenants.deleted', 'tenants.restored'] as const),
   ...(['usage.committed', 'usage.emitted', 'usage.override_cleared', 'usage.override_set'] as const),

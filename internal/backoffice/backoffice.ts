@@ -15,6 +15,7 @@ import { replayCases } from './replays.ts'
 import { settingCases } from './settings.ts'
 import { simulationCases } from './simulations.ts'
 import { createRanking, statsCases } from './stats.ts'
+import { subscriptionCases } from './subscriptions.ts'
 import { tenantCases } from './tenants.ts'
 import { usageCases, usageReadCases } from './usage.ts'
 
@@ -38,6 +39,7 @@ const sharedCases = {
   replays: replayCases,
   refused: refusedCases,
   usage: usageReadCases,
+  subscriptions: subscriptionCases,
 }
 
 const cases = {

@@ -1,7 +1,6 @@
 import { actions } from '#internal/access/index.ts'
-import { idPattern } from '#internal/base/index.ts'
 import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
-import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
+import { type JsonSchema, mayGrow } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
 import { replayedOrigins, replayStates } from '#internal/replays/index.ts'
 import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
@@ -10,66 +9,39 @@ import {
   conditionTypes,
   limitNameText,
   parseTenant,
-  providerNames,
   recordDurabilities,
   Tenant,
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
+import {
+  answer,
+  constant,
+  type DocumentedAnswer,
+  described,
+  type Fields,
+  flag,
+  growingWordOf,
+  headers,
+  idOf,
+  listOf,
+  objectOf,
+  of,
+  orNull,
+  pageOf,
+  providerOf,
+  text,
+  time,
+  unshown,
+  whole,
+  wordOf,
+} from './http-schemas.ts'
 
-/** JSON Schema of a response, or of a field of a response, with an example. */
-export interface DocumentedAnswer {
-  readonly schema: JsonSchema
-  /** Undefined if the example of the object must omit this field. */
-  readonly example: unknown
-}
-
-type Fields = Readonly<Record<string, DocumentedAnswer>>
-
-const of = (schema: JsonSchema) => (example?: unknown) => ({ schema, example })
-const text = of({ type: 'string' })
-const whole = of({ type: 'integer' })
-const flag = of({ type: 'boolean' })
-const time = of({ type: 'string', format: 'date-time', pattern: 'Z$' })
-const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
-const wordOf = (words: readonly string[], example?: string) => of({ type: 'string', enum: words })(example)
-const constant = (word: string) => of({ type: 'string', const: word })(word)
-const idOf = (prefix: string, example?: string) => of({ type: 'string', pattern: idPattern(prefix) })(example)
-const growingWordOf = (words: readonly string[], example?: string) =>
-  of({ type: 'string', enum: words, ...mayGrow })(example)
-const providerOf = (example?: string) => growingWordOf(providerNames, example)
-const orNull = ({ schema, example }: DocumentedAnswer) => of({ anyOf: [schema, { type: 'null' }] })(example)
-const listOf = ({ schema, example }: DocumentedAnswer, examples: unknown = [example]) =>
-  of({ type: 'array', items: schema })(examples)
-const described = (description: string, { schema, example }: DocumentedAnswer) =>
-  of({ ...schema, description })(example)
-const unshown = ({ schema }: DocumentedAnswer) => of(schema)()
-
-function objectOf(required: Fields, optional: Fields = {}): DocumentedAnswer {
-  const fields = Object.entries({ ...required, ...optional })
-  const properties = Object.fromEntries(fields.map(([name, { schema }]) => [name, schema]))
-  const examples = fields.flatMap(([name, { example }]) => (example === undefined ? [] : [[name, example]]))
-  return {
-    schema: { type: 'object', required: Object.keys(required), properties },
-    example: Object.fromEntries(examples) as unknown,
-  }
-}
-
-/** Defines a response whose schema is a component of the OpenAPI document. */
-function answer(name: string, { schema, example }: DocumentedAnswer): DocumentedAnswer {
-  return { schema: named(name, schema), example }
-}
-
-/** Defines the response of a paged list. */
-function pageOf(name: string, item: DocumentedAnswer, next?: string): DocumentedAnswer {
-  const description =
-    'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'
-  return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))
-}
-
-const at = (clock: string) => `2026-11-21T${clock}.000Z`
-const isNew = described('false for a repeat, which changed nothing.', flag(true))
+/** Returns a time of the day of the examples. */
+export const at = (clock: string) => `2026-11-21T${clock}.000Z`
+/** Field of a write that tells a repeat. */
+export const isNew = described('false for a repeat, which changed nothing.', flag(true))
 const existed = described('Whether there was something to remove.', flag(true))
 
 /** Response to a write that returns no data. */
@@ -78,7 +50,8 @@ export const Done = answer('Done', objectOf({ isNew }))
 export const Removed = answer('Removed', objectOf({ existed }))
 
 const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
-const tenantId = idOf('ten', tenant)
+/** Id of the tenant of the examples. */
+export const tenantId = idOf('ten', tenant)
 const tenantFields: Fields = {
   ...{ id: tenantId, namespace: text('shops'), name: text('acme') },
   slug: described('null while another tenant holds the requested one.', orNull(text('acme'))),
@@ -185,7 +158,8 @@ export const Permissions = answer(
   ),
 )
 
-const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
+/** Id of the event of the examples. */
+export const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 /** Defines an origin of events with the fields that only it has. */
 function originOf(
   kind: OriginKind,

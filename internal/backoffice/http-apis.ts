@@ -67,6 +67,7 @@ const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
       scopes: ['events:read', 'payloads:read'],
       text: 'scopes `payloads:read` and one of `events` and `events:read`',
     },
+    { scopes: ['events', 'payloads:read'], text: 'scopes `events` and `payloads:read`' },
   ],
 }
 

@@ -21,6 +21,7 @@ import {
 } from '#internal/http/index.ts'
 import { providerNameParam } from '#internal/intake/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
+import { subscriptionNamePattern } from '#internal/subscriptions/index.ts'
 import {
   acceptedProviderNames,
   limitNameCharsMax,
@@ -186,6 +187,14 @@ export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam
 export const pathParams = {
   tenantId: idParam('ten', 'Id of the tenant.', '4f7w1r0hq5m9cn2b8kxv6t3dzs'),
   eventId: idParam('evt', 'Id of the event.', '06gw979vs1d9q6mddfvvx375s4'),
+  subscriptionName: {
+    description: 'Name of the subscription.',
+    schema: {
+      ...{ type: 'string', maxLength: 63, pattern: subscriptionNamePattern },
+      expected: '1 to 63 lowercase letters, digits and hyphens, without a hyphen at its ends',
+    },
+    example: 'shop',
+  },
   replayId: idParam('rpl', 'Id of the replay.', '06gw979vs1d9q6mddfvvx375s4'),
   simulationId: idParam('sim', 'Id of the simulation.', '06gzx3byyxdccqxb8v47jbp37g'),
   emissionId: {

@@ -12,10 +12,10 @@ import {
   readIdempotencyKey,
   readParams,
 } from '#internal/http/index.ts'
-import type { DocumentedAnswer } from './http-answers.ts'
 import { type ApiDocumentation, type DocumentedRoute, documentedParam, operationOf } from './http-document.ts'
 import { malformedText, type PathParam, readTenantId } from './http-params.ts'
 import { refusalError } from './http-refusals.ts'
+import type { DocumentedAnswer } from './http-schemas.ts'
 import type { Outcome } from './outcome.ts'
 import { ownTenant } from './reach.ts'
 

@@ -21,6 +21,7 @@ import { internalApi, internalRoute, publicApi } from './http-apis.ts'
 import { eventRoutes, ingestRoutes } from './http-events.ts'
 import { listText, pageParams, settingParam, tenantParams, withNamed } from './http-params.ts'
 import { replayRoutes } from './http-replays.ts'
+import { pullRoutes, subscriptionRoutes } from './http-subscriptions.ts'
 import { refusedCallsRoute, tenantRoutes } from './http-tenants.ts'
 import { readUsageRoute, usageRoutes } from './http-usage.ts'
 import { ok } from './outcome.ts'
@@ -185,6 +186,7 @@ const simulationRoutes = [
 export const internalRoutes = [
   ...[...tenantRoutes, ...usageRoutes, ...eventRoutes(internalApi), ...ingestRoutes],
   ...replayRoutes(internalApi),
+  ...subscriptionRoutes(internalApi),
   ...settingRoutes('/internal/v1/settings', 'Installation'),
   ...settingRoutes(`${tenant}/settings`, 'Tenant'),
   ...simulationRoutes,
@@ -194,4 +196,5 @@ export const internalRoutes = [
 export const publicEventRoutes = [
   ...[...eventRoutes(publicApi), ...replayRoutes(publicApi)],
   ...[refusedCallsRoute(publicApi), readUsageRoute(publicApi)],
+  ...[...subscriptionRoutes(publicApi), ...pullRoutes],
 ]

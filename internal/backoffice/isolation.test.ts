@@ -59,8 +59,11 @@ const naming = internalRoutes.filter(
 )
 
 function pathOf(path: string, owner: SeededTenant): string {
-  const { tenantId, failedId, replayId, simulationId } = owner
-  const values: Record<string, string> = { tenantId, eventId: failedId, replayId, simulationId }
+  const { tenantId, failedId, replayId, simulationId, subscription } = owner
+  const values: Record<string, string> = {
+    ...{ tenantId, eventId: failedId, replayId, simulationId },
+    subscriptionName: subscription,
+  }
   const rest: Record<string, string> = {
     emissionId: 'e-1',
     limit: 'eventsPerMonth',
@@ -80,6 +83,7 @@ const unknown: SeededTenant = {
   failedId: 'evt_06gw979vs1d9q6mddfvvx375s4' as SeededTenant['eventId'],
   ...{ sourceEventId: 'nobodys', replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
   ...{ simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4', refusedId: 'ref_06gw979vs1d9q6mddfvvx375s4' },
+  subscription: 'unknown',
 }
 
 /** Rows of a tenant, to detect changes. */
@@ -89,6 +93,7 @@ async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
        (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS cycles,
        (SELECT json_agg(r.state) FROM replays r WHERE tenant_id = $1) AS replays,
        (SELECT json_agg(s.* ORDER BY s.id) FROM simulations s WHERE tenant_id = $1) AS simulations,
+       (SELECT json_agg(s.* ORDER BY s.name) FROM subscriptions s WHERE tenant_id = $1) AS subscriptions,
        (SELECT count(*) FROM usage_emissions WHERE tenant_id = $1) AS emissions,
        (SELECT count(*) FROM limit_overrides WHERE tenant_id = $1) AS overrides,
        (SELECT count(*) FROM settings WHERE tenant_id = $1) AS settings,

@@ -29,6 +29,7 @@ describe('path parameters', () => {
     eventId: `evt_${'0'.repeat(26)}`,
     replayId: `rpl_${'0'.repeat(26)}`,
     simulationId: `sim_${'0'.repeat(26)}`,
+    subscriptionName: 'shop',
   })
   const exampleOf = (operation: (typeof inPath)[number]['operation']) =>
     operation.requestBody?.content['application/json']?.examples['example']?.value as object | undefined

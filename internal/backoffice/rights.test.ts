@@ -65,6 +65,21 @@ describe('user who may see a tenant', () => {
       ({ tenantId }) => ({ tenantId, from: '2026-11-01T00:00:00Z' }),
     ],
     ['create tenants/replays', 'POST', ({ replayId }) => `replays/${replayId}/cancel`],
+    [
+      'create tenants/replays',
+      'PUT',
+      ({ tenantId, subscription }) => `tenants/${tenantId}/subscriptions/${subscription}`,
+    ],
+    [
+      'create tenants/replays',
+      'POST',
+      ({ tenantId, subscription }) => `tenants/${tenantId}/subscriptions/${subscription}/seek`,
+    ],
+    [
+      'create tenants/replays',
+      'DELETE',
+      ({ tenantId, subscription }) => `tenants/${tenantId}/subscriptions/${subscription}`,
+    ],
     ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/test`],
     ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/resume`],
     [
@@ -197,7 +212,14 @@ describe('user who may see a tenant', () => {
     backoffice.allow((asked) => sees(asked) || asked.subresource === 'replays')
     const { json } = await call('GET', `tenants/${shop.tenantId}/permissions`)
     expect(json).toEqual({
-      ...{ see: true, readPayloads: false, replay: true, changeSettings: false, simulate: false },
+      ...{
+        see: true,
+        readPayloads: false,
+        replay: true,
+        pull: false,
+        changeSettings: false,
+        simulate: false,
+      },
       ...{ ingestEvents: false, emitUsage: false },
     })
   })

@@ -1,4 +1,5 @@
 export type { FailedCause, NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
+export { type ForwardedEvent, forwardedEvent } from './send.ts'
 export { sendTestEvent } from './test-event.ts'

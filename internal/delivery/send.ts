@@ -67,9 +67,12 @@ export function signedCall(
   }
 }
 
-/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received. */
-export function forwardedEvent(event: EventContent): string {
-  const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = event
+/** An event to write, whose payload can have expired. */
+export type ForwardedEvent = Omit<EventContent, 'payload'> & Partial<Pick<EventContent, 'payload'>>
+
+/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
+export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {
+  const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers } = event
   return (
     `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
     `,"type":${JSON.stringify(type)},"tenantId":"${tenantId}","occurredAt":"${new Date(occurredAtMs).toISOString()}"` +

@@ -260,7 +260,7 @@ function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
 /** A stored event. Its payload can expire earlier than the event. */
 export type LoadedEvent =
   | { readonly kind: 'whole'; readonly content: EventContent }
-  | { readonly kind: 'payload_expired' }
+  | { readonly kind: 'payload_expired'; readonly content: Omit<EventContent, 'payload'> }
 
 // Reads one event with its payload, without row locks. Days are literals, so that Postgres opens only one partition of each table. A
 // condition of the form `id >= … LIMIT 1` can only use the primary key. Hot: `npm run bench -- webhooks`.
@@ -284,13 +284,13 @@ type LoadRow = [
 ]
 
 /**
- * Reads events with their payloads for delivery. Omits an event if retention deleted it or if it belongs to another tenant than the
- * delivery. Requires a pool with `queueSessionSettings`.
+ * Reads events with their payloads. Omits an event if retention deleted it or if it belongs to another tenant than the given one. Requires a
+ * pool with `queueSessionSettings`.
  * @throws errors of Postgres
  */
 export async function loadEvents(
   pool: Pool,
-  deliveries: readonly ClaimedDelivery[],
+  deliveries: readonly Pick<ClaimedDelivery, 'eventId' | 'tenantId' | 'payloadExpiresOn'>[],
 ): Promise<ReadonlyMap<EventId, LoadedEvent>> {
   const loaded = new Map<EventId, LoadedEvent>()
   const groups = Map.groupBy(deliveries, ({ eventId, payloadExpiresOn }) =>
@@ -324,12 +324,11 @@ function loadedOf([
   headers,
   payload,
 ]: LoadRow): LoadedEvent {
-  if (payload === null) return { kind: 'payload_expired' }
   const receivedAtMs = receivedAtMsOf(id)
-  return {
-    kind: 'whole',
-    content: { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers, payload },
-  }
+  const content = { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers }
+  return payload === null
+    ? { kind: 'payload_expired', content }
+    : { kind: 'whole', content: { ...content, payload } }
 }
 
 /**

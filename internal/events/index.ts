@@ -17,6 +17,14 @@ export {
   type ReplayFate,
 } from './cycles.ts'
 export {
+  type FeedEvent,
+  type FeedFilter,
+  type FeedPosition,
+  feedStart,
+  findFeedEnd,
+  readFeed,
+} from './feed.ts'
+export {
   type Acceptance,
   type BatchOutcome,
   type EventStateAtReceipt,

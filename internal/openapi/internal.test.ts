@@ -32,6 +32,7 @@ const nothing: Readonly<Record<string, string>> = {
   emissionId: 'e-1',
   limit: 'eventsPerMonth',
   name: 'forwarding.paused',
+  subscriptionName: 'shop',
 }
 const exampleOf = (method: string, path: string): unknown => {
   const described = operations.find((each) => each.method === method && each.path === path)
@@ -267,11 +268,22 @@ describe('answers of the internal API', () => {
       await done('PUT', `${path}/{name}`, setting, { body: { value: true, expectedVersion: 0 } })
       await done('DELETE', `${path}/{name}`, setting)
     }
+    await walkSubscriptions(mine)
     await walkEvents(tenantId)
     await walkSimulations(mine)
     await done('GET', '/internal/v1/audit-entries', {}, { query: `?tenantId=${tenantId}&limit=2` })
     expect([...left]).toEqual([])
   })
+
+  async function walkSubscriptions(mine: { tenantId: string }) {
+    const path = `${tenant}/subscriptions/{subscriptionName}`
+    const one = { ...mine, subscriptionName: 'shop' }
+    await done('PUT', path, one, { body: { types: ['payment.*'], providers: ['stripe'] } })
+    await done('GET', `${tenant}/subscriptions`, mine)
+    await done('GET', path, one)
+    await done('POST', `${path}/seek`, one, { body: { from: '2026-11-20T00:00:00Z' } })
+    await done('DELETE', path, one)
+  }
 
   async function walkEvents(tenantId: string) {
     const body = {

@@ -50,6 +50,7 @@ const served = (path: string) =>
   fillPath(path, {
     ...{ tenantSlug: 'acme', provider: 'generic' },
     ...{ eventId: 'evt_06gw979vs1d9q6mddfvvx375s4', replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
+    subscriptionName: 'shop',
   })
 
 test('contract test helper: rejects a response with an undocumented field', () => {

@@ -143,7 +143,7 @@ describe('vocabulary of both documents', () => {
 
   test('vocabulary: every path of a collection is plural', () => {
     const singular = ['lookup', 'override', 'payload', 'callback', 'test', 'resume', 'usage']
-    const actions = ['advance', 'cancel', 'check', 'explain', 'retry']
+    const actions = ['advance', 'cancel', 'check', 'explain', 'retry', 'seek']
     const segments = new Set(
       Object.keys(internalDocument().paths).flatMap((path) => path.split('/').slice(3)),
     )

@@ -130,6 +130,7 @@ function pathOf(path: string): string {
     ...{ tenant, tenantId: tenant, eventId: event, replayId: replay, simulation, simulationId: simulation },
     ...{ id: path.startsWith('/replays') ? replay : event },
     ...{ emissionId: 'e-1', limit: 'eventsPerMonth', name: 'forwarding.paused' },
+    subscriptionName: 'shop',
   }
   return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? '')
 }

@@ -35,6 +35,8 @@ export interface SeededTenant {
   /** Failed event, in its first delivery cycle. */
   readonly failedId: EventId
   readonly replayId: string
+  /** Name of a subscription that no other seeded tenant has. */
+  readonly subscription: string
   readonly simulationId: string
   readonly refusedId: string
 }
@@ -65,6 +67,13 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   const { simulation } = await post(`tenants/${tenantId}/simulations`, {
     ...{ amount: 100, currency: 'EUR', stepSeconds: 3_600 },
   })
+  const subscription = `of-${slug}`
+  const subscribed = await backoffice.call(
+    'PUT',
+    `/internal/v1/tenants/${tenantId}/subscriptions/${subscription}`,
+    { body: { from } },
+  )
+  if (subscribed.status !== 200) throw new Error(subscribed.text)
   const day = dayAfter(Date.now(), 30)
   await ensurePartitions(pool, [{ table: 'executions', day }])
   await pool.query(
@@ -74,7 +83,7 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   )
   const { id: refusedId } = await refuseCall(backoffice, slug)
   return {
-    ...{ tenantId, eventId, failedId, sourceEventId, refusedId },
+    ...{ tenantId, eventId, failedId, sourceEventId, refusedId, subscription },
     replayId: (replay as { id: string }).id,
     simulationId: (simulation as { simulationId: string }).simulationId,
   }

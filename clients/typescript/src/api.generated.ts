@@ -541,6 +541,69 @@ export interface components {
                 amount: number;
             }[];
         };
+        Subscription: {
+            name: string;
+            /** @description Empty for all providers. */
+            providers: ("card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway")[];
+            /** @description Empty for all types. */
+            types: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** @description Time of the last `ack`; null before the first. */
+            acknowledgedAt: string | null;
+            /** @description Whether events were given that are neither acknowledged nor given back. */
+            isLeased: boolean;
+            /** @description Time before which a pull gets no events: the end of a lease, or of the delay of a `nack`. Null if there is none. */
+            availableAt: string | null;
+        };
+        SubscriptionList: {
+            items: components["schemas"]["Subscription"][];
+        };
+        SubscriptionChanged: {
+            subscription: components["schemas"]["Subscription"];
+            /** @description false for a repeat, which changed nothing. */
+            isNew: boolean;
+        };
+        Removed: {
+            /** @description Whether there was something to remove. */
+            existed: boolean;
+        };
+        /** @description The same object that a callback receives. */
+        PulledEvent: {
+            id: string;
+            /** @enum {string} */
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+            providerRawType: string;
+            type: string;
+            tenantId: string;
+            /** Format: date-time */
+            occurredAt: string;
+            /** Format: date-time */
+            receivedAt: string;
+            /** @description The payload as received; null after it was deleted. */
+            payload: {
+                [key: string]: unknown;
+            } | null;
+            headers: {
+                [key: string]: string;
+            };
+        };
+        EventsPulled: {
+            events: components["schemas"]["PulledEvent"][];
+            /** @description Whether another pull may get events at once, after an `ack` of these. */
+            hasMore: boolean;
+            /** @description Present with events. */
+            ackToken?: string;
+            /**
+             * Format: date-time
+             * @description Present while no events are given: the end of the lease of another pull, or of the delay of a `nack`.
+             */
+            availableAt?: string;
+        };
+        LeaseChanged: {
+            /** @description false for a repeat, which changed nothing. */
+            isNew: boolean;
+        };
         SimulatedEventAnswer: {
             /** @constant */
             ok: true;

@@ -1,0 +1,83 @@
+import { at, eventId, isNew, tenantId } from './http-answers.ts'
+import {
+  answer,
+  described,
+  flag,
+  headers,
+  idOf,
+  listOf,
+  objectOf,
+  of,
+  orNull,
+  providerOf,
+  text,
+  time,
+  unshown,
+} from './http-schemas.ts'
+
+const subscriptionExample = '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11'
+/** A subscription. */
+export const Subscription = answer(
+  'Subscription',
+  objectOf({
+    name: text('shop'),
+    providers: described('Empty for all providers.', listOf(providerOf(), [])),
+    types: described('Empty for all types.', listOf(text('payment.*'))),
+    createdAt: time(at('09:00:00')),
+    acknowledgedAt: described('Time of the last `ack`; null before the first.', orNull(time(at('09:10:00')))),
+    isLeased: described(
+      'Whether events were given that are neither acknowledged nor given back.',
+      flag(false),
+    ),
+    availableAt: described(
+      'Time before which a pull gets no events: the end of a lease, or of the delay of a `nack`. Null if there is none.',
+      orNull(time(null)),
+    ),
+  }),
+)
+/** All subscriptions of a tenant. */
+export const SubscriptionList = answer('SubscriptionList', objectOf({ items: listOf(Subscription) }))
+/** Result of writing a subscription. */
+export const SubscriptionChanged = answer(
+  'SubscriptionChanged',
+  objectOf({ subscription: Subscription, isNew }),
+)
+/** Result of a call with an ack token. */
+export const LeaseChanged = answer('LeaseChanged', objectOf({ isNew }))
+
+const pulledEvent = answer(
+  'PulledEvent',
+  described(
+    'The same object that a callback receives.',
+    objectOf({
+      ...{ id: idOf('evt', eventId), provider: providerOf('card') },
+      ...{ providerRawType: text('charge.dispute.updated'), type: text('chargeback.under_review') },
+      ...{ tenantId, occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')) },
+      payload: described(
+        'The payload as received; null after it was deleted.',
+        of({ anyOf: [{ type: 'object' }, { type: 'null' }] })({ id: 'evt_1Pq0' }),
+      ),
+      headers: headers({ 'content-type': 'application/json' }),
+    }),
+  ),
+)
+/** Events of a pull. */
+export const EventsPulled = answer(
+  'EventsPulled',
+  objectOf(
+    {
+      events: listOf(pulledEvent),
+      hasMore: described(
+        'Whether another pull may get events at once, after an `ack` of these.',
+        flag(false),
+      ),
+    },
+    {
+      ackToken: described('Present with events.', text(subscriptionExample)),
+      availableAt: described(
+        'Present while no events are given: the end of the lease of another pull, or of the delay of a `nack`.',
+        unshown(time()),
+      ),
+    },
+  ),
+)

@@ -1,0 +1,229 @@
+import { Type as t } from '@sinclair/typebox'
+import { toWire } from '#internal/base/index.ts'
+import { forwardedEvent } from '#internal/delivery/index.ts'
+import {
+  filterTextsMax,
+  leaseSecondsMax,
+  parseSubscriptionName,
+  pullEventsMax,
+  type SubscriptionName,
+  subscriptionsMax,
+} from '#internal/subscriptions/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import { Removed } from './http-answers.ts'
+import { publicApi, type SharedApi } from './http-apis.ts'
+import { providerField, readTimes, timestamp, withNamed } from './http-params.ts'
+import {
+  EventsPulled,
+  LeaseChanged,
+  Subscription,
+  SubscriptionChanged,
+  SubscriptionList,
+} from './http-subscription-answers.ts'
+import type { Outcome } from './outcome.ts'
+import type { EventsPulled as Pulled } from './subscriptions.ts'
+
+const strict = { additionalProperties: false }
+const leaseSecondsDefault = 60
+const fromText =
+  'Received then or later. Default: only events from now on. Events that were stored by a version without subscriptions are left out.'
+const ackToken = t.String({ minLength: 1, maxLength: 64, description: 'Token of the pull.' })
+const leaseSeconds = t.Optional(
+  t.Integer({
+    ...{ minimum: 1, maximum: leaseSecondsMax, default: leaseSecondsDefault },
+    description: 'Seconds until the events are given again.',
+  }),
+)
+
+const FilterBody = t.Object(
+  {
+    providers: t.Optional(
+      t.Array(providerField('Provider of the events'), {
+        maxItems: filterTextsMax,
+        description: 'Default: all providers.',
+      }),
+    ),
+    types: t.Optional(
+      t.Array(
+        t.String({
+          ...{ pattern: '^[a-z0-9_-]+([.][a-z0-9_-]+)*([.][*])?$', maxLength: 255 },
+          expected: 'a normalized type such as payment.succeeded, or payment.*',
+        }),
+        {
+          maxItems: filterTextsMax,
+          description:
+            'Normalized types. `payment.*` stands for all types that begin with `payment.`. Default: all types.',
+        },
+      ),
+    ),
+    from: t.Optional(timestamp(`Where a new subscription begins. ${fromText}`)),
+  },
+  strict,
+)
+
+interface NamedCall {
+  readonly params: Readonly<Record<string, string>>
+}
+
+/** Runs a use case with the name of the path. */
+function named<Value>({ params }: NamedCall, use: (name: SubscriptionName) => Promise<Outcome<Value>>) {
+  return withNamed({ name: 'subscriptionName', params, parse: parseSubscriptionName }, use)
+}
+
+/** Returns the routes of subscriptions that both APIs have. */
+export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
+  const base = `${api.tenantBase}/subscriptions`
+  const path = `${base}/:subscriptionName`
+  return [
+    api.route({
+      ...{
+        method: 'GET',
+        path: base,
+        id: 'listSubscriptions',
+        tag: 'subscriptions',
+        answer: SubscriptionList,
+      },
+      ...{ right: 'see', summary: 'Subscriptions of a tenant, by name' },
+      description: `A tenant has at most ${subscriptionsMax}.`,
+      act: ({ backoffice, actor, tenantId }) => backoffice.subscriptions.list(actor, tenantId),
+    }),
+    api.route({
+      ...{ method: 'GET', path, id: 'readSubscription', tag: 'subscriptions', answer: Subscription },
+      ...{ right: 'see', summary: 'One subscription' },
+      act: (call) =>
+        named(call, (name) =>
+          call.backoffice.subscriptions.read(call.actor, { tenantId: call.tenantId, name }),
+        ),
+    }),
+    api.route({
+      ...{ method: 'PUT', path, id: 'writeSubscription', tag: 'subscriptions', answer: SubscriptionChanged },
+      ...{ errors: ['conflict'], body: FilterBody, isBodyOptional: true, right: 'replay' },
+      summary: 'Create a subscription, or change its filter',
+      description:
+        'A subscription is a position in the events of the tenant, which a `pull` reads from. It gives each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. A change of the filter keeps the position. An event that retention deletes before it is pulled is not given; after its payload was deleted it is given with the payload null. Events of a wallet in stage `verify` and test events are not given.',
+      example: { types: ['payment.*'] },
+      act: (call) =>
+        named(call, async (name) => {
+          const { providers = [], types = [], from } = call.body
+          const times = readTimes({ from })
+          if (times.kind !== 'ok') return times
+          return call.backoffice.subscriptions.write(call.actor, {
+            ...{ tenantId: call.tenantId, name, fromMs: times.value.from },
+            providers: [...new Set(providers.flatMap((each) => neutralProviderName(each) ?? []))].toSorted(),
+            types: [...new Set(types)].toSorted(),
+          })
+        }),
+    }),
+    api.route({
+      ...{ method: 'DELETE', path, id: 'deleteSubscription', tag: 'subscriptions', answer: Removed },
+      ...{ right: 'replay', summary: 'Delete a subscription' },
+      act: (call) =>
+        named(call, (name) =>
+          call.backoffice.subscriptions.remove(call.actor, { tenantId: call.tenantId, name }),
+        ),
+    }),
+    api.route({
+      ...{ method: 'POST', path: `${path}/seek`, id: 'seekSubscription', tag: 'subscriptions' },
+      ...{ answer: Subscription, right: 'replay', isBodyOptional: true },
+      summary: 'Move a subscription to a time, or to the present',
+      description: 'Events that were pulled and not acknowledged are forgotten.',
+      body: t.Object({ from: t.Optional(timestamp(fromText)) }, strict),
+      example: { from: '2026-11-20T00:00:00Z' },
+      act: (call) =>
+        named(call, async (name) => {
+          const times = readTimes({ from: call.body.from })
+          if (times.kind !== 'ok') return times
+          const move = { tenantId: call.tenantId, name, fromMs: times.value.from }
+          return call.backoffice.subscriptions.seek(call.actor, move)
+        }),
+    }),
+  ]
+}
+
+const path = '/v1/subscriptions/:subscriptionName'
+const shared = { right: 'pull', tag: 'subscriptions' } as const
+const tokenErrors = ['conflict'] as const
+
+/** Routes with which only the public API gives events. */
+export const pullRoutes = [
+  publicApi.route({
+    ...{ ...shared, method: 'POST', path: `${path}/pull`, id: 'pullEvents', answer: EventsPulled },
+    ...{ errors: tokenErrors, isBodyOptional: true },
+    summary: 'Get the next events under a lease',
+    description:
+      'Gives at most 4 MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription gets no events: programs that work at the same time need a subscription each. Events that are not acknowledged are given again after the lease. Each pull with events is recorded in the audit log.',
+    body: t.Object(
+      {
+        limit: t.Optional(
+          t.Integer({
+            ...{ minimum: 1, maximum: pullEventsMax, default: pullEventsMax },
+            description: 'Maximum events.',
+          }),
+        ),
+        leaseSeconds,
+      },
+      strict,
+    ),
+    example: { limit: 100, leaseSeconds: 60 },
+    act: (call) =>
+      named(call, (name) => {
+        const { limit = pullEventsMax, leaseSeconds: seconds = leaseSecondsDefault } = call.body
+        const request = { tenantId: call.tenantId, name, limit, leaseSeconds: seconds }
+        return call.backoffice.subscriptions.pull(call.actor, request)
+      }),
+    // Inserts payloads as received text, because parsing them could change their numbers.
+    write: ({ events, ...rest }: Pulled) =>
+      `{"events":[${events.map(forwardedEvent).join()}],${JSON.stringify(toWire(rest)).slice(1)}`,
+  }),
+  publicApi.route({
+    ...{ ...shared, method: 'POST', path: `${path}/ack`, id: 'acknowledgeEvents', answer: LeaseChanged },
+    ...{ errors: tokenErrors, summary: 'Acknowledge the events of a pull' },
+    description:
+      'The next pull continues after them. Also possible after the lease has ended, unless the events were given again: then it is 409.',
+    body: t.Object({ ackToken }, strict),
+    example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11' },
+    act: (call) =>
+      named(call, (name) =>
+        call.backoffice.subscriptions.acknowledge(call.actor, {
+          ...{ tenantId: call.tenantId, name, ...call.body },
+        }),
+      ),
+  }),
+  publicApi.route({
+    ...{ ...shared, method: 'POST', path: `${path}/nack`, id: 'returnEvents', answer: LeaseChanged },
+    ...{ errors: tokenErrors, summary: 'Give the events of a pull back' },
+    description: 'They are given again after the delay.',
+    body: t.Object(
+      {
+        ackToken,
+        delaySeconds: t.Optional(
+          t.Integer({
+            ...{ minimum: 0, maximum: leaseSecondsMax, default: 0 },
+            description: 'Seconds until the events are given again.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11', delaySeconds: 30 },
+    act: (call) =>
+      named(call, (name) => {
+        const { delaySeconds = 0, ...token } = call.body
+        const request = { tenantId: call.tenantId, name, ...token, delaySeconds }
+        return call.backoffice.subscriptions.giveBack(call.actor, request)
+      }),
+  }),
+  publicApi.route({
+    ...{ ...shared, method: 'POST', path: `${path}/extend`, id: 'extendLease', answer: LeaseChanged },
+    ...{ errors: tokenErrors, summary: 'Extend the lease of a pull' },
+    description: 'The lease then ends `leaseSeconds` after the call.',
+    body: t.Object({ ackToken, leaseSeconds }, strict),
+    example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11', leaseSeconds: 60 },
+    act: (call) =>
+      named(call, (name) => {
+        const { leaseSeconds: seconds = leaseSecondsDefault, ...token } = call.body
+        const request = { tenantId: call.tenantId, name, ...token, leaseSeconds: seconds }
+        return call.backoffice.subscriptions.extend(call.actor, request)
+      }),
+  }),
+]

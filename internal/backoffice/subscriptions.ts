@@ -1,0 +1,184 @@
+import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  acknowledgeEvents,
+  deleteSubscription,
+  extendLease,
+  type LeaseResult,
+  listSubscriptions,
+  type PulledEvent,
+  pullEvents,
+  readSubscription,
+  returnEvents,
+  type Subscription,
+  type SubscriptionFilter,
+  type SubscriptionName,
+  seekSubscription,
+  writeSubscription,
+} from '#internal/subscriptions/index.ts'
+import { conflict, type Done, notFound, type Outcome, ok } from './outcome.ts'
+import type { SharedDeskParts, SharedUseCase } from './parts.ts'
+import { reachTenant } from './reach.ts'
+
+/** A subscription, by its tenant and name. */
+export interface SubscriptionCall {
+  readonly tenantId: TenantId
+  readonly name: SubscriptionName
+}
+
+/** Lists the subscriptions of a tenant by name. */
+const list: SharedUseCase<TenantId, { readonly items: readonly Subscription[] }> = async (
+  parts,
+  actor,
+  tenantId,
+) => {
+  const reached = await reachTenant(parts, actor, tenantId)
+  return reached.kind === 'ok' ? ok({ items: await listSubscriptions(parts.pool, tenantId) }) : reached
+}
+
+const read: SharedUseCase<SubscriptionCall, Subscription> = async (parts, actor, place) => {
+  const reached = await reachTenant(parts, actor, place.tenantId)
+  if (reached.kind !== 'ok') return reached
+  const found = await readSubscription(parts.pool, place)
+  return found ? ok(found) : notFound
+}
+
+interface SubscriptionWrite extends SubscriptionCall, SubscriptionFilter {
+  /** Where a new subscription begins; see `writeSubscription`. */
+  readonly fromMs?: number | undefined
+}
+
+interface SubscriptionChanged extends Done {
+  readonly subscription: Subscription
+}
+
+/** Creates a subscription, or changes its filter. */
+const write: SharedUseCase<SubscriptionWrite, SubscriptionChanged> = async (parts, actor, wanted) => {
+  const reached = await reachTenant(parts, actor, wanted.tenantId, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const result = await writeSubscription(parts.pool, wanted)
+  switch (result.kind) {
+    case 'unknown_tenant':
+      return notFound
+    case 'too_many':
+      return conflict(`A tenant can have ${result.max} subscriptions: delete one first`)
+    case 'unchanged':
+      return ok({ subscription: result.subscription, isNew: false })
+    case 'created':
+    case 'changed': {
+      const { providers, types, name } = wanted
+      await audit(parts, actor, wanted, 'subscriptions.written', { name, providers, types })
+      return ok({ subscription: result.subscription, isNew: true })
+    }
+  }
+}
+
+interface SubscriptionMove extends SubscriptionCall {
+  readonly fromMs?: number | undefined
+}
+
+/** Moves a subscription to a time of receipt, or to the present. */
+const seek: SharedUseCase<SubscriptionMove, Subscription> = async (parts, actor, { fromMs, ...place }) => {
+  const reached = await reachTenant(parts, actor, place.tenantId, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const moved = await seekSubscription(parts.pool, place, fromMs)
+  if (!moved) return notFound
+  const from = fromMs === undefined ? null : new Date(fromMs).toISOString()
+  await audit(parts, actor, place, 'subscriptions.moved', { name: place.name, from })
+  return ok(moved)
+}
+
+const remove: SharedUseCase<SubscriptionCall, { readonly existed: boolean }> = async (
+  parts,
+  actor,
+  place,
+) => {
+  const reached = await reachTenant(parts, actor, place.tenantId, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const existed = await deleteSubscription(parts.pool, place)
+  if (existed) await audit(parts, actor, place, 'subscriptions.deleted', { name: place.name })
+  return ok({ existed })
+}
+
+interface EventPull extends SubscriptionCall {
+  readonly limit: number
+  readonly leaseSeconds: number
+}
+
+/** Events of a pull with their payloads. */
+export interface EventsPulled {
+  readonly events: readonly PulledEvent[]
+  readonly ackToken?: string
+  readonly hasMore: boolean
+  readonly availableAtMs?: number
+}
+
+/** Gives the next events under a lease. Writes an audit entry for them before it returns their payloads. */
+const pull: SharedUseCase<EventPull, EventsPulled> = async (parts, actor, request) => {
+  const reached = await reachTenant(parts, actor, request.tenantId, 'pull')
+  if (reached.kind !== 'ok') return reached
+  const result = await pullEvents(parts.readPool, request, parts.clock.now())
+  if (result.kind === 'unknown') return notFound
+  if (result.kind !== 'pulled')
+    return conflict('The database was restored since the last pull: move the subscription to a time')
+  const { events, ackToken, hasMore, availableAtMs } = result
+  const [first, last] = [events.at(0), events.at(-1)]
+  if (first && last) {
+    const range = { count: events.length, firstEventId: first.id, lastEventId: last.id }
+    await audit(parts, actor, request, 'payloads.pulled', { subscription: request.name, ...range })
+  }
+  return ok({
+    ...{ events, hasMore },
+    ...(ackToken !== undefined && { ackToken }),
+    ...(availableAtMs !== null && { availableAtMs }),
+  })
+}
+
+interface TokenCall extends SubscriptionCall {
+  readonly ackToken: string
+}
+
+/** Acknowledges the events of a pull. */
+const acknowledge: SharedUseCase<TokenCall, Done> = (parts, actor, token) =>
+  withToken(parts, actor, token, () => acknowledgeEvents(parts.pool, token))
+
+/** Gives the events of a pull back, to be given again after a delay. */
+const giveBack: SharedUseCase<TokenCall & { readonly delaySeconds: number }, Done> = (
+  parts,
+  actor,
+  request,
+) => withToken(parts, actor, request, () => returnEvents(parts.pool, request, request.delaySeconds))
+
+/** Extends the lease of a pull. */
+const extend: SharedUseCase<TokenCall & { readonly leaseSeconds: number }, Done> = (parts, actor, request) =>
+  withToken(parts, actor, request, () => extendLease(parts.pool, request, request.leaseSeconds))
+
+async function withToken(
+  parts: SharedDeskParts,
+  actor: Actor,
+  { tenantId }: TokenCall,
+  work: () => Promise<LeaseResult>,
+): Promise<Outcome<Done>> {
+  const reached = await reachTenant(parts, actor, tenantId, 'pull')
+  if (reached.kind !== 'ok') return reached
+  const result = await work()
+  if (result === 'unknown') return notFound
+  if (result === 'lost')
+    return conflict(
+      'This token is no longer valid: the events were given again, or the subscription was moved',
+    )
+  return ok({ isNew: result === 'done' })
+}
+
+async function audit(
+  { pool, clock }: SharedDeskParts,
+  actor: Actor,
+  { tenantId }: SubscriptionCall,
+  action: Parameters<typeof writeAudit>[1]['action'],
+  detail: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await writeAudit(pool, { actor: actorName(actor), action, tenantId, detail }, clock.now())
+}
+
+/** Use cases of subscriptions, with which a tenant pulls its events. */
+export const subscriptionCases = { list, read, write, seek, remove, pull, acknowledge, giveBack, extend }

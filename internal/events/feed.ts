@@ -1,0 +1,133 @@
+import { type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+
+/**
+ * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
+ * of ids within one. A transaction is given by its number in decimal digits.
+ */
+export interface FeedPosition {
+  readonly transaction: string
+  /** Id of an event, or an empty text for the start of the transaction. */
+  readonly eventId: string
+}
+
+/** Events of a feed that a reader wants. All members must match. */
+export interface FeedFilter {
+  /** Names of providers; empty for all. */
+  readonly providers: readonly string[]
+  /** Normalized types; empty for all. A type that ends with `.*` stands for all types that begin with the text before the asterisk. */
+  readonly types: readonly string[]
+  /** Lowest id, which is a time of receipt. */
+  readonly receivedFrom: string
+}
+
+/** Part of a feed to read. */
+export interface FeedRequest {
+  readonly tenantId: TenantId
+  readonly filter: FeedFilter
+  readonly after: FeedPosition
+  /** Maximum events to return, 1 to 100. */
+  readonly limit: number
+}
+
+/** An event in a feed. */
+export interface FeedEvent {
+  readonly eventId: EventId
+  readonly payloadExpiresOn: Day
+  readonly payloadBytes: number
+  readonly position: FeedPosition
+}
+
+/** Events in the order of the feed. */
+export interface FeedPage {
+  readonly events: readonly FeedEvent[]
+  /** Position up to which all events are examined. */
+  readonly examinedTo: FeedPosition
+  /** Whether more events can follow. */
+  readonly hasMore: boolean
+  /** Whether the position is beyond all transactions, as after a restore into another cluster of Postgres. */
+  readonly isBeyondEnd: boolean
+}
+
+/** Maximum events that a page examines. Examining them takes some milliseconds. */
+const examinedMax = 1_000
+
+// Reads the feed in the order of its index. Events of transactions at or above the lowest one in progress are left out: other events could
+// still be added before them. Every transaction below has ended, and its events are visible to this statement. Verified events are not
+// delivered, and test events are sent once. The first row is that of the last examined event. Takes no locks.
+const feedText = `
+WITH examined AS MATERIALIZED (
+  SELECT id, stored_by, provider, type, state, origin, payload_expires_on, payload_bytes FROM events
+  WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4)
+    AND stored_by < pg_snapshot_xmin(pg_current_snapshot())
+  ORDER BY stored_by, id LIMIT ${examinedMax + 1}
+), within AS (SELECT * FROM examined ORDER BY stored_by, id LIMIT ${examinedMax})
+SELECT n.*, f.* FROM (
+  SELECT (SELECT count(*)::integer FROM examined) AS "examinedCount", $3::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) AS "isBeyondEnd",
+    (SELECT stored_by::text FROM within ORDER BY stored_by DESC, id DESC LIMIT 1) AS "lastTransaction",
+    (SELECT id FROM within ORDER BY stored_by DESC, id DESC LIMIT 1) AS "lastId") n
+LEFT JOIN LATERAL (
+  SELECT id, stored_by::text AS transaction, to_char(payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", payload_bytes AS "payloadBytes"
+  FROM within
+  WHERE state <> 'verified' AND origin <> 'test' AND id >= $5
+    AND (cardinality($6::text[]) = 0 OR provider = ANY($6)) AND ($7::text[] IS NULL OR type = ANY($7) OR type ^@ ANY($8::text[]))
+  ORDER BY within.stored_by, within.id LIMIT $9::bigint) f ON true`
+
+interface FeedRow {
+  readonly examinedCount: number
+  readonly isBeyondEnd: boolean
+  readonly lastTransaction: string | null
+  readonly lastId: string | null
+  /** Null, as the columns after it, if no event matches. */
+  readonly id: EventId | null
+  readonly transaction: string
+  readonly payloadExpiresOn: Day
+  readonly payloadBytes: number
+}
+
+/**
+ * Reads the events of a tenant that come after a position, in the order of the feed. Events that commit later come after every position that
+ * is returned. Requires a pool with `eventReadSettings`.
+ * @throws RangeError for a limit below 1 or above 100; errors of Postgres
+ */
+export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number): Promise<FeedPage> {
+  const { tenantId, filter, after, limit } = request
+  if (!(limit >= 1 && limit <= 100)) throw new RangeError('a page of a feed has 1 to 100 events')
+  const { types } = filter
+  const { rows } = await pool.query<FeedRow>({
+    name: 'read_feed',
+    text: feedText,
+    values: [
+      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId, filter.receivedFrom],
+      filter.providers,
+      types.length === 0 ? null : types,
+      types.filter((type) => type.endsWith('.*')).map((type) => type.slice(0, -1)),
+      limit + 1,
+    ],
+  })
+  const [first] = rows
+  const found = rows.flatMap(({ id, transaction, payloadExpiresOn, payloadBytes }) =>
+    id === null
+      ? []
+      : [{ eventId: id, payloadExpiresOn, payloadBytes, position: { transaction, eventId: id } }],
+  )
+  const events = found.slice(0, limit)
+  const last = events.at(-1)
+  if (found.length > limit && last)
+    return { events, examinedTo: last.position, hasMore: true, isBeyondEnd: false }
+  const { lastTransaction = null, lastId = null, examinedCount = 0, isBeyondEnd = false } = first ?? {}
+  const examinedTo =
+    lastTransaction === null || lastId === null ? after : { transaction: lastTransaction, eventId: lastId }
+  return { events, examinedTo, hasMore: examinedCount > examinedMax, isBeyondEnd }
+}
+
+/** Position before all events of a feed. */
+export const feedStart: FeedPosition = { transaction: '0', eventId: '' }
+
+/** Returns the position after which all events follow whose transactions have not ended, and maybe some that have. */
+export async function findFeedEnd(pool: Pool): Promise<FeedPosition> {
+  const { rows } = await pool.query<{ transaction: string }>(
+    'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS transaction',
+  )
+  return { transaction: rows[0]?.transaction ?? feedStart.transaction, eventId: '' }
+}

@@ -1,0 +1,29 @@
+export {
+  acknowledgeEvents,
+  extendLease,
+  type LeaseResult,
+  type LeaseToken,
+  leaseSecondsMax,
+  type PulledEvent,
+  type PullResult,
+  pullEvents,
+  pullEventsMax,
+  returnEvents,
+} from './pull.ts'
+export {
+  deleteSubscription,
+  listSubscriptions,
+  purgeSubscriptions,
+  readSubscription,
+  seekSubscription,
+  writeSubscription,
+} from './store.ts'
+export {
+  filterTextsMax,
+  parseSubscriptionName,
+  type Subscription,
+  type SubscriptionFilter,
+  type SubscriptionName,
+  subscriptionNamePattern,
+  subscriptionsMax,
+} from './subscription.ts'

@@ -1,0 +1,189 @@
+import {
+  type FeedEvent,
+  type FeedPosition,
+  type LoadedEvent,
+  loadEvents,
+  readFeed,
+} from '#internal/events/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { readStored } from './store.ts'
+import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
+
+/** Maximum events of a pull. */
+export const pullEventsMax = 100
+/** Maximum duration of a lease, and of the delay after a `nack`, in seconds. */
+export const leaseSecondsMax = 3_600
+
+/** A pull of a subscription. */
+export interface PullRequest extends SubscriptionPlace {
+  /** Maximum events, 1 to 100. */
+  readonly limit: number
+  readonly leaseSeconds: number
+}
+
+/** An event that a pull gives. Without a payload, the payload has expired. */
+export type PulledEvent = LoadedEvent['content']
+
+/** Events of a pull, in the order of the feed. */
+export interface Pulled {
+  readonly kind: 'pulled'
+  readonly events: readonly PulledEvent[]
+  /** Token of the lease; undefined without events. */
+  readonly ackToken: string | undefined
+  /** Whether more events may be there now. */
+  readonly hasMore: boolean
+  /** Time before which nothing is given, in milliseconds since the epoch: the end of another lease, or of a delay. Null if there is none. */
+  readonly availableAtMs: number | null
+}
+
+/** Result of a pull. `beyond_end`: the position is that of another cluster of Postgres. */
+export type PullResult = Pulled | { readonly kind: 'unknown' } | { readonly kind: 'beyond_end' }
+
+/** Maximum pages that a pull examines for events that match its filter. */
+const pagesMax = 5
+/** Maximum bytes of payloads in a pull, unless the first event alone has more. */
+const payloadBytesMax = 4 * 1024 * 1024
+
+const nothing = {
+  kind: 'pulled',
+  events: [],
+  ackToken: undefined,
+  hasMore: false,
+  availableAtMs: null,
+} as const
+
+/**
+ * Gives the next events of a subscription under a lease. Until the lease ends, other pulls get nothing. Events that are not acknowledged
+ * are given again. Requires a pool with `eventReadSettings`.
+ * @throws errors of Postgres
+ */
+export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number): Promise<PullResult> {
+  const { tenantId, name, limit } = request
+  const stored = await readStored(pool, { tenantId, name })
+  if (!stored) return { kind: 'unknown' }
+  if (stored.availableAtMs !== null) return { ...nothing, availableAtMs: stored.availableAtMs }
+  let after = stored.position
+  let hasMore = true
+  for (let page = 0; page < pagesMax && hasMore; page += 1) {
+    const feed = await readFeed(pool, { tenantId, filter: stored, after, limit }, nowMs)
+    if (feed.isBeyondEnd) return { kind: 'beyond_end' }
+    if (feed.events.length > 0)
+      return give(pool, request, { ...stored, events: feed.events, hasMore: feed.hasMore })
+    after = feed.examinedTo
+    ;({ hasMore } = feed)
+  }
+  if (after !== stored.position) await moveTo(pool, request, stored, after)
+  return { ...nothing, hasMore }
+}
+
+type Given = StoredSubscription & { readonly events: readonly FeedEvent[]; readonly hasMore: boolean }
+
+/** Leases the events and loads their content. */
+async function give(pool: Pool, request: PullRequest, given: Given): Promise<PullResult> {
+  const { tenantId, name, leaseSeconds } = request
+  const events = withinBytes(given.events)
+  const last = events.at(-1)
+  if (!last) return nothing
+  const loaded = await loadEvents(
+    pool,
+    events.map(({ eventId, payloadExpiresOn }) => ({ eventId, payloadExpiresOn, tenantId })),
+  )
+  const ackToken = crypto.randomUUID()
+  const { transaction } = last.position
+  const { rowCount } = await pool.query({
+    name: 'lease_events',
+    // Writes nothing if another call has changed the subscription since it was read.
+    text: `UPDATE subscriptions SET lease = $4, leased_transaction = $5::xid8, leased_event = $6,
+        held_until = now() + make_interval(secs => $7::integer), version = version + 1
+      WHERE tenant_id = $1 AND name = $2 AND version = $3::bigint`,
+    values: [tenantId, name, given.version, ackToken, transaction, last.eventId, leaseSeconds],
+  })
+  if (rowCount === 0) {
+    const changed = await readStored(pool, request)
+    return changed ? { ...nothing, hasMore: true, availableAtMs: changed.availableAtMs } : { kind: 'unknown' }
+  }
+  return {
+    kind: 'pulled',
+    // Retention can have removed an event since the feed was read.
+    events: events.flatMap(({ eventId }) => loaded.get(eventId)?.content ?? []),
+    ackToken,
+    hasMore: given.hasMore || events.length < given.events.length,
+    availableAtMs: null,
+  }
+}
+
+function withinBytes(events: readonly FeedEvent[]): readonly FeedEvent[] {
+  let bytes = 0
+  const end = events.findIndex(({ payloadBytes }, at) => {
+    bytes += payloadBytes
+    return bytes > payloadBytesMax && at > 0
+  })
+  return end < 0 ? events : events.slice(0, end)
+}
+
+/** Moves a position past events that do not match, unless another call has changed the subscription. */
+async function moveTo(
+  pool: Pool,
+  { tenantId, name }: SubscriptionPlace,
+  { version }: StoredSubscription,
+  { transaction, eventId }: FeedPosition,
+): Promise<void> {
+  await pool.query({
+    name: 'move_subscription',
+    text: `UPDATE subscriptions SET position_transaction = $4::xid8, position_event = $5, version = version + 1
+      WHERE tenant_id = $1 AND name = $2 AND version = $3::bigint`,
+    values: [tenantId, name, version, transaction, eventId],
+  })
+}
+
+/** Token of a lease, with the subscription. */
+export interface LeaseToken extends SubscriptionPlace {
+  readonly ackToken: string
+}
+
+/**
+ * Result of a call with a token. `lost`: the events were given to another pull, or the subscription was moved. `repeated`: the token was
+ * acknowledged before.
+ */
+export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
+
+/** Acknowledges the events of a token. Also possible after the lease has ended, until another pull. @throws errors of Postgres */
+export function acknowledgeEvents(pool: Pool, token: LeaseToken): Promise<LeaseResult> {
+  return change(
+    pool,
+    token,
+    `position_transaction = leased_transaction, position_event = leased_event, acknowledged = lease, acknowledged_at = now(),
+      lease = NULL, held_until = '-infinity'`,
+  )
+}
+
+/** Gives the events of a token back, so that they are given again after the delay. @throws errors of Postgres */
+export function returnEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
+  return change(pool, token, 'lease = NULL, held_until = now() + make_interval(secs => $4::integer)', [
+    delaySeconds,
+  ])
+}
+
+/** Makes the lease of a token end so many seconds from now. @throws errors of Postgres */
+export function extendLease(pool: Pool, token: LeaseToken, leaseSeconds: number): Promise<LeaseResult> {
+  return change(pool, token, 'held_until = now() + make_interval(secs => $4::integer)', [leaseSeconds])
+}
+
+async function change(
+  pool: Pool,
+  { tenantId, name, ackToken }: LeaseToken,
+  assignments: string,
+  values: readonly number[] = [],
+): Promise<LeaseResult> {
+  const { rowCount } = await pool.query(
+    `UPDATE subscriptions SET ${assignments}, version = version + 1 WHERE tenant_id = $1 AND name = $2 AND lease = $3`,
+    [tenantId, name, ackToken, ...values],
+  )
+  if (rowCount === 1) return 'done'
+  const { rows } = await pool.query<{ isRepeated: boolean }>(
+    'SELECT (acknowledged = $3) IS TRUE AS "isRepeated" FROM subscriptions WHERE tenant_id = $1 AND name = $2',
+    [tenantId, name, ackToken],
+  )
+  if (!rows[0]) return 'unknown'
+  return rows[0].isRepeated ? 'repeated' : 'lost'
+}

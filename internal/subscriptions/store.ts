@@ -1,0 +1,158 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { feedStart, findFeedEnd, lowestIdOf } from '#internal/events/index.ts'
+import { type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
+import {
+  type StoredSubscription,
+  type Subscription,
+  type SubscriptionFilter,
+  type SubscriptionPlace,
+  subscriptionsMax,
+} from './subscription.ts'
+
+/** A subscription to create, or whose filter is to be changed. */
+export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilter {
+  /** Where a new subscription begins, in milliseconds since the epoch: events that were received then or later. Default: its creation. */
+  readonly fromMs?: number | undefined
+}
+
+/** Result of writing a subscription. */
+export type WriteResult =
+  | { readonly kind: 'created' | 'changed' | 'unchanged'; readonly subscription: Subscription }
+  | { readonly kind: 'too_many'; readonly max: number }
+  | { readonly kind: 'unknown_tenant' }
+
+const columns = `name, providers, types, floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs",
+  floor(extract(epoch FROM acknowledged_at) * 1000)::bigint AS "acknowledgedAtMs", lease IS NOT NULL AS "isLeased",
+  CASE WHEN held_until > now() THEN floor(extract(epoch FROM held_until) * 1000)::bigint END AS "availableAtMs",
+  position_transaction::text AS transaction, position_event AS "eventId", received_from AS "receivedFrom", version::text`
+
+interface Row extends Subscription {
+  readonly transaction: string
+  readonly eventId: string
+  readonly receivedFrom: string
+  readonly version: string
+}
+
+function storedOf({ transaction, eventId, ...row }: Row): StoredSubscription {
+  return { ...row, position: { transaction, eventId } }
+}
+
+function shown({ position: _position, receivedFrom: _from, version: _version, ...rest }: StoredSubscription) {
+  return rest
+}
+
+/** Reads a subscription. Returns undefined if it does not exist. */
+export async function readStored(
+  pool: Pool,
+  { tenantId, name }: SubscriptionPlace,
+): Promise<StoredSubscription | undefined> {
+  const { rows } = await pool.query<Row>({
+    name: 'read_subscription',
+    text: `SELECT ${columns} FROM subscriptions WHERE tenant_id = $1 AND name = $2`,
+    values: [tenantId, name],
+  })
+  return rows[0] && storedOf(rows[0])
+}
+
+/** Reads a subscription. Returns undefined if it does not exist. @throws errors of Postgres */
+export async function readSubscription(
+  pool: Pool,
+  place: SubscriptionPlace,
+): Promise<Subscription | undefined> {
+  const stored = await readStored(pool, place)
+  return stored && shown(stored)
+}
+
+/** Lists the subscriptions of a tenant by name; at most `subscriptionsMax`. @throws errors of Postgres */
+export async function listSubscriptions(pool: Pool, tenantId: TenantId): Promise<Subscription[]> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${columns} FROM subscriptions WHERE tenant_id = $1 ORDER BY name LIMIT $2`,
+    [tenantId, subscriptionsMax],
+  )
+  return rows.map((row) => shown(storedOf(row)))
+}
+
+/**
+ * Creates a subscription, or changes the filter of the one with this name, whose position stays. Safe to repeat.
+ * @throws errors of Postgres
+ */
+export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
+  const { tenantId, name, providers, types, fromMs } = wanted
+  const { position, receivedFrom } = await startOf(pool, fromMs)
+  const run = async (tx: PoolClient, text: string, values: readonly unknown[]) =>
+    (await tx.query<Row>(text, [...values])).rows[0]
+  return withTx(pool, async (tx): Promise<WriteResult> => {
+    // Makes concurrent calls count each other's subscriptions.
+    const owner = await tx.query(
+      'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE',
+      [tenantId],
+    )
+    if (owner.rowCount === 0) return { kind: 'unknown_tenant' }
+    const key = [tenantId, name]
+    const before = await run(
+      tx,
+      `SELECT ${columns} FROM subscriptions WHERE tenant_id = $1 AND name = $2`,
+      key,
+    )
+    if (before && Bun.deepEquals([before.providers, before.types], [providers, types]))
+      return { kind: 'unchanged', subscription: shown(storedOf(before)) }
+    const changed =
+      before &&
+      (await run(
+        tx,
+        `UPDATE subscriptions SET providers = $3, types = $4, version = version + 1 WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
+        [...key, providers, types],
+      ))
+    if (changed) return { kind: 'changed', subscription: shown(storedOf(changed)) }
+    const created = await run(
+      tx,
+      `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
+       SELECT $1, $2, $3, $4, $5::xid8, $6, $7 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
+       RETURNING ${columns}`,
+      [...key, providers, types, position.transaction, position.eventId, receivedFrom],
+    )
+    return created
+      ? { kind: 'created', subscription: shown(storedOf(created)) }
+      : { kind: 'too_many', max: subscriptionsMax }
+  })
+}
+
+async function startOf(pool: Pool, fromMs: number | undefined) {
+  return fromMs === undefined
+    ? { position: await findFeedEnd(pool), receivedFrom: '' }
+    : { position: feedStart, receivedFrom: lowestIdOf(fromMs) }
+}
+
+/**
+ * Moves a subscription to a time of receipt, or to the present. Ends its lease. Returns undefined if it does not exist.
+ * @throws errors of Postgres
+ */
+export async function seekSubscription(
+  pool: Pool,
+  { tenantId, name }: SubscriptionPlace,
+  fromMs: number | undefined,
+): Promise<Subscription | undefined> {
+  const { position, receivedFrom } = await startOf(pool, fromMs)
+  const { rows } = await pool.query<Row>(
+    `UPDATE subscriptions SET position_transaction = $3::xid8, position_event = $4, received_from = $5, lease = NULL,
+       held_until = '-infinity', version = version + 1
+     WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
+    [tenantId, name, position.transaction, position.eventId, receivedFrom],
+  )
+  return rows[0] && shown(storedOf(rows[0]))
+}
+
+/** Deletes a subscription. Returns false if it does not exist. @throws errors of Postgres */
+export async function deleteSubscription(
+  pool: Pool,
+  { tenantId, name }: SubscriptionPlace,
+): Promise<boolean> {
+  const { rowCount } = await pool.query('DELETE FROM subscriptions WHERE tenant_id = $1 AND name = $2', [
+    tenantId,
+    name,
+  ])
+  return rowCount === 1
+}
+
+/** Removes a deleted tenant's subscriptions. */
+export const purgeSubscriptions = purgeByKey('subscriptions', ['name'])

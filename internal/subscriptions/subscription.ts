@@ -1,0 +1,57 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { FeedPosition } from '#internal/events/index.ts'
+
+/** Maximum subscriptions of a tenant. */
+export const subscriptionsMax = 20
+/** Maximum providers, and types, in the filter of a subscription. */
+export const filterTextsMax = 50
+
+/** Pattern of the name of a subscription. */
+export const subscriptionNamePattern = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
+
+declare const branded: unique symbol
+/** Name of a subscription, unique in a tenant: 1 to 63 lowercase letters, digits and hyphens. */
+export type SubscriptionName = string & { readonly [branded]: 'SubscriptionName' }
+
+const nameForm = new RegExp(subscriptionNamePattern)
+
+/** Parses the name of a subscription. Returns undefined for any other text. */
+export function parseSubscriptionName(text: string): SubscriptionName | undefined {
+  return nameForm.test(text) ? (text as SubscriptionName) : undefined
+}
+
+/** A subscription, given by its tenant and name. */
+export interface SubscriptionPlace {
+  readonly tenantId: TenantId
+  readonly name: SubscriptionName
+}
+
+/** Filter of a subscription. */
+export interface SubscriptionFilter {
+  /** Names of providers; empty for all. */
+  readonly providers: readonly string[]
+  /** Normalized types; empty for all. `payment.*` stands for all types that begin with `payment.`. */
+  readonly types: readonly string[]
+}
+
+/** Cursor in the events of a tenant, with its own filter. */
+export interface Subscription extends SubscriptionFilter {
+  readonly name: SubscriptionName
+  /** Milliseconds since the epoch, as for all times in this interface. */
+  readonly createdAtMs: number
+  /** Time of the last acknowledgement; null before the first. */
+  readonly acknowledgedAtMs: number | null
+  /** Whether events were given that are neither acknowledged nor given back. */
+  readonly isLeased: boolean
+  /** Time before which a pull gets nothing: the end of a lease or of the delay after a `nack`. Null if it has passed. */
+  readonly availableAtMs: number | null
+}
+
+/** A row of `subscriptions`, with what a pull needs. */
+export interface StoredSubscription extends Subscription {
+  readonly position: FeedPosition
+  /** Lowest id of an event that is given. */
+  readonly receivedFrom: string
+  /** Changes with every write. */
+  readonly version: string
+}

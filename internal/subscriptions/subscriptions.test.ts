@@ -1,0 +1,329 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { insertEvents } from '#internal/events/insert.ts'
+import { eventReadSettings } from '#internal/events/list.ts'
+import { createPool, type Pool, type PoolClient } from '#internal/storage/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { acknowledgeEvents, extendLease, type Pulled, pullEvents, returnEvents } from './pull.ts'
+import {
+  deleteSubscription,
+  listSubscriptions,
+  purgeSubscriptions,
+  readSubscription,
+  seekSubscription,
+  type WriteResult,
+  writeSubscription,
+} from './store.ts'
+import { type SubscriptionName, subscriptionsMax } from './subscription.ts'
+
+const name = 'shop' as SubscriptionName
+let lab: DeliveryLab
+let pool: Pool
+let tenantId: TenantId
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  const bounds = { connectionsMax: 8, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
+  pool = createPool({
+    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+  })
+  return async () => {
+    await pool.end()
+    await lab.close()
+  }
+})
+beforeEach(async () => {
+  await truncateEvents(lab.pool, 'subscriptions')
+  tenantId = (await lab.addTenant()).id
+})
+
+const write = (fields: Partial<Parameters<typeof writeSubscription>[1]> = {}): Promise<WriteResult> =>
+  writeSubscription(pool, { tenantId, name, providers: [], types: [], ...fields })
+const place = () => ({ tenantId, name })
+const pull = (fields: { limit?: number; leaseSeconds?: number } = {}) =>
+  pullEvents(pool, { ...place(), limit: 100, leaseSeconds: 60, ...fields }, Date.now())
+
+/** Pulls, and fails unless the subscription exists. */
+async function pulled(fields: Parameters<typeof pull>[0] = {}): Promise<Pulled & { ids: EventId[] }> {
+  const result = await pull(fields)
+  if (result.kind !== 'pulled') throw new Error(`the pull was ${result.kind}`)
+  return { ...result, ids: result.events.map(({ id }) => id) }
+}
+
+const acknowledge = ({ ackToken = '' }: Pulled) => acknowledgeEvents(pool, { ...place(), ackToken })
+
+/** Pulls and acknowledges until nothing is left. Returns the ids in order. */
+async function drain(limit = 100): Promise<EventId[]> {
+  const all: EventId[] = []
+  for (;;) {
+    const found = await pulled({ limit })
+    all.push(...found.ids)
+    if (found.ackToken !== undefined) expect(await acknowledge(found)).toBe('done')
+    else if (!found.hasMore) return all
+  }
+}
+
+/** Stores an event in a transaction that the caller ends. */
+async function storeUncommitted(client: PoolClient, fields: Partial<ReceivedEvent> = {}): Promise<EventId> {
+  const event = receivedEvent({ tenantId, ...fields })
+  await insertEvents(client, [event])
+  return event.id
+}
+
+describe('subscriptions', () => {
+  test('a subscription is created, found, changed and deleted', async () => {
+    expect((await write({ types: ['order.*'] })).kind).toBe('created')
+    expect((await write({ types: ['order.*'] })).kind).toBe('unchanged')
+    expect((await write({ types: ['payment.*'] })).kind).toBe('changed')
+    const found = await readSubscription(pool, place())
+    expect(found).toEqual({
+      ...{ name, providers: [], types: ['payment.*'], createdAtMs: expect.any(Number) },
+      ...{ acknowledgedAtMs: null, isLeased: false, availableAtMs: null },
+    })
+    expect(await listSubscriptions(pool, tenantId)).toEqual(found ? [found] : [])
+    expect(await deleteSubscription(pool, place())).toBe(true)
+    expect(await deleteSubscription(pool, place())).toBe(false)
+    expect(await readSubscription(pool, place())).toBeUndefined()
+    expect(await pull()).toEqual({ kind: 'unknown' })
+  })
+
+  test('a tenant has at most 20, also by concurrent calls; an unknown tenant has none', async () => {
+    const results = await Promise.all(
+      Array.from({ length: subscriptionsMax + 5 }, (_, at) => write({ name: `s${at}` as SubscriptionName })),
+    )
+    expect(results.filter(({ kind }) => kind === 'created')).toHaveLength(subscriptionsMax)
+    expect(results.filter(({ kind }) => kind === 'too_many')).toHaveLength(5)
+    expect((await write({ tenantId: 'ten_unknown' as TenantId })).kind).toBe('unknown_tenant')
+    expect(await purgeSubscriptions(pool, tenantId, 1_000)).toBe(subscriptionsMax)
+    expect(await listSubscriptions(pool, tenantId)).toEqual([])
+  })
+
+  test('a subscription is that of its tenant', async () => {
+    await write()
+    const { id: other } = await lab.addTenant()
+    expect(await listSubscriptions(pool, other)).toEqual([])
+    await lab.accept(tenantId)
+    const { ackToken = '' } = await pulled()
+    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken })).toBe('unknown')
+    await writeSubscription(pool, { tenantId: other, name, providers: [], types: [] })
+    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken })).toBe('lost')
+    expect(
+      await pullEvents(pool, { tenantId: other, name, limit: 100, leaseSeconds: 60 }, Date.now()),
+    ).toMatchObject({ events: [], hasMore: false })
+  })
+})
+
+describe('pull', () => {
+  test('a new subscription gives the events from its creation on, and from a time those before it', async () => {
+    const [before] = await lab.accept(tenantId)
+    await write()
+    await write({ name: 'all' as SubscriptionName, fromMs: 0 })
+    const [after] = await lab.accept(tenantId)
+    expect(await drain()).toContain(after as EventId)
+    const all = await pullEvents(
+      pool,
+      { tenantId, name: 'all' as SubscriptionName, limit: 100, leaseSeconds: 60 },
+      Date.now(),
+    )
+    expect(all.kind === 'pulled' && all.events.map(({ id }) => id)).toEqual([before, after] as EventId[])
+  })
+
+  test('events are given in pages with their payloads, each once', async () => {
+    await write({ fromMs: 0 })
+    const payload = '{"amount":820982911946154508}'
+    const ids = await lab.accept(tenantId, 25, { payload, payloadBytes: payload.length })
+    const first = await pulled({ limit: 10 })
+    expect(first).toMatchObject({ hasMore: true, availableAtMs: null })
+    expect(first.events[0]).toMatchObject({ tenantId, provider: 'generic', type: 'order.created', payload })
+    expect(await acknowledge(first)).toBe('done')
+    expect([...first.ids, ...(await drain(10))]).toEqual(ids.toSorted())
+    expect((await pulled()).ids).toEqual([])
+    expect((await readSubscription(pool, place()))?.acknowledgedAtMs).toBeGreaterThan(Date.now() - 60_000)
+  })
+
+  test('while a lease lasts nothing is given; after it the same events are given under another token', async () => {
+    await write({ fromMs: 0 })
+    const ids = await lab.accept(tenantId, 3)
+    const first = await pulled({ leaseSeconds: 1 })
+    const held = await pulled()
+    expect(held).toMatchObject({ events: [], ackToken: undefined })
+    expect(held.availableAtMs).toBeGreaterThan(Date.now() - 1_000)
+    expect((await readSubscription(pool, place()))?.isLeased).toBe(true)
+    await Bun.sleep(1_100)
+    const second = await pulled()
+    expect(second.ids).toEqual(ids.toSorted())
+    expect(await acknowledge(first)).toBe('lost')
+    expect(await acknowledge(second)).toBe('done')
+    expect(await acknowledge(second)).toBe('repeated')
+  })
+
+  test('an acknowledgement after the lease counts until the events are given again', async () => {
+    await write({ fromMs: 0 })
+    await lab.accept(tenantId)
+    const first = await pulled({ leaseSeconds: 1 })
+    await Bun.sleep(1_100)
+    expect(await acknowledge(first)).toBe('done')
+    expect((await pulled()).ids).toEqual([])
+  })
+
+  test('events that are given back are given again after the delay, and a lease can be extended', async () => {
+    await write({ fromMs: 0 })
+    const ids = await lab.accept(tenantId)
+    const first = await pulled()
+    expect(await returnEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 1)).toBe('done')
+    expect((await pulled()).ids).toEqual([])
+    await Bun.sleep(1_100)
+    const second = await pulled({ leaseSeconds: 1 })
+    expect(second.ids).toEqual(ids)
+    expect(await extendLease(pool, { ...place(), ackToken: second.ackToken ?? '' }, 60)).toBe('done')
+    await Bun.sleep(1_100)
+    expect((await pulled()).ids).toEqual([])
+    expect(await extendLease(pool, { ...place(), ackToken: first.ackToken ?? '' }, 60)).toBe('lost')
+  })
+
+  test('concurrent pulls give the events once', async () => {
+    await write({ fromMs: 0 })
+    const ids = await lab.accept(tenantId, 30)
+    const results = await Promise.all(Array.from({ length: 8 }, () => pulled()))
+    expect(results.flatMap((result) => result.ids)).toEqual(ids.toSorted())
+    expect(results.filter(({ ackToken }) => ackToken !== undefined)).toHaveLength(1)
+  })
+
+  test.each<[string, { providers?: string[]; types?: string[] }, string[]]>([
+    ['no filter', {}, ['card payment.succeeded', 'card order.created', 'generic payments.late']],
+    ['a provider', { providers: ['generic'] }, ['generic payments.late']],
+    ['a type', { types: ['order.created'] }, ['card order.created']],
+    ['the start of a type', { types: ['payment.*'] }, ['card payment.succeeded']],
+    [
+      'several',
+      { providers: ['card'], types: ['payment.*', 'order.created'] },
+      ['card payment.succeeded', 'card order.created'],
+    ],
+  ])('%s gives the events that match', async (_name, filter, expected) => {
+    await write({ fromMs: 0, ...filter })
+    await lab.accept(tenantId, 1, { provider: 'card', type: 'payment.succeeded' })
+    await lab.accept(tenantId, 1, { provider: 'card', type: 'order.created' })
+    await lab.accept(tenantId, 1, { provider: 'generic', type: 'payments.late' })
+    await lab.accept(tenantId, 1, { provider: 'wallet', type: 'order.created', state: 'verified' })
+    await lab.accept(tenantId, 1, { origin: { kind: 'test', actor: 'user:ada' } })
+    const { events } = await pulled()
+    expect(events.map(({ provider, type }) => `${provider} ${type}`)).toEqual(expected)
+  })
+
+  test('a rare event is found behind many that do not match, by several pulls', async () => {
+    await write({ fromMs: 0, types: ['rare.one'] })
+    await lab.accept(tenantId, 6_500)
+    const [rare] = await lab.accept(tenantId, 1, { type: 'rare.one' })
+    expect(await pulled()).toMatchObject({ events: [], ackToken: undefined, hasMore: true })
+    expect(await drain()).toEqual([rare as EventId])
+  }, 30_000)
+
+  test('a pull stays below 4 MiB of payloads, unless one event has more', async () => {
+    await write({ fromMs: 0 })
+    const payload = JSON.stringify({ text: 'x'.repeat(1_500_000) })
+    const ids = await lab.accept(tenantId, 3, { payload, payloadBytes: payload.length })
+    const first = await pulled()
+    expect(first).toMatchObject({ hasMore: true })
+    expect(first.ids).toHaveLength(2)
+    await acknowledge(first)
+    expect([...first.ids, ...(await drain())]).toEqual(ids.toSorted())
+    const large = JSON.stringify({ text: 'x'.repeat(5_000_000) })
+    await lab.accept(tenantId, 2, { payload: large, payloadBytes: large.length })
+    expect((await pulled()).ids).toHaveLength(1)
+  })
+
+  test('an event whose payload has expired is given without it, an expired event is not given', async () => {
+    await write({ fromMs: 0 })
+    const [kept, gone] = await lab.accept(tenantId, 2)
+    await lab.pool.query('DELETE FROM event_payloads')
+    await lab.pool.query('DELETE FROM events WHERE id = $1', [gone])
+    const { events } = await pulled()
+    expect(events.map(({ id, ...rest }) => [id, 'payload' in rest])).toEqual([[kept as EventId, false]])
+  })
+})
+
+describe('order of commits', () => {
+  test('an event that commits later is given, also with an older id, and never passed', async () => {
+    await write({ fromMs: 0 })
+    // Makes the partitions and the tenant queue.
+    await lab.accept(tenantId)
+    await acknowledge(await pulled())
+    const slow = await pool.connect()
+    try {
+      await slow.query('BEGIN')
+      const late = await storeUncommitted(slow, { id: createEventId(Date.now() - 60_000, 90) })
+      const others = await lab.accept(tenantId, 5)
+      expect(await drain()).toEqual([])
+      await slow.query('COMMIT')
+      expect((await drain()).toSorted()).toEqual([late, ...others].toSorted())
+    } finally {
+      slow.release()
+    }
+  })
+
+  test('under concurrent commits in any order, each event is given once', async () => {
+    await write({ fromMs: 0 })
+    const expected = await lab.accept(tenantId)
+    let isStoring = true
+    const storing = Promise.all(
+      Array.from({ length: 4 }, async () => {
+        for (let turn = 0; turn < 25; turn += 1) {
+          const client = await pool.connect()
+          try {
+            await client.query('BEGIN')
+            const id = await storeUncommitted(client, {
+              id: createEventId(Date.now() - Math.floor(Math.random() * 10_000), 90),
+            })
+            await Bun.sleep(Math.random() * 20)
+            const isKept = Math.random() < 0.9
+            await client.query(isKept ? 'COMMIT' : 'ROLLBACK')
+            if (isKept) expected.push(id)
+          } finally {
+            client.release()
+          }
+        }
+      }),
+    ).finally(() => {
+      isStoring = false
+    })
+    const given: EventId[] = []
+    while (isStoring) given.push(...(await drain(7)))
+    await storing
+    given.push(...(await drain(7)))
+    expect(given.toSorted()).toEqual(expected.toSorted())
+    expect(new Set(given).size).toBe(given.length)
+  }, 60_000)
+
+  test('a position beyond all transactions is reported', async () => {
+    await write()
+    await lab.pool.query("UPDATE subscriptions SET position_transaction = '4611686018427387904'")
+    expect(await pull()).toEqual({ kind: 'beyond_end' })
+    await seekSubscription(pool, place(), 0)
+    expect((await pull()).kind).toBe('pulled')
+  })
+})
+
+describe('seek', () => {
+  test('a subscription is moved to a time and to the present, which ends its lease', async () => {
+    await write({ fromMs: 0 })
+    const hour = 3_600_000
+    const nowMs = Date.now()
+    const at = (ms: number) => acceptEvents(lab.pool, [receivedEvent({ tenantId }, ms)])
+    const [old] = await at(nowMs - 2 * hour)
+    const [recent] = await at(nowMs - hour)
+    expect(await drain()).toEqual([old, recent] as EventId[])
+    await seekSubscription(pool, place(), nowMs - 1.5 * hour)
+    const leased = await pulled()
+    expect(leased.ids).toEqual([recent as EventId])
+    const moved = await seekSubscription(pool, place(), undefined)
+    expect(moved).toMatchObject({ isLeased: false, availableAtMs: null })
+    expect(await acknowledge(leased)).toBe('lost')
+    const [next] = await at(nowMs)
+    expect(await drain()).toContain(next as EventId)
+    expect(await seekSubscription(pool, { tenantId, name: 'none' as SubscriptionName }, 0)).toBeUndefined()
+  })
+})
