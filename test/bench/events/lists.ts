@@ -10,6 +10,13 @@ import {
 } from '#internal/events/index.ts'
 import { listRefusedCalls } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import {
+  acknowledgeEvents,
+  parseSubscriptionName,
+  pullEvents,
+  pullEventsMax,
+  writeSubscription,
+} from '#internal/subscriptions/index.ts'
 import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 import { type CaseParts, listCases, type Random, seededRandom } from './requests.ts'
@@ -47,6 +54,7 @@ const pageRows = 50
 const deepPages = 200
 const listMsMax = 50
 const eventMsMax = 10
+const pullMsMax = 10
 
 /** Measures lists by every filter, one event, a payload and refused calls, one call at a time. */
 export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
@@ -142,7 +150,26 @@ async function timeOthers(pool: Pool, parts: Parts): Promise<{ timed: Timed; msM
       timed: await time(pool, { name: 'list: refused calls of a tenant', calls }, refused),
       msMax: listMsMax,
     },
+    { timed: await timePulls(pool, { tenantIds, nowMs, calls }), msMax: pullMsMax },
   ]
+}
+
+/** Measures pulls of the large tenant, each with the acknowledgement of the one before. */
+async function timePulls(
+  pool: Pool,
+  { tenantIds: [tenantId], nowMs, calls }: Pick<ReadOptions, 'tenantIds' | 'nowMs' | 'calls'>,
+): Promise<Timed> {
+  const name = parseSubscriptionName('bench')
+  if (tenantId === undefined || name === undefined) throw new RangeError('no tenant')
+  await writeSubscription(pool, { tenantId, name, providers: [], types: [], fromMs: 0 })
+  let ackToken: string | undefined
+  return await time(pool, { name: `pull and acknowledgement of ${pullEventsMax} events`, calls }, async () => {
+    if (ackToken !== undefined) await acknowledgeEvents(pool, { tenantId, name, ackToken })
+    const pulled = await pullEvents(pool, { tenantId, name, limit: pullEventsMax, leaseSeconds: 60 }, nowMs)
+    if (pulled.kind !== 'pulled' || pulled.ackToken === undefined) throw new Error('nothing was pulled')
+    ;({ ackToken } = pulled)
+    return pulled.events.length
+  })
 }
 
 async function time(
