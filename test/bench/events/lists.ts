@@ -163,13 +163,17 @@ async function timePulls(
   if (tenantId === undefined || name === undefined) throw new RangeError('no tenant')
   await writeSubscription(pool, { tenantId, name, providers: [], types: [], fromMs: 0 })
   let ackToken: string | undefined
-  return await time(pool, { name: `pull and acknowledgement of ${pullEventsMax} events`, calls }, async () => {
-    if (ackToken !== undefined) await acknowledgeEvents(pool, { tenantId, name, ackToken })
-    const pulled = await pullEvents(pool, { tenantId, name, limit: pullEventsMax, leaseSeconds: 60 }, nowMs)
-    if (pulled.kind !== 'pulled' || pulled.ackToken === undefined) throw new Error('nothing was pulled')
-    ;({ ackToken } = pulled)
-    return pulled.events.length
-  })
+  return await time(
+    pool,
+    { name: `pull and acknowledgement of ${pullEventsMax} events`, calls },
+    async () => {
+      if (ackToken !== undefined) await acknowledgeEvents(pool, { tenantId, name, ackToken })
+      const pulled = await pullEvents(pool, { tenantId, name, limit: pullEventsMax, leaseSeconds: 60 }, nowMs)
+      if (pulled.kind !== 'pulled' || pulled.ackToken === undefined) throw new Error('nothing was pulled')
+      ;({ ackToken } = pulled)
+      return pulled.events.length
+    },
+  )
 }
 
 async function time(
