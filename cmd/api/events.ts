@@ -1,9 +1,12 @@
+import { startSubscription } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { createAccess } from '#internal/access/index.ts'
 import { createTenantDesks, type TenantRouteParts } from '#internal/backoffice/index.ts'
 import { Shares, systemClock } from '#internal/base/index.ts'
+import { decodeDue, dueChannel } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
+import { EventStreams } from '#internal/subscriptions/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Usage } from './usage.ts'
 
@@ -32,10 +35,19 @@ export async function openEventApi(
 ): Promise<TenantRouteParts> {
   const opened = await openPostgres(host, 'postgres of event calls', { ...pool, ...databaseOf(config) })
   const access = createAccess({ directory, clock: systemClock })
+  const onTrouble = (cause: unknown) => host.log.warn({ cause }, 'a store does not answer event calls')
+  const streams = new EventStreams({
+    ...{ pool: opened, clock: systemClock, ending: host.scope.signal, onTrouble },
+  })
+  // If a message is lost, the streams still find the events by a query of their own.
+  await startSubscription(host, redis, {
+    name: 'event stream subscription',
+    channel: dueChannel,
+    onMessage: (message) => streams.notify(decodeDue(message)),
+  })
   const backoffice = createTenantDesks({
     ...{ pool: opened, readPool: opened, redis, directory, access, clock: systemClock },
-    limits: usage.limits,
-    onTrouble: (cause) => host.log.warn({ cause }, 'a store does not answer event calls'),
+    ...{ limits: usage.limits, streams, onTrouble },
   })
   return { backoffice, directory, calls: new Shares(callsMax) }
 }

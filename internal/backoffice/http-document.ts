@@ -45,6 +45,7 @@ export function operationOf(
     answer,
     status = 200,
     answerText,
+    streams,
     errors = [],
     body,
     isBodyOptional,
@@ -69,6 +70,7 @@ export function operationOf(
         schema: answer.schema,
         examples: { example: { value: answer.example } },
         headers: isWrite ? ['Idempotent-Replayed'] : [],
+        ...(streams && { isStream: true as const }),
       },
     },
     errors: [...commonErrors, ...errors, ...(body ? (['body_too_large'] as const) : [])],
@@ -92,6 +94,7 @@ function parametersOf({
   query = {},
   idempotencyKey,
   idempotencyKeyText: keyText = onceText,
+  streams,
 }: DocumentedRoute): Parameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']): Parameter => {
     const { description, schema, example } = documentedParam(name, own)
@@ -105,5 +108,16 @@ function parametersOf({
     description: keyText,
     examples: { example: { value: 'nightly-2026-11-21' } },
   })
-  return [...inPath, ...paramsInDocument(query), ...(idempotencyKey === undefined ? [] : [header])]
+  return [
+    ...[...inPath, ...paramsInDocument(query)],
+    ...(idempotencyKey === undefined ? [] : [header]),
+    ...(streams ? [lastEventId] : []),
+  ]
+}
+
+const lastEventId: Parameter = {
+  ...{ name: 'Last-Event-ID', in: 'header', required: false },
+  description:
+    'Id of the last event that the caller has handled. Clients of server-sent events send it when they reconnect.',
+  schema: { type: 'string', maxLength: 128 },
 }

@@ -4,6 +4,7 @@ import { type ApiError, apiError, type ErrorCode, type TenantId, toWire } from '
 import {
   type AdmittingRoute,
   type Answer,
+  type AnswerBody,
   createCallParser,
   type Head,
   type Params,
@@ -32,6 +33,8 @@ export interface RouteCall<Query extends Params, Body, Desks> {
   readonly text: string
   /** Empty if the header was not sent. Never empty if the route requires an idempotency key. */
   readonly idempotencyKey: string
+  /** Header `Last-Event-ID` of a route that streams; empty if it was not sent. */
+  readonly lastEventId: string
 }
 
 /** A route with its parameters, body, documentation and use case. */
@@ -70,8 +73,10 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks>
   /** Description of the header. Default: a repeated request takes effect once. */
   readonly idempotencyKeyText?: string
   act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<unknown> | ApiError>
-  /** Returns the response as JSON text. Default: `toWire`. */
-  write?(value: never): string
+  /** Set if the response is a stream of server-sent events, which `write` returns. */
+  readonly streams?: true
+  /** Returns the response as JSON text, or as a stream. Default: `toWire`. */
+  write?(value: never): AnswerBody
 }
 
 /** The caller of a route, or the error for a caller that cannot be authenticated. */
@@ -85,13 +90,20 @@ export interface RouteApi<Parts> extends ApiDocumentation {
   /** Returns the error for an actor that sees the tenant but lacks the right of a route. */
   forbiddenError(route: Pick<DocumentedRoute, 'right' | 'isForAllTenants'>, actor: Actor): ApiError
   /** Runs an authenticated call, or returns an error if too many calls are under way. */
-  run(parts: Parts, actor: Actor, work: () => Promise<Answer | ApiError>): Promise<Answer | ApiError>
+  run(
+    parts: Parts,
+    actor: Actor,
+    work: () => Promise<Answer<AnswerBody> | ApiError>,
+  ): Promise<Answer<AnswerBody> | ApiError>
 }
 
 const bodyBytesDefault = 16 * 1024
 
 /** Parts of a call that are parsed before the body is read. */
-type RouteHead = Pick<RouteCall<Params, unknown, never>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
+type RouteHead = Pick<
+  RouteCall<Params, unknown, never>,
+  'actor' | 'tenantId' | 'query' | 'idempotencyKey' | 'lastEventId'
+>
 
 /**
  * Defines a route of an API. The caller is authenticated before the body is read. The body counts towards the caller's share of the memory
@@ -166,25 +178,35 @@ function readHead(
   if (typeof idempotencyKey === 'object') return idempotencyKey
   if (idempotencyKey === undefined && keyRule === 'required')
     return apiError('invalid_request', 'The header Idempotency-Key is required')
-  return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' } }
+  return {
+    kind: 'head',
+    head: {
+      ...{ tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' },
+      lastEventId: request.headers.get('last-event-id') ?? '',
+    },
+  }
 }
 
 function answerOf(
   api: Pick<RouteApi<never>, 'forbiddenError'>,
-  route: Pick<UseCaseRoute<Params, TSchema, never>, 'right' | 'isForAllTenants' | 'write' | 'status'>,
+  route: Pick<
+    UseCaseRoute<Params, TSchema, never>,
+    'right' | 'isForAllTenants' | 'write' | 'status' | 'streams'
+  >,
   result: Outcome<unknown> | ApiError,
   actor: Actor,
-): Answer | ApiError {
+): Answer<AnswerBody> | ApiError {
   if (result.kind === 'error') return result
   if (result.kind === 'forbidden') return api.forbiddenError(route, actor)
   if (result.kind !== 'ok') return refusalError(result)
-  const { write, status = 200 } = route
+  const { write, status = 200, streams } = route
   const { value } = result
   const isRepeat = typeof value === 'object' && value !== null && changedNothing(value)
   return {
     ...{ kind: 'answer', status, outcome: isRepeat ? 'repeated' : 'done' },
     body: write ? write(value as never) : JSON.stringify(toWire(value)),
     ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
+    ...(streams && { headers: { 'Content-Type': 'text/event-stream' } }),
   }
 }
 

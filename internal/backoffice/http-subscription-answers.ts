@@ -81,3 +81,11 @@ export const EventsPulled = answer(
     },
   ),
 )
+
+/** A stream of server-sent events. */
+export const EventStream = described(
+  'Server-sent events (`text/event-stream`), each with an `id` and the event as `data`.',
+  text(
+    'id: 0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11.1042.evt_06gw979vs1d9q6mddfvvx375s4\ndata: {"id":"evt_06gw979vs1d9q6mddfvvx375s4"}\n\n',
+  ),
+)

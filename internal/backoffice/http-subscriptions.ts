@@ -10,10 +10,12 @@ import {
   subscriptionsMax,
 } from '#internal/subscriptions/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
+import { eventStream } from './event-stream.ts'
 import { Removed } from './http-answers.ts'
 import { publicApi, type SharedApi } from './http-apis.ts'
 import { providerField, readTimes, timestamp, withNamed } from './http-params.ts'
 import {
+  EventStream,
   EventsPulled,
   LeaseChanged,
   Subscription,
@@ -27,7 +29,10 @@ const strict = { additionalProperties: false }
 const leaseSecondsDefault = 60
 const fromText =
   'Received then or later. Default: only events from now on. Events that were stored by a version without subscriptions are left out.'
-const ackToken = t.String({ minLength: 1, maxLength: 64, description: 'Token of the pull.' })
+const ackToken = t.String({
+  ...{ minLength: 1, maxLength: 128 },
+  description: 'Token of the pull. For `ack` also the `id` of an event in a stream.',
+})
 const leaseSeconds = t.Optional(
   t.Integer({
     ...{ minimum: 1, maximum: leaseSecondsMax, default: leaseSecondsDefault },
@@ -174,6 +179,21 @@ export const pullRoutes = [
     // Inserts payloads as received text, because parsing them could change their numbers.
     write: ({ events, ...rest }: Pulled) =>
       `{"events":[${events.map(forwardedEvent).join()}],${JSON.stringify(toWire(rest)).slice(1)}`,
+  }),
+  publicApi.route({
+    ...{ ...shared, method: 'GET', path: `${path}/stream`, id: 'streamEvents', answer: EventStream },
+    ...{ errors: tokenErrors, streams: true },
+    summary: 'Get events as they come, as server-sent events',
+    description:
+      'Begins after the last acknowledged event. `data` is the event as a callback receives it. `id` is a token for `ack`, which acknowledges the event and all before it; so does `Last-Event-ID` when the caller reconnects within the lease. A stream holds the lease of its subscription: another stream, and a pull, gets nothing meanwhile. It sends a comment at least every 20 s, and ends after an hour at the latest, or when the key loses a scope: reconnect then.',
+    answerText: 'A stream of events.',
+    act: (call) =>
+      named(call, (name) =>
+        call.backoffice.subscriptions.stream(call.actor, {
+          ...{ tenantId: call.tenantId, name, lastStreamId: call.lastEventId },
+        }),
+      ),
+    write: eventStream,
   }),
   publicApi.route({
     ...{ ...shared, method: 'POST', path: `${path}/ack`, id: 'acknowledgeEvents', answer: LeaseChanged },

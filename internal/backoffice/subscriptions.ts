@@ -1,8 +1,9 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
 import {
   acknowledgeEvents,
   deleteSubscription,
+  type EventPages,
   extendLease,
   type LeaseResult,
   listSubscriptions,
@@ -16,7 +17,7 @@ import {
   seekSubscription,
   writeSubscription,
 } from '#internal/subscriptions/index.ts'
-import { conflict, type Done, notFound, type Outcome, ok } from './outcome.ts'
+import { conflict, type Done, notFound, type Outcome, ok, overloaded } from './outcome.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -119,20 +120,80 @@ const pull: SharedUseCase<EventPull, EventsPulled> = async (parts, actor, reques
   if (reached.kind !== 'ok') return reached
   const result = await pullEvents(parts.readPool, request, parts.clock.now())
   if (result.kind === 'unknown') return notFound
-  if (result.kind !== 'pulled')
-    return conflict('The database was restored since the last pull: move the subscription to a time')
+  if (result.kind !== 'pulled') return restored
   const { events, ackToken, hasMore, availableAtMs } = result
-  const [first, last] = [events.at(0), events.at(-1)]
-  if (first && last) {
-    const range = { count: events.length, firstEventId: first.id, lastEventId: last.id }
-    await audit(parts, actor, request, 'payloads.pulled', { subscription: request.name, ...range })
-  }
+  await auditPayloads(
+    parts,
+    actor,
+    request,
+    events.map(({ id }) => id),
+  )
   return ok({
     ...{ events, hasMore },
     ...(ackToken !== undefined && { ackToken }),
     ...(availableAtMs !== null && { availableAtMs }),
   })
 }
+
+interface StreamCall extends SubscriptionCall {
+  /** Id of the last event that the caller has handled; empty without one. */
+  readonly lastStreamId: string
+}
+
+/** Streams the events of a subscription. Writes an audit entry for each page before it returns the payloads. */
+const stream: SharedUseCase<StreamCall, EventPages> = async (parts, actor, { lastStreamId, ...place }) => {
+  const isAllowed = async () => (await reachTenant(parts, actor, place.tenantId, 'pull')).kind === 'ok'
+  const reached = await reachTenant(parts, actor, place.tenantId, 'pull')
+  if (reached.kind !== 'ok') return reached
+  const opened =
+    (await parts.streams?.open({ ...place, lastStreamId, isAllowed })) ?? ({ kind: 'too_many' } as const)
+  switch (opened.kind) {
+    case 'opened':
+      return ok({ pages: audited(parts, actor, place, opened.pages), close: opened.close })
+    case 'unknown':
+      return notFound
+    case 'too_many':
+      return overloaded
+    case 'beyond_end':
+      return restored
+    case 'held':
+      return conflict(
+        `Another stream, or a pull, has the lease until ${new Date(opened.availableAtMs).toISOString()}`,
+      )
+  }
+}
+
+async function* audited(
+  parts: SharedDeskParts,
+  actor: Actor,
+  place: SubscriptionCall,
+  pages: EventPages['pages'],
+): EventPages['pages'] {
+  for await (const page of pages) {
+    await auditPayloads(
+      parts,
+      actor,
+      place,
+      page.events.map(({ event }) => event.id),
+    )
+    yield page
+  }
+}
+
+/** Writes the audit entry of payloads that are about to be given. */
+async function auditPayloads(
+  parts: SharedDeskParts,
+  actor: Actor,
+  place: SubscriptionCall,
+  ids: readonly EventId[],
+): Promise<void> {
+  const [firstEventId, lastEventId] = [ids.at(0), ids.at(-1)]
+  if (firstEventId === undefined) return
+  const detail = { subscription: place.name, count: ids.length, firstEventId, lastEventId }
+  await audit(parts, actor, place, 'payloads.pulled', detail)
+}
+
+const restored = conflict('The database was restored since the last pull: move the subscription to a time')
 
 interface TokenCall extends SubscriptionCall {
   readonly ackToken: string
@@ -181,4 +242,15 @@ async function audit(
 }
 
 /** Use cases of subscriptions, with which a tenant pulls its events. */
-export const subscriptionCases = { list, read, write, seek, remove, pull, acknowledge, giveBack, extend }
+export const subscriptionCases = {
+  list,
+  read,
+  write,
+  seek,
+  remove,
+  pull,
+  stream,
+  acknowledge,
+  giveBack,
+  extend,
+}

@@ -1,5 +1,5 @@
 import { type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 
 /**
  * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
@@ -130,4 +130,30 @@ export async function findFeedEnd(pool: Pool): Promise<FeedPosition> {
     'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS transaction',
   )
   return { transaction: rows[0]?.transaction ?? feedStart.transaction, eventId: '' }
+}
+
+// Reads for each feed whether it has an event after a position. Takes no locks.
+const readyText = `
+SELECT (i.n - 1)::integer AS at FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (tenant_id, transaction, id, n)
+WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = i.tenant_id AND e.expires_on >= $4::date
+  AND (e.stored_by, e.id) > (i.transaction::xid8, i.id) AND e.stored_by < pg_snapshot_xmin(pg_current_snapshot()))`
+
+/** Returns the indexes of the feeds that have events after their positions, whether they match a filter or not. */
+export async function findReadyFeeds(
+  pool: Pool,
+  feeds: readonly { readonly tenantId: TenantId; readonly after: FeedPosition }[],
+  nowMs: number,
+): Promise<readonly number[]> {
+  if (feeds.length === 0) return []
+  const { rows } = await pool.query<{ at: number }>({
+    name: 'find_ready_feeds',
+    text: readyText,
+    values: [
+      textArrayParam(feeds.map(({ tenantId }) => tenantId)),
+      textArrayParam(feeds.map(({ after }) => after.transaction)),
+      textArrayParam(feeds.map(({ after }) => after.eventId)),
+      dayAfter(nowMs, 0),
+    ],
+  })
+  return rows.map(({ at }) => at)
 }

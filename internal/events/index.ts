@@ -22,6 +22,7 @@ export {
   type FeedPosition,
   feedStart,
   findFeedEnd,
+  findReadyFeeds,
   readFeed,
 } from './feed.ts'
 export {

@@ -54,6 +54,8 @@ export interface AnswerDoc {
   readonly schema: JsonSchema
   readonly examples?: Examples
   readonly headers?: readonly string[]
+  /** Set for server-sent events. Default: JSON. */
+  readonly isStream?: true
 }
 
 /** Documentation of a route, from which `openapi` creates the operation in the OpenAPI document. */

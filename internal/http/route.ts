@@ -93,7 +93,7 @@ export interface AdmittingRoute<Handed> extends RouteShape {
      */
     sourceOf?(head: Head): string | null
   }
-  handle(call: Call, admitted: Handed): Answered
+  handle(call: Call, admitted: Handed): Answered<AnswerBody>
   /** Memory for bodies: `keyed` if `admit` admits only callers with an API key. Default: `anonymous`. */
   readonly budget?: keyof BodyBudgets
   /** Outcomes that any caller can cause without a key or a signing secret. The rate of their log lines is limited. Default: none. */

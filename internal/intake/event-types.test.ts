@@ -73,7 +73,7 @@ test('GET /v1/event-types: the documented example is the answer to its parameter
   const described = operations.find(({ path }) => path === '/v1/event-types')
   if (described === undefined) throw new Error('the operation is not documented')
   const [example] = requestExamples(described).values()
-  const promised = described.operation.responses['200']?.content['application/json'].examples?.['card']
+  const promised = described.operation.responses['200']?.content['application/json']?.examples?.['card']
   expect(example?.query).toEqual({ provider: 'card', limit: '1' })
   expect(promised?.value).toEqual(await (await read(`?${new URLSearchParams(example?.query)}`)).json())
 })

@@ -32,13 +32,17 @@ export interface ParameterRef {
   readonly $ref: `#/components/parameters/${string}`
 }
 
+interface Media {
+  readonly schema: JsonSchema
+  readonly examples?: Examples
+}
+
 /** Response of an operation for one status code. */
 export interface ResponseObject {
   readonly description: string
   readonly headers?: Readonly<Record<string, { readonly $ref: string }>>
-  readonly content: {
-    readonly 'application/json': { readonly schema: JsonSchema; readonly examples?: Examples }
-  }
+  /** By media type; only a stream has another one than JSON. */
+  readonly content: { readonly 'application/json'?: Media; readonly 'text/event-stream'?: Media }
 }
 
 /** Operations by path and method. */
@@ -134,17 +138,17 @@ export class DocumentBuilder {
         const headers = (errorHeaders[status] ?? []).filter((name) => this.#headers.has(name))
         const description = texts[status] ?? errorDescriptions[status] ?? ''
         const examples = Object.fromEntries(own.map((code) => exampleOf(examplesOf(code))))
-        return [String(status), responseOf(description, errorRef, examples, headers)]
+        return [String(status), responseOf(description, errorRef, examples, { headers })]
       }),
     )
   }
 
   /** Builds a response. @param envelope error response with the same status; its schema becomes an alternative */
-  #answer({ description, schema, examples = {}, headers }: AnswerDoc, envelope?: ResponseObject) {
+  #answer({ description, schema, examples = {}, ...form }: AnswerDoc, envelope?: ResponseObject) {
     const own = this.schema(schema)
-    if (!envelope) return responseOf(description, own, examples, headers)
-    const { examples: more } = envelope.content['application/json']
-    return responseOf(description, { anyOf: [own, errorRef] }, { ...examples, ...more }, headers)
+    if (!envelope) return responseOf(description, own, examples, form)
+    const more = envelope.content['application/json']?.examples
+    return responseOf(description, { anyOf: [own, errorRef] }, { ...examples, ...more }, form)
   }
 
   #parameter(parameter: Parameter): Parameter {
@@ -208,12 +212,14 @@ function responseOf(
   description: string,
   schema: JsonSchema,
   examples: Examples,
-  headers: readonly string[] = [],
+  { headers = [], isStream }: Pick<AnswerDoc, 'headers' | 'isStream'> = {},
 ): ResponseObject {
   return {
     description,
     headers: headerRefs(['X-Request-Id', ...headers]),
-    content: { 'application/json': { schema, examples } },
+    content: isStream
+      ? { 'text/event-stream': { schema, examples } }
+      : { 'application/json': { schema, examples } },
   }
 }
 

@@ -34,6 +34,7 @@ export function internalDocument() {
       { name: 'tenants', description: 'Tenants and their state.' },
       { name: 'events', description: 'Events, their origin and their delivery status.' },
       { name: 'replays', description: 'Deliver many events again.' },
+      { name: 'subscriptions', description: 'Positions from which tenants pull their events.' },
       { name: 'usage', description: 'Usage and its limits.' },
       { name: 'settings', description: 'Settings that change at run time.' },
       { name: 'simulations', description: 'Simulated events, to test callbacks.' },

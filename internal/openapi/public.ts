@@ -86,6 +86,7 @@ export function publicContract({ publicUrl, ...limits }: ContractConfig) {
         description: 'A tenant’s own events and refused calls, their types, and the calls to its callback.',
       },
       { name: 'replays', description: 'Deliver many events again.' },
+      { name: 'subscriptions', description: 'Pull or stream a tenant’s own events.' },
       { name: 'usage', description: 'A tenant’s own usage.' },
       { name: 'contract', description: 'This document.' },
     ],

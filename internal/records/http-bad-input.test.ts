@@ -82,7 +82,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
     for (const word of words) expect(answer.json.message).toContain(String(word))
     expect(answer.text).not.toContain(mark)
     const operation = publicContract(testLimits).paths[target.path]?.[target.method.toLowerCase()]
-    expect(Object.keys(operation?.responses['400']?.content['application/json'].examples ?? {})).toContain(
+    expect(Object.keys(operation?.responses['400']?.content['application/json']?.examples ?? {})).toContain(
       'invalid_request',
     )
   }

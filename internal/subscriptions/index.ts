@@ -18,6 +18,7 @@ export {
   seekSubscription,
   writeSubscription,
 } from './store.ts'
+export { type EventPages, EventStreams, type StreamPage } from './stream.ts'
 export {
   filterTextsMax,
   parseSubscriptionName,

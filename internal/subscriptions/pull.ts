@@ -7,6 +7,7 @@ import {
 } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { readStored } from './store.ts'
+import { parseStreamId, type StreamId } from './stream-id.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
 
 /** Maximum events of a pull. */
@@ -112,7 +113,8 @@ async function give(pool: Pool, request: PullRequest, given: Given): Promise<Pul
   }
 }
 
-function withinBytes(events: readonly FeedEvent[]): readonly FeedEvent[] {
+/** Returns the first events, up to the maximum bytes of payloads, but at least one. */
+export function withinBytes(events: readonly FeedEvent[]): readonly FeedEvent[] {
   let bytes = 0
   const end = events.findIndex(({ payloadBytes }, at) => {
     bytes += payloadBytes
@@ -147,14 +149,40 @@ export interface LeaseToken extends SubscriptionPlace {
  */
 export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
 
-/** Acknowledges the events of a token. Also possible after the lease has ended, until another pull. @throws errors of Postgres */
+/**
+ * Acknowledges the events of a token, or those of a stream up to an id in it. Also possible after the lease has ended, until another pull or
+ * stream.
+ * @throws errors of Postgres
+ */
 export function acknowledgeEvents(pool: Pool, token: LeaseToken): Promise<LeaseResult> {
+  const streamed = parseStreamId(token.ackToken)
+  if (streamed) return acknowledgeStreamed(pool, token, streamed)
   return change(
     pool,
     token,
     `position_transaction = leased_transaction, position_event = leased_event, acknowledged = lease, acknowledged_at = now(),
       lease = NULL, held_until = '-infinity'`,
   )
+}
+
+async function acknowledgeStreamed(
+  pool: Pool,
+  { tenantId, name }: LeaseToken,
+  { token, position: { transaction, eventId } }: StreamId,
+): Promise<LeaseResult> {
+  const { rows } = await pool.query<{ isMoved: boolean }>({
+    name: 'acknowledge_stream',
+    // An acknowledgement that comes late never moves the position back.
+    text: `UPDATE subscriptions AS s SET acknowledged_at = now(), version = version + 1,
+        position_transaction = CASE WHEN b.is_moved THEN $4::xid8 ELSE s.position_transaction END,
+        position_event = CASE WHEN b.is_moved THEN $5 ELSE s.position_event END
+      FROM (SELECT tenant_id AS tenant, (position_transaction, position_event) < ($4::xid8, $5) AS is_moved FROM subscriptions
+        WHERE tenant_id = $1 AND name = $2 AND lease = $3 FOR UPDATE) AS b
+      WHERE s.tenant_id = b.tenant AND s.name = $2 RETURNING b.is_moved AS "isMoved"`,
+    values: [tenantId, name, token, transaction, eventId],
+  })
+  if (rows[0]) return rows[0].isMoved ? 'done' : 'repeated'
+  return (await readStored(pool, { tenantId, name })) ? 'lost' : 'unknown'
 }
 
 /** Gives the events of a token back, so that they are given again after the delay. @throws errors of Postgres */
@@ -176,7 +204,7 @@ async function change(
   values: readonly number[] = [],
 ): Promise<LeaseResult> {
   const { rowCount } = await pool.query(
-    `UPDATE subscriptions SET ${assignments}, version = version + 1 WHERE tenant_id = $1 AND name = $2 AND lease = $3`,
+    `UPDATE subscriptions SET ${assignments}, version = version + 1 WHERE tenant_id = $1 AND name = $2 AND lease = $3 AND leased_event IS NOT NULL`,
     [tenantId, name, ackToken, ...values],
   )
   if (rowCount === 1) return 'done'

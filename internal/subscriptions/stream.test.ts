@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
+import { eventReadSettings } from '#internal/events/list.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { until } from '#test/support/until.ts'
+import { writeSubscription } from './store.ts'
+import { EventStreams, type StreamPage } from './stream.ts'
+import type { SubscriptionName } from './subscription.ts'
+
+let lab: DeliveryLab
+let pool: Pool
+let queries = 0
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
+  pool = createPool({
+    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+  })
+})
+afterAll(async () => {
+  await pool.end()
+  await lab.close()
+})
+
+/** Pool that counts its queries. */
+function counting(): Pool {
+  return new Proxy(pool, {
+    get(target, name) {
+      if (name !== 'query') return Reflect.get(target, name) as unknown
+      return (...args: Parameters<Pool['query']>) => {
+        queries += 1
+        return target.query(...args)
+      }
+    },
+  })
+}
+
+const troubles: unknown[] = []
+function openStreams() {
+  const ending = new AbortController()
+  const streams = new EventStreams({
+    ...{ pool: counting(), clock: systemClock, ending: ending.signal },
+    onTrouble: (cause) => troubles.push(cause),
+  })
+  return { streams, ending }
+}
+
+async function subscribe(tenantId: TenantId, name: string) {
+  const place = { tenantId, name: name as SubscriptionName }
+  await writeSubscription(pool, { ...place, providers: [], types: [] })
+  return place
+}
+
+test('streams: a hundred that wait cost a query each five seconds, and all get a new event', async () => {
+  const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant()))
+  const { streams, ending } = openStreams()
+  const pages: StreamPage[] = []
+  const reading = []
+  for (const { id } of tenants)
+    for (let at = 0; at < 20; at += 1) {
+      const place = await subscribe(id, `s-${at}`)
+      const opened = await streams.open({ ...place, lastStreamId: '', isAllowed: async () => true })
+      if (opened.kind !== 'opened') throw new Error(opened.kind)
+      reading.push(
+        (async () => {
+          for await (const page of opened.pages) if (page.events.length > 0) pages.push(page)
+        })(),
+      )
+    }
+  // Each stream reads its feed some times before it waits.
+  await Bun.sleep(2_000)
+  queries = 0
+  await Bun.sleep(5_500)
+  expect(queries).toBeGreaterThanOrEqual(1)
+  expect(queries).toBeLessThanOrEqual(2)
+  for (const { id } of tenants) await lab.accept(id)
+  streams.notify(tenants.map(({ id }) => id))
+  await until('the events', () => pages.length === 100)
+  ending.abort()
+  await Promise.all(reading)
+  expect(troubles).toEqual([])
+  const { rows } = await pool.query(
+    `SELECT count(*)::int AS held FROM subscriptions WHERE held_until > now()`,
+  )
+  expect(rows).toEqual([{ held: 0 }])
+}, 30_000)
+
+test('streams: one whose caller may not receive events any more ends', async () => {
+  const { id } = await lab.addTenant()
+  const place = await subscribe(id, 'shop')
+  const { streams, ending } = openStreams()
+  let isAllowed = true
+  const opened = await streams.open({ ...place, lastStreamId: '', isAllowed: async () => isAllowed })
+  if (opened.kind !== 'opened') throw new Error(opened.kind)
+  await lab.accept(id)
+  const first = await opened.pages.next()
+  expect(first.value?.events.length).toBe(1)
+  isAllowed = false
+  await lab.accept(id)
+  expect(await opened.pages.next()).toEqual({ done: true, value: undefined })
+  ending.abort()
+  expect((await streams.open({ ...place, lastStreamId: '', isAllowed: async () => true })).kind).toBe(
+    'too_many',
+  )
+}, 20_000)

@@ -1,0 +1,291 @@
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import {
+  type DueNews,
+  type FeedFilter,
+  type FeedPosition,
+  findReadyFeeds,
+  loadEvents,
+  readFeed,
+} from '#internal/events/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import { type PulledEvent, withinBytes } from './pull.ts'
+import { parseStreamId, streamIdOf } from './stream-id.ts'
+import type { SubscriptionName, SubscriptionPlace } from './subscription.ts'
+
+/** Events that a stream sends together, or none as a sign of life. */
+export interface StreamPage {
+  readonly events: readonly StreamedEvent[]
+}
+
+/** An event with its id in the stream, which acknowledges it and all before it. */
+export interface StreamedEvent {
+  readonly streamId: string
+  readonly event: PulledEvent
+}
+
+/** Pages of a stream. The caller closes it. */
+export interface EventPages {
+  /** Ends after `close`, after an hour, or if the lease is lost. An empty page is a sign of life. */
+  readonly pages: AsyncGenerator<StreamPage, void>
+  close(): void
+}
+
+/** A stream to open. */
+export interface StreamRequest extends SubscriptionPlace {
+  /** Id of the last event that the caller has handled; an empty text without one. An id of an earlier lease is ignored. */
+  readonly lastStreamId: string
+  /** Returns whether the caller may still receive events. */
+  isAllowed(): Promise<boolean>
+}
+
+/** Result of opening a stream. `held`: another stream or a pull has the lease until then, in milliseconds since the epoch. */
+export type OpenedStream =
+  | ({ readonly kind: 'opened' } & EventPages)
+  | { readonly kind: 'held'; readonly availableAtMs: number }
+  | { readonly kind: 'unknown' | 'beyond_end' | 'too_many' }
+
+/** Dependencies of streams. */
+export interface EventStreamsOptions {
+  /** Pool with `eventReadSettings`. */
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Ends all streams when it aborts. */
+  readonly ending: AbortSignal
+  /** Called with the error of an unavailable store, after which all affected streams end. Must not throw. */
+  onTrouble(cause: unknown): void
+}
+
+const pageEventsMax = 100
+const streamsMax = 500
+const streamMsMax = 3_600_000
+const leaseSeconds = 60
+const renewEveryMs = 20_000
+const checkEveryMs = 5_000
+const signOfLifeMs = 15_000
+/** Pauses before the feed is read again after news, since the transaction of the event may still be above one in progress. */
+const againMs = [20, 50, 100, 200, 400]
+
+interface Stream extends SubscriptionPlace {
+  readonly token: string
+  readonly filter: FeedFilter
+  readonly end: AbortController
+  readonly startedAtMs: number
+  isAllowed(): Promise<boolean>
+  after: FeedPosition
+  /** Ends the wait for news; undefined while the stream reads. */
+  wake: (() => void) | undefined
+}
+
+/**
+ * Streams of subscriptions in one process. A stream holds the lease of its subscription. Streams wait for news about their tenants; one
+ * query of the process finds events whose news were lost, and one renews all leases.
+ */
+export class EventStreams {
+  readonly #options: EventStreamsOptions
+  readonly #streams = new Map<string, Stream>()
+  readonly #timer: Timer
+  #renewedAtMs: number
+  #isChecking = false
+
+  constructor(options: EventStreamsOptions) {
+    this.#options = options
+    this.#renewedAtMs = options.clock.now()
+    this.#timer = setInterval(() => void this.#check(), checkEveryMs)
+    options.ending.addEventListener('abort', () => this.#endAll())
+  }
+
+  /** Wakes the streams of tenants that have new events. */
+  notify(news: DueNews): void {
+    for (const stream of this.#streams.values())
+      if (news === 'all' || news.includes(stream.tenantId)) stream.wake?.()
+  }
+
+  /** Takes the lease of a subscription for a stream. @throws errors of Postgres */
+  async open(request: StreamRequest): Promise<OpenedStream> {
+    const { pool, clock, ending } = this.#options
+    if (this.#streams.size >= streamsMax || ending.aborted) return { kind: 'too_many' }
+    const token = crypto.randomUUID()
+    const taken = await takeLease(pool, request, token)
+    if (taken.kind !== 'taken') return taken
+    const { tenantId, name, isAllowed } = request
+    const stream: Stream = {
+      ...{ tenantId, name, token, filter: taken.filter, after: taken.position, isAllowed },
+      ...{ end: new AbortController(), startedAtMs: clock.now(), wake: undefined },
+    }
+    this.#streams.set(token, stream)
+    return { kind: 'opened', pages: this.#pages(stream), close: () => endStream(stream) }
+  }
+
+  async *#pages(stream: Stream): AsyncGenerator<StreamPage, void> {
+    const { pool, clock, onTrouble } = this.#options
+    try {
+      let tries = 0
+      while (!stream.end.signal.aborted && (await stream.isAllowed())) {
+        const { events, hasMore } = await readPage(pool, stream, clock.now())
+        if (events.length > 0) yield { events }
+        if (events.length > 0 || hasMore) tries = 0
+        else {
+          const pauseMs = againMs[tries]
+          const isNews = await waitFor(stream, pauseMs ?? signOfLifeMs)
+          tries = isNews ? 0 : Math.min(tries + 1, againMs.length)
+          if (!isNews && pauseMs === undefined) yield { events: [] }
+        }
+      }
+    } catch (cause) {
+      onTrouble(cause)
+    } finally {
+      this.#streams.delete(stream.token)
+      await freeLease(pool, stream).catch(onTrouble)
+    }
+  }
+
+  /** Finds events whose news were lost, renews the leases, and ends streams whose lease is lost. */
+  async #check(): Promise<void> {
+    if (this.#isChecking || this.#streams.size === 0) return
+    this.#isChecking = true
+    const { pool, clock, onTrouble } = this.#options
+    try {
+      const waiting = [...this.#streams.values()].filter(({ wake }) => wake !== undefined)
+      for (const at of await findReadyFeeds(pool, waiting, clock.now())) waiting[at]?.wake?.()
+      if (clock.now() - this.#renewedAtMs >= renewEveryMs) await this.#renew()
+    } catch (cause) {
+      onTrouble(cause)
+    } finally {
+      this.#isChecking = false
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { pool, clock } = this.#options
+    const nowMs = clock.now()
+    const streams = [...this.#streams.values()]
+    const { rows } = await pool.query<{ lease: string }>({
+      name: 'renew_streams',
+      text: `UPDATE subscriptions AS s SET held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
+        FROM unnest($1::text[], $2::text[], $3::text[]) AS i (tenant_id, name, lease)
+        WHERE s.tenant_id = i.tenant_id AND s.name = i.name AND s.lease = i.lease RETURNING s.lease`,
+      values: [
+        textArrayParam(streams.map(({ tenantId }) => tenantId)),
+        textArrayParam(streams.map(({ name }) => name)),
+        textArrayParam(streams.map(({ token }) => token)),
+      ],
+    })
+    this.#renewedAtMs = nowMs
+    const held = new Set(rows.map(({ lease }) => lease))
+    for (const stream of streams)
+      if (!held.has(stream.token) || nowMs - stream.startedAtMs >= streamMsMax) endStream(stream)
+  }
+
+  #endAll(): void {
+    clearInterval(this.#timer)
+    for (const stream of this.#streams.values()) endStream(stream)
+  }
+}
+
+function endStream(stream: Stream): void {
+  stream.end.abort()
+  stream.wake?.()
+}
+
+/** Waits for news, at most so long. Returns whether there were news. */
+async function waitFor(stream: Stream, msMax: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(false), msMax)
+  stream.wake = () => resolve(true)
+  if (stream.end.signal.aborted) resolve(true)
+  const isNews = await promise
+  clearTimeout(timer)
+  stream.wake = undefined
+  return isNews
+}
+
+async function readPage(
+  pool: Pool,
+  stream: Stream,
+  nowMs: number,
+): Promise<{ readonly events: readonly StreamedEvent[]; readonly hasMore: boolean }> {
+  const { tenantId, filter, after, token } = stream
+  const feed = await readFeed(pool, { tenantId, filter, after, limit: pageEventsMax }, nowMs)
+  const events = withinBytes(feed.events)
+  stream.after = events.length < feed.events.length ? (events.at(-1)?.position ?? after) : feed.examinedTo
+  if (events.length === 0) return { events: [], hasMore: feed.hasMore }
+  const loaded = await loadEvents(
+    pool,
+    events.map(({ eventId, payloadExpiresOn }) => ({ eventId, payloadExpiresOn, tenantId })),
+  )
+  return {
+    events: events.flatMap(({ eventId, position }) => {
+      const event = loaded.get(eventId)?.content
+      return event ? [{ streamId: streamIdOf({ token, position }), event }] : []
+    }),
+    hasMore: true,
+  }
+}
+
+type TakenLease =
+  | { readonly kind: 'taken'; readonly position: FeedPosition; readonly filter: FeedFilter }
+  | Exclude<OpenedStream, { kind: 'opened' }>
+
+interface TakenRow {
+  readonly transaction: string
+  readonly eventId: string
+  readonly providers: readonly string[]
+  readonly types: readonly string[]
+  readonly receivedFrom: string
+  readonly isBeyondEnd: boolean
+}
+
+// A caller that comes back with an id of the present lease takes the lease over, since it is the same caller; the id acknowledges.
+const takeText = `
+UPDATE subscriptions AS s SET lease = $3, leased_transaction = NULL, leased_event = NULL,
+  held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1,
+  position_transaction = CASE WHEN b.is_moved THEN $5::xid8 ELSE s.position_transaction END,
+  position_event = CASE WHEN b.is_moved THEN $6 ELSE s.position_event END,
+  acknowledged_at = CASE WHEN b.is_moved THEN now() ELSE s.acknowledged_at END
+FROM (SELECT tenant_id AS tenant, held_until <= now() OR (lease = $4) IS TRUE AS is_free,
+    (lease = $4 AND (position_transaction, position_event) < ($5::xid8, $6)) IS TRUE AS is_moved
+  FROM subscriptions WHERE tenant_id = $1 AND name = $2 FOR UPDATE) AS b
+WHERE s.tenant_id = b.tenant AND s.name = $2 AND b.is_free
+RETURNING s.position_transaction::text AS transaction, s.position_event AS "eventId", s.providers, s.types,
+  s.received_from AS "receivedFrom", s.position_transaction >= pg_snapshot_xmax(pg_current_snapshot()) AS "isBeyondEnd"`
+
+async function takeLease(
+  pool: Pool,
+  { tenantId, name, lastStreamId }: StreamRequest,
+  token: string,
+): Promise<TakenLease> {
+  const last = parseStreamId(lastStreamId)
+  const { rows } = await pool.query<TakenRow>({
+    name: 'take_stream_lease',
+    text: takeText,
+    values: [
+      ...[tenantId, name, token, last?.token ?? ''],
+      ...[last?.position.transaction ?? '0', last?.position.eventId ?? ''],
+    ],
+  })
+  const [row] = rows
+  if (row) {
+    const { transaction, eventId, isBeyondEnd, ...filter } = row
+    return isBeyondEnd
+      ? { kind: 'beyond_end' }
+      : { kind: 'taken', position: { transaction, eventId }, filter }
+  }
+  const { rows: held } = await pool.query<{ availableAtMs: number }>(
+    `SELECT floor(extract(epoch FROM greatest(held_until, now())) * 1000)::bigint AS "availableAtMs" FROM subscriptions
+     WHERE tenant_id = $1 AND name = $2`,
+    [tenantId, name],
+  )
+  return held[0] ? { kind: 'held', ...held[0] } : { kind: 'unknown' }
+}
+
+/** Makes the subscription available again. The token stays, so that a caller who comes back is recognized. */
+async function freeLease(
+  pool: Pool,
+  { tenantId, name, token }: { tenantId: TenantId; name: SubscriptionName; token: string },
+): Promise<void> {
+  await pool.query(
+    `UPDATE subscriptions SET held_until = '-infinity', version = version + 1
+     WHERE tenant_id = $1 AND name = $2 AND lease = $3`,
+    [tenantId, name, token],
+  )
+}
