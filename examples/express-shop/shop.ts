@@ -1,4 +1,4 @@
-// A shop that charges cards, each order once, and learns of disputes by webhook.
+// A shop that charges a card once per order, and receives disputes by webhook.
 
 import { Latchkey } from '@latchkey/client'
 import { expressReceiver, idempotency } from '@latchkey/client/express'
@@ -11,7 +11,7 @@ const secret = process.env['LATCHKEY_SIGNING_SECRET'] ?? 'whsec_c2hvcC1zaWduaW5n
 
 const latchkey = new Latchkey({ url, apiKey })
 
-/** Stands for the bank: each call takes money. */
+/** Stands in for the bank: each call takes money. */
 const bank = {
   taken: 0,
   async charge(amount: number) {
@@ -22,7 +22,7 @@ const bank = {
 }
 const disputes: unknown[] = []
 
-/** Stands for your sign-in: who sends the request. */
+/** Stands in for your authentication: returns the user. A real app must not trust a header. */
 const principal = (request: Request) => request.get('x-user') ?? ''
 
 const app = express()

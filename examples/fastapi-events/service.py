@@ -1,4 +1,4 @@
-"""A service that counts events, each once, and takes refunds, each given once."""
+"""A service that counts each event once, and refunds each order once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ events: list[str] = []
 
 
 def user_of(scope: Any) -> str:
-    """Stands for your sign-in: who sends the request."""
+    """Stands in for your authentication: returns the user. A real app must not trust a header."""
     return dict(scope["headers"]).get(b"x-user", b"").decode()
 
 
@@ -62,6 +62,6 @@ async def state() -> dict[str, int]:
     return {"refunds": len(refunds), "events": len(events)}
 
 
-# Deliveries have no Idempotency-Key, so their receiver is outside of the app that the middleware guards.
+# Deliveries have no Idempotency-Key, so the receiver is outside the app that the middleware guards.
 receiver = Receiver(count, secrets=[SECRET], latchkey=latchkey)
 app = Starlette(routes=[Route("/webhooks", receiver), Mount("/", api)], lifespan=lifespan)

@@ -1,4 +1,4 @@
-// A worker on Hono: takes orders over HTTP, and ships each order of its queue once, however often the queue delivers it.
+// A worker on Hono: accepts orders over HTTP, and ships each order once, although its queue delivers each message twice.
 import { idempotent, Latchkey } from '@latchkey/client'
 import { idempotency } from '@latchkey/client/fetch'
 import { Hono } from 'hono'
@@ -15,7 +15,7 @@ const latchkey = new Latchkey({
 let parcels = 0
 const orders: Order[] = []
 
-/** Ships an order, once for each id: a repetition returns the number of the first parcel. */
+/** Ships an order once per id. A duplicate returns the parcel number of the first call. */
 const ship = idempotent(
   latchkey,
   { scope: 'ship', key: (order: Order) => order.id },
@@ -34,7 +34,7 @@ app.post('/orders', idempotency(latchkey, { principal: 'none' }), async (context
   return context.json(order, 201)
 })
 
-// Stands for a queue that delivers every message twice.
+// Stands in for a queue that delivers every message twice.
 app.post('/queue', async (context) => {
   const results = []
   for (const order of [...orders, ...orders]) results.push(await ship(order))

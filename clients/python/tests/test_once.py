@@ -43,7 +43,7 @@ def refused(status: int, code: str, **headers: str) -> httpx.Response:
     return httpx.Response(status, json={"code": code, "message": "Refused by the test"}, headers=headers)
 
 
-def test_first_call_runs_work_and_a_repetition_replays_its_result(client: Client, key: str) -> None:
+def test_first_call_runs_work_and_a_duplicate_replays_its_result(client: Client, key: str) -> None:
     result = {"id": 1, "text": "ä\u2028\ud800", "none": None, "list": [1.5, True]}
     assert client.once(SCOPE, key, lambda _lock: result) == Ran(result)
     assert client.once(SCOPE, key, lambda _lock: "another") == Replayed(result)

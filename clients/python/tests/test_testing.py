@@ -172,7 +172,7 @@ def test_unknown_type_or_provider_is_refused(type: str, provider: Any) -> None:
         signed_event(type, secret=SECRET, provider=provider)
 
 
-def test_receiver_drops_a_repetition_of_a_signed_event(server: TestServer) -> None:
+def test_receiver_drops_a_duplicate_of_a_signed_event(server: TestServer) -> None:
     handled: list[str] = []
 
     async def handle(event: Any, _context: Any) -> None:

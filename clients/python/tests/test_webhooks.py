@@ -64,7 +64,7 @@ def deliver(
     return asyncio.run(main())
 
 
-def test_signed_event_reaches_the_handler_once_and_a_repetition_is_204() -> None:
+def test_signed_event_reaches_the_handler_once_and_a_duplicate_is_204() -> None:
     events: list[Event] = []
 
     async def handle(event: Event, context: Context) -> None:
@@ -174,7 +174,7 @@ def test_event_and_effect_are_committed_together_once_in_a_transaction() -> None
     asyncio.run(main())
 
 
-def test_receiver_takes_one_way_to_find_repetitions() -> None:
+def test_receiver_accepts_only_one_way_to_deduplicate() -> None:
     def latchkey() -> AsyncLatchkey:
         raise AssertionError
 

@@ -10,7 +10,7 @@ const serviceWaitMsMax = 25_000
 const abortedMsMax = 1000
 const retryAfterMsDefault = 1000
 
-/** What one call of `once` acquires, with its defaults filled in. */
+/** Parameters of one acquisition, with defaults filled in. */
 export interface Acquisition
   extends Pick<OnceOptions<unknown>, 'scope' | 'key' | 'fingerprint' | 'ttlSeconds' | 'signal'> {
   readonly attemptId: string
@@ -27,7 +27,7 @@ export type Acquired =
   | Extract<Failure<never>, { kind: 'busy' | 'reused_key' | 'unavailable' }>
 
 /**
- * Gets the record or the lock of a key. Waits for a busy key, and repeats calls without a usable answer. Takes at most `waitMs` and
+ * Gets the record or the lock of a key. Waits for a busy key, and retries calls without a usable answer. Takes at most `waitMs` and
  * `acquireMs` together. `onCall` is called before each call.
  * @throws LatchkeyRequestError for a call that can never succeed; the reason of the signal after its abort
  */
@@ -64,7 +64,7 @@ export async function acquire(
     if (body.cached) return { kind: 'hit', record: body.record as StoredRecord }
     const nowMs = performance.now()
     if (body.locked) {
-      // The lock may have been granted at any time of the call. If much of its time may be over, a repetition by the same attempt id, which
+      // The lock may have been granted at any time of the call. If much of its time may be over, another call with the same attempt id, which
       // does not wait, renews it.
       if (waitMsOfCall === 0 || nowMs - heldFromMs < body.expiresInMs / 3)
         return { kind: 'locked', lock: body, heldFromMs }
@@ -89,7 +89,7 @@ function requestOf(wanted: Acquisition, waitMs: number) {
 
 /**
  * Releases the lock that an aborted call may have acquired, in at most one try: acquires it again by its attempt id, which returns the
- * token, and releases it. If that fails, the lock ends by itself.
+ * token, and releases it. If that fails, the lock expires.
  */
 async function giveBack(service: Service, wanted: Acquisition): Promise<void> {
   const bounds = { timeoutMs: abortedMsMax }

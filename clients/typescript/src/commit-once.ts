@@ -5,7 +5,7 @@ import { decidePauseMs, sleep } from './repeat.ts'
 
 const ttlSecondsDefault = 86_400
 const commitMsDefault = 10_000
-/** Selections of a row that disappeared between the claim and the selection. */
+/** Maximum attempts to claim a row that another transaction deletes between the claim and the SELECT. */
 const claimsMax = 3
 
 /** Operation that is committed at most once per scope and key. */
@@ -17,7 +17,7 @@ export interface Claim {
   readonly ttlSeconds?: number | undefined
   /** Milliseconds to wait for a concurrent transaction of the same key. Default 5 000. */
   readonly claimMs?: number | undefined
-  /** Milliseconds to wait for the answer to the commit, and then to find out whether it happened. Default 10 000. */
+  /** Milliseconds to wait for the answer to the commit, and again to find out whether it was committed. Default 10 000. */
   readonly commitMs?: number | undefined
 }
 
@@ -72,7 +72,7 @@ RETURNING scope`
 const forgetText = 'DELETE FROM latchkey_outcomes WHERE scope = $1 AND key = $2'
 
 /**
- * Runs `work` in a transaction that also writes its result, unless an earlier one is there.
+ * Runs `work` in a transaction that also writes its result, unless the table already has one.
  * @throws the exception of `work` or of the database, after which nothing is committed
  */
 export async function commitOnce<Tx, T>(
@@ -139,7 +139,7 @@ async function writeOutcome<Tx>(
   const { status, headers, body } = record
   const values = [scope, key, status, JSON.stringify(headers), JSON.stringify(body), ttlSeconds]
   const written = await query(writeText, values)
-  if (written.length !== 1) throw new Error('Latchkey: `work` ended the transaction by itself')
+  if (written.length !== 1) throw new Error('Latchkey: `work` must not commit or roll back')
 }
 
 /** Returns whether an error of Postgres means that another transaction is in the way: lock_not_available, serialization_failure. */
@@ -166,8 +166,8 @@ function recordOf({ status, headers, body }: Row): StoredRecord {
 }
 
 /**
- * Finds out whether a transaction was committed whose commit was not answered: a new claim waits for it to end.
- * @throws the exception of the commit if it was not
+ * Finds out whether a transaction was committed after the answer to its commit was lost: a new claim waits for it to end.
+ * @throws the exception of the commit if it was not committed
  */
 async function resolveCommit<Tx, T>(
   database: Database<Tx>,

@@ -21,12 +21,12 @@ type OnceBounds = 'ttlSeconds' | 'lockSeconds' | 'waitMs' | 'acquireMs' | 'onUna
 export interface IdempotencyOptions<Arguments extends readonly unknown[]>
   extends Pick<OnceOptions<unknown>, OnceBounds> {
   /**
-   * Returns a text that identifies the caller, such as the id of the user. Two callers never see each other's response. `'none'` for an
+   * Returns a text that identifies the caller, such as the id of the user. Callers never see each other's responses. `'none'` for an
    * endpoint without users, whose callers share their keys.
    */
   readonly principal: 'none' | ((...args: Arguments) => string | Promise<string>)
   /**
-   * Milliseconds to repeat a save without a usable answer. Default 30 000; 0: no repetition. The response waits for at most 2 000 of them; then
+   * Milliseconds to retry a save without a usable answer. Default 30 000; 0: no retry. The response waits for at most 2 000 of them; then
    * the save goes on in the background, as long as the process does.
    */
   readonly saveMs?: number | undefined
@@ -46,13 +46,13 @@ export interface IdempotencyOptions<Arguments extends readonly unknown[]>
   readonly headersKept?: readonly string[] | undefined
   /** Returns whether a response of this status is saved. Default: below 500. One that is not saved counts as an exception. */
   readonly save?: ((status: number) => boolean) | undefined
-  /** What to do if an earlier attempt ended without a response, and may have taken effect. Default `refuse`. */
+  /** Action if an earlier attempt ended without a response, and may have taken effect. Default `refuse`: 409. */
   readonly onTakenOver?: 'refuse' | 'run' | undefined
 }
 
-/** Operation of a request that runs now. */
+/** Operation of a running request. */
 export interface Operation extends WorkContext {
-  /** Declares that the handler has had no effect: if its response is not saved, the next attempt starts anew. */
+  /** Declares that the handler had no effect: if its response is not saved, the next attempt runs the handler again. */
   nothingHappened(): void
 }
 
@@ -79,7 +79,7 @@ export interface GuardedRequest<Arguments extends readonly unknown[]> {
   readBody(bytesMax: number): Promise<ReadBytes>
 }
 
-/** What the adapter does next. */
+/** Next step of the adapter. */
 export type Guarded =
   /** Call the handler; the request is not guarded. */
   | { readonly kind: 'unguarded' }

@@ -4,14 +4,14 @@ import { extendLock, type Lock, removeRecord } from './records.ts'
 import { decidePauseMs, repeat, sleep } from './repeat.ts'
 import { callMsMax, type Service } from './service.ts'
 
-/** Maximum milliseconds to give up a lock. If that fails, the lock ends by itself. */
+/** Maximum milliseconds to give up a lock. If that fails, the lock expires. */
 const giveUpMsMax = 2000
-/** Maximum milliseconds of these to wait for an extension under way, which would make the lock long again. */
+/** Part of `giveUpMsMax` to wait for an extension under way, which would make the lock long again. */
 const extensionMsMax = 1000
 /** Seconds that a lock is held after an exception of `work`. */
 const shortenedSeconds = 1
 
-/** What a `HeldLock` needs. */
+/** Dependencies of `HeldLock`. */
 export interface LockParts {
   readonly service: Service
   readonly debug: Debug
@@ -67,14 +67,14 @@ export class HeldLock {
     this.#parts.signal?.removeEventListener('abort', this.#onAbort)
   }
 
-  /** Releases the lock, since nothing happened under it. */
+  /** Releases the lock, so that the next caller gets it without `takenOver`. Only after work without an effect. */
   async release(): Promise<void> {
     this.stop()
     const { service, address, lock } = this.#parts
     await this.#giveUp((timeoutMs) => removeRecord(service, address, lock.lockToken, { timeoutMs }))
   }
 
-  /** Shortens the lock, so that the next caller soon gets it, and learns that the effect is uncertain. */
+  /** Shortens the lock, so that the next caller soon gets it with `takenOver`. */
   async shorten(): Promise<void> {
     this.stop()
     const untilMs = performance.now() + giveUpMsMax
@@ -123,7 +123,7 @@ export class HeldLock {
       return this.#extendAt(startedAtMs + reply.body / 3)
     }
     if (reply.kind === 'refused' && reply.code === 'lock_lost') return this.#lose('taken')
-    // Also for another refusal, such as a tenant suspended meanwhile: the lock is held until its time has passed.
+    // Another refusal, such as of a suspended tenant, does not end the lock: it is held until its time has passed.
     const retryAfterMs = reply.kind === 'aborted' ? undefined : reply.retryAfterMs
     const pauseMs = decidePauseMs(this.#failures, retryAfterMs, Math.random())
     this.#failures += 1

@@ -16,7 +16,7 @@ export interface IdempotentOptions<A extends unknown[], T>
 }
 
 /**
- * Returns a function that runs at most once per key, and returns the saved result for a duplicate call. A function that needs the signal or the
+ * Returns a function that runs at most once per key, and returns its saved result for duplicate calls. A function that needs the signal or the
  * fence of its lock calls `once` instead.
  * @throws TypeError if there is neither a scope nor a name of the function. The returned function throws what the function throws, and
  *   `LatchkeyOutcomeError` for an outcome without a known result.

@@ -14,14 +14,14 @@ import { type CallBounds, fetchRecord, removeRecord, saveText } from './records.
 import { repeat } from './repeat.ts'
 import { callMsMax, type Reply, Service } from './service.ts'
 
-/** Maximum milliseconds to repeat a read or a removal without a usable answer. */
+/** Maximum milliseconds to retry a read or a removal without a usable answer. */
 const answerMsMax = 10_000
 
 /** Bounds of `complete`. */
 export interface CompleteOptions {
-  /** Milliseconds to repeat the save without a usable answer. Default 30 000. */
+  /** Milliseconds to retry the save without a usable answer. Default 30 000. */
   readonly saveMs?: number | undefined
-  /** Ends the repetition with `unknown`. */
+  /** Ends the retries; the outcome is then `unknown`. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -53,7 +53,7 @@ export class Latchkey {
   }
 
   /**
-   * Saves a result that `once` could not save. May be repeated: returns `ran` if the result is saved, `taken_over` if another caller has
+   * Saves a result that `once` could not save. Repeating it is safe: returns `ran` if the result is saved, `taken_over` if another caller has
    * run since, and `unknown` if it is still not known.
    */
   complete(
@@ -100,7 +100,7 @@ export class Latchkey {
   }
 }
 
-/** Returns a function that never throws: an exception of a log must not become one of an operation that has happened. */
+/** Returns a function that never throws: a failing log must not hide an operation that has happened. */
 function guarded(debug: Debug): Debug {
   return (event, fields) => {
     try {

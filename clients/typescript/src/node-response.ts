@@ -39,7 +39,7 @@ interface Head {
 }
 
 /**
- * Holds back what a handler writes to a response, until `release`. A response of more than `bytesMax` bytes, or whose headers are flushed
+ * Buffers what a handler writes to a response, until `release`. A response of more than `bytesMax` bytes, or whose headers are flushed
  * before its body, is sent as it is written.
  */
 export class ResponseCapture {
@@ -82,7 +82,7 @@ export class ResponseCapture {
     Object.defineProperty(response, 'headersSent', headersSent)
   }
 
-  /** Sends what was held back, and lets later writes pass. */
+  /** Sends the buffered writes, and lets later ones pass. */
   release(): void {
     if (this.#state === 'passing') return
     const hasEnded = this.#state === 'ended'
@@ -192,7 +192,7 @@ export function sendCaptured(response: NodeResponse, { status, headers, body }: 
   call(response.end, response, hasNoBody(status) || body === undefined ? [] : [body])
 }
 
-/** What was set after the response began, as by an error handler, does not belong to it. */
+/** Ignores what was set after the response began, for example by an error handler. */
 function restoreHead(response: NodeResponse, head: Head): void {
   response.statusCode = head.status
   response.statusMessage = head.message

@@ -233,7 +233,7 @@ test.each([
   ['an answer over 1 MiB', {}, {}, () => new Response('x'.repeat(mebibyte + 1)), 200, 'answer_too_long'],
   ['an endless answer', {}, {}, () => new Response(endless()), 200, 'answer_too_long'],
 ] as const)(
-  'once: rejects a call that can never succeed, without a repetition: %s',
+  'once: rejects a call that can never succeed, without a retry: %s',
   async (_name, of, more, fault, status, code) => {
     const { latchkey, faults, address } = caller(of)
     if (fault) faults.fail(check, fault)

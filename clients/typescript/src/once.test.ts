@@ -31,15 +31,12 @@ test.each([
   ['an object', { id: 'ch_1', lines: [1, null] }, { id: 'ch_1', lines: [1, null] }],
   ['a text', 'é\u0000', 'é\u0000'],
   ['nothing, as null', undefined, null],
-])(
-  'once: runs the work once, and replays its result for a repetition: %s',
-  async (_name, value, replayed) => {
-    const address = fresh()
-    const ran: unknown = await latchkey.once<unknown>(address, () => value)
-    expect(ran).toEqual({ kind: 'ran', value, guarded: true })
-    expect(await latchkey.once<unknown>(address, never)).toEqual({ kind: 'replayed', value: replayed })
-  },
-)
+])('once: runs the work once, and replays its result for a duplicate: %s', async (_name, value, replayed) => {
+  const address = fresh()
+  const ran: unknown = await latchkey.once<unknown>(address, () => value)
+  expect(ran).toEqual({ kind: 'ran', value, guarded: true })
+  expect(await latchkey.once<unknown>(address, never)).toEqual({ kind: 'replayed', value: replayed })
+})
 
 test('once: of 50 callers at the same time one runs the work, and the others wait for its result', async () => {
   const address = fresh()

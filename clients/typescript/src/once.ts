@@ -11,7 +11,7 @@ import { callMsMax, type Reply, type Service } from './service.ts'
 export const saveMsDefault = 30_000
 const spanError = { code: 2 }
 
-/** What a call of `once` uses of its `Latchkey`. */
+/** Members of `Latchkey` that a call of `once` uses. */
 export interface Parts {
   readonly service: Service
   readonly debug: Debug
@@ -169,7 +169,7 @@ async function decide<T>(
   }
 }
 
-/** Result that is to be saved. `text` is the request, so that each repetition sends the same. */
+/** Result to save. `text` is the encoded request, so that each retry sends the same bytes. */
 export interface Unsaved<T> {
   readonly pending: Pending
   readonly text: string
@@ -177,7 +177,7 @@ export interface Unsaved<T> {
 }
 
 /**
- * Saves a result, and repeats a save without a usable answer for `saveMs`. An abort ends the repetition, but not a call under way: its answer
+ * Saves a result, and retries a save without a usable answer for `saveMs`. An abort ends the retries, but not a call under way: its answer
  * says whether the result is saved.
  */
 export async function save<T>(

@@ -6,7 +6,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Receives events for debugging: a constant text and fields. Never gets an API key, an idempotency key, a lock token or a body. */
 export type Debug = (event: string, fields: Readonly<Record<string, unknown>>) => void
 
-/** The part of a tracer of the OpenTelemetry API that is used. */
+/** Tracer of the OpenTelemetry API, as far as it is used. */
 export interface Tracer {
   startSpan(
     name: string,
@@ -52,7 +52,7 @@ export interface Address {
 export interface WorkContext {
   /** Aborts when the lock is lost, when its time has passed without an extension, or with the caller's signal. */
   readonly signal: AbortSignal
-  /** Grows with every lock of the tenant, so that a store can refuse a late writer. Undefined if `work` runs without a lock. */
+  /** Fencing token: grows with every lock of the tenant, so that a store can refuse a late writer. Undefined if `work` runs without a lock. */
   readonly fence: number | undefined
   /** An earlier caller's lock ended without a result, so the effect may have happened. */
   readonly takenOver: boolean
@@ -69,28 +69,32 @@ export interface OnceOptions<T> extends Address {
   readonly fingerprint?: string | undefined
   /** Seconds that the result is kept. Default: that of the service (one day). */
   readonly ttlSeconds?: number | undefined
-  /** Seconds that the lock is held without an extension; it is extended after each third of them. Default 60, at most 900. */
+  /** Seconds that the lock is held without an extension. It is extended after each third of this time. Default 60, at most 900. */
   readonly lockSeconds?: number | undefined
   /** Milliseconds to wait while another caller holds the lock. Default 10 000; 0 returns `busy` at once. */
   readonly waitMs?: number | undefined
-  /** Milliseconds to repeat an acquisition without a usable answer. Default 10 000; 0: no repetition. */
+  /** Milliseconds to retry an acquisition without a usable answer. Default 10 000; 0: no retry. */
   readonly acquireMs?: number | undefined
-  /** Milliseconds to repeat a save without a usable answer. Default 30 000; 0: no repetition. */
+  /** Milliseconds to retry a save without a usable answer. Default 30 000; 0: no retry. */
   readonly saveMs?: number | undefined
   /**
    * Before `work`, an abort makes `once` reject with its reason. During `work`, it aborts the signal of `work`. After `work`, it ends the
-   * repetition of the save with `unknown`.
+   * retries of the save, and the outcome is `unknown`.
    */
   readonly signal?: AbortSignal | undefined
   /**
-   * What to do if an earlier caller's lock ended without a result. Default `refuse`. A callback looks for the earlier effect.
+   * Action if an earlier caller's lock ended without a result. Default `refuse`: the outcome is `taken_over`. A callback can look for the
+   * earlier effect.
    */
   readonly onTakenOver?:
     | 'run'
     | 'refuse'
     | ((context: WorkContext) => Recovery<T> | Promise<Recovery<T>>)
     | undefined
-  /** What to do if no lock can be acquired. `run` runs `work` without a lock, and its result is not saved. Default `refuse`. */
+  /**
+   * Action if no lock can be acquired. Default `refuse`: the outcome is `unavailable`. `run` runs `work` without a lock, and does not save its
+   * result.
+   */
   readonly onUnavailable?: 'run' | 'refuse' | undefined
 }
 

@@ -62,8 +62,7 @@ export type Failure<T> =
     }
 
 /**
- * Outcome of `withTransaction`: `work` ran, and whether its transaction was committed could not be found out. A repetition with the same key
- * finds out.
+ * Outcome of `withTransaction`: `work` ran, but whether its transaction was committed could not be found out. Call again with the same key.
  */
 export interface UnknownCommit {
   readonly kind: 'unknown_commit'
@@ -115,7 +114,7 @@ function detailOf(outcome: Failure<unknown> | UnknownCommit): string {
   }
 }
 
-/** Thrown for a call that the service refused and that fails again if it is repeated unchanged. */
+/** Thrown for a call that the service refused, and that fails again if it is retried unchanged. */
 export class LatchkeyRequestError extends Error {
   override readonly name = 'LatchkeyRequestError'
   /** HTTP status; undefined without an answer. */
@@ -147,7 +146,7 @@ const nothing = Symbol.for('latchkey.nothingHappened')
 
 /**
  * Marks an error that `work` throws before it had any effect: `throw nothingHappened(new CardDeclined())`. The lock is then released, and
- * the next caller starts anew. Returns the error itself, or an `Error` with it as `cause` if it cannot be marked.
+ * the next call runs `work`, without `taken_over`. Returns the error itself, or an `Error` with it as `cause` if it cannot be marked.
  */
 export function nothingHappened(error: unknown): unknown {
   const marked = error instanceof Object ? error : new Error('Nothing happened', { cause: error })

@@ -19,14 +19,14 @@ export {
 /** Options of `withTransaction`. `onTakenOver` defaults to `run`, since the table knows whether an earlier attempt was committed. */
 export type TransactionOptions<T> = OnceOptions<T> & Claim
 
-/** Outcome of `withTransaction`. What was committed is `ran`, whether or not its record is saved. */
+/** Outcome of `withTransaction`. A committed result is `ran`, even if its record is not saved. */
 export type TransactionOutcome<T> = Exclude<Outcome<T>, { readonly kind: 'unknown' }> | UnknownCommit
 
 /** Ends `work` of `once` without a value. */
 class Ended extends Error {}
 
 /**
- * Runs `work` in a transaction, in which its result is written, too: its changes in this database happen exactly once per scope and key.
+ * Runs `work` in a transaction that also writes its result, so its changes in this database are committed exactly once per scope and key.
  * Effects outside the database are not covered. The table is that of `latchkey-outcomes.sql`.
  * @throws what `once` throws. After an exception of `work`, its transaction is rolled back and the lock released.
  */
@@ -61,7 +61,7 @@ export async function withTransaction<Tx, T>(
   }
 }
 
-/** What was committed counts, whether or not its record is saved. */
+/** Returns the committed outcome, even if its record is not saved. */
 function outcomeOf<T>(committed: Committed<T>, outcome?: Outcome<T>): TransactionOutcome<T> {
   switch (committed.kind) {
     case 'ran':
@@ -79,7 +79,7 @@ function outcomeOf<T>(committed: Committed<T>, outcome?: Outcome<T>): Transactio
   }
 }
 
-/** Deletes the row of an operation and then its record, so that it can run again. May be repeated. */
+/** Deletes the row of an operation and then its record, so that it can run again. Repeating it is safe. */
 export async function forget<Tx>(
   latchkey: Latchkey,
   database: Database<Tx>,

@@ -3,18 +3,18 @@ import type { Failed, Reply } from './service.ts'
 const firstPauseMs = 50
 const pauseMsMax = 1000
 
-/** Bounds of a repeated call. Times are those of `performance.now()`. */
+/** Bounds of the retries of a call. Times are those of `performance.now()`. */
 export interface RepeatBounds {
-  /** No repetition starts from this time on. */
+  /** No retry starts from this time on. */
   readonly untilMs: number
-  /** Milliseconds after the first failure from which on no repetition starts. */
+  /** Milliseconds after the first failure from which on no retry starts. */
   readonly failingMs?: number
   readonly signal?: AbortSignal | undefined
-  /** Called before the pause that comes before a repetition. */
+  /** Called before the pause that precedes a retry. */
   onRepeat(failure: Failed, pauseMs: number): void
 }
 
-/** Repeats a call without a usable answer, until it is answered, its bounds are reached, or the signal aborts. Returns the last reply. */
+/** Retries a call without a usable answer, until it is answered, its bounds are reached, or the signal aborts. Returns the last reply. */
 export async function repeat<T>(bounds: RepeatBounds, call: () => Promise<Reply<T>>): Promise<Reply<T>> {
   let { untilMs } = bounds
   for (let failures = 0; ; failures += 1) {
@@ -32,7 +32,7 @@ export async function repeat<T>(bounds: RepeatBounds, call: () => Promise<Reply<
 }
 
 /**
- * Returns the pause before the next repetition: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that callers who
+ * Returns the pause before the next retry: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that callers that
  * got the same `Retry-After` do not return together.
  * @param random from 0 to 1
  */

@@ -16,7 +16,7 @@ export type Reply<T> =
   /** The caller's signal aborted. The call may have had its effect. */
   | { readonly kind: 'aborted' }
 
-/** The service refused the call; an unchanged repetition fails again. 429 is refused, too: its usage limit lasts. */
+/** The service refused the call; an unchanged retry fails again. Includes 429, because a usage limit lasts. */
 export interface Refused {
   readonly kind: 'refused'
   readonly status: number | undefined
@@ -26,7 +26,7 @@ export interface Refused {
   readonly retryAfterMs: number | undefined
 }
 
-/** No usable answer. The call may have had its effect, and a repetition may succeed. */
+/** No usable answer. The call may have had its effect, and a retry may succeed. */
 export interface Failed {
   readonly kind: 'failed'
   readonly reason: Exclude<UnavailableReason, 'limit_exceeded'>
@@ -69,7 +69,7 @@ export class Service {
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
   }
 
-  /** Sends one call, without a repetition. Never throws. */
+  /** Sends one call, without retries. Never throws. */
   async call<T>(call: Call<T>): Promise<Reply<T>> {
     const { method, path, body, timeoutMs, signal } = call
     if (signal?.aborted) return { kind: 'aborted' }

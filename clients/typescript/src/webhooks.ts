@@ -9,7 +9,7 @@ import { nothingHappened } from './outcome.ts'
 
 export type { EventFields, EventOf, EventType, LatchkeyEvent, Provider, UnlistedEvent } from './event.ts'
 
-/** The callback accepts bodies of up to 25 MiB of a provider, and the fields around them. */
+/** Latchkey delivers payloads of up to 25 MiB, in an object with the other fields of the event. */
 const bodyBytesDefault = 26 * 1024 * 1024
 /** Longer than the schedule of redeliveries. */
 const ttlSecondsDefault = 7 * 86_400
@@ -27,33 +27,33 @@ export interface ReceiverOptions {
   readonly name?: string
   /** Maximum bytes of a delivery. Default 26 MiB. */
   readonly bodyBytesMax?: number
-  /** Seconds in which a duplicate of an event is recognized. Default 7 days. */
+  /** How long duplicates of an event are detected, in seconds. Default 7 days. */
   readonly ttlSeconds?: number
   /** Gets exceptions of the handler and of the deduplication. Default: `console.error`. */
   onError?(error: unknown, event: EventFields): void
 }
 
-/** Deduplication by Latchkey: the handler runs once per event, unless its process ends before it is finished. */
+/** Deduplication by records of the service: the handler runs once per event, unless its process ends before it is finished. */
 export interface LatchkeyDeduplication {
   readonly latchkey: Latchkey
 }
 
-/** Deduplication by the table of `latchkey-outcomes.sql`: what the handler does in its transaction happens exactly once. */
+/** Deduplication by the table of `latchkey-outcomes.sql`: the changes of the handler in its transaction are committed exactly once. */
 export interface TransactionDeduplication<Tx> {
   readonly transaction: Database<Tx>
 }
 
-/** What a handler gets in addition to the event. */
+/** Passed to a handler with the event. */
 export interface ReceiverContext {
   /** Aborts when the lock of the event is lost. */
   readonly signal: AbortSignal
   /** An earlier delivery of the event ended without a result, so its effect may have happened. */
   readonly takenOver: boolean
-  /** Answers 410: the event has failed, and Latchkey suspends the callback. Throws, which rolls a transaction back. */
+  /** Rejects the event with 410: it fails without another delivery, and Latchkey suspends the callback. Throws, which rolls a transaction back. */
   gone(): never
-  /** Answers with `webhook-delivery: disable`: the event has failed, and Latchkey suspends the callback. Throws. */
+  /** Rejects the event with `webhook-delivery: disable`: it fails without another delivery, and Latchkey suspends the callback. Throws. */
   disable(): never
-  /** Answers with `webhook-delivery: abort-message`: the event has failed, and Latchkey does not deliver it again. Throws. */
+  /** Rejects the event with `webhook-delivery: abort-message`: it fails without another delivery. Throws. */
   abort(): never
 }
 
@@ -83,7 +83,7 @@ export interface Receiver {
 type Handler<Event, Context> = (event: Event, context: Context) => unknown
 
 /**
- * Creates a receiver: verifies the signature, drops duplicates, and calls the handler with the event in the transaction. To add types that
+ * Creates a receiver: verifies the signature, deduplicates events by id, and calls the handler in the transaction. To add types that
  * your senders of `generic` choose, annotate the event of the handler.
  * @throws TypeError for malformed secrets
  */

@@ -101,7 +101,7 @@ async function eventTypes() {
   assert(items.length > 0 && items.every(({ type }) => type.includes('.')))
 }
 
-/** The generated client and the client library work on the same records, and read the same from each answer. */
+/** Checks that the generated client and the client library get the same locks, records and errors from the service. */
 async function clientAndLibraryAgree() {
   const latchkey = new Latchkey({ url: environment('API_URL'), apiKey: environment('API_KEY') })
   const address = { scope: 'clients', key: randomUUID() }
@@ -123,10 +123,14 @@ async function clientAndLibraryAgree() {
   assert(await latchkey.removeRecord(address))
   assert(!dataOf(await client.GET('/v1/record', { params })).cached)
 
-  const ran = await latchkey.once(address, async ({ fence, takenOver }) => {
+  const ran = await latchkey.once(address, async ({ fence, takenOver, attemptId }) => {
     const busy = foundBy(dataOf(await client.POST('/v1/record', { body: address })))
     assert('waitMs' in busy)
-    return { fence: fence ?? 0, takenOver }
+    // The attempt id gets the library's lock, not a new one.
+    const own = dataOf(await client.POST('/v1/record', { body: { ...address, attemptId } }))
+    assert(!own.cached && own.locked)
+    assert.deepEqual({ fence, takenOver }, { fence: own.fence, takenOver: own.takenOver ?? false })
+    return { fence: own.fence }
   })
   assert(ran.kind === 'ran' && ran.value.fence > taken.fence)
   const own = dataOf(await client.GET('/v1/record', { params }))

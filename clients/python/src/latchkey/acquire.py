@@ -21,7 +21,7 @@ _RETRY_AFTER_S_DEFAULT = 1.0
 
 @dataclass(frozen=True)
 class Acquisition:
-    """What one call of `once` acquires."""
+    """Parameters of one acquisition."""
 
     scope: str
     key: str
@@ -68,7 +68,7 @@ Acquired = Union[Hit, Locked, Busy, ReusedKey, Unavailable]
 
 
 def acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[], None]) -> Steps[Acquired]:
-    """Gets the record or the lock of a key. Waits for a busy key, and repeats calls without a usable answer. Takes at most `wait_ms` and
+    """Gets the record or the lock of a key. Waits for a busy key, and retries calls without a usable answer. Takes at most `wait_ms` and
     `acquire_ms` together. Raises `LatchkeyRequestError` for a call that can never succeed."""
     try:
         return (yield from _acquire(environment, wanted, on_call))
@@ -108,8 +108,8 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
         if body["cached"]:
             return Hit(body["record"])
         if body["locked"]:
-            # The lock may have been granted at any time of the call. If much of its time may be over, a repetition by the same attempt id,
-            # which does not wait, renews it.
+            # The lock may have been granted at any time during the call. If much of its time may be over, another call with the same attempt
+            # id, which does not wait, renews it.
             if wait_ms == 0 or now() - sent_at_s < body["expiresInMs"] / 3000:
                 address = (wanted.scope, wanted.key)
                 lock = (body["lockToken"], wanted.lock_seconds)
@@ -128,7 +128,7 @@ def _acquire(environment: Environment, wanted: Acquisition, on_call: Callable[[]
 
 def _give_back(wanted: Acquisition) -> Steps[None]:
     """Releases the lock that an interrupted call may have acquired, in at most one try: acquires it again by its attempt id, which returns
-    the token, and releases it. If that fails, the lock ends by itself."""
+    the token, and releases it. If that fails, the lock expires."""
     reply = yield from send(check_call(wanted.request(0), _INTERRUPTED_S_MAX))
     body = parse_check(reply.body) if isinstance(reply, Ok) else None
     if body is not None and not body["cached"] and body["locked"]:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class _Driver:
-    """Does what steps yield, in this task; extends the lock in another one, and runs functions of the caller in a third one, which is
+    """Performs the effects that steps yield in the caller's task, extends the lock in a second task, and runs `work` in a third one, which is
     cancelled when the lock is lost."""
 
     def __init__(self, latchkey: AsyncLatchkey) -> None:
@@ -42,7 +42,7 @@ class _Driver:
         self._interruption: asyncio.CancelledError | None = None
         """Cancellation of the caller, to be raised when nothing is left to do for the lock."""
         self._completes_calls = False
-        """Whether calls end in spite of a cancellation: those that save a result or give up a lock."""
+        """Whether calls are completed despite a cancellation: those that save a result or give up a lock."""
 
     async def drive(self, steps: Steps[R]) -> R:
         try:

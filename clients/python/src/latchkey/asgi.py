@@ -34,13 +34,13 @@ _OPERATION = "latchkey.operation"
 
 @dataclass
 class Operation:
-    """Operation of a request that runs now: `operation_of(request.scope)`."""
+    """Operation of a running request: `operation_of(request.scope)`."""
 
     lock: Lock
     is_without_effect: bool = False
 
     def nothing_happened(self) -> None:
-        """Declares that the handler has had no effect: if its response is not saved, the next attempt starts anew."""
+        """Declares that the handler had no effect: if its response is not saved, the next attempt runs the handler again."""
         self.is_without_effect = True
 
 
@@ -72,8 +72,8 @@ class _NothingSaved(NothingHappened):
 
 class IdempotencyMiddleware:
     """Runs the handlers of requests with an `Idempotency-Key` at most once per caller and key:
-    `app.add_middleware(IdempotencyMiddleware, latchkey=latchkey, principal=user_of)`. Must be inside of what authenticates the caller, and outside of
-    what compresses responses."""
+    `app.add_middleware(IdempotencyMiddleware, latchkey=latchkey, principal=user_of)`. Must be inside the middleware that authenticates
+    the caller or compresses responses."""
 
     def __init__(
         self,
@@ -91,10 +91,11 @@ class IdempotencyMiddleware:
         save: Callable[[int], bool] = lambda status: status < 500,
         bounds: Bounds | None = None,
     ) -> None:
-        """`latchkey`: a client, or a function that returns it, for one that is made at start-up. `principal`: returns a text that identifies the
-        caller, such as the id of the user, from the scope of ASGI; two callers never see each other's response. `"none"` for an app without users,
-        whose callers share their keys. `scope`: namespace of the keys, by default method and path. `required`: whether a request without a key is refused. `save`: whether a response of this status is
-        saved; one that is not counts as an exception. `bounds`: options of `once`."""
+        """`latchkey`: a client, or a function that returns it, for a client that is created at start-up. `principal`: returns a text
+        that identifies the caller, such as the id of the user, from the ASGI scope, so that callers never see each other's responses;
+        `"none"` for an app without users, whose callers share their keys. `scope`: namespace of the keys, by default method and path.
+        `required`: whether a request without a key is refused. `save`: whether a response of this status is saved, by default below 500;
+        one that is not saved counts as an exception. `bounds`: options of `once`."""
         if principal != "none" and not callable(principal):
             raise TypeError("Latchkey: `principal` must be a function that identifies the caller, or 'none'")
         self._app = app
@@ -172,7 +173,7 @@ class IdempotencyMiddleware:
             except (_NotSaved, _NothingSaved):
                 return await handler.finish()
             if handler.has_run:
-                # The handler has had its effect, whatever became of the save.
+                # Even if the save failed: the handler has had its effect.
                 await handler.finish()
                 if isinstance(outcome, Unknown) and outcome.reason == "no_answer" and self._save_later_ms > 0:
                     await latchkey.complete(outcome.pending, save_ms=self._save_later_ms)
@@ -186,7 +187,7 @@ class IdempotencyMiddleware:
 
 
 class _Handler:
-    """Calls the app, holds its response back, and sends it."""
+    """Calls the app, buffers its response, and sends it once it is saved."""
 
     def __init__(self, guard: IdempotencyMiddleware, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         self.send = send
@@ -235,7 +236,7 @@ class _Handler:
             await self._app
 
     async def close(self) -> None:
-        """Ends an app that still runs, such as after a cancellation of the server."""
+        """Cancels an app that still runs, for example after a cancellation by the server."""
         if self._app is not None and not self._app.done():
             self._app.cancel()
             await asyncio.wait({self._app})
@@ -256,7 +257,7 @@ class _Handler:
             self._start = message
             content_type = dict(_headers_of(message)).get("content-type", "")
             if content_type.lower().startswith("text/event-stream"):
-                raise RuntimeError(f"Latchkey: {self._scope['path']} answers with events, which cannot be guarded")
+                raise RuntimeError(f"Latchkey: {self._scope['path']} responds with an event stream, which cannot be guarded")
         elif message["type"] == "http.response.body":
             self._held_bytes += len(message.get("body", b""))
             # A flush of the headers alone: the app streams.
@@ -264,7 +265,7 @@ class _Handler:
             self.is_streaming = self.is_streaming or is_flush or self._held_bytes > self._guard._response_bytes_max
             self._is_complete = not message.get("more_body", False)
         else:
-            # Its body is no bytes, such as a path.
+            # The message has no body bytes, but for example the path of a file.
             self.is_streaming = self._is_complete = True
         self._held.append(message)
         if self.is_streaming:

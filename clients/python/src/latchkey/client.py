@@ -75,7 +75,7 @@ class Report:
 
 
 class _Driver:
-    """Does what steps yield, in this thread; extends the lock in another one."""
+    """Performs the effects that steps yield in the caller's thread, and extends the lock in another thread."""
 
     def __init__(self, latchkey: Latchkey) -> None:
         self._latchkey = latchkey

@@ -23,7 +23,7 @@ Rows = Sequence[Sequence[Any]]
 
 _TTL_SECONDS_DEFAULT = 86_400
 _CLAIMS_MAX = 3
-"""Selections of a row that disappeared between the claim and the selection."""
+"""Maximum attempts to claim a row that another transaction deletes between the claim and the SELECT."""
 _PRUNE_ROWS_MAX = 1000
 _BUSY_RETRY_MS = 1000
 
@@ -137,7 +137,7 @@ class _Written(Generic[T]):
 
 
 def commit_once(claim: Claim, codec: Codec[T], environment: Environment) -> Commit[Committed[T]]:
-    """Runs `work` in a transaction that also writes its result, unless an earlier one is there. Raises the exception of `work` or of the
+    """Runs `work` in a transaction that also writes its result, unless the table already has one. Raises the exception of `work` or of the
     database, after which nothing is committed."""
     written: list[_Written[T]] = []
     try:
@@ -180,7 +180,7 @@ def _claim_and_work(claim: Claim, codec: Codec[T], written: list[_Written[T]]) -
     }
     rows: Rows = yield Query(_WRITE, values)
     if len(rows) != 1:
-        raise RuntimeError("Latchkey: `work` ended the transaction by itself")
+        raise RuntimeError("Latchkey: `work` must not commit or roll back")
     written.append(_Written(value, body))
 
 
@@ -236,8 +236,8 @@ def _outcome_of(end: _End, claim: Claim, codec: Codec[T]) -> Committed[T]:
 def _resolve(
     claim: Claim, codec: Codec[T], environment: Environment, written: _Written[T], failure: BaseException
 ) -> Commit[Committed[T]]:
-    """Finds out whether a transaction was committed whose commit was not answered: a new claim waits for it to end. Raises the exception
-    of the commit if it was not."""
+    """Finds out whether a transaction was committed after the answer to its commit was lost: a new claim waits for it to end. Raises the exception
+    of the commit if it was not committed."""
     now = environment.now
     until_s = now() + claim.commit_ms / 1000
     failures = 0

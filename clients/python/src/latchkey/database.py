@@ -54,7 +54,7 @@ class _Pruning:
         self._pruned_at_s = float("-inf")
 
     def starts_prune(self) -> bool:
-        """Returns whether expired rows are to be deleted now: once a minute."""
+        """Returns true at most once a minute: expired rows should then be deleted."""
         now = time.monotonic()
         if now - self._pruned_at_s < _PRUNE_EVERY_S:
             return False
@@ -79,7 +79,7 @@ class AsyncDatabase(_Pruning, Generic[Tx]):
         super().__init__()
         self.begin = begin
         self.tasks: set[asyncio.Task[Any]] = set()
-        """Tasks that no caller waits for. The event loop itself does not keep them."""
+        """Background tasks. Kept here because the event loop has only weak references."""
 
 
 def psycopg(connect: Callable[[], AbstractContextManager[Psycopg]]) -> Database[Psycopg]:

@@ -52,10 +52,11 @@ def idempotent(
     fingerprint: Callable[..., str | None] | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Runs a function at most once per key, and returns the result of the first run to the later calls.
+    """Runs a function at most once per key, and returns its saved result for duplicate calls.
 
-    `key` and `fingerprint` get the arguments of the function. The scope is the function's name unless given. Without
-    `fingerprint`, a hash of the arguments is the fingerprint, and they must be JSON. The function raises `LatchkeyOutcomeError` for an outcome without a known result.
+    `key` and `fingerprint` get the arguments of the function. `scope` defaults to the function's name. `fingerprint` defaults to a hash
+    of the arguments, which must then be JSON. The decorated function raises `LatchkeyOutcomeError` for an outcome without a known
+    result.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,7 +95,7 @@ def idempotent(
 
 
 def _hash(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Returns the hex SHA-256 of the arguments. An argument that is given by its name has the same hash as by its place."""
+    """Returns the hex SHA-256 of the arguments. A keyword argument has the same hash as a positional one."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     values = [*bound.args, bound.kwargs] if bound.kwargs else list(bound.args)

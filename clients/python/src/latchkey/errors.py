@@ -34,8 +34,8 @@ class LatchkeyOutcomeError(Exception):
 
 
 class LatchkeyRequestError(Exception):
-    """Raised for a call that the service refused and that fails again if it is repeated unchanged. `fetch_record` and `remove_record`
-    also raise it if they get no answer."""
+    """Raised for a call that the service refused, and that fails again if it is retried unchanged. `fetch_record` and `remove_record` also raise it
+    if they get no answer."""
 
     def __init__(self, code: str, message: str, status: int | None = None, request_id: str | None = None) -> None:
         super().__init__(f"Latchkey: {message} ({code})")
@@ -52,4 +52,4 @@ class LatchkeyRequestError(Exception):
 
 class NothingHappened(Exception):
     """Raised by `work` before it had any effect: `raise NothingHappened("declined") from error`. The lock is then released, and the next
-    caller starts anew."""
+    call runs `work`, without `TakenOver`."""

@@ -11,7 +11,7 @@ from .service import CALL_S_MAX, Call, Ok, Refused, extend_call, remove_call
 from .steps import Environment, Pause, Steps, Unhold, debug, pause_s, repeat, send
 
 _GIVE_UP_S_MAX = 2.0
-"""Maximum seconds to give up a lock. If that fails, the lock ends by itself."""
+"""Maximum seconds to give up a lock. If that fails, the lock expires."""
 _SHORTENED_SECONDS = 1
 """Seconds that a lock is held after an exception of `work`."""
 
@@ -87,7 +87,7 @@ class HeldLock:
                 continue
             if isinstance(reply, Refused) and reply.code == "lock_lost":
                 return self._lose("taken")
-            # Also for another refusal, such as a tenant suspended meanwhile: the lock is held until its time has passed.
+            # Another refusal, such as of a suspended tenant, does not end the lock: it is held until its time has passed.
             next_s = self._environment.now() + pause_s(failures, reply.retry_after_s, self._environment.random())
             self._extend_at_s = min(next_s, self._expires_at_s)
             failures += 1
@@ -100,11 +100,11 @@ class HeldLock:
             callback()
 
     def release(self) -> Steps[None]:
-        """Releases the lock, since nothing happened under it."""
+        """Releases the lock, so that the next caller gets it without `taken_over`. Only after work without an effect."""
         yield from self._give_up(lambda left_s: remove_call(self._scope, self._key, self.token, left_s))
 
     def shorten(self) -> Steps[None]:
-        """Shortens the lock, so that the next caller soon gets it, and learns that the effect is uncertain."""
+        """Shortens the lock, so that the next caller soon gets it with `taken_over`."""
         yield from self._give_up(
             lambda left_s: extend_call(self._scope, self._key, self.token, _SHORTENED_SECONDS, left_s)
         )

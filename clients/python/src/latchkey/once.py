@@ -42,9 +42,9 @@ from .steps import Environment, Hold, Lock, Steps, debug, repeat, run
 
 T = TypeVar("T")
 SAVE_MS_DEFAULT = 30_000
-"""Default milliseconds to repeat a save."""
+"""Default milliseconds to retry a save."""
 CALL_MS_DEFAULT = 10_000
-"""Milliseconds to repeat a call of `fetch_record` and `remove_record`."""
+"""Milliseconds to retry a call of `fetch_record` and `remove_record`."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Operation(Generic[T]):
     """Class of the exception by which the driver cancels `work` when the lock is lost."""
     environment: Environment = field(default_factory=Environment)
     attempts: int = 0
-    """Calls that tried to acquire the lock."""
+    """Number of calls that tried to acquire the lock."""
 
     def steps(self) -> Steps[Finished[T]]:
         """Runs `work` at most once per scope and key."""
@@ -214,7 +214,7 @@ class Unsaved(Generic[T]):
     value: T
     pending: Pending
     body: bytes
-    """Request, so that each repetition sends the same."""
+    """Encoded request, so that each retry sends the same bytes."""
 
 
 def save_body(pending: Pending) -> bytes:
@@ -225,7 +225,7 @@ def save_body(pending: Pending) -> bytes:
 
 
 def save(environment: Environment, unsaved: Unsaved[T], save_ms: int) -> Steps[Outcome[T]]:
-    """Saves a result, and repeats a save without a usable answer for `save_ms`."""
+    """Saves a result, and retries a save without a usable answer for `save_ms`."""
     now = environment.now
     until_s = now() + save_ms / 1000
 

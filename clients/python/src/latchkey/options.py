@@ -14,29 +14,32 @@ class _Bounds(TypedDict, total=False):
     ttl_seconds: int | None
     """Seconds that the result is kept. Default: that of the service (one day)."""
     lock_seconds: int
-    """Seconds that the lock is held without an extension; it is extended after each third of them. Default 60, at most 900."""
+    """Seconds that the lock is held without an extension. It is extended after each third of this time. Default 60, at most 900."""
     wait_ms: int
     """Milliseconds to wait while another caller holds the lock. Default 10 000; 0 returns `Busy` at once."""
     acquire_ms: int
-    """Milliseconds to repeat an acquisition without a usable answer. Default 10 000; 0 does not repeat it."""
+    """Milliseconds to retry an acquisition without a usable answer. Default 10 000; 0: no retry."""
     save_ms: int
-    """Milliseconds to repeat a save without a usable answer. Default 30 000; 0 does not repeat it."""
+    """Milliseconds to retry a save without a usable answer. Default 30 000; 0: no retry."""
     on_unavailable: Literal["run", "refuse"]
-    """What to do if no lock can be acquired. `run` runs `work` without a lock, and its result is not saved. Default `refuse`."""
+    """Action if no lock can be acquired. Default `refuse`: the outcome is `Unavailable`. `run` runs `work` without a lock, and its
+    result is not saved."""
 
 
 class OnceBounds(_Bounds, total=False):
-    """Options of `Latchkey.once` but the fingerprint."""
+    """Options of `Latchkey.once` except the fingerprint."""
 
     on_taken_over: Union[Literal["run", "refuse"], Callable[[Lock], Recovery]]
-    """What to do if an earlier caller's lock ended without a result. Default `refuse`. A callback looks for the earlier effect."""
+    """Action if an earlier caller's lock ended without a result. Default `refuse`: the outcome is `TakenOver`. A callback can look for
+    the earlier effect."""
 
 
 class AsyncOnceBounds(_Bounds, total=False):
-    """Options of `AsyncLatchkey.once` but the fingerprint."""
+    """Options of `AsyncLatchkey.once` except the fingerprint."""
 
     on_taken_over: Union[Literal["run", "refuse"], Callable[[Lock], Union[Recovery, Awaitable[Recovery]]]]
-    """What to do if an earlier caller's lock ended without a result. Default `refuse`. A callback looks for the earlier effect."""
+    """Action if an earlier caller's lock ended without a result. Default `refuse`: the outcome is `TakenOver`. A callback can look for
+    the earlier effect."""
 
 
 class OnceOptions(OnceBounds, total=False):
@@ -54,7 +57,7 @@ class AsyncOnceOptions(AsyncOnceBounds, total=False):
 
 
 class Tracer(Protocol):
-    """The part of a tracer of the OpenTelemetry API that is used."""
+    """Tracer of the OpenTelemetry API, as far as it is used."""
 
     def start_as_current_span(
         self,

@@ -98,7 +98,7 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class UnknownCommit:
-    """Whether the transaction of `with_transaction` was committed could not be found out. Call again with the same key: it finds out."""
+    """`with_transaction` could not find out whether the transaction was committed. Call again with the same key."""
 
     kind: ClassVar[Literal["unknown_commit"]] = "unknown_commit"
     error: BaseException

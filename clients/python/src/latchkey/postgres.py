@@ -91,7 +91,7 @@ class TransactionOptions(OnceOptions, total=False):
     claim_ms: int
     """Milliseconds to wait for a concurrent transaction of the same key. Default 5 000."""
     commit_ms: int
-    """Milliseconds to wait for the answer to the commit, and then to find out whether it happened. Default 10 000."""
+    """Milliseconds to wait for the answer to the commit, and again to find out whether it was committed. Default 10 000."""
 
 
 class AsyncTransactionOptions(AsyncOnceOptions, total=False):
@@ -100,7 +100,7 @@ class AsyncTransactionOptions(AsyncOnceOptions, total=False):
     claim_ms: int
     """Milliseconds to wait for a concurrent transaction of the same key. Default 5 000."""
     commit_ms: int
-    """Milliseconds to wait for the answer to the commit, and then to find out whether it happened. Default 10 000."""
+    """Milliseconds to wait for the answer to the commit, and again to find out whether it was committed. Default 10 000."""
 
 
 def table_sql() -> str:
@@ -166,7 +166,7 @@ def forget(
 def forget(
     latchkey: Latchkey | AsyncLatchkey, database: Database[Any] | AsyncDatabase[Any], scope: str, key: str
 ) -> Coroutine[Any, Any, None] | None:
-    """Deletes the row of an operation and then its record, so that it can run again. May be repeated."""
+    """Deletes the row of an operation and then its record, so that it can run again. Repeating it is safe."""
     if isinstance(latchkey, AsyncLatchkey) and isinstance(database, AsyncDatabase):
         return _forget_async(latchkey, database, scope, key)
     if isinstance(latchkey, Latchkey) and isinstance(database, Database):
@@ -290,7 +290,7 @@ def _transact(
 
 
 def _start(function: Callable[[], R]) -> concurrent.futures.Future[R]:
-    """Runs a function in a thread that does not keep the process from its end."""
+    """Runs a function in a daemon thread, which does not delay the end of the process."""
     future: concurrent.futures.Future[R] = concurrent.futures.Future()
 
     def run() -> None:

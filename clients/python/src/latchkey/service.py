@@ -1,4 +1,4 @@
-"""HTTP interface of the service, without input and output: calls and their replies."""
+"""Calls of the HTTP interface of the service and their replies, without I/O."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ok:
 
 @dataclass(frozen=True)
 class Refused:
-    """The service refused the call; an unchanged repetition fails again. 429 is refused, too: its usage limit lasts."""
+    """The service refused the call; an unchanged retry fails again. Includes 429, because a usage limit lasts."""
 
     status: int
     code: str
@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Failed:
-    """No usable answer. The call may have had its effect, and a repetition may succeed."""
+    """No usable answer. The call may have had its effect, and a retry may succeed."""
 
     reason: Literal["unreachable", "store_unavailable", "overloaded"]
     code: str

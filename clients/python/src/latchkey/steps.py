@@ -1,4 +1,4 @@
-"""Steps of the library, without input and output: generators that yield what a driver does for them."""
+"""Steps of the library, without I/O: generators that yield effects, which a driver performs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Lock:
     attempt_id: str
     """Identifies this call of `once`."""
     fence: int | None
-    """Grows with every lock of the tenant, so that a store can refuse a late writer. None if `work` runs without a lock."""
+    """Fencing token: grows with every lock of the tenant, so that a store can refuse a late writer. None if `work` runs without a lock."""
     taken_over: bool
     """An earlier caller's lock ended without a result, so the effect may have happened."""
     cancelled: threading.Event
@@ -111,8 +111,8 @@ def run(function: Callable[[Lock], Any], lock: Lock) -> Steps[Returned[Any] | Ra
 
 
 def pause_s(failures: int, retry_after_s: float | None, random_part: float) -> float:
-    """Returns the pause before the next repetition: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that
-    callers who got the same `Retry-After` do not return together."""
+    """Returns the pause before the next retry: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that
+    callers that got the same `Retry-After` do not return together."""
     # The exponent is bounded, since a float is not unlimited.
     seconds = min(_FIRST_PAUSE_S * 2.0 ** min(failures, 10), _PAUSE_S_MAX)
     return (retry_after_s or 0.0) + seconds * (0.5 + random_part)
@@ -121,8 +121,8 @@ def pause_s(failures: int, retry_after_s: float | None, random_part: float) -> f
 def repeat(
     environment: Environment, call: Callable[[], Call], until_s: float, failing_s: float = float("inf")
 ) -> Steps[Reply]:
-    """Repeats a call without a usable answer, until it is answered or no time is left: until a time, and at most so many seconds after the
-    first failure. Returns the last reply."""
+    """Retries a call without a usable answer. Starts no retry after `until_s`, or later than `failing_s` after the first failure. Returns the
+    last reply."""
     failures = 0
     while True:
         reply = yield from send(call())

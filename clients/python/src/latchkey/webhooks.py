@@ -23,7 +23,7 @@ from .steps import Environment, Lock
 __all__ = ["Context", "DeliveryAnswer", "Event", "EventProvider", "EventType", "InvalidDelivery", "Receiver", "verify"]
 
 _logger = logging.getLogger("latchkey")
-# The callback accepts bodies of up to 25 MiB of a provider, and the fields around them.
+# Latchkey delivers payloads of up to 25 MiB, in an object with the other fields of the event.
 _BODY_BYTES_DEFAULT = 26 * 1024 * 1024
 # Longer than the schedule of redeliveries.
 _TTL_SECONDS_DEFAULT = 7 * 86_400
@@ -36,12 +36,12 @@ _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 class InvalidDelivery(Exception):
-    """The signature of a delivery is missing or wrong, its time differs by more than 5 minutes, or it is no event."""
+    """The signature of a delivery is missing or wrong, its time differs by more than 5 minutes, or its body is not an event."""
 
 
 def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> Event:
-    """Returns the event of a delivery that any of these secrets (`whsec_…`) signed, for frameworks that are not on ASGI. `body` is the body as
-    received. Raises `InvalidDelivery`, which should be answered with 400, and `ValueError` for a malformed secret."""
+    """Returns the event of a delivery that any of these secrets (`whsec_…`) signed, for frameworks that are not on ASGI. `body` is the
+    body as received. Raises `InvalidDelivery`, which should be answered with 400, and `ValueError` for a malformed secret."""
     return _verify(_webhooks_of(secrets), headers, body)
 
 
@@ -67,7 +67,7 @@ def _verify(webhooks: Sequence[Webhook], headers: Mapping[str, str], body: bytes
         if _is_event(event):
             return cast(Event, event)
         break
-    raise InvalidDelivery("Latchkey: no secret signed this delivery now, or it is no event")
+    raise InvalidDelivery("Latchkey: the signature or timestamp of the delivery is not valid, or its body is not an event")
 
 
 def _is_event(value: object) -> bool:
@@ -96,26 +96,28 @@ class _Rejection(NothingHappened):
 
 @dataclass
 class Context:
-    """What a handler gets in addition to the event."""
+    """Passed to a handler with the event."""
 
     lock: Lock | None
     """Lock of the event; None without `latchkey`."""
     taken_over: bool
     """An earlier delivery of the event ended without a result, so its effect may have happened."""
     tx: Any = None
-    """Open transaction of `transaction`: the driver's own object, for statements that are committed together with the event. None without it."""
+    """Open transaction with the option `transaction`, else None: the driver's own object. Its statements are committed together with the
+    event."""
     _rejection: _Rejection | None = None
 
     def gone(self) -> NoReturn:
-        """Answers 410: the event has failed, and Latchkey suspends the callback. Raises an exception."""
+        """Rejects the event with 410: it fails without another delivery, and Latchkey suspends the callback. Raises an exception."""
         self._reject(DeliveryAnswer(410))
 
     def disable(self) -> NoReturn:
-        """Answers with `webhook-delivery: disable`: the event has failed, and Latchkey suspends the callback. Raises an exception."""
+        """Rejects the event with `webhook-delivery: disable`: it fails without another delivery, and Latchkey suspends the callback.
+        Raises an exception."""
         self._reject(DeliveryAnswer(422, {"webhook-delivery": "disable"}))
 
     def abort(self) -> NoReturn:
-        """Answers with `webhook-delivery: abort-message`: the event has failed, and Latchkey does not deliver it again. Raises an exception."""
+        """Rejects the event with `webhook-delivery: abort-message`: it fails without another delivery. Raises an exception."""
         self._reject(DeliveryAnswer(422, {"webhook-delivery": "abort-message"}))
 
     def _reject(self, answer: DeliveryAnswer) -> NoReturn:
@@ -127,8 +129,8 @@ Handler = Callable[[Event, Context], Awaitable[Any]]
 
 
 class Receiver:
-    """App of ASGI that receives deliveries: `app.routes.append(Route("/webhooks", Receiver(handle, secrets=[secret], latchkey=latchkey)))`. `deliver` does the same
-    without ASGI."""
+    """ASGI app that receives deliveries: `app.routes.append(Route("/webhooks", Receiver(handle, secrets=[secret], latchkey=latchkey)))`.
+    Without ASGI, use `deliver`."""
 
     def __init__(
         self,
@@ -141,11 +143,12 @@ class Receiver:
         body_bytes_max: int = _BODY_BYTES_DEFAULT,
         ttl_seconds: int = _TTL_SECONDS_DEFAULT,
     ) -> None:
-        """`secrets`: the tenant's signing secrets. A delivery that any of them signed is accepted. `latchkey`: lets the handler run once per event,
-        unless its process ends before it is finished. `transaction`: instead of it, a database in whose transactions the handler runs, so that its effect and the
-        event are committed together; `context.tx` is the transaction. Without either, every delivery reaches the handler. `name`: distinguishes receivers of the same
-        events. `ttl_seconds`: time in which a duplicate of an event is recognized. Raises `ValueError` for malformed secrets, and `TypeError` for both `latchkey` and
-        `transaction`."""
+        """`secrets`: the tenant's signing secrets. A delivery that any of them signed is accepted. `latchkey`: deduplicates by records
+        of the service, so that the handler runs once per event, unless its process ends before it is finished. `transaction`:
+        deduplicates in a database, in whose transactions the handler runs, so that its effect and the event are committed together;
+        `context.tx` is the transaction. Without either, every delivery reaches the handler. `name`: distinguishes receivers of the same
+        events. `ttl_seconds`: how long duplicates of an event are detected. Raises `ValueError` for malformed secrets, and `TypeError`
+        for both `latchkey` and `transaction`."""
         if latchkey is not None and transaction is not None:
             raise TypeError("Latchkey: a receiver takes `latchkey` or `transaction`, not both")
         if not 1 <= len(name) <= _NAME_CHARS_MAX:
@@ -197,7 +200,7 @@ class Receiver:
             return _retry_later(503)
 
     async def _handle_once(self, event: Event, failures: list[Exception]) -> DeliveryAnswer:
-        """`failures` gets the exception of the handler, which is thereby kept apart from those of the deduplication."""
+        """Appends an exception of the handler to `failures`, to tell it from an exception of the deduplication."""
         if self._transaction is not None:
             return await self._handle_in(self._transaction, event, failures)
         if self._latchkey is None:
@@ -223,7 +226,7 @@ class Receiver:
             on_taken_over="run",
         )
         if has_run:
-            # Whatever became of the save.
+            # Even if the save failed: the handler has had its effect.
             return DeliveryAnswer(204)
         match outcome:
             case Replayed():

@@ -19,7 +19,7 @@ export interface SignedEventOptions<T extends EventType> {
   readonly at?: Date
   /** Time given by the provider. Default: `at`. */
   readonly occurredAt?: Date
-  /** Id of the event. The same id is a repetition for a receiver. Default: a new one. */
+  /** Id of the event. An event with the same id is a duplicate. Default: a new one. */
   readonly id?: string
   /** Default `ten_test`. */
   readonly tenantId?: string

@@ -42,7 +42,7 @@ def signed_event(
 
     `secret`: signing secret, `whsec_…`. `provider`: chooses the sample where several providers have this type. `payload`: merged into the sample, object by
     object; any other value replaces that of the sample. `at`: time of the signature and of `receivedAt`, by default now; a receiver refuses 5 minutes of difference.
-    `occurred_at`: by default `at`. `id`: by default a new one; the same id is a repetition for a receiver.
+    `occurred_at`: by default `at`. `id`: by default a new one; an event with the same id is a duplicate.
 
     Raises `ValueError` for a type that the catalogue does not have, or not from this provider.
     """
