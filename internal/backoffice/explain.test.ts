@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, type TenantId } from '#internal/base/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import {
@@ -8,6 +9,7 @@ import {
   type SeededTenant,
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
 import { eventPositions, explain, type Facts } from './explain.ts'
 
 const nowMs = Date.parse('2026-11-24T12:00:00Z')
@@ -76,7 +78,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     ended('delivery_failed', { attempt: 3, cause: 'payload_expired' }),
     'failed',
-    'The delivery has failed after 3 attempts: the payload’s retention ended.',
+    'The delivery has failed after 2 attempts: the payload’s retention ended.',
+    'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('delivery_failed', { attempt: 1, cause: 'payload_expired' }),
+    'failed',
+    'The delivery has failed before its first attempt: the payload’s retention ended.',
     'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
     { startedAtMs: completedAtMs },
   ],
@@ -157,7 +166,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     { ...breaker, ...waiting },
     'breaker_open',
-    'Most calls to the callback failed, so deliveries wait; one of them is tried then.',
+    'Most calls to the callback failed, so deliveries wait, and only one is tried at a time until one succeeds.',
     'Look for the failures of the callback in the attempts of its latest events.',
     { nextChangeAtMs: laterMs },
   ],
@@ -167,7 +176,16 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { nextChangeAtMs: laterMs },
   ],
   [
-    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting },
+    {
+      delivery: { dueAtMs: laterMs, isClaimed: true, attemptCount: 8 },
+      attemptsMax: 5,
+      ...suspended('gone'),
+    },
+    ...(['in_progress', 'A forwarder makes attempt 9 of 9.', ''] as const),
+    { nextChangeAtMs: laterMs },
+  ],
+  [
+    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting, ...suspended('gone') },
     'payload_expired',
     'The payload’s retention has ended, so the delivery fails at its next attempt.',
     'Raise the payload retention above the length of the retry schedule: spec.retention.',
@@ -176,14 +194,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     waiting,
     'waiting',
     'The event waits for attempt 4 of 10.',
-    'A retry attempts it now.',
+    '“Attempt now” on the page of the event, or POST …/retry, attempts it at once.',
     { nextChangeAtMs: laterMs },
   ],
   [
     { ...waiting, lastAttempt: { attempt: 3, status: 404, cause: null } },
     'waiting',
     'The event waits for attempt 4 of 10; the callback last answered 404.',
-    'Check the path in spec.callback.url. A retry attempts it now.',
+    'Check the path in spec.callback.url. “Attempt now” on the page of the event, or POST …/retry, attempts it at once.',
     { nextChangeAtMs: laterMs },
   ],
   [{}, 'queued', 'The event is next in the tenant’s queue for attempt 1 of 10.', ''],
@@ -253,8 +271,24 @@ describe('GET events/{eventId}/explain', () => {
       `UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity' WHERE tenant_id = $1`,
       acme.tenantId,
     )
+    expect(await read(id)).toMatchObject({ position: 'queued', sentence: expect.stringContaining('is next') })
+    await acceptEvents(backoffice.pool, [receivedEvent({ tenantId: acme.tenantId as TenantId })])
+    await execute(`UPDATE deliveries_due SET due_at = now() - interval '1 h' WHERE event_id <> $1`, id)
+    expect(await read(id)).toMatchObject({ sentence: expect.stringMatching(/behind [0-9]+ other deliver/) })
+    await execute(
+      `UPDATE deliveries_due SET lease = 'a', leased_until = now() + interval '1 h' WHERE event_id = $1`,
+      id,
+    )
+    expect(await read(id)).toMatchObject({ position: 'in_progress' })
+    await execute(`UPDATE deliveries_due SET leased_until = now() - interval '1 s' WHERE event_id = $1`, id)
     expect(await read(id)).toMatchObject({ position: 'queued' })
+    await execute(
+      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, answer)
+      SELECT id, expires_on, cycle, 7, now(), 5, 'failed', 503, 'secret' FROM events WHERE id = $1`,
+      id,
+    )
     await execute(`UPDATE deliveries_due SET due_at = now() + interval '1 h' WHERE event_id = $1`, id)
+    expect(await read(id)).toMatchObject({ sentence: expect.stringContaining('last answered 503') })
     expect(await read(id)).toMatchObject({ position: 'waiting', nextChangeAt: expect.stringMatching(/Z$/) })
     await execute(
       `UPDATE tenant_queues SET breaker_until = now() + interval '1 h' WHERE tenant_id = $1`,
@@ -278,6 +312,15 @@ describe('GET events/{eventId}/explain', () => {
       position: 'forwarding_paused',
       sentence: expect.stringMatching(/^Deliveries of this tenant are paused by .+[.]$/),
     })
+    const all = await backoffice.call('PUT', '/internal/v1/settings/forwarding.paused', {
+      body: { value: true },
+    })
+    expect(all.status).toBe(200)
+    expect(await read(id)).toMatchObject({
+      sentence: 'Deliveries of all tenants are paused by the platform team.',
+    })
+    await execute(`UPDATE events SET payload_expires_on = current_date - 1 WHERE id = $1`, id)
+    expect(await read(id)).toMatchObject({ position: 'payload_expired' })
   })
 
   test('explain: an event of another tenant is not found', async () => {

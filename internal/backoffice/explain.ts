@@ -1,15 +1,13 @@
 import type { Actor } from '#internal/access/index.ts'
 import { type Day, dayAfter, type EventId } from '#internal/base/index.ts'
 import {
-  type AttemptView,
   countDeliveriesBefore,
-  type DueDelivery,
+  type DeliveryProgress,
   type EventSummary,
-  type EventView,
   readCallbackHalt,
-  readEvent,
+  readProgress,
 } from '#internal/events/index.ts'
-import { readSettings, type StoredSetting } from '#internal/settings/index.ts'
+import { readSetting, type StoredSetting } from '#internal/settings/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
@@ -18,8 +16,8 @@ import { reachEvent } from './reach.ts'
 
 /** Positions of an event on its way, in the order in which they are looked for. */
 export const eventPositions = [
-  ...(['delivered', 'failed', 'verified', 'tenant_suspended', 'forwarding_paused'] as const),
-  ...(['callback_suspended', 'breaker_open', 'in_progress', 'payload_expired', 'waiting', 'queued'] as const),
+  ...(['delivered', 'failed', 'verified', 'in_progress', 'payload_expired', 'tenant_suspended'] as const),
+  ...(['forwarding_paused', 'callback_suspended', 'breaker_open', 'waiting', 'queued'] as const),
 ] as const
 
 /** Why an event is where it is, and what to do. */
@@ -35,13 +33,13 @@ export interface Explanation {
   readonly nextChangeAtMs?: number
 }
 
-type Attempt = Pick<AttemptView, 'attempt' | 'status' | 'cause'>
+type Attempt = NonNullable<DeliveryProgress['lastAttempt']>
 
 /** Input of an explanation. */
 export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
-  readonly delivery: DueDelivery | undefined
+  readonly delivery: DeliveryProgress['delivery']
   readonly isTenantSuspended: boolean
   readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
   readonly halt: Awaited<ReturnType<typeof readCallbackHalt>>
@@ -72,7 +70,7 @@ export function explain(facts: Facts): Explanation {
         todo: 'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
       }
     case 'accepted':
-      return explainHalt(facts) ?? explainDelivery(facts)
+      return explainProgress(facts) ?? explainExpiry(facts) ?? explainHalt(facts) ?? explainQueue(facts)
   }
 }
 
@@ -92,7 +90,9 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
   const again = isTest ? 'send another test event.' : 'replay the event.'
   if (lastAttempt === undefined)
     return { ...failed, sentence: 'The delivery has failed.', todo: `Find out why, then ${again}` }
-  const head = `The delivery has failed after ${countText(lastAttempt.attempt, 'attempt')}`
+  // The end of a payload's retention is stored as an attempt, but nothing was sent.
+  const made = lastAttempt.attempt - (lastAttempt.cause === 'payload_expired' ? 1 : 0)
+  const head = `The delivery has failed ${made === 0 ? 'before its first attempt' : `after ${countText(made, 'attempt')}`}`
   const end = endOf(lastAttempt)
   if (end) return { ...failed, sentence: `${head}: ${asPart(end.text)}.`, todo: end.todo }
   const { text, todo } = resultOf(lastAttempt)
@@ -167,39 +167,48 @@ function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanat
   if (breakerEndsAtMs === undefined || breakerEndsAtMs <= nowMs) return undefined
   return {
     ...{ position: 'breaker_open', nextChangeAtMs: breakerEndsAtMs },
-    sentence: 'Most calls to the callback failed, so deliveries wait; one of them is tried then.',
+    sentence:
+      'Most calls to the callback failed, so deliveries wait, and only one is tried at a time until one succeeds.',
     todo: 'Look for the failures of the callback in the attempts of its latest events.',
   }
 }
 
-function explainDelivery({
-  event,
-  delivery,
-  lastAttempt,
-  attemptsMax,
-  aheadCount,
-  today,
-  nowMs,
-}: Facts): Explanation {
-  const next = `attempt ${(delivery?.attemptCount ?? 0) + 1} of ${attemptsMax}`
-  if (delivery?.isClaimed)
-    return {
-      position: 'in_progress',
-      sentence: `A forwarder makes ${next}.`,
-      nextChangeAtMs: delivery.dueAtMs,
-    }
-  if (event.payloadExpiresOn < today)
-    return {
-      position: 'payload_expired',
-      sentence: 'The payload’s retention has ended, so the delivery fails at its next attempt.',
-      todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
-    }
+/** Returns the number of the next attempt. The schedule can have become shorter than the attempts that were made. */
+function nextAttempt({ delivery, attemptsMax }: Facts): string {
+  const number = (delivery?.attemptCount ?? 0) + 1
+  return `attempt ${number} of ${Math.max(number, attemptsMax)}`
+}
+
+function explainProgress(facts: Facts): Explanation | undefined {
+  const { delivery } = facts
+  if (!delivery?.isClaimed) return undefined
+  return {
+    position: 'in_progress',
+    sentence: `A forwarder makes ${nextAttempt(facts)}.`,
+    nextChangeAtMs: delivery.dueAtMs,
+  }
+}
+
+function explainExpiry({ event, today }: Facts): Explanation | undefined {
+  if (event.payloadExpiresOn >= today) return undefined
+  return {
+    position: 'payload_expired',
+    sentence: 'The payload’s retention has ended, so the delivery fails at its next attempt.',
+    todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
+  }
+}
+
+const retryTodo = '“Attempt now” on the page of the event, or POST …/retry, attempts it at once.'
+
+function explainQueue(facts: Facts): Explanation {
+  const { delivery, lastAttempt, aheadCount, nowMs } = facts
+  const next = nextAttempt(facts)
   if (delivery && delivery.dueAtMs > nowMs) {
     const waits = { position: 'waiting', nextChangeAtMs: delivery.dueAtMs } as const
-    const retry = 'A retry attempts it now.'
-    if (lastAttempt === undefined) return { ...waits, sentence: `The event waits for ${next}.`, todo: retry }
+    if (lastAttempt === undefined)
+      return { ...waits, sentence: `The event waits for ${next}.`, todo: retryTodo }
     const { text, todo } = resultOf(lastAttempt)
-    return { ...waits, sentence: `The event waits for ${next}; ${text}.`, todo: `${todo} ${retry}` }
+    return { ...waits, sentence: `The event waits for ${next}; ${text}.`, todo: `${todo} ${retryTodo}` }
   }
   const plural = aheadCount === 1 ? 'delivery' : 'deliveries'
   const ahead = aheadCount > aheadMax ? `more than ${aheadMax}` : aheadCount
@@ -222,17 +231,17 @@ export async function explainEvent(
   if (reached.kind !== 'ok') return reached
   const { tenant } = reached.value
   const nowMs = parts.clock.now()
-  const view = await readEvent(parts.readPool, { id, tenantId: tenant.id }, nowMs)
-  if (view === undefined) return notFound
-  return ok(explain({ ...(await factsOf(parts, tenant, view)), nowMs, today: dayAfter(nowMs, 0) }))
+  const progress = await readProgress(parts.readPool, { id, tenantId: tenant.id }, nowMs)
+  if (progress === undefined) return notFound
+  return ok(explain({ ...(await factsOf(parts, tenant, progress)), nowMs, today: dayAfter(nowMs, 0) }))
 }
 
 async function factsOf(
   { readPool }: SharedDeskParts,
   tenant: DirectoryTenant,
-  { event, attempts, delivery }: EventView,
+  progress: DeliveryProgress,
 ): Promise<Omit<Facts, 'nowMs' | 'today'>> {
-  const own = { event, delivery, lastAttempt: attempts.findLast(({ cycle }) => cycle === event.cycle) }
+  const { event, delivery } = progress
   const [halt, pause, aheadCount] =
     event.state === 'accepted'
       ? await Promise.all([
@@ -242,7 +251,7 @@ async function factsOf(
         ])
       : [noHalt, undefined, 0]
   const attemptsMax = tenant.callback.rules.retry.schedule.length
-  return { ...own, halt, pause, aheadCount, attemptsMax, isTenantSuspended: tenant.suspended }
+  return { ...progress, halt, pause, aheadCount, attemptsMax, isTenantSuspended: tenant.suspended }
 }
 
 const noHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined }
@@ -251,9 +260,6 @@ async function readPause(
   pool: SharedDeskParts['readPool'],
   tenant: DirectoryTenant,
 ): Promise<StoredSetting | undefined> {
-  const { settings } = await readSettings(pool)
-  const pauses = settings.filter(({ name, value }) => name === 'forwarding.paused' && value === true)
-  return (
-    pauses.find(({ tenantId }) => tenantId === null) ?? pauses.find(({ tenantId }) => tenantId === tenant.id)
-  )
+  const stored = await readSetting(pool, 'forwarding.paused', tenant.id)
+  return stored.find(({ value }) => value === true)
 }

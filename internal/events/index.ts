@@ -95,8 +95,10 @@ export {
 export { completeTestEvent, storeTestEvent } from './test-event.ts'
 export {
   type AttemptView,
+  type DeliveryProgress,
   type DueDelivery,
   type EventView,
   readEvent,
   readPayload,
+  readProgress,
 } from './view.ts'

@@ -51,12 +51,16 @@ interface ViewRow extends EventRow {
   readonly dueAtMs: number | null
   readonly isClaimed: boolean
   readonly attemptCount: number | null
+  /** Present in `progressText` only. */
+  readonly lastAttempt?: number | null
+  readonly lastStatus?: number | null
+  readonly lastCause?: string | null
 }
 
 // Reads rows by their keys, in the partition of the id's day. Takes no locks.
 const viewText = (day: Day) => `
 SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint AS "dueAtMs",
-  d.lease IS NOT NULL AS "isClaimed", d.attempts AS "attemptCount",
+  d.leased_until > now() AS "isClaimed", d.attempts AS "attemptCount",
   ${selectedColumns}
 FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
@@ -83,6 +87,32 @@ export async function readEvent(
   }
 }
 
+/** An event in its delivery cycle, without headers, payload and answers. */
+export interface DeliveryProgress extends Pick<EventView, 'event' | 'delivery'> {
+  /** Last completed attempt of the cycle. */
+  readonly lastAttempt: Pick<AttemptView, 'attempt' | 'status' | 'cause'> | undefined
+}
+
+// Adds the last attempt of the cycle. Takes no locks.
+const progressText = (day: Day) => `
+SELECT v.*, a.attempt AS "lastAttempt", a.status AS "lastStatus", a.cause AS "lastCause" FROM (${viewText(day)}) v
+LEFT JOIN LATERAL (
+  SELECT attempt, status, cause FROM attempts WHERE expires_on = '${checkedDay(day)}' AND event_id = v.id AND cycle = v.cycle
+  ORDER BY attempt DESC LIMIT 1) a ON true`
+
+/**
+ * Reads how far the delivery of an event is. Returns undefined if the event is unknown, expired or another tenant's.
+ * @throws errors of Postgres
+ */
+export async function readProgress(
+  pool: Pool,
+  place: EventPlace,
+  nowMs: number,
+): Promise<DeliveryProgress | undefined> {
+  const row = await readRow(pool, place, nowMs, progressText)
+  return row && { event: row.event, delivery: row.delivery, lastAttempt: row.lastAttempt }
+}
+
 /**
  * Reads the payload of an event, as received. The caller must record the access in the audit log.
  * @param charsMax maximum characters to read from the start of the payload; default all
@@ -106,16 +136,30 @@ async function readRow(
   pool: Pool,
   { id, tenantId }: EventPlace,
   nowMs: number,
-): Promise<Pick<EventView, 'event' | 'headers' | 'delivery'> | undefined> {
+  textOf = viewText,
+): Promise<(DeliveryProgress & Pick<EventView, 'headers'>) | undefined> {
   const day = expiryDayOf(id)
   if (hasCome(day, nowMs)) return undefined
-  const { rows } = await pool.query<ViewRow>(viewText(day), [id, tenantId ?? null])
+  const { rows } = await pool.query<ViewRow>(textOf(day), [id, tenantId ?? null])
   if (rows[0] === undefined) return undefined
-  const { headers, dueAtMs, isClaimed, attemptCount, ...columns } = rows[0]
+  const {
+    headers,
+    dueAtMs,
+    isClaimed,
+    attemptCount,
+    lastAttempt: attempt,
+    lastStatus,
+    lastCause,
+    ...columns
+  } = rows[0]
   const delivery = dueAtMs === null ? undefined : { dueAtMs, isClaimed, attemptCount: attemptCount ?? 0 }
   const event = summaryOf(columns)
   const origin = (event.origin.kind === 'provider' && originInHeaders(headers)) || event.origin
-  return { event: { ...event, origin }, headers, delivery }
+  const lastAttempt =
+    attempt === null || attempt === undefined
+      ? undefined
+      : { attempt, status: lastStatus ?? null, cause: lastCause ?? null }
+  return { event: { ...event, origin }, headers, delivery, lastAttempt }
 }
 
 // Reads the attempts of one event from one partition, latest attempt first. Takes no locks.

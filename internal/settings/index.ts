@@ -11,6 +11,7 @@ export {
   type ListedSetting,
   listSettings,
   purgeSettings,
+  readSetting,
   readSettings,
   type SettingWritten,
   type StoredSetting,

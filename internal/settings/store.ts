@@ -1,4 +1,4 @@
-import { and, asc, eq, notInArray, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, notInArray, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
@@ -71,6 +71,20 @@ export async function readSettings(pool: Pool): Promise<SettingsRead> {
     version: versionIn(rows),
     settings: rows.flatMap(({ setting }) => (setting ? toStored(setting) : [])),
   }
+}
+
+/** Reads a stored setting of the installation and that of a tenant, in this order. Omits those that are not set. */
+export async function readSetting(
+  pool: Pool,
+  name: SettingName,
+  tenantId: TenantId,
+): Promise<readonly StoredSetting[]> {
+  const rows = await orm(pool)
+    .select()
+    .from(settings)
+    .where(and(eq(settings.name, name), inArray(settings.tenantId, ['', tenantId])))
+    .orderBy(asc(settings.tenantId))
+  return rows.flatMap(toStored)
 }
 
 function versionIn([row]: readonly { readonly version: number }[]): number {

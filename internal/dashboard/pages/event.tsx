@@ -401,6 +401,7 @@ const ends: Readonly<Record<Explanation['position'], { readonly title: string; r
 }
 const halts: ReadonlySet<Explanation['position']> = new Set([
   'tenant_suspended',
+  'forwarding_paused',
   'callback_suspended',
   'breaker_open',
 ])
