@@ -272,7 +272,7 @@ describe('GET events/{eventId}/explain', () => {
       acme.tenantId,
     )
     expect(await read(id)).toMatchObject({ position: 'queued', sentence: expect.stringContaining('is next') })
-    await acceptEvents(backoffice.pool, [receivedEvent({ tenantId: acme.tenantId as TenantId })])
+    await acceptEvents(backoffice.pool, [receivedEvent({ tenantId: acme.tenantId })])
     await execute(`UPDATE deliveries_due SET due_at = now() - interval '1 h' WHERE event_id <> $1`, id)
     expect(await read(id)).toMatchObject({ sentence: expect.stringMatching(/behind [0-9]+ other deliver/) })
     await execute(
