@@ -67,7 +67,7 @@ export class HeldLock {
     this.#parts.signal?.removeEventListener('abort', this.#onAbort)
   }
 
-  /** Releases the lock, so that the next caller gets it without `takenOver`. Only after work without an effect. */
+  /** Releases the lock, since `work` had no effect under it. The service keeps the mark of an earlier takeover. */
   async release(): Promise<void> {
     this.stop()
     const { service, address, lock } = this.#parts

@@ -146,7 +146,8 @@ const nothing = Symbol.for('latchkey.nothingHappened')
 
 /**
  * Marks an error that `work` throws before it had any effect: `throw nothingHappened(new CardDeclined())`. The lock is then released, and
- * the next call runs `work`, without `taken_over`. Returns the error itself, or an `Error` with it as `cause` if it cannot be marked.
+ * the next call runs `work`. It gets `takenOver` only if this call got it. Returns the error itself, or an `Error` with it as `cause` if it
+ * cannot be marked.
  */
 export function nothingHappened(error: unknown): unknown {
   const marked = error instanceof Object ? error : new Error('Nothing happened', { cause: error })

@@ -52,4 +52,4 @@ class LatchkeyRequestError(Exception):
 
 class NothingHappened(Exception):
     """Raised by `work` before it had any effect: `raise NothingHappened("declined") from error`. The lock is then released, and the next
-    call runs `work`, without `TakenOver`."""
+    call runs `work`. It gets `taken_over` only if this call got it."""

@@ -100,7 +100,7 @@ class HeldLock:
             callback()
 
     def release(self) -> Steps[None]:
-        """Releases the lock, so that the next caller gets it without `taken_over`. Only after work without an effect."""
+        """Releases the lock, since `work` had no effect under it. The service keeps the mark of an earlier takeover."""
         yield from self._give_up(lambda left_s: remove_call(self._scope, self._key, self.token, left_s))
 
     def shorten(self) -> Steps[None]:
