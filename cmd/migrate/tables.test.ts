@@ -9,6 +9,7 @@ import * as replays from '#internal/replays/tables.ts'
 import * as settings from '#internal/settings/tables.ts'
 import * as simulations from '#internal/simulations/tables.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import * as subscriptions from '#internal/subscriptions/tables.ts'
 import * as tenants from '#internal/tenants/tables.ts'
 import * as usage from '#internal/usage/tables.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -26,7 +27,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-const rooms = [access, events, intake, records, replays, settings, simulations, tenants, usage]
+const rooms = [access, events, intake, records, replays, settings, simulations, subscriptions, tenants, usage]
 const all = rooms.flatMap((room) => Object.values(room).filter((each): each is PgTable => is(each, PgTable)))
 
 /** Tables whose statements are written without Drizzle. */

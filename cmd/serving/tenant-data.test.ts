@@ -37,6 +37,7 @@ const tables = [
     'settings',
     'executions',
     'replays',
+    'subscriptions',
     'simulations',
     'sessions',
   ],
@@ -166,6 +167,11 @@ async function fill(id: TenantId): Promise<void> {
     [id],
   )
   await pool.query(
+    `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
+     SELECT $1, 's-' || nth, '{}', '{}', '0', '', '' FROM generate_series(1, 3) nth`,
+    [id],
+  )
+  await pool.query(
     `INSERT INTO simulations (id, tenant_id, request, requested_by, state, due_at, next_at, created_at, expires_on)
      SELECT $1 || nth, $1, '{}', 'test', 'scheduled', ARRAY[now()], now(), now(), '2026-12-01' FROM generate_series(1, 7) nth`,
     [id],
@@ -234,7 +240,7 @@ describe('purge', () => {
     const before = await rowsNow()
     await fill(gone)
     expect(countsOf(before)).toEqual([
-      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11, 11,
+      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 11, 1, 8, 2, 10, 5, 3, 7, 3, 11, 11, 77, 11, 11,
     ])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import {
   boolean,
+  customType,
   date,
   integer,
   pgTable,
@@ -48,6 +49,9 @@ export const events = pgTable(
     overLimit: boolean('over_limit').notNull().default(false),
     origin: text('origin').$type<OriginKind>().notNull().default('provider'),
     originBy: text('origin_by'),
+    storedBy: customType<{ data: string }>({ dataType: () => 'xid8' })('stored_by').default(
+      sql`pg_current_xact_id()`,
+    ),
   },
   (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
 )
