@@ -19,13 +19,13 @@ import { createPool, migrate, type StoreAddress } from '#internal/storage/index.
 import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { createStatsNote, startDemo } from './demo.ts'
 import { startDevTenants } from './tenants.ts'
-import { knowsSampleKey, repeating, welcomeText } from './welcome.ts'
+import { knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.ts'
 
 /** Base of relative folders, independent of the folder in which the command was started. */
 const root = resolve(import.meta.dir, '../..')
 /** Time limit in ms for stopping the stores. Each store has 10 s to shut down cleanly before it is killed. */
 const storesCloseMsMax = 15_000
-/** File with the addresses of the stores. `cmd/dev/setup.mjs` also reads this file. */
+/** File with the addresses of the stores and of both APIs. `cmd/dev/setup.mjs` also reads this file. */
 const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -42,12 +42,10 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, host.scope)
   const database = databaseOf({ ...config, databaseUrl })
   await applyMigrations(database, host)
-  const addresses = { LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }
-  await leaveAddresses({ ...addresses, ...tlsSettingsOf(env) }, dataDir, host.scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const statsNote = createStatsNote()
-  const { api, sink, dashboard } = await inPortTurn(() =>
+  const { api, sink, internal } = await inPortTurn(() =>
     openPorts(host, { ...config, ...stores, statsNote: statsNote.note }, env),
   )
   const { directory, redis, secrets, keyRingGate, settings, stats } = api
@@ -55,6 +53,13 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
     ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
     callbackBounds: callbackBoundsOf(config),
   })
+  const hasSampleKey = knowsSampleKey(directory)
+  const addresses = {
+    ...{ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl, ...tlsSettingsOf(env) },
+    ...{ LATCHKEY_URL: api.url, ...(hasSampleKey && { LATCHKEY_API_KEY: sampleTenant.apiKey }) },
+    ...{ LATCHKEY_INTERNAL_URL: internal.url, LATCHKEY_TOKEN: internal.token },
+  }
+  await leaveAddresses(addresses, dataDir, host.scope)
   // Deliveries are opened after the sink, which receives them, so that they stop before the sink during shutdown.
   const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
   await startDeliveries(host, { ...config, ...stores }, delivering)
@@ -67,7 +72,7 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   process.stdout.write(
     welcomeText({
-      ...{ tenants, tenantsDir, dashboard, hasSampleKey: knowsSampleKey(directory) },
+      ...{ tenants, tenantsDir, hasSampleKey, dashboard: dashboardUrl(internal) },
       ...{ apiUrl: api.url, opsUrl: api.opsUrl, sinkUrl: sink.url },
     }),
   )
@@ -102,21 +107,30 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   })
   const api = await startApi(host, { ...config, apiPort, opsPort })
   const { directory } = api
-  let pages = ''
+  const internal = { url: '', token: randomToken() }
   const sink = await host.scope.open({
     name: 'dev sink',
     open: () =>
       startSink({
-        ...{ port: sinkPort, bindAddress, keyRing, say: repeating(say, () => `Pages: ${pages}`) },
+        ...{
+          port: sinkPort,
+          bindAddress,
+          keyRing,
+          say: repeating(say, () => `Pages: ${dashboardUrl(internal)}`),
+        },
         findTenant: (id) => directory.findTenantById(id),
       }),
     close: (opened) => opened.stop(),
   })
-  const devToken = randomToken()
-  const opened = { ...config, backofficePort, devToken, publicUrl: api.url }
+  const opened = { ...config, backofficePort, devToken: internal.token, publicUrl: api.url }
   const port = await openBackofficePort(host, opened, api)
-  pages = `http://${urlHost(bindAddress)}:${port}/sign-in#token=${devToken}`
-  return { api, sink, dashboard: pages }
+  internal.url = `http://${urlHost(bindAddress)}:${port}`
+  return { api, sink, internal }
+}
+
+/** Returns the URL that signs in to the dashboard. */
+function dashboardUrl({ url, token }: { readonly url: string; readonly token: string }): string {
+  return `${url}/sign-in#token=${token}`
 }
 
 /** Prints a progress message to standard output, in addition to the log. */
@@ -138,11 +152,11 @@ async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) 
   return stores
 }
 
-/** Writes the stores' addresses to a file for `npm run latchkey`, and deletes the file when the scope closes. */
+/** Writes addresses to a file for `npm run latchkey`, and deletes the file when the scope closes. */
 function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<string> {
   const path = join(dataDir, addressesFile)
   return scope.open({
-    name: 'addresses of the stores',
+    name: 'addresses',
     open() {
       writeFileSync(path, `${JSON.stringify(addresses)}\n`, { mode: 0o600 })
       return path

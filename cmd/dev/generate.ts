@@ -3,6 +3,8 @@ import { resolve } from 'node:path'
 import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
 import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
+import { cliContractFiles } from './cli-contract.ts'
+import { cliPagePath, withCliHelp } from './cli-help.ts'
 import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
@@ -27,6 +29,8 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [noticesPath, await noticesText()],
     [clientEventsPath, clientEventsText()],
     [clientSamplesPath, clientSamplesText()],
+    ...(await cliContractFiles()),
+    [cliPagePath, withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
     ...pythonFiles(),
   ])
 }

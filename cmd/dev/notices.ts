@@ -28,8 +28,12 @@ const redis = readFileSync(join(import.meta.dir, 'licences/redis.txt'), 'utf8')
 // Author and licence as stated in the package.json of drizzle-orm.
 const drizzle =
   'Copyright Drizzle Team\n\nLicensed under the Apache License, Version 2.0, whose text is in LICENSE beside this file.'
+// Author and licence as stated in the package.json of @bomb.sh/tab; the text is https://spdx.org/licenses/MIT.html, read 2026-11-24.
+const tab = readFileSync(join(import.meta.dir, 'licences/tab.txt'), 'utf8')
 /** Licence texts of packages that do not contain one, by package name or scope. */
-const unshipped: Readonly<Record<string, string>> = { redis, '@redis': redis, 'drizzle-orm': drizzle }
+const unshipped: Readonly<Record<string, string>> = {
+  ...{ redis, '@redis': redis, 'drizzle-orm': drizzle, '@bomb.sh': tab },
+}
 
 /**
  * Bundles the program and returns the packages in the bundle, sorted by name and version. @throws if bundling fails, or if a package has no

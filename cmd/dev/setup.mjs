@@ -49,6 +49,13 @@ const examples = {
   'hono-worker': ['examples/hono-worker/worker.ts'],
 }
 
+/** Addresses and credentials that `npm run dev` leaves for `npm run latchkey`, by the variable that replaces the whole group. */
+const addressGroups = {
+  LATCHKEY_DATABASE_URL: /^LATCHKEY_(DATABASE|REDIS)_/,
+  LATCHKEY_URL: /^LATCHKEY_(URL|API_KEY)$/,
+  LATCHKEY_INTERNAL_URL: /^LATCHKEY_(INTERNAL_URL|TOKEN)$/,
+}
+
 /** The running child process. Signals to this process are forwarded to the child. */
 let current
 /** The first signal that this process received. No further command is started after a signal. */
@@ -205,12 +212,14 @@ async function runBench(bun, args) {
     : run(bun, ['test/bench/main.ts', ...args])
 }
 
-/** Runs the `latchkey` tool with the stores of the running dev server, unless the environment names other stores. */
+/** Runs the `latchkey` tool with the stores and the APIs of the running dev server, unless the environment names others. */
 async function runLatchkey(bun, args) {
   const path = join(resolve(root, process.env['LATCHKEY_DATA_DIR'] ?? '.latchkey'), 'stores.json')
-  if (process.env['LATCHKEY_DATABASE_URL'] === undefined && existsSync(path))
-    Object.assign(process.env, JSON.parse(readFileSync(path, 'utf8')))
-  return run(bun, ['cmd/latchkey/main.ts', ...args])
+  const stored = existsSync(path) ? Object.entries(JSON.parse(readFileSync(path, 'utf8'))) : []
+  const missing = Object.entries(addressGroups).filter(([name]) => process.env[name] === undefined)
+  for (const [, group] of missing)
+    Object.assign(process.env, Object.fromEntries(stored.filter(([name]) => group.test(name))))
+  return run(bun, ['cmd/latchkey/main.ts', ...args], 'inherit')
 }
 
 /** Runs a program of `examples`, with the client library of this repository. */

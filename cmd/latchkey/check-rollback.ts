@@ -1,37 +1,42 @@
 import { listSettings } from '#internal/settings/index.ts'
 import { type DurableTenant, listDurableTenants } from '#internal/tenants/index.ts'
-import { answer, type Command, columnsText, misuse, type Result, withStores } from './command.ts'
-
-const help = `usage: latchkey check-rollback     checks whether a version without durable records can replace this one
-
-Fails if a tenant that is not suspended can have records or locks in Postgres, and names such tenants. A version without durable records
-uses Redis for every tenant, so it would run their saved operations again. Run the command before a rollback to such a version:
-Helm cannot, since a rollback runs the hooks of the version that it restores.
-
-Fails also while the setting records.durability is postgres: the next upgrade would move the tenants that the older version has served since
-the rollback, while pods of the older version still serve them from Redis.
-
-The command needs LATCHKEY_DATABASE_URL and changes nothing.
-Exit codes: 0 the rollback is safe, 1 it is not, or the check failed, 2 wrong arguments.`
+import { type Cli, type Program, type Result } from './cli.ts'
+import { withStores } from './stores.ts'
+import { columnsText } from './tables.ts'
 
 /** Maximum number of tenants that the command names. */
 const namedMax = 20
 
-/** The command `latchkey check-rollback`: checks that no tenant needs records in Postgres, now or at the next upgrade. */
-export const checkRollbackCommand: Command = {
-  summary: 'checks whether a version without durable records can replace this one',
-  help,
-  async run(args, terminal) {
-    if (args.length > 0) return misuse('This command takes no arguments')
-    return withStores(terminal, async ({ pool }) => {
-      const settings = await listSettings(pool, null)
-      const isDefault = settings.some(
-        ({ name, value }) => name === 'records.durability' && value === 'postgres',
-      )
-      const { total, tenants } = await listDurableTenants(pool, namedMax)
-      return answer(total === 0 && isDefault ? defaultProblem : verdictOf(total, tenants), false, terminal)
-    })
-  },
+const afterHelp = `
+Fails if a tenant that is not suspended can have records or locks in Postgres, and names such
+tenants. A version without durable records uses Redis for every tenant, so it would run their saved
+operations again. Run the command before a rollback to such a version: Helm cannot, since a rollback
+runs the hooks of the version that it restores.
+
+Fails also while the setting records.durability is postgres: the next upgrade would move the tenants
+that the older version has served since the rollback, while pods of the older version still serve
+them from Redis.
+
+Needs LATCHKEY_DATABASE_URL and changes nothing.`
+
+/** Adds `latchkey check-rollback`, which checks that no tenant needs records in Postgres, now or at the next upgrade. */
+export function addCheckRollbackCommand(program: Program, cli: Cli): void {
+  program
+    .command('check-rollback')
+    .description('checks whether a version without durable records can replace this one')
+    .addHelpText('after', afterHelp)
+    .action(
+      cli.action(() =>
+        withStores(cli, async ({ pool }) => {
+          const settings = await listSettings(pool, null)
+          const isDefault = settings.some(
+            ({ name, value }) => name === 'records.durability' && value === 'postgres',
+          )
+          const { total, tenants } = await listDurableTenants(pool, namedMax)
+          return cli.answer(total === 0 && isDefault ? defaultProblem : verdictOf(total, tenants), {})
+        }),
+      ),
+    )
 }
 
 const defaultProblem: Result = {

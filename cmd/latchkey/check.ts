@@ -1,27 +1,29 @@
-import { type Command, misuse } from './command.ts'
-
-const help = `usage: latchkey check URL...     calls each address and checks that each responds with 2xx
-
-The command retries for 30 s, because a process that was just started may not be ready. It needs no settings.
-Exit codes: 0 all addresses responded, 1 an address failed, 2 wrong arguments.`
+import { type Cli, exitCodes, type Program } from './cli.ts'
 
 const deadlineMs = 30_000
 const againMs = 500
 const answerMsMax = 5_000
 
-/** The command `latchkey check`: checks that addresses respond. The Helm test of an installation runs it. */
-export const checkCommand: Command = {
-  summary: 'checks that addresses respond',
-  help,
-  async run(args, terminal) {
-    if (args.length === 0) return misuse('Name an address')
-    const odd = args.find((each) => !isHttp(each))
-    if (odd !== undefined) return misuse('An address has to begin with http:// or https://')
-    const untilMs = performance.now() + deadlineMs
-    const answers = await Promise.all(args.map((url) => callUntil(url, untilMs)))
-    for (const { url, text } of answers) terminal.say(`${url}: ${text}`)
-    return answers.every(({ ok }) => ok) ? 0 : 1
-  },
+const afterHelp = `
+Each address has to respond with 2xx. The command retries for 30 s, because a process that was just
+started may not be ready. It needs no settings.`
+
+/** Adds `latchkey check`, which checks that addresses respond. The Helm test of an installation runs it. */
+export function addCheckCommand(program: Program, cli: Cli): void {
+  const check = program
+    .command('check')
+    .description('checks that addresses respond')
+    .addHelpText('after', afterHelp)
+    .argument('<url...>', 'addresses to call')
+  check.action(
+    cli.action(async (urls) => {
+      if (!urls.every(isHttp)) check.error('An address has to begin with http:// or https://')
+      const untilMs = performance.now() + deadlineMs
+      const answers = await Promise.all(urls.map((url) => callUntil(url, untilMs)))
+      for (const { url, text } of answers) cli.terminal.say(`${url}: ${text}`)
+      return answers.every(({ ok }) => ok) ? exitCodes.ok : exitCodes.failed
+    }),
+  )
 }
 
 function isHttp(text: string): boolean {

@@ -11,17 +11,8 @@ import {
   type Transport,
 } from '#internal/kube/index.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
-import { type Command, failed, misuse, parseOptions, type Terminal } from './command.ts'
-
-const help = `usage: latchkey remove-finalizers [--operator DEPLOYMENT] [--namespaces A,B]
-
-Removes Latchkey's finalizer from all Tenants, or from those in some namespaces, so that they and their namespaces can be deleted
-without an operator. Their data stays. The chart runs this command before it is uninstalled.
-
-  --operator DEPLOYMENT   first scales this Deployment in the command's own namespace to 0, and waits until no operator leads
-  --namespaces A,B        default: all namespaces
-
-Exit codes: 0 success, 1 failure, 2 wrong arguments.`
+import { type Cli, exitCodes, type Program } from './cli.ts'
+import type { Terminal } from './terminal.ts'
 
 const leaseName = 'latchkey-operator'
 /** Maximum wait in ms until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
@@ -30,22 +21,28 @@ const lookAgainMs = 500
 /** Maximum number of attempts to write a Tenant while writes of other clients conflict. */
 const triesMax = 5
 
-/** The command `latchkey remove-finalizers`: removes Latchkey's finalizer from Tenants when no operator runs. */
-export const removeFinalizersCommand: Command = {
-  summary: 'removes the finalizer from Tenants without an operator',
-  help,
-  async run(args, terminal) {
-    const asked = parseOptions(args, { operator: { type: 'string' }, namespaces: { type: 'string' } })
-    if (asked.kind === 'misused') return asked
-    if (asked.positionals.length > 0) return misuse('It takes --operator and --namespaces')
-    const { operator, namespaces } = asked.values
-    try {
-      await removeFinalizers(operator, namespaces?.split(',').filter(Boolean), terminal)
-      return 0
-    } catch (error) {
-      return failed(terminal, error)
-    }
-  },
+const afterHelp = `
+Removes Latchkey's finalizer from all Tenants, or from those in some namespaces, so that they and
+their namespaces can be deleted without an operator. Their data stays. The chart runs this command
+before it is uninstalled.`
+
+/** Adds `latchkey remove-finalizers`, which removes Latchkey's finalizer from Tenants when no operator runs. */
+export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
+  program
+    .command('remove-finalizers')
+    .description('removes the finalizer from Tenants without an operator')
+    .addHelpText('after', afterHelp)
+    .option(
+      '--operator <deployment>',
+      "first scales this Deployment in the command's own namespace to 0, and waits until no operator leads",
+    )
+    .option('--namespaces <a,b>', 'namespaces, separated by commas; default: all')
+    .action(
+      cli.action(async ({ operator, namespaces }) => {
+        await removeFinalizers(operator, namespaces?.split(',').filter(Boolean), cli.terminal)
+        return exitCodes.ok
+      }),
+    )
 }
 
 async function removeFinalizers(

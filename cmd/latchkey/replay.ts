@@ -1,92 +1,162 @@
-import { randomToken, systemClock } from '#internal/base/index.ts'
+import { Option } from '@commander-js/extra-typings'
+import { type EventId, parseEventId, randomToken } from '#internal/base/index.ts'
 import { type EventSummary, eventReadSettings, notifyForwarders } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
+  parseReplayId,
   previewReplay,
   type ReplayCount,
+  type ReplayFilter,
+  type ReplayId,
   type ReplayJob,
   readReplay,
   replayEvent,
+  replayedOrigins,
+  replayRateMax,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
-import {
-  answer,
-  type Command,
-  columnsText,
-  noTenant,
-  type Result,
-  type ToolStores,
-  tenantOf,
-  whoRuns,
-  withStores,
-} from './command.ts'
-import { parseReplayRequest, type ReplayRequest } from './replay-request.ts'
+import { type Cli, type JsonOption, jsonOption, type Program, type Result } from './cli.ts'
+import { noTenant, type ToolStores, tenantOf, whoRuns, withStores } from './stores.ts'
+import { columnsText } from './tables.ts'
+import { byOption, parseId, parseProvider, parseTime, parseWhole } from './values.ts'
 
-const command = 'latchkey replay'
-const help = `usage: ${command} event ID         delivers one event again
-       ${command} start ...        delivers all events of a filter again
-       ${command} status ID        shows a replay's progress
-       ${command} list             lists replays, the latest first
-       ${command} cancel ID        ends a replay; events that it has queued are delivered
+const states = ['delivery_failed', 'processed', 'verified', 'any'] as const
+const listMax = 100
 
-start takes
-  --tenant ID|SLUG      the events' tenant; or --all-tenants
-  --from TIME           received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago
-  --to TIME             and before; default: now
-  --state STATE         delivery_failed (the default), processed, verified, any
-  --provider NAME       --type TYPE
-  --origin ORIGIN       provider, service, simulation; default: all three, and never test events
-  --rate N              events per second, 1 to 1000; default: 50
-  --key TEXT            repeated commands with this key return the same replay
-  --dry-run             counts the events, shows the first ones, and starts nothing
-list takes --tenant ID|SLUG, --limit N, --after ID.
-
-  --by NAME             actor for the audit log; default: the user and host of this command
-  --json                JSON on standard output
-
-The command needs LATCHKEY_DATABASE_URL. Forwarders run the replays; the webhook-id of an event stays the same.
-Exit codes: 0 success, 1 failure, 2 wrong arguments.`
-
-/** The command `latchkey replay event|start|status|list|cancel`: delivers events again. */
-export const replayCommand: Command = {
-  summary: 'delivers events again',
-  help,
-  async run(args, terminal) {
-    const asked = parseReplayRequest(args, systemClock.now())
-    if (asked.kind === 'misused') return asked
-    return withStores(
-      terminal,
-      async (stores) => answer(await run(asked, stores), asked.json, terminal),
-      eventReadSettings,
+/** Adds `latchkey replay event|start|status|list|cancel`, which deliver events again. */
+export function addReplayCommand(program: Program, cli: Cli): void {
+  const replay = program
+    .command('replay')
+    .description('delivers events again')
+    .addHelpText(
+      'after',
+      '\nNeeds LATCHKEY_DATABASE_URL. Forwarders run the replays; the webhook-id of an event stays the same.',
     )
-  },
+  const answer = (options: JsonOption, use: (stores: ToolStores) => Promise<Result>) =>
+    withStores(cli, async (stores) => cli.answer(await use(stores), options), eventReadSettings)
+  const parseReplay = parseId('rpl', parseReplayId)
+  replay
+    .command('event')
+    .description('delivers one event again')
+    .argument('<id>', 'id of the event', parseId('evt', parseEventId))
+    .option(...byOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((id, options) =>
+        answer(options, (stores) => replayOne({ id, ...options, nowMs: cli.clock.now() }, stores)),
+      ),
+    )
+  addStartCommand(replay, cli, answer)
+  replay
+    .command('status')
+    .description("shows a replay's progress")
+    .argument('<id>', 'id of the replay', parseReplay)
+    .option(...jsonOption)
+    .action(
+      cli.action((id, options) =>
+        answer(options, async ({ pool }) => {
+          const job = await readReplay(pool, { id })
+          return job === undefined ? noReplay : jobResult(job)
+        }),
+      ),
+    )
+  replay
+    .command('list')
+    .description('lists replays, the latest first')
+    .option('--tenant <id|slug>', 'those of one tenant')
+    .option('--limit <n>', `at most so many, 1 to ${listMax}`, parseWhole(1, listMax), 20)
+    .option('--after <id>', 'those after this one in the list', parseReplay)
+    .option(...jsonOption)
+    .action(cli.action((options) => answer(options, (stores) => list(options, stores))))
+  replay
+    .command('cancel')
+    .description('ends a replay; events that it has queued are delivered')
+    .argument('<id>', 'id of the replay', parseReplay)
+    .option(...byOption)
+    .option(...jsonOption)
+    .action(cli.action((id, options) => answer(options, (stores) => cancel({ id, ...options }, stores))))
 }
 
-type Start = Extract<ReplayRequest, { readonly verb: 'start' }>
-type List = Extract<ReplayRequest, { readonly verb: 'list' }>
-type One = Extract<ReplayRequest, { readonly verb: 'event' }>
+function addStartCommand(
+  replay: Program,
+  cli: Cli,
+  answer: (
+    options: JsonOption,
+    use: (stores: ToolStores) => Promise<Result>,
+  ) => ReturnType<typeof withStores>,
+): void {
+  const nowMs = cli.clock.now()
+  replay
+    .command('start')
+    .description('delivers all events of a filter again')
+    .addOption(new Option('--tenant <id|slug>', 'the events’ tenant').conflicts('allTenants'))
+    .option('--all-tenants', 'events of all tenants')
+    .requiredOption(
+      '--from <time>',
+      'received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
+      parseTime(nowMs),
+    )
+    .option('--to <time>', 'and before; default: now', parseTime(nowMs))
+    .addOption(
+      new Option('--state <state>', 'state of the events')
+        .choices(states)
+        .default('delivery_failed' as const),
+    )
+    .option('--provider <name>', 'provider of the events', parseProvider)
+    .option('--type <type>', 'type of the events')
+    .addOption(
+      new Option(
+        '--origin <origin>',
+        'origin of the events; default: all three, and never test events',
+      ).choices(replayedOrigins),
+    )
+    .option('--rate <n>', `events per second, 1 to ${replayRateMax}`, parseWhole(1, replayRateMax), 50)
+    .option('--key <text>', 'repeated commands with this key return the same replay')
+    .option('--dry-run', 'counts the events, shows the first ones, and starts nothing')
+    .option(...byOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((options, command) => {
+        const { tenant, allTenants, state, provider, type, origin, from: fromMs, to: toMs } = options
+        if (tenant === undefined && !allTenants)
+          command.error('Give either --tenant ID|SLUG or --all-tenants')
+        const filter = {
+          ...{ fromMs, ...(toMs !== undefined && { toMs }) },
+          ...(state !== 'any' && { state }),
+          ...(provider !== undefined && { provider }),
+          ...(type !== undefined && { type }),
+          ...(origin !== undefined && { origin }),
+        }
+        const { rate: ratePerSecond, key, dryRun: isDryRun = false, by } = options
+        const request = { filter, tenant, ratePerSecond, key, isDryRun, by, nowMs }
+        return answer(options, (stores) => start(request, stores))
+      }),
+    )
+}
 
-async function run(request: ReplayRequest, stores: ToolStores): Promise<Result> {
-  switch (request.verb) {
-    case 'event':
-      return replayOne(request, stores)
-    case 'start':
-      return start(request, stores)
-    case 'list':
-      return list(request, stores)
-    case 'status': {
-      const job = await readReplay(stores.pool, request)
-      return job === undefined ? noReplay : jobResult(job)
-    }
-    case 'cancel': {
-      const result = await cancelReplay(stores.pool, { id: request.id, by: request.by ?? whoRuns() })
-      if (result.kind === 'not_found') return noReplay
-      if (result.kind === 'ended') return { problem: `The replay had already ended: ${result.job.state}` }
-      return jobResult(result.job)
-    }
-  }
+interface One {
+  readonly id: EventId
+  readonly by?: string | undefined
+  readonly nowMs: number
+}
+
+interface Start {
+  readonly filter: Omit<ReplayFilter, 'tenantId'>
+  /** Default: all tenants. */
+  readonly tenant: string | undefined
+  readonly ratePerSecond: number
+  readonly key: string | undefined
+  readonly isDryRun: boolean
+  readonly by: string | undefined
+  readonly nowMs: number
+}
+
+interface List {
+  readonly tenant?: string | undefined
+  readonly limit: number
+  readonly after?: ReplayId | undefined
 }
 
 const noReplay = { problem: 'No replay has that id' } as const
@@ -101,8 +171,8 @@ const refusals = {
   not_found: 'there is no such event, or its retention has ended',
 } as const
 
-async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStores): Promise<Result> {
-  const result = await replayEvent(pool, { eventId: id, by }, systemClock.now())
+async function replayOne({ id, by = whoRuns(), nowMs }: One, { pool, notify }: ToolStores): Promise<Result> {
+  const result = await replayEvent(pool, { eventId: id, by }, nowMs)
   const json = { eventId: id, result }
   switch (result.kind) {
     case 'queued':
@@ -119,7 +189,7 @@ async function start(request: Start, { pool }: ToolStores): Promise<Result> {
   const tenantId = await tenantOf(pool, request.tenant)
   if (tenantId === undefined) return noTenant
   const filter = { ...request.filter, ...(tenantId !== null && { tenantId }) }
-  const nowMs = systemClock.now()
+  const { nowMs } = request
   if (request.isDryRun) {
     const { total, examples, newest } = await previewReplay(pool, filter, nowMs)
     const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
@@ -148,6 +218,16 @@ async function list({ tenant, limit, after }: List, { pool }: ToolStores): Promi
   ])
   const text = rows.length === 0 ? 'no replays' : columnsText(rows)
   return { text: next === null ? text : `${text}\nmore: --after ${next}`, json: { items: replays, next } }
+}
+
+async function cancel(
+  { id, by = whoRuns() }: { readonly id: ReplayId; readonly by?: string | undefined },
+  { pool }: ToolStores,
+): Promise<Result> {
+  const result = await cancelReplay(pool, { id, by })
+  if (result.kind === 'not_found') return noReplay
+  if (result.kind === 'ended') return { problem: `The replay had already ended: ${result.job.state}` }
+  return jobResult(result.job)
 }
 
 function refusalOf(result: Exclude<StartReplayResult, { readonly job: ReplayJob }>): Result {

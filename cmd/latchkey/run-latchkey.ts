@@ -1,73 +1,84 @@
+import addCompletion from '@bomb.sh/tab/commander'
+import { Command, CommanderError } from '@commander-js/extra-typings'
+import { systemClock } from '#internal/base/index.ts'
 import { version } from '../../package.json'
-import { checkCommand } from './check.ts'
-import { checkRollbackCommand } from './check-rollback.ts'
-import { type Command, type ExitCode, misuse, type Terminal } from './command.ts'
-import { removeFinalizersCommand } from './remove-finalizers.ts'
-import { replayCommand } from './replay.ts'
-import { settingsCommand } from './settings.ts'
+import { addAuditCommand } from './audit.ts'
+import { addCheckCommand } from './check.ts'
+import { addCheckRollbackCommand } from './check-rollback.ts'
+import { Cli, type ExitCode, exitCodes } from './cli.ts'
+import { addEventsCommand } from './events.ts'
+import { addLoginCommands } from './login.ts'
+import { addProcessCommands } from './processes.ts'
+import { addRecordsCommand } from './records.ts'
+import { addRemoveFinalizersCommand } from './remove-finalizers.ts'
+import { addReplayCommand } from './replay.ts'
+import { addSettingsCommand } from './settings.ts'
+import { addTenantsCommand } from './tenants.ts'
+import type { Terminal } from './terminal.ts'
+import { addTriggerCommand } from './trigger.ts'
+import { addUsageCommands } from './usage.ts'
 
-/** All commands of `latchkey` by name, in the order of the overview. Each import path is a literal, because the bundler requires it. */
-const commands: Readonly<Record<string, Command>> = {
-  api: processOf('serves the public routes', () => import('#cmd/api/main.ts')),
-  forwarder: processOf('delivers events to callbacks', () => import('#cmd/forwarder/main.ts')),
-  operator: processOf('reconciles the Tenants of a cluster', () => import('#cmd/operator/main.ts')),
-  backoffice: processOf(
-    'serves the dashboard and the internal API, and exports the backlog as metrics',
-    () => import('#cmd/backoffice/main.ts'),
-  ),
-  migrate: processOf(
-    'brings the database’s schema up to date, then ends',
-    () => import('#cmd/migrate/main.ts'),
-  ),
-  settings: settingsCommand,
-  replay: replayCommand,
-  check: checkCommand,
-  'check-rollback': checkRollbackCommand,
-  'remove-finalizers': removeFinalizersCommand,
-}
-const helps = ['--help', '-h']
+/** Columns of help texts, whatever the width of the terminal, since the documentation contains them. */
+const helpColumns = 100
 
 /** Runs `latchkey` with its arguments. Must not throw, whatever the arguments are. */
 export async function runLatchkey(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
-  const [name = '', ...rest] = args
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-  const isHelp = command && rest.some((each) => helps.includes(each))
-  const text = isHelp ? `latchkey ${name}: ${command.summary}\n\n${command.help}` : textFor(name)
-  if (text) {
-    terminal.say(text)
-    return 0
+  const cli = new Cli(terminal, systemClock)
+  try {
+    await createProgram(cli).parseAsync(args, { from: 'user' })
+    return cli.exitCode
+  } catch (error) {
+    // Thrown instead of ending the process: after a help text, the version, or an error in the arguments, which is printed already.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.misused
+    return cli.fail(error)
   }
-  const missing = name === '' ? 'A command is missing' : `There is no command "${name}"`
-  const ended = await (command ? command.run(rest, terminal) : misuse(missing))
-  if (typeof ended !== 'object') return ended
-  terminal.complain(`${ended.text}\nSee: latchkey ${command ? `${name} ` : ''}--help`)
-  return 2
 }
 
-function textFor(option: string): string | undefined {
-  if (option === '--version') return version
-  if (option !== 'help' && !helps.includes(option)) return undefined
-  const width = Math.max(...Object.keys(commands).map((each) => each.length))
-  const lines = Object.entries(commands).map(([each, { summary }]) => `  ${each.padEnd(width)}  ${summary}`)
-  return `usage: latchkey <command> [arguments]
-
-${lines.join('\n')}
-
-latchkey <command> --help describes a command; latchkey --version prints the version.`
+/** Returns the program with all commands in the order of the overview. */
+export function createProgram(cli: Cli): Command {
+  const { terminal } = cli
+  const print = (say: (text: string) => void) => (text: string) => say(text.replace(/\n$/, ''))
+  const program = new Command('latchkey')
+    .description(
+      'Idempotency records and webhook intake: processes, tools of operators, and client of the API.',
+    )
+    .version(version, '--version', 'prints the version')
+    .helpOption('-h, --help', 'prints the help of a command')
+    .exitOverride()
+    .configureOutput({
+      writeOut: print(terminal.say),
+      writeErr: print(terminal.complain),
+      getOutHelpWidth: () => helpColumns,
+      getErrHelpWidth: () => helpColumns,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+  program.commandsGroup('Processes:')
+  addProcessCommands(program, cli)
+  program.commandsGroup('For developers, over HTTP:')
+  for (const add of [
+    addLoginCommands,
+    addEventsCommand,
+    addTriggerCommand,
+    addRecordsCommand,
+    addUsageCommands,
+  ])
+    add(program, cli)
+  for (const add of [addTenantsCommand, addAuditCommand]) add(program, cli)
+  program.commandsGroup('For operators, beside the stores:')
+  for (const add of [addSettingsCommand, addReplayCommand, addCheckRollbackCommand]) add(program, cli)
+  for (const add of [addCheckCommand, addRemoveFinalizersCommand]) add(program, cli)
+  program.commandsGroup('More:').helpCommand('help [command]', 'prints the help of a command')
+  // The package of types changes nothing else about a command.
+  addCompletion(program as unknown as Parameters<typeof addCompletion>[0], {
+    completionCommandName: 'completion',
+  })
+  nameHelp(program)
+  return program
 }
 
-/**
- * Returns the command that starts a process of the folder `cmd`. Importing the main file starts the process, which reads its settings from
- * its environment.
- */
-function processOf(summary: string, load: () => Promise<unknown>): Command {
-  return {
-    summary,
-    help: 'This command takes no arguments: its settings are environment variables, see README.md.',
-    async run(args) {
-      if (args.length > 0) return misuse('This command takes no arguments')
-      await load()
-      return undefined
-    },
-  }
+/** Makes errors in the arguments of a command name its help. */
+function nameHelp(command: Command, path = command.name()): void {
+  command.showHelpAfterError(`See: ${path} --help`)
+  for (const each of command.commands) nameHelp(each as Command, `${path} ${each.name()}`)
 }

@@ -11,104 +11,80 @@ import {
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
-import {
-  answer,
-  type Command,
-  columnsText,
-  type Misuse,
-  misuse,
-  noTenant,
-  parseOptions,
-  type Result,
-  type ToolStores,
-  tenantOf,
-  whoRuns,
-  withStores,
-} from './command.ts'
+import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
+import { noTenant, type ToolStores, tenantOf, whoRuns, withStores } from './stores.ts'
+import { columnsText } from './tables.ts'
+import { byOption, parseWhole } from './values.ts'
 
-const command = 'latchkey settings'
-const help = `usage: ${command} list                  shows all settings with their values
-       ${command} get NAME              shows one setting with its description
-       ${command} set NAME VALUE        sets a value, which applies in every process within 2 s
-       ${command} clear NAME            restores its default
+const tenantOption = ['--tenant <id|slug>', 'for one tenant; default: for the whole installation'] as const
+const versionOption = [
+  '--expect-version <n>',
+  'writes only if this is the stored version; 0: only if the setting is not set',
+  parseWhole(0, Number.MAX_SAFE_INTEGER),
+] as const
 
-  --tenant ID|SLUG      for one tenant; default: for the whole installation
-  --expect-version N    writes only if this is the stored version; 0: only if the setting is not set
-  --by NAME             actor for the audit log; default: the user and host of this command
-  --json                JSON on standard output
-
-The command needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes immediately.
-Exit codes: 0 success, 1 failure, 2 wrong arguments.`
-
-/** The command `latchkey settings list|get|set|clear`: reads and writes runtime settings. */
-export const settingsCommand: Command = {
-  summary: 'reads and changes runtime settings: pauses, log sampling, defaults',
-  help,
-  async run(args, terminal) {
-    const asked = parseRequest(args)
-    if (asked.kind === 'misused') return asked
-    return withStores(terminal, async (stores) => answer(await run(asked, stores), asked.json, terminal))
-  },
+/** Adds `latchkey settings list|get|set|clear`, which reads and writes runtime settings. */
+export function addSettingsCommand(program: Program, cli: Cli): void {
+  const settings = program
+    .command('settings')
+    .description('reads and changes runtime settings: pauses, log sampling, defaults')
+    .addHelpText(
+      'after',
+      '\nNeeds LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes immediately.',
+    )
+  settings
+    .command('list')
+    .description('shows all settings with their values')
+    .option(...tenantOption)
+    .option(...jsonOption)
+    .action(cli.action((options) => answer(cli, options, list)))
+  settings
+    .command('get')
+    .description('shows one setting with its description')
+    .argument('<name>', 'name of the setting')
+    .option(...tenantOption)
+    .option(...jsonOption)
+    .action(cli.action((name, options) => answer(cli, options, (...about) => get(name, ...about))))
+  settings
+    .command('set')
+    .description('sets a value, which applies in every process within 2 s')
+    .argument('<name>', 'name of the setting')
+    .argument('<value>', 'its new value')
+    .option(...tenantOption)
+    .option(...versionOption)
+    .option(...byOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((name, text, options) => {
+        const value = parseSettingText(text)
+        return answer(cli, options, (...about) => write({ name, value, ...options }, ...about))
+      }),
+    )
+  settings
+    .command('clear')
+    .description('restores the default of a setting')
+    .argument('<name>', 'name of the setting')
+    .option(...tenantOption)
+    .option(...versionOption)
+    .option(...byOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((name, options) =>
+        answer(cli, options, (...about) => write({ name, value: undefined, ...options }, ...about)),
+      ),
+    )
 }
 
-interface Request {
-  readonly kind: 'request'
-  readonly verb: Verb
-  readonly setting: string
-  readonly value: string
-  readonly tenant: string | undefined
-  readonly expectedVersion: number | undefined
-  readonly by: string | undefined
-  readonly json: boolean
-}
-
-/** Arguments that follow each subcommand. */
-const verbs = {
-  list: [0, 'accepts no further argument'],
-  get: [1, 'requires the setting’s name'],
-  set: [2, 'requires the setting’s name and its value'],
-  clear: [1, 'requires the setting’s name'],
-} as const
-type Verb = keyof typeof verbs
-
-function parseRequest(args: readonly string[]): Request | Misuse {
-  const parsed = parseOptions(args, {
-    tenant: { type: 'string' },
-    'expect-version': { type: 'string' },
-    by: { type: 'string' },
-    json: { type: 'boolean', default: false },
+/** Prints the result of a use case for the tenant of the options, or for the installation. */
+function answer(
+  cli: Cli,
+  options: { readonly tenant?: string | undefined; readonly json?: true | undefined },
+  use: (stores: ToolStores, tenantId: TenantId | null) => Promise<Result>,
+) {
+  return withStores(cli, async (stores) => {
+    const tenantId = await tenantOf(stores.pool, options.tenant)
+    return cli.answer(tenantId === undefined ? noTenant : await use(stores, tenantId), options)
   })
-  if (parsed.kind === 'misused') return parsed
-  const { tenant, by, json, 'expect-version': expected } = parsed.values
-  const [verb = '', setting = '', value = ''] = parsed.positionals
-  if (!isVerb(verb)) return misuse(`Use one of these subcommands: ${Object.keys(verbs).join(', ')}`)
-  const [words, wordsText] = verbs[verb]
-  if (parsed.positionals.length !== 1 + words) return misuse(`${verb} ${wordsText}`)
-  if (expected !== undefined && !/^\d{1,15}$/.test(expected))
-    return misuse('--expect-version has to be a whole number')
-  if ((verb === 'list' || verb === 'get') && (expected !== undefined || by !== undefined))
-    return misuse(`${verb} changes nothing: omit --expect-version and --by`)
-  const expectedVersion = expected === undefined ? undefined : Number(expected)
-  return { kind: 'request', verb, setting, value, tenant, expectedVersion, by, json }
-}
-
-function isVerb(word: string): word is Verb {
-  return Object.hasOwn(verbs, word)
-}
-
-async function run(request: Request, stores: ToolStores): Promise<Result> {
-  const tenantId = await tenantOf(stores.pool, request.tenant)
-  if (tenantId === undefined) return noTenant
-  switch (request.verb) {
-    case 'list':
-      return list(stores, tenantId)
-    case 'get':
-      return get(request, stores, tenantId)
-    case 'set':
-      return write(request, stores, tenantId, parseSettingText(request.value))
-    case 'clear':
-      return write(request, stores, tenantId, undefined)
-  }
 }
 
 async function list({ pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
@@ -125,8 +101,8 @@ async function list({ pool }: ToolStores, tenantId: TenantId | null): Promise<Re
   return { text: tables.join('\n\n'), json: listed.map((each) => settingJson(each, tenantId)) }
 }
 
-async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
-  const named = checkSettingName({ name: request.setting, ofTenant: tenantId !== null })
+async function get(setting: string, { pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
+  const named = checkSettingName({ name: setting, ofTenant: tenantId !== null })
   if (named.kind === 'refused') return named
   const found = (await listSettings(pool, tenantId, named.name)).find((each) => each.name === named.name)
   if (found === undefined) return { problem: 'There is no setting of that name' }
@@ -138,12 +114,18 @@ async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | 
   }
 }
 
+interface Change {
+  readonly name: string
+  readonly value: SettingValue | undefined
+  readonly expectVersion?: number | undefined
+  readonly by?: string | undefined
+}
+
 /** Sets a setting, or clears it if no value is given. */
 async function write(
-  { setting, expectedVersion, by = whoRuns() }: Request,
+  { name: setting, value, expectVersion: expectedVersion, by = whoRuns() }: Change,
   { pool, notify }: ToolStores,
   tenantId: TenantId | null,
-  value: SettingValue | undefined,
 ): Promise<Result> {
   const storing = { pool, clock: systemClock }
   const change = { name: setting, tenantId, expectedVersion, by }

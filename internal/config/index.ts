@@ -7,3 +7,4 @@ export {
   readConfig,
 } from './read.ts'
 export type { ProcessName } from './settings.ts'
+export { isCredential } from './value-kinds.ts'

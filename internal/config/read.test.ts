@@ -124,7 +124,7 @@ describe('the schema', () => {
     const names = Object.values(settings).map((setting) => setting.env)
     expect(new Set(names).size).toBe(names.length)
   })
-  test('settings: dev uses all settings except cluster settings, and no process requires a setting that it does not use', () => {
+  test('settings: dev uses all settings except those of clusters and of the command line, and no process requires a setting that it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
       'LATCHKEY_PUBLIC_URL',
@@ -137,7 +137,8 @@ describe('the schema', () => {
     ]
     for (const setting of Object.values(settings as Record<string, Setting>)) {
       const needsCluster = setting.env.startsWith('LATCHKEY_OPERATOR_') || ofCluster.includes(setting.env)
-      expect(setting.usedBy.includes('dev')).toBe(!needsCluster)
+      const isOfCommands = setting.usedBy.every((process) => process === 'latchkey')
+      expect(setting.usedBy.includes('dev')).toBe(!needsCluster && !isOfCommands)
       for (const process of setting.requiredBy ?? []) expect(setting.usedBy).toContain(process)
     }
   })

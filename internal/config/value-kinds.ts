@@ -83,6 +83,20 @@ export function line(name: string): ValueKind<string> {
   }
 }
 
+/** A key, a token or a secret. */
+export function credential(name: string): ValueKind<string> {
+  return {
+    name,
+    parse: (value) =>
+      isCredential(value) ? ok(value) : invalid('printable ASCII characters without spaces, at most 16384'),
+  }
+}
+
+/** Returns whether a text can be a key, a token or a secret, and so a header of HTTP. */
+export function isCredential(text: string): boolean {
+  return /^[!-~]{1,16384}$/.test(text)
+}
+
 /** Parses entries separated by commas. A problem names the first invalid entry by its position. */
 function entriesOf(
   value: string,

@@ -46,7 +46,7 @@ export function sendDelivery(
 
 /** Returns the signed request to a tenant's callback. */
 export function signedCall(
-  { url, allowedCIDRs, timeoutMs, keys }: PreparedTenant,
+  { url, allowedCIDRs, timeoutMs, keys }: Pick<PreparedTenant, 'url' | 'allowedCIDRs' | 'timeoutMs' | 'keys'>,
   event: EventContent,
   { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
 ) {

@@ -1,8 +1,11 @@
 // Collects what users of Latchkey rely on, in the form that is recorded for each version.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { parse } from 'yaml'
-import { runLatchkey } from '#cmd/latchkey/run-latchkey.ts'
+import { Cli } from '#cmd/latchkey/cli.ts'
+import { createProgram } from '#cmd/latchkey/run-latchkey.ts'
+import { systemClock } from '#internal/base/index.ts'
 import { type Setting, settings } from '#internal/config/settings.ts'
 import { internalDocument, publicContract } from '#internal/openapi/index.ts'
 import { settingNames } from '#internal/settings/index.ts'
@@ -53,7 +56,7 @@ export interface Surface {
   readonly metrics: Readonly<Record<string, Metric>>
   readonly settings: Readonly<Record<string, PlainSetting>>
   readonly values: ChartValues
-  /** Options that the help of each command names. */
+  /** Options of each command and subcommand. */
   readonly commands: Readonly<Record<string, readonly string[]>>
   /** Names of alerts, recorded series and run-time settings. */
   readonly names: Readonly<Record<string, readonly string[]>>
@@ -70,7 +73,7 @@ export async function readSurface(): Promise<Surface> {
     metrics: metricsOf(sources()),
     settings: settingsOf(),
     values: chartValues(),
-    commands: await commandsOf(),
+    commands: commandsOf(),
     ...{ names: namesOf(), policy: policyOf(read('crds/tenants-platform.latchkey.dev.yaml')) },
   }
 }
@@ -199,19 +202,23 @@ function leavesOf(value: unknown, path: readonly string[]): (readonly [string, u
   return Object.entries(value).flatMap(([name, each]) => leavesOf(each, [...path, name]))
 }
 
-async function commandsOf(): Promise<Surface['commands']> {
-  const help = async (...args: readonly string[]) => {
-    const lines: string[] = []
-    const terminal = { env: {}, say: (text: string) => void lines.push(text), complain: () => undefined }
-    await runLatchkey([...args, '--help'], terminal)
-    return lines.join('\n')
+/** Returns the options of each command, including those of its subcommands. A subcommand is listed by itself, too. */
+function commandsOf(): Surface['commands'] {
+  const terminal = {
+    env: {},
+    isColoured: false,
+    read: async () => '',
+    say: () => undefined,
+    complain: () => undefined,
   }
-  const names = [...(await help()).matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name = '']) => name)
-  const all = await Promise.all(
-    names.map(async (name) => {
-      const options = (await help(name)).match(/(?<![\w-])--[a-z-]+/g) ?? []
-      return [name, [...new Set(options)].toSorted()] as const
-    }),
-  )
-  return sortKeys(Object.fromEntries(all))
+  const found: Record<string, readonly string[]> = {}
+  const add = ({ options, commands }: CommandUnknownOpts, path: string): readonly string[] => {
+    const own = options.flatMap(({ long, hidden }) => (!long || hidden ? [] : [long]))
+    const inner = commands.flatMap((each) => add(each, `${path} ${each.name()}`.trim()))
+    const all = [...new Set([...own, ...inner])].toSorted()
+    if (path !== '') found[path] = all
+    return all
+  }
+  add(createProgram(new Cli(terminal, systemClock)), '')
+  return sortKeys(found)
 }

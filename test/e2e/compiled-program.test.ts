@@ -78,7 +78,7 @@ test('compiled program: a stack trace contains source files and line numbers, an
   for (const secret of secrets) expect(output + errors).not.toContain(secret)
 })
 
-test('compiled program: the API parses a large body in its worker', async () => {
+test('compiled program: the API parses a large body in its worker, and commands call the API', async () => {
   const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
   await tenants.apply(webhookTenantYaml('acme', testApiKey))
   await tenants.close()
@@ -96,6 +96,16 @@ test('compiled program: the API parses a large body in its worker', async () => 
     body,
   })
   expect([intake.status, await intake.text()]).toEqual([200, '{"ok":true}'])
+
+  const run = (...args: readonly string[]) => {
+    const own = { LATCHKEY_URL: api.url, LATCHKEY_API_KEY: testApiKey }
+    const { exitCode, stdout } = Bun.spawnSync([program, ...args], { cwd: folder, env: own })
+    return [exitCode, stdout.toString()]
+  }
+  const simulated = ['trigger', 'generic', 'invoice.approved', '--set', 'amount=1']
+  expect(run(...simulated)).toEqual([0, expect.stringMatching(/^event +evt_\w+\ntype +invoice\.approved/)])
+  expect(run('records', 'get', 'orders', '1')).toEqual([3, ''])
+  expect(run('complete', '--', 'eve')).toEqual([0, 'events\tlists, explains and replays events\n:4\n'])
   api.signal('SIGTERM')
   expect(await api.exited).toBe(0)
 })

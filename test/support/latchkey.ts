@@ -1,4 +1,5 @@
 import { runLatchkey } from '#cmd/latchkey/run-latchkey.ts'
+import type { Terminal } from '#cmd/latchkey/terminal.ts'
 
 /** Exit code and output of a run of `latchkey`. */
 export interface LatchkeyRun {
@@ -7,14 +8,18 @@ export interface LatchkeyRun {
   readonly err: string
 }
 
-/** Runs a `latchkey` command in this process. Does not support commands that start a process of Latchkey. */
+/** Runs a `latchkey` command in this process, without a person at the terminal unless `ask` is given. Does not support commands that start a process of Latchkey. */
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
+  input: Pick<Partial<Terminal>, 'ask'> & { readonly text?: string } = {},
 ): Promise<LatchkeyRun> {
   const said = { out: '', err: '' }
   const code = await runLatchkey(args, {
     env,
+    isColoured: false,
+    read: () => Promise.resolve(input.text ?? ''),
+    ask: input.ask,
     say: (text) => void (said.out += `${text}\n`),
     complain: (text) => void (said.err += `${text}\n`),
   })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { hostname } from 'node:os'
-import { whoRuns } from './command.ts'
+import { whoRuns } from './stores.ts'
 
 test.each([
   ['the environment variable USER', { USER: 'ada', LOGNAME: 'other' }, 'ada'],

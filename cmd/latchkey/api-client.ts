@@ -1,0 +1,224 @@
+import Ajv from 'ajv/dist/2020'
+import { findMembers } from '#internal/base/index.ts'
+import { exitCodes, type Problem } from './cli.ts'
+import * as internalApi from './internal-api.generated.ts'
+import * as publicApi from './public-api.generated.ts'
+import { printable } from './tables.ts'
+
+/** Operations of each API that the commands call, as its document has them. */
+interface Operations {
+  readonly public: publicApi.operations
+  readonly internal: internalApi.operations
+}
+
+/** Name of an API: the public one with an API key, or the internal one with a token. */
+export type ApiName = keyof Operations
+
+/** Schemas of an API's answers. */
+export type Schemas<Name extends ApiName> = (Name extends 'public'
+  ? publicApi.components
+  : internalApi.components)['schemas']
+
+const contracts = { public: publicApi, internal: internalApi }
+
+interface Operation {
+  readonly parameters: { readonly path?: unknown; readonly query?: unknown }
+  readonly requestBody?: unknown
+  readonly responses: unknown
+}
+
+type Undefinable<T> = { readonly [Name in keyof T]: T[Name] | undefined }
+type Part<Name extends string, Value> = [Exclude<Value, undefined>] extends [never]
+  ? unknown
+  : { readonly [Field in Name]: Undefinable<Exclude<Value, undefined>> }
+type Json<Content> = Content extends { readonly content: { readonly 'application/json': infer Value } }
+  ? Value
+  : never
+type BodyOf<Op extends Operation> = [Exclude<Op['requestBody'], undefined>] extends [never]
+  ? never
+  : Json<Exclude<Op['requestBody'], undefined>>
+
+/** Body of an operation of the public API. Undefined fields are not sent. */
+export type RequestBody<Id extends keyof publicApi.operations> = Undefinable<BodyOf<publicApi.operations[Id]>>
+
+/** Parameters and body of a call. Undefined ones are not sent. */
+type Input<Op extends Operation> = Part<'path', Op['parameters']['path']> &
+  Part<'query', Op['parameters']['query']> &
+  Part<'body', BodyOf<Op>> & { readonly idempotencyKey?: string }
+
+type AnswerOf<Op extends Operation> = Json<Op['responses'][keyof Op['responses']]>
+
+/** Answer of a call: the parsed body and its text, or why there is none. */
+export type Reply<Answer> =
+  | { readonly kind: 'ok'; readonly body: Answer; readonly text: string }
+  | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
+
+/** Address and credential of an API. */
+export interface Connection {
+  /** Base URL, without the path of the API. */
+  readonly url: string
+  /** API key or token. Never printed. */
+  readonly credential: string
+}
+
+/** Maximum milliseconds of a call with its whole answer. */
+const callMsMax = 60_000
+/** Maximum bytes of an answer. Fits the largest payload. */
+const answerBytesMax = 32 * 1024 * 1024
+const messageCharsMax = 1_000
+
+/** Client of one API of the service. */
+export class ApiClient<Name extends ApiName> {
+  readonly #name: Name
+  readonly #connection: Connection
+  readonly #ajv = new Ajv({ strict: false })
+
+  constructor(name: Name, connection: Connection) {
+    this.#name = name
+    this.#connection = connection
+    this.#ajv.addSchema({ $id: 'contract', components: { schemas: contracts[name].schemas } })
+  }
+
+  /** Calls an operation once. Redirects are not followed, so that the credential is sent to no other address. Never rejects. */
+  async call<Id extends string & keyof Operations[Name]>(
+    id: Id,
+    input: Operations[Name][Id] extends Operation ? Input<Operations[Name][Id]> : never,
+  ): Promise<Reply<Operations[Name][Id] extends Operation ? AnswerOf<Operations[Name][Id]> : never>> {
+    const calls: Readonly<Record<string, CallSchema>> = contracts[this.#name].calls
+    const { method, path, answer } = calls[id] ?? { method: '', path: '', answer: {} }
+    const { path: names, query, body, idempotencyKey } = input as Loose
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
+      encodeURIComponent(names?.[name] ?? ''),
+    )
+    const url = `${this.#connection.url.replace(/\/+$/, '')}${filled}${queryText(query)}`
+    try {
+      const response = await fetch(url, {
+        method,
+        headers: {
+          Authorization: `Bearer ${this.#connection.credential}`,
+          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+          ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }),
+        },
+        redirect: 'manual',
+        signal: AbortSignal.timeout(callMsMax),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+      const text = await readText(response)
+      if (!response.ok) return refusal(response, text, url)
+      return this.#parse(answer, text, `${method} ${filled}`)
+    } catch (error) {
+      return unreachable(new URL(url).origin, error)
+    }
+  }
+
+  #parse<Answer>(schema: object, text: string | undefined, call: string): Reply<Answer> {
+    if (text === undefined) return problem(`The answer of ${call} is longer than ${answerBytesMax} bytes`)
+    const body = parseJson(text)
+    const validate = this.#ajv.compile<Answer>(schemaIn(schema))
+    if (validate(body)) return { kind: 'ok', body, text }
+    const [error] = validate.errors ?? []
+    return problem(
+      `The answer of ${call} is not as documented: ${error?.instancePath || 'it'} ${error?.message}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
+    )
+  }
+}
+
+/** Returns a member of an answer, or of a member, as received: parsing could change its numbers. */
+export function memberText(object: string, name: string): string {
+  const members = findMembers(object)
+  const span = members.kind === 'found' ? members.spans.get(name) : undefined
+  return span === undefined ? '' : object.slice(span.start, span.end)
+}
+
+interface CallSchema {
+  readonly method: string
+  readonly path: string
+  readonly answer: object
+}
+
+interface Loose {
+  readonly path?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly body?: unknown
+  readonly idempotencyKey?: string
+}
+
+/** Points the references of a schema to the registered contract. */
+function schemaIn(schema: object): object {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"contract#/')) as object
+}
+
+function queryText(query: Loose['query'] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+}
+
+/** Returns the body of an answer, or undefined if it is too long. */
+async function readText({ body }: Response): Promise<string | undefined> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > answerBytesMax) return undefined
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Codes by which a command ends, by status. A 404 of another program than Latchkey has no code, and is a failure. */
+function exitCodeOf(status: number, code: string | undefined) {
+  if (status === 401 || status === 403) return exitCodes.refused
+  if (code === 'not_found') return exitCodes.notFound
+  return status >= 502 && status <= 504 ? exitCodes.unavailable : exitCodes.failed
+}
+
+function refusal({ status, headers }: Response, text: string | undefined, url: string) {
+  const parsed = parseJson(text ?? '')
+  const error = (typeof parsed === 'object' && parsed !== null ? parsed : {}) as Readonly<
+    Record<string, unknown>
+  >
+  const [code, message, requestId] = ['code', 'message', 'requestId'].map((name) =>
+    typeof error[name] === 'string' ? printable(error[name]).slice(0, messageCharsMax) : undefined,
+  )
+  const location = status >= 300 && status < 400 ? headers.get('location') : null
+  const foreign = location
+    ? `redirects to ${printable(location)}: use that address`
+    : `answers ${status} without an error of Latchkey: check the address`
+  const said = message ?? `${new URL(url).origin} ${foreign}`
+  const hint = status === 401 || code === 'api_key_invalid' ? ': log in again with latchkey login' : ''
+  const about = requestId === undefined ? '' : ` (${code}, request ${requestId})`
+  return {
+    ...problem(`${said}${hint}${about}`, exitCodeOf(status, code)),
+    code,
+    json: { problem: said, status, code, requestId },
+  }
+}
+
+function unreachable(origin: string, error: unknown) {
+  const isLate = error instanceof Error && error.name === 'TimeoutError'
+  const why = isLate ? `it did not answer within ${callMsMax / 1000} s` : reasonText(error)
+  return problem(
+    `${origin} cannot be reached: ${why}. Check the address and that the service runs`,
+    exitCodes.unavailable,
+  )
+}
+
+/** Names the reason of a failed connection by its code, since the message can contain advice for programmers. */
+function reasonText(error: unknown): string {
+  if (!(error instanceof Error)) return 'no answer'
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.message
+}
+
+function problem(text: string, exitCode: Problem['exitCode'] = exitCodes.failed) {
+  return { kind: 'problem', problem: text, exitCode } as const
+}

@@ -1,0 +1,54 @@
+import { Option } from '@commander-js/extra-typings'
+import type { Schemas } from './api-client.ts'
+import { type Cli, jsonOption, type Program } from './cli.ts'
+import { profileOption, withApi } from './connect.ts'
+import { choices } from './internal-api.generated.ts'
+import { afterOption, limitOption, listPages } from './pages.ts'
+import { findTenantId, namespacesOption } from './tenants.ts'
+import { isoTime, parseTime } from './values.ts'
+
+/** Adds `latchkey audit`, which uses the internal API. */
+export function addAuditCommand(program: Program, cli: Cli): void {
+  const nowMs = cli.clock.now()
+  program
+    .command('audit')
+    .description('lists the audit log, newest first, with a token for the internal API')
+    .option('--tenant <tenant>', 'of one tenant: id, slug, or namespace/name')
+    .option(...namespacesOption)
+    .option('--actor <text>', 'part of the actor')
+    .addOption(
+      new Option('--action <action>', 'action, or a subject with a dot').choices(
+        choices.listAuditEntries.action,
+      ),
+    )
+    .option(
+      '--from <time>',
+      'done since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
+      parseTime(nowMs),
+    )
+    .option('--to <time>', 'and before', parseTime(nowMs))
+    .option(...limitOption)
+    .option(...afterOption)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((options) =>
+        withApi(cli, 'internal', options, async (api) => {
+          const { namespaces, actor, action } = options
+          const found = options.tenant === undefined ? undefined : await findTenantId(api, options.tenant)
+          if (found && 'problem' in found) return found
+          const times = { from: isoTime(options.from), to: isoTime(options.to) }
+          const filter = { namespaces, actor, action, ...times, tenantId: found?.id }
+          const read = (page: object) => api.call('listAuditEntries', { query: { ...filter, ...page } })
+          return listPages(options, read, (entries) => auditText(cli, entries))
+        }),
+      ),
+    )
+}
+
+function auditText({ tables }: Cli, entries: readonly Schemas<'internal'>['AuditEntry'][]): string {
+  const rows = entries.map(({ occurredAt, actor, action, tenantId, detail }) => [
+    ...[occurredAt, actor, action, tenantId, JSON.stringify(detail)],
+  ])
+  return tables.list(['DONE AT', 'ACTOR', 'ACTION', 'TENANT', 'DETAIL'], rows, 'No entries')
+}

@@ -1,0 +1,110 @@
+import type { Command } from '@commander-js/extra-typings'
+import { type Clock, toWire } from '#internal/base/index.ts'
+import { withoutParameters } from '#internal/storage/index.ts'
+import { Tables } from './tables.ts'
+import type { Terminal } from './terminal.ts'
+
+/** Exit codes of `latchkey`. Commands that start a process of Latchkey set their own, and those on the stores have the first three. */
+export const exitCodes = { ok: 0, failed: 1, misused: 2, notFound: 3, refused: 4, unavailable: 5 } as const
+
+/** Exit code of a command. Undefined for a process that sets its own exit code. */
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes] | undefined
+
+/** Program that commands are added to. */
+export type Program = Command
+
+/** A run of `latchkey`: surroundings and result of its command. */
+export class Cli {
+  readonly terminal: Terminal
+  readonly clock: Clock
+  readonly tables: Tables
+  /** Set by the command that ran. */
+  exitCode: ExitCode = exitCodes.ok
+
+  constructor(terminal: Terminal, clock: Clock) {
+    this.terminal = terminal
+    this.clock = clock
+    this.tables = new Tables(terminal.isColoured)
+  }
+
+  /** Returns the action of a command: does its work and keeps the exit code. */
+  action<Args extends unknown[]>(
+    work: (...args: Args) => Promise<ExitCode>,
+  ): (...args: Args) => Promise<void> {
+    return async (...args) => {
+      this.exitCode = await work(...args)
+    }
+  }
+
+  /** Prints a result as text, or as one JSON document, and returns the exit code. */
+  answer(result: Result, { json: isJson }: JsonOption): ExitCode {
+    const isFailure = 'problem' in result
+    if (isJson) this.terminal.say(jsonTextOf(result))
+    else if (isFailure) this.terminal.complain(result.problem)
+    else this.terminal.say(result.text)
+    if ('note' in result && result.note !== undefined) this.terminal.complain(result.note)
+    return isFailure ? (result.exitCode ?? exitCodes.failed) : exitCodes.ok
+  }
+
+  /** Asks whether to do what the command is for. Returns why it is not to be done, or undefined. */
+  async confirm(question: string): Promise<Problem | undefined> {
+    const { ask } = this.terminal
+    if (ask === undefined)
+      return {
+        problem: 'Nothing was done: give --yes to do it without a question',
+        exitCode: exitCodes.misused,
+      }
+    const answer = await ask({ text: `${question} [y/N] `, isSecret: false })
+    return /^y(es)?$/i.test(answer?.trim() ?? '') ? undefined : { problem: 'Nothing was done' }
+  }
+
+  /** Prints why a command threw, and returns the exit code. */
+  fail(error: unknown): ExitCode {
+    this.terminal.complain(`The command failed: ${reasonOf(error)}`)
+    return exitCodes.failed
+  }
+}
+
+/** Why a command has no result. */
+export interface Problem {
+  /** What is wrong and what to do about it. */
+  readonly problem: string
+  /** Default: an object with the problem. */
+  readonly json?: unknown
+  /** Default: 1. */
+  readonly exitCode?: ExitCode
+}
+
+/** Result of a command as text and as JSON, or a problem. Timestamps in `json` are in milliseconds. */
+export type Result =
+  | {
+      readonly text: string
+      readonly json: unknown /** Printed to standard error. */
+      readonly note?: string | undefined
+    }
+  /** JSON of the service as received, whose numbers a parser could change. */
+  | { readonly text: string; readonly jsonText: string }
+  | Problem
+
+function jsonTextOf(result: Result): string {
+  if ('jsonText' in result) return result.jsonText
+  const json = 'problem' in result ? (result.json ?? { problem: result.problem }) : result.json
+  return JSON.stringify(toWire(json), null, 2)
+}
+
+/** Value of the option `--json`. */
+export interface JsonOption {
+  readonly json?: true | undefined
+}
+
+/** Flags and description of the option `--json`. */
+export const jsonOption = ['--json', 'prints one JSON document'] as const
+
+/** Returns why a command failed. If a host name has several addresses and all fail, returns the first address's error. */
+function reasonOf(thrown: unknown): string {
+  const error = withoutParameters(thrown)
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
+  if (!(error instanceof Error)) return 'without a reason'
+  const isUnmigrated = 'code' in error && error.code === '42P01'
+  return isUnmigrated ? `${error.message}: run latchkey migrate first` : error.message
+}

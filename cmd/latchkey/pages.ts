@@ -1,0 +1,62 @@
+import type { Reply } from './api-client.ts'
+import type { JsonOption, Problem, Result } from './cli.ts'
+import { parseWhole } from './values.ts'
+
+/** Maximum items of a list that a command prints. */
+const itemsMax = 1_000
+const pageMax = 100
+/** Maximum pages of a list that a command reads. A page can have fewer items than its limit, or none, and be followed by another. */
+const pagesMax = 100
+
+/** Flags, description, parser and default of the option with the number of items. */
+export const limitOption = [
+  '--limit <n>',
+  `at most so many, 1 to ${itemsMax}`,
+  parseWhole(1, itemsMax),
+  50,
+] as const
+/** Flags and description of the option with the place at which a list continues. */
+export const afterOption = [
+  '--after <cursor>',
+  'continues an earlier list at the cursor that it printed',
+] as const
+
+/** Options of a command that lists. */
+export interface ListOptions extends JsonOption {
+  readonly limit: number
+  readonly after?: string | undefined
+}
+
+interface Page<Item> {
+  readonly items: readonly Item[]
+  readonly next?: string
+}
+
+/** Reads pages until there are enough items, and notes how to continue. The JSON of a list is an array. */
+export async function listPages<Item>(
+  { limit, after }: ListOptions,
+  read: (page: { readonly limit: number; readonly after: string | undefined }) => Promise<Reply<Page<Item>>>,
+  show: (items: readonly Item[]) => string,
+): Promise<Result> {
+  const pages = await readPages({ limit, after }, read)
+  if ('problem' in pages) return pages
+  const { items, next } = pages
+  const note = next === undefined ? undefined : `More: repeat the command with --after ${next}`
+  return { text: show(items), json: items, note }
+}
+
+async function readPages<Item>(
+  { limit, after }: Pick<ListOptions, 'limit' | 'after'>,
+  read: Parameters<typeof listPages<Item>>[1],
+): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined } | Problem> {
+  const items: Item[] = []
+  let next = after
+  for (let page = 0; page < pagesMax; page += 1) {
+    const reply = await read({ limit: Math.min(pageMax, limit - items.length), after: next })
+    if (reply.kind === 'problem') return reply
+    items.push(...reply.body.items)
+    next = reply.body.next
+    if (next === undefined || items.length >= limit) break
+  }
+  return { items, next }
+}

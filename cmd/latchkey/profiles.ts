@@ -1,0 +1,145 @@
+import { constants } from 'node:fs'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { type Config, type Environment, isCredential } from '#internal/config/index.ts'
+import type { ApiName, Connection } from './api-client.ts'
+import { exitCodes, type Problem } from './cli.ts'
+
+const StoredConnection = Type.Object({ url: Type.String(), credential: Type.String() })
+const Profile = Type.Object({
+  public: Type.Optional(StoredConnection),
+  internal: Type.Optional(StoredConnection),
+})
+const ProfilesFile = Type.Object({ profiles: Type.Record(Type.String(), Profile) })
+
+/** Addresses and credentials of `latchkey login` by the name of their profile. */
+export type Profiles = Readonly<Record<string, Static<typeof Profile>>>
+
+const fileBytesMax = 1024 * 1024
+/** Permission bits of everybody but the owner. */
+const othersMode = 0o077
+
+/** Returns the path of the file with the profiles, by the XDG Base Directory Specification. */
+export function profilesPath(env: Environment): string {
+  const configured = env['XDG_CONFIG_HOME'] ?? ''
+  const folder = isAbsolute(configured) ? configured : join(env['HOME'] || homedir(), '.config')
+  return join(folder, 'latchkey', 'profiles.json')
+}
+
+/** Reads the profiles. There are none without the file. Refuses a file that other users can read or write, since its keys are known then. */
+export async function readProfiles(path: string): Promise<{ readonly profiles: Profiles } | Problem> {
+  const file = await open(path, constants.O_RDONLY).catch(unlessMissing)
+  if (file === undefined) return { profiles: {} }
+  try {
+    const { mode, size } = await file.stat()
+    if ((mode & othersMode) !== 0)
+      return {
+        problem: `Other users can read or write ${path} (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}, and have the keys in it replaced if others could have read them`,
+      }
+    const value = size > fileBytesMax ? undefined : parseJson(await file.readFile('utf8'))
+    if (Value.Check(ProfilesFile, value)) return { profiles: value.profiles }
+    return { problem: `${path} is not a file of latchkey login: delete it and log in again` }
+  } finally {
+    await file.close()
+  }
+}
+
+/** Replaces the profiles. Only the owner can read the file. */
+export async function writeProfiles(path: string, profiles: Profiles): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const part = `${path}.${process.pid}`
+  await rm(part, { force: true })
+  const file = await open(part, 'wx', 0o600)
+  try {
+    await file.writeFile(`${JSON.stringify({ profiles }, null, 2)}\n`)
+  } finally {
+    await file.close()
+  }
+  await rename(part, path)
+}
+
+const sources = {
+  public: {
+    name: 'API key',
+    urlEnv: 'LATCHKEY_URL',
+    credentialEnv: 'LATCHKEY_API_KEY',
+    login: 'latchkey login',
+  },
+  internal: {
+    ...{ name: 'token', urlEnv: 'LATCHKEY_INTERNAL_URL', credentialEnv: 'LATCHKEY_TOKEN' },
+    login: 'latchkey login --internal',
+  },
+} as const
+
+/** Returns the address and the credential of an API in the environment. */
+export function environmentOf(config: Config<'latchkey'>, api: ApiName): Partial<Connection> {
+  const [url, credential] =
+    api === 'public' ? [config.url, config.apiKey] : [config.internalUrl, config.token]
+  return { ...(url !== undefined && { url }), ...(credential !== undefined && { credential }) }
+}
+
+/**
+ * Decides where a command connects: to the profile that an option names, otherwise by the environment, otherwise by the profile in force. A
+ * stored credential is sent to its stored address only. Pure.
+ */
+export function chooseConnection(
+  api: ApiName,
+  {
+    named,
+    given,
+    name,
+    profiles,
+  }: {
+    /** Value of `--profile`. */
+    readonly named: string | undefined
+    readonly given: Partial<Connection>
+    /** Profile in force without `--profile`. */
+    readonly name: string
+    readonly profiles: Profiles
+  },
+): Connection | Problem {
+  const { name: what, urlEnv, credentialEnv, login } = sources[api]
+  const profile = named ?? name
+  const stored = Object.hasOwn(profiles, profile) ? profiles[profile]?.[api] : undefined
+  if (named !== undefined)
+    return stored ?? refused(`The profile ${named} has no ${what}: run ${login} --profile ${named} --url URL`)
+  const url = given.url ?? stored?.url
+  if (url === undefined)
+    return refused(
+      `The address of the service is unknown: run ${login} --url URL, or set ${urlEnv} and ${credentialEnv}`,
+    )
+  if (given.credential !== undefined) return { url, credential: given.credential }
+  if (stored === undefined)
+    return refused(`There is no ${what} for ${url}: run ${login} --url ${url}, or set ${credentialEnv}`)
+  return stored.url === url
+    ? stored
+    : refused(
+        `The ${what} of the profile ${profile} is for ${stored.url}, not for ${url} of ${urlEnv}: set ${credentialEnv}, too, or unset ${urlEnv}`,
+      )
+}
+
+/** Parses the text of a key or a token, which may end with a line feed. Returns undefined for anything else. */
+export function parseCredential(text: string): string | undefined {
+  const trimmed = text.trim()
+  return isCredential(trimmed) ? trimmed : undefined
+}
+
+function refused(problem: string): Problem {
+  return { problem, exitCode: exitCodes.refused }
+}
+
+function unlessMissing(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+  throw error
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,73 @@
+import { styleText } from 'node:util'
+
+/** Cell of a table. An absent value is shown as a hyphen. */
+export type Cell = string | number | boolean | null | undefined
+
+type Colour = 'green' | 'yellow' | 'red'
+
+/** Colours of cells that are one of these words. */
+const colours: ReadonlyMap<string, Colour> = new Map([
+  ...['processed', 'delivered', 'completed', 'ok', 'True', 'ready'].map((word) => [word, 'green'] as const),
+  ...['accepted', 'queued', 'running', 'soft', 'overridden'].map((word) => [word, 'yellow'] as const),
+  ...['delivery_failed', 'failed', 'refused', 'hard', 'False', 'suspended'].map(
+    (word) => [word, 'red'] as const,
+  ),
+])
+
+/** Replaces control characters, which a terminal would obey, in a text of somebody else. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, '\u{fffd}')
+}
+
+/** Formats rows of cells as a table with aligned columns. @param paint adds colours to a cell that is padded already */
+export function columnsText(
+  rows: readonly (readonly string[])[],
+  paint: (padded: string, cell: string, row: number) => string = (padded) => padded,
+): string {
+  const widths =
+    rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => Bun.stringWidth(row[at] ?? '')))) ?? []
+  const padded = (cell: string, width: number) =>
+    cell + ' '.repeat(Math.max(0, width - Bun.stringWidth(cell)))
+  return rows
+    .map((row, index) => {
+      const last = row.findLastIndex((cell) => cell !== '')
+      const cells = row.slice(0, last + 1)
+      return cells
+        .map((cell, at) => paint(at === last ? cell : padded(cell, widths[at] ?? 0), cell, index))
+        .join('  ')
+    })
+    .join('\n')
+}
+
+/** Layout of tables for a terminal, with or without colours. Texts in cells may be of somebody else. */
+export class Tables {
+  readonly #isColoured: boolean
+
+  constructor(isColoured: boolean) {
+    this.#isColoured = isColoured
+  }
+
+  /** Returns a table with a head, or `none` without rows. */
+  list(head: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
+    if (rows.length === 0) return none
+    return this.#columns([head, ...rows], (row) => row === 0)
+  }
+
+  /** Returns one line for each field that has a value. */
+  details(fields: readonly (readonly [name: string, value: Cell])[]): string {
+    const given = fields.filter(([, value]) => value !== null && value !== undefined && value !== '')
+    return this.#columns(given, () => false)
+  }
+
+  #columns(rows: readonly (readonly Cell[])[], isHead: (row: number) => boolean): string {
+    const texts = rows.map((row) => row.map((cell) => printable(String(cell ?? '-'))))
+    return columnsText(texts, (padded, cell, row) => {
+      const colour = isHead(row) ? 'bold' : colours.get(cell)
+      return colour === undefined ? padded : this.#style(colour, padded)
+    })
+  }
+
+  #style(style: Colour | 'bold', text: string): string {
+    return this.#isColoured ? styleText(style, text, { validateStream: false }) : text
+  }
+}

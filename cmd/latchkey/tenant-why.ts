@@ -1,0 +1,133 @@
+import type { Schemas } from './api-client.ts'
+
+type TenantDetail = Schemas<'internal'>['TenantDetail']
+
+/** Whose setting `forwarding.paused` holds the deliveries of a tenant. */
+export type Pause = 'installation' | 'tenant' | 'none'
+
+/** Input of `explainTenant`. */
+export interface TenantFacts {
+  readonly tenant: Pick<
+    TenantDetail,
+    | 'namespace'
+    | 'name'
+    | 'slug'
+    | 'suspended'
+    | 'isReady'
+    | 'conditions'
+    | 'suspendedCallback'
+    | 'breakerEndsAt'
+  >
+  readonly pause: Pause
+  readonly nowMs: number
+}
+
+/** What holds a tenant. */
+export interface TenantExplanation {
+  /** Reason of a condition, or one of `ForwardingPaused`, `BreakerOpen` and `InForce`. */
+  readonly reason: string
+  /** One sentence. */
+  readonly sentence: string
+  /** Command that ends it. Words in capitals are to be filled in. Absent if nothing holds the tenant, or the sentence says what to do. */
+  readonly command?: string
+}
+
+/** Explains what holds a tenant, the most general first. Pure. */
+export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExplanation {
+  const { namespace, name, slug, suspended, conditions, suspendedCallback, breakerEndsAt } = tenant
+  const who = `${namespace}/${name}`
+  if (suspended)
+    return held('Suspended', `${who} is suspended: its calls are refused, and nothing is delivered.`, tenant)
+  const failing = conditions.find(
+    ({ type, status }) => status === 'False' && type !== 'Ready' && type !== 'WalletEnabled',
+  )
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  const condition = failing ?? (ready?.status === 'False' ? ready : undefined)
+  if (suspendedCallback && (condition === undefined || condition.reason === 'CallbackSuspended')) {
+    const { suspendedAt, cause } = suspendedCallback
+    const sentence = `The callback of ${who} is suspended since ${suspendedAt} (${cause}): fix it, then resume it.`
+    return held('CallbackSuspended', sentence, tenant)
+  }
+  if (condition) {
+    const { type, reason, message } = condition
+    return held(reason, `${who} is not ready, since ${type} is False: ${message}.`, tenant)
+  }
+  if (pause !== 'none') {
+    const [scope, option] = pause === 'tenant' ? [who, ` --tenant ${slug ?? 'TENANT'}`] : ['all tenants', '']
+    return {
+      reason: 'ForwardingPaused',
+      sentence: `Deliveries of ${scope} are paused by the setting forwarding.paused.`,
+      command: `latchkey settings clear forwarding.paused${option}`,
+    }
+  }
+  if (breakerEndsAt !== undefined && Date.parse(breakerEndsAt) > nowMs)
+    return {
+      reason: 'BreakerOpen',
+      sentence: `Most calls to the callback of ${who} failed, so deliveries wait until ${breakerEndsAt}: look at the attempts of its latest events.`,
+      command: 'latchkey events list --state accepted --limit 5',
+    }
+  if (!tenant.isReady)
+    return held('Unknown', `${who} is not ready, and has no condition that says why.`, tenant)
+  return { reason: 'InForce', sentence: `${who} is served, and nothing holds its deliveries.` }
+}
+
+function held(
+  reason: string,
+  sentence: string,
+  { namespace, name, slug }: TenantFacts['tenant'],
+): TenantExplanation {
+  const command = commandFor(reason, { namespace, name, slug })
+  return { reason, sentence, ...(command !== undefined && { command }) }
+}
+
+/** Returns the command that ends what a reason of a condition names; `internal/tenants/README.md` lists the reasons. */
+function commandFor(
+  reason: string,
+  { namespace, name, slug }: Pick<TenantDetail, 'namespace' | 'name' | 'slug'>,
+): string | undefined {
+  const tenant = `tenant ${name} -n ${namespace}`
+  const patch = (spec: object) => `kubectl patch ${tenant} --type merge -p '${JSON.stringify({ spec })}'`
+  switch (reason) {
+    case 'Suspended':
+      return patch({ suspended: false })
+    case 'SlugTaken':
+    case 'SlugAwaited':
+    case 'SlugKept':
+      return patch({ slug: 'SLUG' })
+    case 'SlugImmutable':
+      return patch({ slug })
+    case 'SecretMissing':
+    case 'SecretInvalid':
+    case 'SecretTooShort':
+    case 'StoredUnreadable':
+    case 'KeyMissing':
+    case 'KeyInvalid':
+    case 'KeyInUse':
+      return `kubectl edit secret SECRET -n ${namespace}`
+    case 'SecretNotLabelled':
+      return `kubectl label secret SECRET -n ${namespace} latchkey.dev/tenant=${name}`
+    case 'TooManyNamespaces':
+      return 'helm upgrade latchkey CHART -n latchkey --reuse-values --set operator.secrets.clusterWide=true'
+    case 'UrlRefused':
+    case 'PortRefused':
+    case 'PortNotListed':
+    case 'AddressNotListed':
+    case 'AddressNotAllowed':
+      return patch({ callback: { url: 'URL' } })
+    case 'CallbackSuspended':
+      return `kubectl annotate ${tenant} --overwrite latchkey.dev/resume-callback="$(date +%s)"`
+    case 'AdoptRefused':
+      return `kubectl annotate ${tenant} latchkey.dev/adopt-`
+    case 'NameTaken':
+    case 'SpecInvalid':
+      return `kubectl edit ${tenant}`
+    case 'Retrying':
+      return 'kubectl logs -n latchkey deployment/latchkey-operator --tail 50'
+    // The message has the command.
+    case 'Forbidden':
+    case 'FileBroken':
+      return undefined
+    default:
+      return `kubectl describe ${tenant}`
+  }
+}

@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { dashboardKey } from '#test/support/backoffice-tenants.ts'
+import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
+import { latchkey } from '#test/support/latchkey.ts'
+import { explainTenant, type TenantFacts } from './tenant-why.ts'
+
+let lab: CommandLab
+beforeAll(async () => {
+  lab = await startCommandLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const unknownId = 'ten_00000000000000000000000000'
+
+describe('latchkey tenants', () => {
+  test('latchkey tenants list: shows tenants as a table, and as one JSON array', async () => {
+    const { code, out } = await lab.run('tenants', 'list')
+    expect(code).toBe(0)
+    expect(out).toMatch(/^TENANT +SLUG +STATE +CREATED AT +ID\n/)
+    expect(out).toMatch(new RegExp(`^shops/acme +acme +ready +20\\S+Z +${lab.seeded.acme.tenantId}$`, 'm'))
+    const found = await lab.json<{ slug: string }[]>(
+      'tenants',
+      'list',
+      '--search',
+      'riv',
+      '--namespaces',
+      'shops,other',
+    )
+    expect(found.map(({ slug }) => slug)).toEqual(['rival'])
+  })
+
+  test.each([
+    ['its id', () => lab.seeded.acme.tenantId],
+    ['its slug', () => 'acme'],
+    ['its namespace and name', () => 'shops/acme'],
+  ])('latchkey tenants get: finds a tenant by %s', async (_case, named) => {
+    const { code, out } = await lab.run('tenants', 'get', named())
+    expect(code).toBe(0)
+    expect(out).toMatch(/^callback +http:\/\/127\.0\.0\.1:9999\/$/m)
+    expect(out).toMatch(/^SecretsSynced +True +Synced/m)
+    expect(out).toMatch(/^default +events payloads:read records simulations +lk_acme_da/m)
+    expect(out).not.toContain(dashboardKey('acme'))
+    expect(await lab.json('tenants', 'get', named())).toMatchObject({ slug: 'acme', isReady: true })
+  })
+
+  test.each([['get'], ['why']])(
+    'latchkey tenants %s: without such a tenant ends with code 3',
+    async (command) => {
+      for (const named of [unknownId, 'nobody', 'shops/nobody'])
+        expect(await lab.run('tenants', command, named)).toMatchObject({ code: 3, out: '' })
+    },
+  )
+
+  test.each([
+    [
+      'an unknown API key',
+      'lk_unknown_0123456789abcdef0123456789',
+      'log in again with latchkey login (unauthenticated, ',
+    ],
+    ['a user without rights', 'some-user', 'ask an administrator of Tenants for it (forbidden, '],
+  ])('latchkey tenants: the token of %s ends with code 4', async (_case, token, text) => {
+    const { code, out, err } = await latchkey(['tenants', 'list'], { ...lab.env(), LATCHKEY_TOKEN: token })
+    expect({ code, out }).toEqual({ code: 4, out: '' })
+    expect(err).toContain(text)
+    expect(err).not.toContain(token)
+  })
+
+  test('latchkey tenants: an address and a token are needed, whatever the API key is', async () => {
+    const { LATCHKEY_INTERNAL_URL: _url, ...env } = lab.env()
+    const { code, err } = await latchkey(['tenants', 'list'], env)
+    expect(code).toBe(4)
+    expect(err).toContain(
+      'run latchkey login --internal --url URL, or set LATCHKEY_INTERNAL_URL and LATCHKEY_TOKEN',
+    )
+  })
+})
+
+describe('latchkey tenants why', () => {
+  const settings = (method: string, path: string, body?: object) =>
+    lab.backoffice.call(method, `/internal/v1/${path}/settings/forwarding.paused`, { body })
+
+  test('latchkey tenants why: nothing holds a tenant that is ready', async () => {
+    expect(await lab.run('tenants', 'why', 'rival')).toEqual({
+      ...{ code: 0, err: '' },
+      out: 'shops/rival is served, and nothing holds its deliveries.\n',
+    })
+  })
+
+  test('latchkey tenants why: names a pause of the tenant before its breaker, with the command that ends it', async () => {
+    const path = `tenants/${lab.seeded.plain.tenantId}`
+    await settings('PUT', path, { value: true })
+    expect((await lab.run('tenants', 'why', 'plain')).out).toBe(
+      'Deliveries of shops/plain are paused by the setting forwarding.paused.\n\n  latchkey settings clear forwarding.paused --tenant plain\n',
+    )
+    await settings('DELETE', path)
+    expect(await lab.json('tenants', 'why', 'plain')).toMatchObject({ reason: 'InForce' })
+  })
+
+  test('latchkey tenants why: names a suspended callback, with the command that resumes it', async () => {
+    const { tenantId } = lab.seeded.reader
+    await lab.backoffice.pool.query(
+      `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
+       ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
+      [tenantId],
+    )
+    const { out } = await lab.run('tenants', 'why', 'reader')
+    expect(out).toContain('The callback of shops/reader is suspended since 20')
+    expect(out).toContain('kubectl annotate tenant reader -n shops --overwrite latchkey.dev/resume-callback=')
+  })
+})
+
+const condition = (reason: string, type = 'SecretsSynced') => ({
+  ...{ type, status: 'False' as const, reason, message: 'the Secret acme-card is missing' },
+  lastTransitionTime: '2026-11-21T08:00:00Z',
+})
+const acme: TenantFacts = {
+  tenant: {
+    ...{ namespace: 'shops', name: 'acme', slug: 'acme' },
+    suspended: false,
+    isReady: true,
+    conditions: [],
+  },
+  ...{ pause: 'none', nowMs: Date.UTC(2026, 10, 21) },
+}
+const facts = (tenant: Partial<TenantFacts['tenant']>, more: Partial<TenantFacts> = {}): TenantFacts => ({
+  ...acme,
+  ...more,
+  tenant: { ...acme.tenant, ...tenant },
+})
+const suspendedCallback = { cause: 'gone', suspendedAt: '2026-11-20T08:00:00.000Z' }
+
+test.each<[string, TenantFacts, string, string | undefined]>([
+  [
+    'a suspension before anything else',
+    facts({ suspended: true, conditions: [condition('SecretMissing')] }),
+    'Suspended',
+    'kubectl patch tenant acme -n shops --type merge -p \'{"spec":{"suspended":false}}\'',
+  ],
+  [
+    'a condition before a suspended callback',
+    facts({ conditions: [condition('SecretMissing')], suspendedCallback }),
+    'SecretMissing',
+    'kubectl edit secret SECRET -n shops',
+  ],
+  [
+    'a suspended callback by its condition',
+    facts({ conditions: [condition('CallbackSuspended')], suspendedCallback }),
+    'CallbackSuspended',
+    'kubectl annotate tenant acme -n shops --overwrite latchkey.dev/resume-callback="$(date +%s)"',
+  ],
+  [
+    'a slug that cannot change',
+    facts({ conditions: [condition('SlugImmutable')] }),
+    'SlugImmutable',
+    'kubectl patch tenant acme -n shops --type merge -p \'{"spec":{"slug":"acme"}}\'',
+  ],
+  [
+    'a refused spec, which only Ready names',
+    facts({ conditions: [condition('SpecInvalid', 'Ready')] }),
+    'SpecInvalid',
+    'kubectl edit tenant acme -n shops',
+  ],
+  [
+    'a missing right, whose message has the command',
+    facts({ conditions: [condition('Forbidden')] }),
+    'Forbidden',
+    undefined,
+  ],
+  [
+    'a reason of a later version',
+    facts({ conditions: [condition('Haunted')] }),
+    'Haunted',
+    'kubectl describe tenant acme -n shops',
+  ],
+  [
+    'no stage of the wallet rollout, which is no fault',
+    facts({ conditions: [condition('StageOff', 'WalletEnabled')] }),
+    'InForce',
+    undefined,
+  ],
+  [
+    'a pause of the installation',
+    facts({}, { pause: 'installation' }),
+    'ForwardingPaused',
+    'latchkey settings clear forwarding.paused',
+  ],
+  [
+    'an open circuit breaker',
+    facts({ breakerEndsAt: '2026-11-21T00:01:00.000Z' }),
+    'BreakerOpen',
+    'latchkey events list --state accepted --limit 5',
+  ],
+  [
+    'no circuit breaker that has closed',
+    facts({ breakerEndsAt: '2026-11-20T00:01:00.000Z' }),
+    'InForce',
+    undefined,
+  ],
+  [
+    'a tenant without conditions',
+    facts({ isReady: false }),
+    'Unknown',
+    'kubectl describe tenant acme -n shops',
+  ],
+])('explanation of a tenant: names %s', (_case, given, reason, command) => {
+  const explained = explainTenant(given)
+  expect([explained.reason, explained.command]).toEqual([reason, command])
+  expect(explained.sentence).toMatch(/^[^\n]+\.$/)
+})
+
+describe('latchkey audit', () => {
+  test('latchkey audit: lists the entries of the filter', async () => {
+    const { code, out } = await lab.run('audit', '--tenant', 'acme', '--action', 'replays.started')
+    expect(code).toBe(0)
+    expect(out).toMatch(
+      /^DONE AT +ACTOR +ACTION +TENANT +DETAIL\n20\S+Z +dev:admin +replays\.started +ten_\w+ +\{/,
+    )
+    const listed = await lab.json<{ tenantId: string; action: string }[]>(
+      'audit',
+      '--tenant',
+      'shops/acme',
+      '--action',
+      'replays.',
+      '--from',
+      '1h',
+    )
+    expect(listed.map(({ tenantId, action }) => [tenantId, action])).toEqual([
+      [lab.seeded.acme.tenantId, 'replays.started'],
+    ])
+    expect(await lab.json<unknown[]>('audit', '--actor', 'nobody at all')).toEqual([])
+  })
+
+  test.each([
+    [['audit', '--tenant', 'nobody'], 3, '(not_found, request '],
+    [['audit', '--action', 'replay'], 2, 'Allowed choices are callbacks.'],
+  ] as const)('latchkey %j: ends with code %d', async (args, exitCode, text) => {
+    const { code, out, err } = await lab.run(...args)
+    expect({ code, out }).toEqual({ code: exitCode, out: '' })
+    expect(err).toContain(text)
+  })
+})

@@ -1,0 +1,136 @@
+import { isTenantId } from '#internal/base/index.ts'
+import type { ApiClient, Reply, Schemas } from './api-client.ts'
+import { type Cli, jsonOption, type Problem, type Program, type Result } from './cli.ts'
+import { profileOption, withApi } from './connect.ts'
+import { afterOption, limitOption, listPages } from './pages.ts'
+import { printable } from './tables.ts'
+import { explainTenant, type Pause } from './tenant-why.ts'
+
+type Api = ApiClient<'internal'>
+type TenantDetail = Schemas<'internal'>['TenantDetail']
+
+/** Flags and description of the option that chooses the namespaces of a list. */
+export const namespacesOption = ['--namespaces <a,b>', 'in these namespaces, separated by commas'] as const
+const tenantArgument = ['<tenant>', 'id, slug, or namespace/name'] as const
+
+/** Adds `latchkey tenants list|get|why`, which use the internal API. */
+export function addTenantsCommand(program: Program, cli: Cli): void {
+  const tenants = program
+    .command('tenants')
+    .description('lists and explains tenants, with a token for the internal API')
+  tenants
+    .command('list')
+    .description('lists tenants by namespace and name')
+    .option('--search <text>', 'part of a slug, of namespace/name, or of a display name')
+    .option(...namespacesOption)
+    .option(...limitOption)
+    .option(...afterOption)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((options) =>
+        withApi(cli, 'internal', options, (api) => {
+          const { search, namespaces } = options
+          const read = (page: object) => api.call('listTenants', { query: { search, namespaces, ...page } })
+          return listPages(options, read, (items) => tenantsText(cli, items))
+        }),
+      ),
+    )
+  tenants
+    .command('get')
+    .description('shows a tenant with its conditions, URLs and keys')
+    .argument(...tenantArgument)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((named, options) =>
+        withApi(cli, 'internal', options, async (api) => {
+          const reply = await readTenant(api, named)
+          return reply.kind === 'ok' ? { text: detailText(cli, reply.body), json: reply.body } : reply
+        }),
+      ),
+    )
+  tenants
+    .command('why')
+    .description('says in one sentence what holds a tenant, with the command that ends it')
+    .argument(...tenantArgument)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(cli.action((named, options) => withApi(cli, 'internal', options, (api) => why(cli, api, named))))
+}
+
+/** Finds the id of a tenant by its id, its slug, or its namespace and name. */
+export async function findTenantId(api: Api, named: string): Promise<{ readonly id: string } | Problem> {
+  if (isTenantId(named)) return { id: named }
+  const [namespace = '', name] = named.split('/')
+  const query = name === undefined ? { slug: named } : { namespace, name }
+  const reply = await api.call('findTenant', { query })
+  return reply.kind === 'ok' ? { id: reply.body.id } : reply
+}
+
+async function readTenant(api: Api, named: string): Promise<Reply<TenantDetail>> {
+  const found = await findTenantId(api, named)
+  return 'problem' in found
+    ? { ...found, kind: 'problem' }
+    : api.call('readTenant', { path: { tenantId: found.id } })
+}
+
+function tenantsText({ tables }: Cli, tenants: readonly Schemas<'internal'>['TenantSummary'][]): string {
+  const rows = tenants.map(({ namespace, name, slug, isReady, suspended, reason, createdAt, id }) => [
+    ...[`${namespace}/${name}`, slug, isReady ? 'ready' : suspended ? 'suspended' : reason, createdAt, id],
+  ])
+  return tables.list(['TENANT', 'SLUG', 'STATE', 'CREATED AT', 'ID'], rows, 'No tenants')
+}
+
+function detailText({ tables }: Cli, tenant: TenantDetail): string {
+  const { spec, conditions, urls, keys, suspendedCallback } = tenant
+  const fields = tables.details([
+    ['tenant', `${tenant.namespace}/${tenant.name}`],
+    ['id', tenant.id],
+    ['slug', tenant.slug],
+    ['display name', tenant.displayName],
+    ['callback', spec.callback.url],
+    ['suspended at', suspendedCallback?.suspendedAt],
+    ['breaker until', tenant.breakerEndsAt],
+    ['records in', [tenant.recordStore, tenant.earlierRecordStore].filter(Boolean).join(', before ')],
+    ['created at', tenant.createdAt],
+  ])
+  const conditionRows = conditions.map(({ type, status, reason, message }) => [type, status, reason, message])
+  const keyRows = keys.map(({ name, scopes, prefix, expiresAt }) => [
+    name,
+    scopes.join(' '),
+    prefix,
+    expiresAt,
+  ])
+  return [
+    fields,
+    tables.list(['CONDITION', 'STATUS', 'REASON', 'MESSAGE'], conditionRows, 'No conditions'),
+    tables.list(
+      ['PROVIDER', 'URL'],
+      urls.map(({ provider, url }) => [provider, url]),
+      'No providers',
+    ),
+    tables.list(['KEY', 'SCOPES', 'PREFIX', 'EXPIRES AT'], keyRows, 'No API keys'),
+  ].join('\n\n')
+}
+
+async function why(cli: Cli, api: Api, named: string): Promise<Result> {
+  const reply = await readTenant(api, named)
+  if (reply.kind === 'problem') return reply
+  const pause = await readPause(api, reply.body.id)
+  if (typeof pause === 'object') return pause
+  const explained = explainTenant({ tenant: reply.body, pause, nowMs: cli.clock.now() })
+  const { sentence, command } = explained
+  const text = command === undefined ? printable(sentence) : `${printable(sentence)}\n\n  ${command}`
+  return { text, json: explained }
+}
+
+/** Reads which setting pauses the deliveries of a tenant. Callers that may not read the settings of the installation see those of the tenant. */
+async function readPause(api: Api, tenantId: string): Promise<Pause | Problem> {
+  const name = 'forwarding.paused'
+  const ofAll = await api.call('readInstallationSetting', { path: { name } })
+  if (ofAll.kind === 'ok' && ofAll.body.value === true) return 'installation'
+  const own = await api.call('readTenantSetting', { path: { tenantId, name } })
+  if (own.kind === 'problem') return own
+  return own.body.value === true ? 'tenant' : 'none'
+}

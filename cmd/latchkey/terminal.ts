@@ -1,0 +1,71 @@
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
+import type { Environment } from '#internal/config/index.ts'
+
+/** Environment, input and output of a command. */
+export interface Terminal {
+  readonly env: Environment
+  /** True if standard output is a terminal that shows colours, and NO_COLOR is not set. */
+  readonly isColoured: boolean
+  /** Prints a line to standard output. */
+  say(text: string): void
+  /** Prints a line to standard error. */
+  complain(text: string): void
+  /** Reads standard input to its end. Returns undefined if it is longer than `inputBytesMax`. */
+  read(): Promise<string | undefined>
+  /** Asks a person; absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
+  readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
+}
+
+/** Question to a person at the terminal. */
+export interface Question {
+  readonly text: string
+  /** Does not show the answer while it is typed. */
+  readonly isSecret: boolean
+}
+
+/** Maximum bytes of standard input, which only has a key or a token. */
+export const inputBytesMax = 64 * 1024
+
+/** Returns the terminal of this process. */
+export function processTerminal(): Terminal {
+  const { env, stdin, stdout, stderr } = process
+  return {
+    env,
+    isColoured: stdout.isTTY && !env['NO_COLOR'] && env['TERM'] !== 'dumb',
+    say: (text) => void stdout.write(`${text}\n`),
+    complain: (text) => void stderr.write(`${text}\n`),
+    read: readInput,
+    ask: stdin.isTTY ? ask : undefined,
+  }
+}
+
+async function readInput(): Promise<string | undefined> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of Bun.stdin.stream()) {
+    bytes += chunk.byteLength
+    if (bytes > inputBytesMax) return undefined
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** Asks on standard error, so that the output of a command can be redirected. */
+async function ask({ text, isSecret }: Question): Promise<string | undefined> {
+  const { stdin, stderr } = process
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: stdin, output: isSecret ? silent : stderr, terminal: true })
+  const ended = new AbortController()
+  for (const event of ['SIGINT', 'close'] as const) lines.on(event, () => ended.abort())
+  if (isSecret) stderr.write(text)
+  try {
+    return await lines.question(isSecret ? '' : text, { signal: ended.signal })
+  } catch (error) {
+    if (ended.signal.aborted) return undefined
+    throw error
+  } finally {
+    if (isSecret || ended.signal.aborted) stderr.write('\n')
+    lines.close()
+  }
+}

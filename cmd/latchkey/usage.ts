@@ -1,0 +1,65 @@
+import { Option } from '@commander-js/extra-typings'
+import type { Schemas } from './api-client.ts'
+import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
+import { profileOption, withApi } from './connect.ts'
+import { afterOption, limitOption, listPages } from './pages.ts'
+import { choices } from './public-api.generated.ts'
+import type { Cell } from './tables.ts'
+import { isoTime, parseTime } from './values.ts'
+
+/** Adds `latchkey usage` and `latchkey refused`, which show the usage of the key's tenant and the calls that were refused. */
+export function addUsageCommands(program: Program, cli: Cli): void {
+  const nowMs = cli.clock.now()
+  program
+    .command('usage')
+    .description('shows usage beside its limits')
+    .option('--from <time>', 'start of the first hour; default: 24 h before --to', parseTime(nowMs))
+    .option('--to <time>', 'end of the last hour; default: now', parseTime(nowMs))
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action(({ from, to, ...options }) =>
+        withApi(cli, 'public', options, async (api): Promise<Result> => {
+          const reply = await api.call('readUsage', { query: { from: isoTime(from), to: isoTime(to) } })
+          return reply.kind === 'ok' ? { text: usageText(cli, reply.body), json: reply.body } : reply
+        }),
+      ),
+    )
+  program
+    .command('refused')
+    .description('lists the calls of providers that were refused, newest first')
+    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.listRefusedCalls.provider))
+    .addOption(new Option('--cause <cause>', 'of one cause').choices(choices.listRefusedCalls.cause))
+    .option(...limitOption)
+    .option(...afterOption)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((options) =>
+        withApi(cli, 'public', options, (api) => {
+          const { provider, cause } = options
+          const read = (page: object) => api.call('listRefusedCalls', { query: { ...page, provider, cause } })
+          return listPages(options, read, (calls) => refusedText(cli, calls))
+        }),
+      ),
+    )
+}
+
+function usageText({ tables }: Cli, { limits, hours }: Schemas<'public'>['Usage']): string {
+  const rows = limits.map(({ limit, used, soft, hard, state, resetsAt }): readonly Cell[] => [
+    ...[limit, used, soft, hard, state, resetsAt],
+  ])
+  const amounts = new Map<string, number>()
+  for (const { kind, amount } of hours) amounts.set(kind, (amounts.get(kind) ?? 0) + amount)
+  return [
+    tables.list(['LIMIT', 'USED', 'SOFT', 'HARD', 'STATE', 'RESETS AT'], rows, 'No limit applies'),
+    tables.list(['KIND', 'AMOUNT'], [...amounts], 'No usage in this time'),
+  ].join('\n\n')
+}
+
+function refusedText({ tables }: Cli, calls: readonly Schemas<'public'>['RefusedCall'][]): string {
+  const rows = calls.map(({ refusedAt, provider, cause, sourceAddress, id }) => [
+    ...[refusedAt, provider, cause, sourceAddress, id],
+  ])
+  return tables.list(['REFUSED AT', 'PROVIDER', 'CAUSE', 'SOURCE', 'ID'], rows, 'No refused calls')
+}

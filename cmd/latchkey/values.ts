@@ -1,0 +1,74 @@
+import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
+
+/** Option with the actor of a change. */
+export const byOption = [
+  '--by <name>',
+  'actor for the audit log; default: the user and host of this command',
+] as const
+
+const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const absolute = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
+
+/** Returns a parser of times in milliseconds: a date, a time with its offset, or how long ago it was. @param nowMs base of relative times */
+export function parseTime(nowMs: number): (text: string) => number {
+  return (text) => {
+    const ago = /^(\d{1,6})([mhd])$/.exec(text)
+    if (ago) return nowMs - Number(ago[1]) * unitsMs[ago[2] as keyof typeof unitsMs]
+    const timeMs = absolute.test(text) ? Date.parse(text) : Number.NaN
+    if (!Number.isNaN(timeMs)) return timeMs
+    throw new InvalidArgumentError(
+      'It has to be a time such as 2026-11-01 or 2026-11-01T08:30:00Z, or how long ago, such as 24h or 7d.',
+    )
+  }
+}
+
+/** Formats a time for the API. */
+export function isoTime(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString()
+}
+
+/** Returns a parser of whole numbers within bounds. */
+export function parseWhole(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+    if (number >= min && number <= max) return number
+    throw new InvalidArgumentError(`It has to be a whole number from ${min} to ${max}.`)
+  }
+}
+
+/** Returns a parser of ids, made of one that returns undefined for other texts. */
+export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefined): (text: string) => Id {
+  return (text) => {
+    const id = parse(text)
+    if (id !== undefined) return id
+    throw new InvalidArgumentError(`It has to be ${prefix}_ and 26 characters.`)
+  }
+}
+
+/** Parses a provider by its neutral name or by that of its vendor. */
+export function parseProvider(text: string): ProviderName {
+  const provider = neutralProviderName(text)
+  if (provider !== undefined) return provider
+  throw new InvalidArgumentError(`Allowed choices are ${acceptedProviderNames.join(', ')}.`)
+}
+
+/** Parses an http or https URL. Refuses a password in it, which would be printed. */
+export function parseUrl(text: string): string {
+  const url = /^https?:/i.test(text) ? URL.parse(text) : null
+  if (url && url.username === '' && url.password === '') return text
+  throw new InvalidArgumentError('It has to be an http or https URL without user and password.')
+}
+
+/** Parses the base URL of the service. */
+export function parseBaseUrl(text: string): string {
+  const url = new URL(parseUrl(text))
+  if (url.search === '' && url.hash === '') return text.replace(/\/+$/, '')
+  throw new InvalidArgumentError('It has to be a URL without query and fragment.')
+}
+
+/** Parses the name of a profile. */
+export function parseProfile(text: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)) return text
+  throw new InvalidArgumentError('It has to be 1 to 64 letters, digits, dots, underscores and hyphens.')
+}
