@@ -8,6 +8,7 @@ const called = {
     ...['listEvents', 'readEvent', 'explainEvent', 'readEventPayload', 'replayEvent', 'retryEvent'],
     ...['previewReplay', 'startReplay', 'readReplay', 'listRefusedCalls', 'readUsage'],
     ...['fetchRecord', 'removeRecord', 'simulateEvent'],
+    ...['writeSubscription', 'seekSubscription', 'acknowledgeEvents', 'deleteSubscription'],
   ],
   internal: [
     'listTenants',

@@ -53,6 +53,11 @@ export type Reply<Answer> =
   | { readonly kind: 'ok'; readonly body: Answer; readonly text: string }
   | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
 
+/** A stream of server-sent events, or why there is none. */
+export type StreamReply =
+  | { readonly kind: 'ok'; readonly body: ReadableStream<Uint8Array> }
+  | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
+
 /** Address and credential of an API. */
 export interface Connection {
   /** Base URL, without the path of the API. */
@@ -106,6 +111,28 @@ export class ApiClient<Name extends ApiName> {
       const text = await readText(response)
       if (!response.ok) return refusal(response, text, url)
       return this.#parse(answer, text, `${method} ${filled}`)
+    } catch (error) {
+      return unreachable(new URL(url).origin, error)
+    }
+  }
+
+  /**
+   * Opens the stream of a subscription. Redirects are not followed. Never rejects.
+   * @param lastEventId id of the last handled event; empty without one
+   */
+  async openStream(subscription: string, lastEventId: string, signal: AbortSignal): Promise<StreamReply> {
+    const base = this.#connection.url.replace(/\/+$/, '')
+    const url = `${base}/v1/subscriptions/${encodeURIComponent(subscription)}/stream`
+    try {
+      const response = await fetch(url, {
+        headers: {
+          Authorization: `Bearer ${this.#connection.credential}`,
+          ...(lastEventId !== '' && { 'Last-Event-ID': lastEventId }),
+        },
+        ...{ redirect: 'manual', signal },
+      })
+      if (response.ok && response.body) return { kind: 'ok', body: response.body }
+      return refusal(response, await readText(response), url)
     } catch (error) {
       return unreachable(new URL(url).origin, error)
     }

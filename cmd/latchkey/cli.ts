@@ -41,7 +41,7 @@ export class Cli {
     const isFailure = 'problem' in result
     if (isJson) this.terminal.say(jsonTextOf(result))
     else if (isFailure) this.terminal.complain(result.problem)
-    else this.terminal.say(result.text)
+    else if (result.text !== '') this.terminal.say(result.text)
     if ('note' in result && result.note !== undefined) this.terminal.complain(result.note)
     return isFailure ? (result.exitCode ?? exitCodes.failed) : exitCodes.ok
   }

@@ -4,6 +4,7 @@ import { type ApiClient, memberText, type RequestBody, type Schemas } from './ap
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { curlOf, readSigningKey } from './event-curl.ts'
+import { addTailCommand } from './listen.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { choices } from './public-api.generated.ts'
 import { printable } from './tables.ts'
@@ -25,6 +26,7 @@ first ones, asks, and starts a job that delivers them. Both keep the webhook-id 
 export function addEventsCommand(program: Program, cli: Cli): void {
   const events = program.command('events').description('lists, explains and replays events')
   addListCommand(events, cli)
+  addTailCommand(events, cli)
   addGetCommand(events, cli)
   const one = { argument: ['<id>', 'id of the event', parseId('evt', parseEventId)] } as const
   events

@@ -7,6 +7,7 @@ import { addCheckCommand } from './check.ts'
 import { addCheckRollbackCommand } from './check-rollback.ts'
 import { Cli, type ExitCode, exitCodes } from './cli.ts'
 import { addEventsCommand } from './events.ts'
+import { addListenCommand } from './listen.ts'
 import { addLoginCommands } from './login.ts'
 import { addProcessCommands } from './processes.ts'
 import { addRecordsCommand } from './records.ts'
@@ -58,6 +59,7 @@ export function createProgram(cli: Cli): Command {
   program.commandsGroup('For developers, over HTTP:')
   for (const add of [
     addLoginCommands,
+    addListenCommand,
     addEventsCommand,
     addTriggerCommand,
     addRecordsCommand,

@@ -15,6 +15,8 @@ export interface Terminal {
   read(): Promise<string | undefined>
   /** Asks a person; absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
   readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
+  /** Calls a function for each line that a person types, until the returned function is called; absent if standard input is no terminal. */
+  readonly onLine?: ((listener: (line: string) => void) => () => void) | undefined
 }
 
 /** Question to a person at the terminal. */
@@ -37,7 +39,14 @@ export function processTerminal(): Terminal {
     complain: (text) => void stderr.write(`${text}\n`),
     read: readInput,
     ask: stdin.isTTY ? ask : undefined,
+    onLine: stdin.isTTY ? onLine : undefined,
   }
+}
+
+function onLine(listener: (line: string) => void): () => void {
+  const lines = createInterface({ input: process.stdin })
+  lines.on('line', listener)
+  return () => lines.close()
 }
 
 async function readInput(): Promise<string | undefined> {

@@ -1,6 +1,12 @@
 export type { FailedCause, NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
-export { type ForwardedEvent, forwardedEvent } from './send.ts'
-export { carriedHeaders, prepareSigningKey, type SigningKey, signedCall } from './send.ts'
+export {
+  carriedHeaders,
+  type ForwardedEvent,
+  forwardedEvent,
+  prepareSigningKey,
+  type SigningKey,
+  signedCall,
+} from './send.ts'
 export { sendTestEvent } from './test-event.ts'

@@ -12,7 +12,7 @@ export interface LatchkeyRun {
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-  input: Pick<Partial<Terminal>, 'ask'> & { readonly text?: string } = {},
+  input: Pick<Partial<Terminal>, 'ask' | 'onLine' | 'say'> & { readonly text?: string } = {},
 ): Promise<LatchkeyRun> {
   const said = { out: '', err: '' }
   const code = await runLatchkey(args, {
@@ -20,7 +20,11 @@ export async function latchkey(
     isColoured: false,
     read: () => Promise.resolve(input.text ?? ''),
     ask: input.ask,
-    say: (text) => void (said.out += `${text}\n`),
+    onLine: input.onLine,
+    say(text) {
+      said.out += `${text}\n`
+      input.say?.(text)
+    },
     complain: (text) => void (said.err += `${text}\n`),
   })
   return { code, ...said }
