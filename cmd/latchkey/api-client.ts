@@ -144,8 +144,9 @@ export class ApiClient<Name extends ApiName> {
     const validate = this.#ajv.compile<Answer>(schemaIn(schema))
     if (validate(body)) return { kind: 'ok', body, text }
     const [error] = validate.errors ?? []
+    const what = printable(`${error?.instancePath || 'it'} ${error?.message}`)
     return problem(
-      `The answer of ${call} is not as documented: ${error?.instancePath || 'it'} ${error?.message}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
+      `The answer of ${call} is not as documented: ${what}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
     )
   }
 }
@@ -223,7 +224,8 @@ function refusal({ status, headers }: Response, text: string | undefined, url: s
     : `answers ${status} without an error of Latchkey: check the address`
   const said = message ?? `${new URL(url).origin} ${foreign}`
   const hint = status === 401 || code === 'api_key_invalid' ? ': log in again with latchkey login' : ''
-  const about = requestId === undefined ? '' : ` (${code}, request ${requestId})`
+  const ids = [code, requestId && `request ${requestId}`].filter(Boolean).join(', ')
+  const about = ids === '' ? '' : ` (${ids})`
   return {
     ...problem(`${said}${hint}${about}`, exitCodeOf(status, code)),
     code,

@@ -79,7 +79,8 @@ export interface Problem {
 export type Result =
   | {
       readonly text: string
-      readonly json: unknown /** Printed to standard error. */
+      readonly json: unknown
+      /** Printed to standard error. */
       readonly note?: string | undefined
     }
   /** JSON of the service as received, whose numbers a parser could change. */

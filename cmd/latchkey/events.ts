@@ -1,7 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
 import { parseEventId, randomToken } from '#internal/base/index.ts'
 import { type ApiClient, memberText, type RequestBody, type Schemas } from './api-client.ts'
-import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
+import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { curlOf, readSigningKey } from './event-curl.ts'
 import { addTailCommand } from './listen.ts'
@@ -14,6 +14,9 @@ type Api = ApiClient<'public'>
 type EventSummary = Schemas<'public'>['EventSummary']
 type Replay = Schemas<'public'>['Replay']
 
+const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
+/** Address at which a callback is developed. */
+const curlUrl = 'http://127.0.0.1:3000/'
 const rateMax = 1_000
 const waitAgainMs = 1_000
 const waitMsMax = 600_000
@@ -28,25 +31,24 @@ export function addEventsCommand(program: Program, cli: Cli): void {
   addListCommand(events, cli)
   addTailCommand(events, cli)
   addGetCommand(events, cli)
-  const one = { argument: ['<id>', 'id of the event', parseId('evt', parseEventId)] } as const
   events
     .command('payload')
     .description('prints the payload as received, which the audit log records')
-    .argument(...one.argument)
+    .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)
     .action(cli.action((id, options) => withApi(cli, 'public', options, (api) => readPayload(api, id))))
   events
     .command('explain')
     .description('says in a sentence why an event is where it is, and what to do')
-    .argument(...one.argument)
+    .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)
     .action(cli.action((id, options) => withApi(cli, 'public', options, (api) => explain(cli, api, id))))
   events
     .command('retry')
     .description('attempts the delivery of an event now')
-    .argument(...one.argument)
+    .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)
     .action(cli.action((id, options) => withApi(cli, 'public', options, (api) => retry(api, id))))
@@ -93,20 +95,26 @@ function addGetCommand(events: Program, cli: Cli): void {
   events
     .command('get')
     .description('shows an event with its attempts, or its delivery as a curl command')
-    .argument('<id>', 'id of the event', parseId('evt', parseEventId))
+    .argument(...eventArgument)
     .option(
       '--curl',
       'prints the delivery as a command for a POSIX shell, signed now; the audit log records that the payload was read',
     )
-    .option('--to <url>', 'URL that the curl command calls', parseUrl, 'http://127.0.0.1:3000/')
-    .option(
-      '--secret-file <path>',
-      'file with the signing secret of the callback; default: LATCHKEY_SIGNING_SECRET',
+    .addOption(
+      new Option('--to <url>', `URL that the curl command calls; default: ${curlUrl}`)
+        .argParser(parseUrl)
+        .implies({ curl: true }),
+    )
+    .addOption(
+      new Option(
+        '--secret-file <path>',
+        'file with the signing secret of the callback; default: LATCHKEY_SIGNING_SECRET',
+      ).implies({ curl: true }),
     )
     .option(...profileOption)
     .option(...jsonOption)
     .action(
-      cli.action((id, { curl, to, secretFile, ...options }) =>
+      cli.action((id, { curl, to = curlUrl, secretFile, ...options }) =>
         withApi(cli, 'public', options, async (api, { signingSecret }) => {
           if (!curl) return get(cli, api, id)
           const key = await readSigningKey(secretFile, signingSecret)
@@ -276,15 +284,16 @@ async function awaitEnd(cli: Cli, api: Api, started: Replay): Promise<Result> {
   while (replay.endedAt === null && performance.now() < untilMs) {
     await Bun.sleep(waitAgainMs)
     const reply = await api.call('readReplay', { path: { replayId: replay.id } })
-    if (reply.kind === 'problem') return reply
-    replay = reply.body
+    // The job goes on while the API is unavailable.
+    if (reply.kind === 'problem' && reply.exitCode !== exitCodes.unavailable) return reply
+    if (reply.kind === 'ok') replay = reply.body
   }
   if (replay.state === 'completed') return replayResult(cli, replay)
   const problem =
     replay.endedAt === null
       ? `The replay ${replay.id} has not ended within ${waitMsMax / 60_000} minutes, and goes on`
-      : `The replay ${replay.id} has ended: ${replay.state}${replay.cause === null ? '' : `, ${printable(replay.cause)}`}`
-  return { problem, json: replay }
+      : `The replay ${replay.id} has ended: ${replay.state}${replay.cause === null ? '' : `, ${replay.cause}`}`
+  return { problem: printable(problem), json: replay }
 }
 
 function replayResult({ tables }: Cli, replay: Replay): Result {

@@ -96,7 +96,13 @@ describe('latchkey login', () => {
     ['an empty key', [], '', 2, 'API key expected'],
     ['a key with spaces', [], 'lk_a b', 2, 'API key expected'],
     ['no URL', undefined, acmeKey, 2, 'give --url URL'],
-    ['a URL with a password', ['--url', 'http://u:p@127.0.0.1:1'], acmeKey, 2, 'without user and password'],
+    [
+      'a URL with a password',
+      ['--url', 'http://u:p@127.0.0.1:1'],
+      acmeKey,
+      2,
+      'without user, query and fragment',
+    ],
     ['a URL of another scheme', ['--url', 'ftp://127.0.0.1'], acmeKey, 2, 'has to be an http or https URL'],
     ['a name of a profile with a slash', ['--profile', 'a/b'], acmeKey, 2, 'letters, digits'],
     ['a key as an argument', [acmeKey], '', 2, 'too many arguments'],
@@ -141,13 +147,20 @@ describe('profiles', () => {
   })
 
   test.each([
-    [{}, [], 'The address of the service is unknown: run latchkey login --url URL'],
-    [{ LATCHKEY_URL: 'http://127.0.0.1:9' }, [], 'There is no API key for http://127.0.0.1:9'],
-    [{}, ['--profile', 'none'], 'The profile none has no API key: run latchkey login --profile none'],
-  ])('profiles: without a login, with %j and %j, commands say what to do', async (more, args, text) => {
+    [{}, [], 'The address of the service is unknown: run latchkey login --url URL', 4],
+    [{ LATCHKEY_URL: 'http://127.0.0.1:9' }, [], 'There is no API key for http://127.0.0.1:9', 4],
+    [
+      { LATCHKEY_URL: 'http://u:p@127.0.0.1:9' },
+      [],
+      'LATCHKEY_URL has to be a URL without user, query and fragment',
+      2,
+    ],
+    [{}, ['--profile', 'none'], 'The profile none has no API key: run latchkey login --profile none', 4],
+  ])('profiles: without a login, with %j and %j, commands say "%s"', async (more, args, text, exitCode) => {
     const { code, out, err } = await latchkey(['usage', ...args], { ...env, ...more })
-    expect({ code, out }).toEqual({ code: 4, out: '' })
+    expect({ code, out }).toEqual({ code: exitCode, out: '' })
     expect(err).toContain(text)
+    expect(err).not.toContain('u:p')
   })
 
   test('profiles: an invalid setting is named without its value', async () => {

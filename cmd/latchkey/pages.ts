@@ -1,5 +1,6 @@
 import type { Reply } from './api-client.ts'
 import type { JsonOption, Problem, Result } from './cli.ts'
+import { printable } from './tables.ts'
 import { parseWhole } from './values.ts'
 
 /** Maximum items of a list that a command prints. */
@@ -41,7 +42,7 @@ export async function listPages<Item>(
   const pages = await readPages({ limit, after }, read)
   if ('problem' in pages) return pages
   const { items, next } = pages
-  const note = next === undefined ? undefined : `More: repeat the command with --after ${next}`
+  const note = next === undefined ? undefined : `More: repeat the command with --after ${printable(next)}`
   return { text: show(items), json: items, note }
 }
 

@@ -111,6 +111,11 @@ export function chooseConnection(
     return refused(
       `The address of the service is unknown: run ${login} --url URL, or set ${urlEnv} and ${credentialEnv}`,
     )
+  if (!isBaseUrl(url))
+    return {
+      problem: `${urlEnv} has to be a URL without user, query and fragment`,
+      exitCode: exitCodes.misused,
+    }
   if (given.credential !== undefined) return { url, credential: given.credential }
   if (stored === undefined)
     return refused(`There is no ${what} for ${url}: run ${login} --url ${url}, or set ${credentialEnv}`)
@@ -119,6 +124,12 @@ export function chooseConnection(
     : refused(
         `The ${what} of the profile ${profile} is for ${stored.url}, not for ${url} of ${urlEnv}: set ${credentialEnv}, too, or unset ${urlEnv}`,
       )
+}
+
+/** Returns whether a URL can be the base of others, and has no password, which messages would show. */
+export function isBaseUrl(text: string): boolean {
+  const url = /^https?:/i.test(text) ? URL.parse(text) : null
+  return url !== null && [url.username, url.password, url.search, url.hash].every((part) => part === '')
 }
 
 /** Parses the text of a key or a token, which may end with a line feed. Returns undefined for anything else. */

@@ -76,7 +76,9 @@ function held(
   sentence: string,
   { namespace, name, slug }: TenantFacts['tenant'],
 ): TenantExplanation {
-  const command = commandFor(reason, { namespace, name, slug })
+  // Names of Kubernetes need no quoting in a shell.
+  const isPlain = [namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))
+  const command = isPlain ? commandFor(reason, { namespace, name, slug }) : undefined
   return { reason, sentence, ...(command !== undefined && { command }) }
 }
 

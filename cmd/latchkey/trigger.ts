@@ -20,12 +20,7 @@ export function addTriggerCommand(program: Program, cli: Cli): void {
       program.createArgument('<provider>', 'provider, or its vendor').choices(choices.simulateEvent.provider),
     )
     .argument('<type>', 'normalized type, such as payment.succeeded')
-    .option(
-      '--set <path=value>',
-      'sets a member of the payload; repeatable',
-      setMember,
-      new Map<string, unknown>(),
-    )
+    .option('--set <path=value>', 'sets a member of the payload; repeatable', setMember)
     .option(...profileOption)
     .option(...jsonOption)
     .action(

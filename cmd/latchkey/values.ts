@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
 import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
+import { isBaseUrl } from './profiles.ts'
 
 /** Option with the actor of a change. */
 export const byOption = [
@@ -62,9 +63,8 @@ export function parseUrl(text: string): string {
 
 /** Parses the base URL of the service. */
 export function parseBaseUrl(text: string): string {
-  const url = new URL(parseUrl(text))
-  if (url.search === '' && url.hash === '') return text.replace(/\/+$/, '')
-  throw new InvalidArgumentError('It has to be a URL without query and fragment.')
+  if (isBaseUrl(text)) return text.replace(/\/+$/, '')
+  throw new InvalidArgumentError('It has to be an http or https URL without user, query and fragment.')
 }
 
 /** Parses the name of a profile. */
