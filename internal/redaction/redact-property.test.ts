@@ -48,7 +48,14 @@ const harmlessName = fc.constantFrom(
   'token_count',
   'a b',
 )
-const leaf = fc.oneof(fc.integer(), fc.boolean(), fc.constant(null), word(0, 12), fc.double({ noNaN: true }))
+/** A number without the digits of a card number. */
+const double = fc.double({ noNaN: true }).filter(
+  (number) =>
+    !String(number)
+      .match(/\d+/g)
+      ?.some((run) => isCardNumber(run)),
+)
+const leaf = fc.oneof(fc.integer(), fc.boolean(), fc.constant(null), word(0, 12), double)
 const { tree } = fc.letrec((tie) => ({
   tree: fc.oneof(
     { maxDepth: 4 },
