@@ -104,3 +104,22 @@ test('streams: one whose caller may not receive events any more ends', async () 
     'too_many',
   )
 }, 20_000)
+
+test('streams: one that is closed before its first page gives its lease back', async () => {
+  const { id } = await lab.addTenant()
+  const place = await subscribe(id, 'shop')
+  const { streams, ending } = openStreams()
+  const open = () => streams.open({ ...place, lastStreamId: '', isAllowed: async () => true })
+  const first = await open()
+  if (first.kind !== 'opened') throw new Error(first.kind)
+  expect((await open()).kind).toBe('held')
+  first.close()
+  await first.pages.return()
+  const again = await until('the lease', async () => {
+    const opened = await open()
+    return opened.kind === 'opened' ? opened : undefined
+  })
+  again.close()
+  ending.abort()
+  expect(troubles).toEqual([])
+})

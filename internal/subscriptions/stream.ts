@@ -74,6 +74,8 @@ interface Stream extends SubscriptionPlace {
   after: FeedPosition
   /** Ends the wait for news; undefined while the stream reads. */
   wake: (() => void) | undefined
+  /** Resolves when the lease has been given back; undefined before. */
+  dropped: Promise<void> | undefined
 }
 
 /**
@@ -110,10 +112,10 @@ export class EventStreams {
     const { tenantId, name, isAllowed } = request
     const stream: Stream = {
       ...{ tenantId, name, token, filter: taken.filter, after: taken.position, isAllowed },
-      ...{ end: new AbortController(), startedAtMs: clock.now(), wake: undefined },
+      ...{ end: new AbortController(), startedAtMs: clock.now(), wake: undefined, dropped: undefined },
     }
     this.#streams.set(token, stream)
-    return { kind: 'opened', pages: this.#pages(stream), close: () => endStream(stream) }
+    return { kind: 'opened', pages: this.#pages(stream), close: () => this.#end(stream) }
   }
 
   async *#pages(stream: Stream): AsyncGenerator<StreamPage, void> {
@@ -134,9 +136,23 @@ export class EventStreams {
     } catch (cause) {
       onTrouble(cause)
     } finally {
-      this.#streams.delete(stream.token)
-      await freeLease(pool, stream).catch(onTrouble)
+      await this.#drop(stream)
     }
+  }
+
+  /** Ends a stream, also one whose pages were never read. */
+  #end(stream: Stream): void {
+    stream.end.abort()
+    stream.wake?.()
+    void this.#drop(stream)
+  }
+
+  /** Forgets a stream and gives its lease back, once. */
+  #drop(stream: Stream): Promise<void> {
+    const { pool, onTrouble } = this.#options
+    this.#streams.delete(stream.token)
+    stream.dropped ??= freeLease(pool, stream).catch(onTrouble)
+    return stream.dropped
   }
 
   /** Finds events whose news were lost, renews the leases, and ends streams whose lease is lost. */
@@ -173,18 +189,13 @@ export class EventStreams {
     this.#renewedAtMs = nowMs
     const held = new Set(rows.map(({ lease }) => lease))
     for (const stream of streams)
-      if (!held.has(stream.token) || nowMs - stream.startedAtMs >= streamMsMax) endStream(stream)
+      if (!held.has(stream.token) || nowMs - stream.startedAtMs >= streamMsMax) this.#end(stream)
   }
 
   #endAll(): void {
     clearInterval(this.#timer)
-    for (const stream of this.#streams.values()) endStream(stream)
+    for (const stream of this.#streams.values()) this.#end(stream)
   }
-}
-
-function endStream(stream: Stream): void {
-  stream.end.abort()
-  stream.wake?.()
 }
 
 /** Waits for news, at most so long. Returns whether there were news. */
