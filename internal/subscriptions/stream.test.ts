@@ -71,9 +71,10 @@ test('streams: a hundred that wait cost a query each five seconds, and all get a
   // Each stream reads its feed some times before it waits.
   await Bun.sleep(2_000)
   queries = 0
-  await Bun.sleep(5_500)
-  expect(queries).toBeGreaterThanOrEqual(1)
-  expect(queries).toBeLessThanOrEqual(2)
+  // Longer than a sign of life. Three to four checks, and a renewal of the leases.
+  await Bun.sleep(17_000)
+  expect(queries).toBeGreaterThanOrEqual(3)
+  expect(queries).toBeLessThanOrEqual(5)
   for (const { id } of tenants) await lab.accept(id)
   streams.notify(tenants.map(({ id }) => id))
   await until('the events', () => pages.length === 100)
@@ -84,7 +85,7 @@ test('streams: a hundred that wait cost a query each five seconds, and all get a
     `SELECT count(*)::int AS held FROM subscriptions WHERE held_until > now()`,
   )
   expect(rows).toEqual([{ held: 0 }])
-}, 30_000)
+}, 60_000)
 
 test('streams: one whose caller may not receive events any more ends', async () => {
   const { id } = await lab.addTenant()

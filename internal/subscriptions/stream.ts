@@ -65,6 +65,12 @@ const signOfLifeMs = 15_000
 /** Pauses before the feed is read again after news, since the transaction of the event may still be above one in progress. */
 const againMs = [20, 50, 100, 200, 400]
 
+interface ReadPage extends StreamPage {
+  readonly hasMore: boolean
+}
+
+const nothing: ReadPage = { events: [], hasMore: false }
+
 interface Stream extends SubscriptionPlace {
   readonly token: string
   readonly filter: FeedFilter
@@ -122,16 +128,17 @@ export class EventStreams {
     const { pool, clock, onTrouble } = this.#options
     try {
       let tries = 0
+      let isDue = true
       while (!stream.end.signal.aborted && (await stream.isAllowed())) {
-        const { events, hasMore } = await readPage(pool, stream, clock.now())
-        if (events.length > 0) yield { events }
-        if (events.length > 0 || hasMore) tries = 0
-        else {
-          const pauseMs = againMs[tries]
-          const isNews = await waitFor(stream, pauseMs ?? signOfLifeMs)
-          tries = isNews ? 0 : Math.min(tries + 1, againMs.length)
-          if (!isNews && pauseMs === undefined) yield { events: [] }
-        }
+        const page: ReadPage = isDue ? await readPage(pool, stream, clock.now()) : nothing
+        if (page.events.length > 0) yield { events: page.events }
+        if (page.hasMore) tries = 0
+        const pauseMs = page.events.length > 0 ? 0 : againMs[tries]
+        const isNews = pauseMs === 0 || (await waitFor(stream, pauseMs ?? signOfLifeMs))
+        tries = isNews ? 0 : Math.min(tries + 1, againMs.length)
+        // Without news, an idle stream reads nothing.
+        isDue = isNews || pauseMs !== undefined
+        if (!isDue) yield { events: [] }
       }
     } catch (cause) {
       onTrouble(cause)
@@ -210,11 +217,7 @@ async function waitFor(stream: Stream, msMax: number): Promise<boolean> {
   return isNews
 }
 
-async function readPage(
-  pool: Pool,
-  stream: Stream,
-  nowMs: number,
-): Promise<{ readonly events: readonly StreamedEvent[]; readonly hasMore: boolean }> {
+async function readPage(pool: Pool, stream: Stream, nowMs: number): Promise<ReadPage> {
   const { tenantId, filter, after, token } = stream
   const feed = await readFeed(pool, { tenantId, filter, after, limit: pageEventsMax }, nowMs)
   const events = withinBytes(feed.events)
