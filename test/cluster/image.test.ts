@@ -132,7 +132,7 @@ describe('container with a read-only root', () => {
     const asked = [runtime.start(['--version']), runtime.start(['--help'])]
     expect(await Promise.all(asked.map((each) => each.exited))).toEqual([0, 0])
     expect(asked[0]?.output()).toBe(`${version}\n`)
-    expect(asked[1]?.output()).toContain('usage: latchkey')
+    expect(asked[1]?.output()).toContain('Usage: latchkey')
   })
 
   test('read-only container: migrate brings an empty database up to date', async () => {
