@@ -67,7 +67,7 @@ export class Cli {
 
 /** Why a command has no result. */
 export interface Problem {
-  /** What is wrong and what to do about it. */
+  /** Description of the problem, and what to do about it. */
   readonly problem: string
   /** Default: an object with the problem. */
   readonly json?: unknown

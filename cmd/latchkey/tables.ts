@@ -14,7 +14,7 @@ const colours: ReadonlyMap<string, Colour> = new Map([
   ),
 ])
 
-/** Replaces control characters, which a terminal would obey, in a text of somebody else. */
+/** Replaces control characters, which a terminal would obey, in a text from outside. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\u{fffd}')
 }
@@ -39,7 +39,7 @@ export function columnsText(
     .join('\n')
 }
 
-/** Layout of tables for a terminal, with or without colours. Texts in cells may be of somebody else. */
+/** Layout of tables for a terminal, with or without colours. Texts in cells can come from outside. */
 export class Tables {
   readonly #isColoured: boolean
 

@@ -2,7 +2,7 @@ import type { Schemas } from './api-client.ts'
 
 type TenantDetail = Schemas<'internal'>['TenantDetail']
 
-/** Whose setting `forwarding.paused` holds the deliveries of a tenant. */
+/** Owner of the setting `forwarding.paused` that holds the deliveries of a tenant. */
 export type Pause = 'installation' | 'tenant' | 'none'
 
 /** Input of `explainTenant`. */
@@ -22,7 +22,7 @@ export interface TenantFacts {
   readonly nowMs: number
 }
 
-/** What holds a tenant. */
+/** Cause that holds a tenant, and the command that ends it. */
 export interface TenantExplanation {
   /** Reason of a condition, or one of `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string

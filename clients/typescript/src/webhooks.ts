@@ -27,7 +27,7 @@ export interface ReceiverOptions {
   readonly name?: string
   /** Maximum bytes of a delivery. Default 26 MiB. */
   readonly bodyBytesMax?: number
-  /** How long duplicates of an event are detected, in seconds. Default 7 days. */
+  /** Seconds in which a duplicate of an event is recognized. Default 7 days. */
   readonly ttlSeconds?: number
   /** Gets exceptions of the handler and of the deduplication. Default: `console.error`. */
   onError?(error: unknown, event: EventFields): void
