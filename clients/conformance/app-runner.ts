@@ -4,6 +4,7 @@ import { type IncomingMessage, type OutgoingHttpHeaders, request as sendRequest 
 import { buffer } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
+import { until } from '#test/support/until.ts'
 import type {
   AppDelivery,
   AppRequest,
@@ -162,9 +163,8 @@ class AppRun implements AsyncDisposable {
   }
 
   async #untilBlocked(): Promise<void> {
-    const isBlocked = async () => (await this.#parts.database.countBlocked(this.#id)) > 0 || undefined
-    if (!(await poll(isBlocked, { deadlineMs: eventuallyMsMax })))
-      throw new Error('no transaction waited for a lock')
+    const isBlocked = async () => (await this.#parts.database.countBlocked(this.#id)) > 0
+    await until('a transaction that waits for a lock', isBlocked, eventuallyMsMax)
   }
 
   #request(request: AppRequest, script: HandlerScript): Promise<ReadResponse> {

@@ -5,7 +5,7 @@ import { profileOption, withApi } from './connect.ts'
 import { choices } from './internal-api.generated.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { findTenantId, namespacesOption } from './tenants.ts'
-import { isoTime, parseTime } from './values.ts'
+import { fromOption, isoTime, parseTime } from './values.ts'
 
 /** Adds `latchkey audit`, which uses the internal API. */
 export function addAuditCommand(program: Program, cli: Cli): void {
@@ -21,11 +21,7 @@ export function addAuditCommand(program: Program, cli: Cli): void {
         choices.listAuditEntries.action,
       ),
     )
-    .option(
-      '--from <time>',
-      'done since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
-      parseTime(nowMs),
-    )
+    .option(...fromOption('done since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option(...limitOption)
     .option(...afterOption)

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ApiClient } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
@@ -55,10 +56,8 @@ export async function* followEvents(
         onState({ problem: error instanceof Error ? error.message : 'the connection was lost' })
       }
     }
-    await new Promise<void>((resolve) => {
-      setTimeout(resolve, pauseMs)
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
+    // An abort ends the pause.
+    await pause(pauseMs, undefined, { signal }).catch(() => undefined)
     pauseMs = Math.min(pauseMs * 2, pauseMsMax)
   }
   return undefined

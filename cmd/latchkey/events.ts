@@ -8,7 +8,7 @@ import { addTailCommand } from './listen.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { choices } from './public-api.generated.ts'
 import { printable } from './tables.ts'
-import { isoTime, parseId, parseTime, parseUrl, parseWhole } from './values.ts'
+import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole } from './values.ts'
 
 type Api = ApiClient<'public'>
 type EventSummary = Schemas<'public'>['EventSummary']
@@ -65,11 +65,7 @@ function addListCommand(events: Program, cli: Cli): void {
     .option('--type <type>', 'of one normalized type, such as payment.succeeded')
     .addOption(new Option('--state <state>', 'in one state').choices(state))
     .addOption(new Option('--origin <origin>', 'of one origin').choices(origin))
-    .option(
-      '--from <time>',
-      'received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
-      parseTime(nowMs),
-    )
+    .option(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option('--id <id>', 'the event of this id', parseId('evt', parseEventId))
     .option('--source-event-id <id>', 'events of this id of the provider')
@@ -200,11 +196,7 @@ function addReplayCommand(events: Program, cli: Cli): void {
     .description('delivers an event, or all events of a filter, again')
     .addHelpText('after', afterHelp)
     .argument('[id]', 'id of the event', parseId('evt', parseEventId))
-    .option(
-      '--from <time>',
-      'events received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
-      parseTime(nowMs),
-    )
+    .option(...fromOption('events received since then', nowMs))
     .option('--to <time>', 'and before; default: now', parseTime(nowMs))
     .addOption(
       new Option('--state <state>', 'in one state; default: delivery_failed').choices([

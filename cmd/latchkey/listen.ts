@@ -8,7 +8,7 @@ import { profileOption, withApi } from './connect.ts'
 import { readSigningKey } from './event-curl.ts'
 import { followEvents, type StreamedEvent } from './event-stream.ts'
 import { printable } from './tables.ts'
-import { isoTime, parseTime, parseUrl, parseWhole } from './values.ts'
+import { fromOption, isoTime, parseUrl, parseWhole } from './values.ts'
 
 type Api = ApiClient<'public'>
 
@@ -37,7 +37,7 @@ export function addListenCommand(program: Program, cli: Cli): void {
     .option(...typesOption)
     .option('--secret-file <path>', 'file with the signing secret')
     .option(...nameOption)
-    .option(...fromOption(cli))
+    .option(...fromOption(fromText, cli.clock.now()))
     .option('--skip', 'skips the events that came while the command did not run')
     .option(...maxOption)
     .option(...profileOption)
@@ -71,7 +71,7 @@ export function addTailCommand(events: Program, cli: Cli): void {
     .description('prints events as they come, which the audit log records')
     .option(...typesOption)
     .option(...nameOption)
-    .option(...fromOption(cli))
+    .option(...fromOption(fromText, cli.clock.now()))
     .option(...maxOption)
     .option(...profileOption)
     .option('--json', 'prints each event as a line of JSON, with its payload')
@@ -103,12 +103,8 @@ const nameOption = [
   '--name <name>',
   'name of the subscription that keeps the place; default: made of this user and host',
 ] as const
+const fromText = 'begins with the events received since then'
 const maxOption = ['--max <count>', 'ends after so many events', parseWhole(1, 1_000_000)] as const
-
-function fromOption({ clock }: Cli) {
-  const text = 'begins with the events received since then: 2026-11-01T08:30:00Z, or 24h, 7d ago'
-  return ['--from <time>', text, parseTime(clock.now())] as const
-}
 
 /** Returns the name of the subscription of this user on this host. */
 function nameOf(command: string): string {

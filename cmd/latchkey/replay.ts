@@ -20,7 +20,7 @@ import {
 import { type Cli, type JsonOption, jsonOption, type Program, type Result } from './cli.ts'
 import { noTenant, type ToolStores, tenantOf, whoRuns, withStores } from './stores.ts'
 import { columnsText } from './tables.ts'
-import { byOption, parseId, parseProvider, parseTime, parseWhole } from './values.ts'
+import { byOption, fromOption, parseId, parseProvider, parseTime, parseWhole } from './values.ts'
 
 const states = ['delivery_failed', 'processed', 'verified', 'any'] as const
 const listMax = 100
@@ -93,11 +93,7 @@ function addStartCommand(
     .description('delivers all events of a filter again')
     .addOption(new Option('--tenant <id|slug>', 'the events’ tenant').conflicts('allTenants'))
     .option('--all-tenants', 'events of all tenants')
-    .requiredOption(
-      '--from <time>',
-      'received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago',
-      parseTime(nowMs),
-    )
+    .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before; default: now', parseTime(nowMs))
     .addOption(
       new Option('--state <state>', 'state of the events')

@@ -24,6 +24,12 @@ export function parseTime(nowMs: number): (text: string) => number {
   }
 }
 
+/** Returns the flags, description and parser of the option with the start of a time range. */
+export function fromOption(text: string, nowMs: number) {
+  const description = `${text}: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago`
+  return ['--from <time>', description, parseTime(nowMs)] as const
+}
+
 /** Formats a time for the API. */
 export function isoTime(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString()

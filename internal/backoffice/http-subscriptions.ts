@@ -1,12 +1,13 @@
 import { Type as t } from '@sinclair/typebox'
 import { toWire } from '#internal/base/index.ts'
 import { forwardedEvent } from '#internal/delivery/index.ts'
+import type { Params } from '#internal/http/index.ts'
 import {
   filterTextsMax,
   leaseSecondsMax,
   parseSubscriptionName,
   pullEventsMax,
-  type SubscriptionName,
+  type SubscriptionPlace,
   subscriptionsMax,
 } from '#internal/subscriptions/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
@@ -14,6 +15,7 @@ import { eventStream } from './event-stream.ts'
 import { Removed } from './http-answers.ts'
 import { publicApi, type SharedApi } from './http-apis.ts'
 import { providerField, readTimes, timestamp, withNamed } from './http-params.ts'
+import type { RouteCall } from './http-route.ts'
 import {
   EventStream,
   EventsPulled,
@@ -66,13 +68,14 @@ const FilterBody = t.Object(
   strict,
 )
 
-interface NamedCall {
-  readonly params: Readonly<Record<string, string>>
-}
-
-/** Runs a use case with the name of the path. */
-function named<Value>({ params }: NamedCall, use: (name: SubscriptionName) => Promise<Outcome<Value>>) {
-  return withNamed({ name: 'subscriptionName', params, parse: parseSubscriptionName }, use)
+/** Runs a use case with the subscription that the path names. */
+function placed<Value>(
+  { tenantId, params }: Pick<RouteCall<Params, unknown, never>, 'tenantId' | 'params'>,
+  use: (place: SubscriptionPlace) => Promise<Outcome<Value>>,
+): Promise<Outcome<Value>> {
+  return withNamed({ name: 'subscriptionName', params, parse: parseSubscriptionName }, (name) =>
+    use({ tenantId, name }),
+  )
 }
 
 /** Returns the routes of subscriptions that both APIs have. */
@@ -95,10 +98,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
     api.route({
       ...{ method: 'GET', path, id: 'readSubscription', tag: 'subscriptions', answer: Subscription },
       ...{ right: 'see', summary: 'One subscription' },
-      act: (call) =>
-        named(call, (name) =>
-          call.backoffice.subscriptions.read(call.actor, { tenantId: call.tenantId, name }),
-        ),
+      act: (call) => placed(call, (place) => call.backoffice.subscriptions.read(call.actor, place)),
     }),
     api.route({
       ...{ method: 'PUT', path, id: 'writeSubscription', tag: 'subscriptions', answer: SubscriptionChanged },
@@ -108,12 +108,12 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
         'A subscription is a position in the events of the tenant, which a `pull` reads from. It gives each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. A change of the filter keeps the position. An event that retention deletes before it is pulled is not given; after its payload was deleted it is given with the payload null. Events of a wallet in stage `verify` and test events are not given.',
       example: { types: ['payment.*'] },
       act: (call) =>
-        named(call, async (name) => {
+        placed(call, async (place) => {
           const { providers = [], types = [], from } = call.body
           const times = readTimes({ from })
           if (times.kind !== 'ok') return times
           return call.backoffice.subscriptions.write(call.actor, {
-            ...{ tenantId: call.tenantId, name, fromMs: times.value.from },
+            ...{ ...place, fromMs: times.value.from },
             providers: [...new Set(providers.flatMap((each) => neutralProviderName(each) ?? []))].toSorted(),
             types: [...new Set(types)].toSorted(),
           })
@@ -122,10 +122,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
     api.route({
       ...{ method: 'DELETE', path, id: 'deleteSubscription', tag: 'subscriptions', answer: Removed },
       ...{ right: 'replay', summary: 'Delete a subscription' },
-      act: (call) =>
-        named(call, (name) =>
-          call.backoffice.subscriptions.remove(call.actor, { tenantId: call.tenantId, name }),
-        ),
+      act: (call) => placed(call, (place) => call.backoffice.subscriptions.remove(call.actor, place)),
     }),
     api.route({
       ...{ method: 'POST', path: `${path}/seek`, id: 'seekSubscription', tag: 'subscriptions' },
@@ -135,11 +132,10 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
       body: t.Object({ from: t.Optional(timestamp(fromText)) }, strict),
       example: { from: '2026-11-20T00:00:00Z' },
       act: (call) =>
-        named(call, async (name) => {
+        placed(call, async (place) => {
           const times = readTimes({ from: call.body.from })
           if (times.kind !== 'ok') return times
-          const move = { tenantId: call.tenantId, name, fromMs: times.value.from }
-          return call.backoffice.subscriptions.seek(call.actor, move)
+          return call.backoffice.subscriptions.seek(call.actor, { ...place, fromMs: times.value.from })
         }),
     }),
   ]
@@ -171,9 +167,9 @@ export const pullRoutes = [
     ),
     example: { limit: 100, leaseSeconds: 60 },
     act: (call) =>
-      named(call, (name) => {
+      placed(call, (place) => {
         const { limit = pullEventsMax, leaseSeconds: seconds = leaseSecondsDefault } = call.body
-        const request = { tenantId: call.tenantId, name, limit, leaseSeconds: seconds }
+        const request = { ...place, limit, leaseSeconds: seconds }
         return call.backoffice.subscriptions.pull(call.actor, request)
       }),
     // Inserts payloads as received text, because parsing them could change their numbers.
@@ -188,10 +184,8 @@ export const pullRoutes = [
       'Begins after the last acknowledged event. `data` is the event as a callback receives it. `id` is a token for `ack`, which acknowledges the event and all before it; so does `Last-Event-ID` when the caller reconnects within the lease. A stream holds the lease of its subscription: another stream, and a pull, gets nothing meanwhile. It sends a comment at least every 20 s, and ends after an hour at the latest, or when the key loses a scope: reconnect then.',
     answerText: 'A stream of events.',
     act: (call) =>
-      named(call, (name) =>
-        call.backoffice.subscriptions.stream(call.actor, {
-          ...{ tenantId: call.tenantId, name, lastStreamId: call.lastEventId },
-        }),
+      placed(call, (place) =>
+        call.backoffice.subscriptions.stream(call.actor, { ...place, lastStreamId: call.lastEventId }),
       ),
     write: eventStream,
   }),
@@ -203,10 +197,8 @@ export const pullRoutes = [
     body: t.Object({ ackToken }, strict),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11' },
     act: (call) =>
-      named(call, (name) =>
-        call.backoffice.subscriptions.acknowledge(call.actor, {
-          ...{ tenantId: call.tenantId, name, ...call.body },
-        }),
+      placed(call, (place) =>
+        call.backoffice.subscriptions.acknowledge(call.actor, { ...place, ...call.body }),
       ),
   }),
   publicApi.route({
@@ -227,9 +219,9 @@ export const pullRoutes = [
     ),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11', delaySeconds: 30 },
     act: (call) =>
-      named(call, (name) => {
+      placed(call, (place) => {
         const { delaySeconds = 0, ...token } = call.body
-        const request = { tenantId: call.tenantId, name, ...token, delaySeconds }
+        const request = { ...place, ...token, delaySeconds }
         return call.backoffice.subscriptions.giveBack(call.actor, request)
       }),
   }),
@@ -240,9 +232,9 @@ export const pullRoutes = [
     body: t.Object({ ackToken, leaseSeconds }, strict),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11', leaseSeconds: 60 },
     act: (call) =>
-      named(call, (name) => {
+      placed(call, (place) => {
         const { leaseSeconds: seconds = leaseSecondsDefault, ...token } = call.body
-        const request = { tenantId: call.tenantId, name, ...token, leaseSeconds: seconds }
+        const request = { ...place, ...token, leaseSeconds: seconds }
         return call.backoffice.subscriptions.extend(call.actor, request)
       }),
   }),

@@ -1,31 +1,27 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
-import type { EventId, TenantId } from '#internal/base/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import {
   acknowledgeEvents,
   deleteSubscription,
   type EventPages,
   extendLease,
   type LeaseResult,
+  type LeaseToken,
   listSubscriptions,
   type PulledEvent,
+  type PullRequest,
   pullEvents,
   readSubscription,
   returnEvents,
   type Subscription,
-  type SubscriptionFilter,
-  type SubscriptionName,
+  type SubscriptionPlace,
   seekSubscription,
+  type WrittenSubscription,
   writeSubscription,
 } from '#internal/subscriptions/index.ts'
 import { conflict, type Done, notFound, type Outcome, ok, overloaded } from './outcome.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
-
-/** A subscription, by its tenant and name. */
-export interface SubscriptionCall {
-  readonly tenantId: TenantId
-  readonly name: SubscriptionName
-}
 
 /** Lists the subscriptions of a tenant by name. */
 const list: SharedUseCase<TenantId, { readonly items: readonly Subscription[] }> = async (
@@ -37,16 +33,11 @@ const list: SharedUseCase<TenantId, { readonly items: readonly Subscription[] }>
   return reached.kind === 'ok' ? ok({ items: await listSubscriptions(parts.pool, tenantId) }) : reached
 }
 
-const read: SharedUseCase<SubscriptionCall, Subscription> = async (parts, actor, place) => {
+const read: SharedUseCase<SubscriptionPlace, Subscription> = async (parts, actor, place) => {
   const reached = await reachTenant(parts, actor, place.tenantId)
   if (reached.kind !== 'ok') return reached
   const found = await readSubscription(parts.pool, place)
   return found ? ok(found) : notFound
-}
-
-interface SubscriptionWrite extends SubscriptionCall, SubscriptionFilter {
-  /** Where a new subscription begins; see `writeSubscription`. */
-  readonly fromMs?: number | undefined
 }
 
 interface SubscriptionChanged extends Done {
@@ -54,7 +45,7 @@ interface SubscriptionChanged extends Done {
 }
 
 /** Creates a subscription, or changes its filter. */
-const write: SharedUseCase<SubscriptionWrite, SubscriptionChanged> = async (parts, actor, wanted) => {
+const write: SharedUseCase<WrittenSubscription, SubscriptionChanged> = async (parts, actor, wanted) => {
   const reached = await reachTenant(parts, actor, wanted.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await writeSubscription(parts.pool, wanted)
@@ -74,7 +65,7 @@ const write: SharedUseCase<SubscriptionWrite, SubscriptionChanged> = async (part
   }
 }
 
-interface SubscriptionMove extends SubscriptionCall {
+interface SubscriptionMove extends SubscriptionPlace {
   readonly fromMs?: number | undefined
 }
 
@@ -89,7 +80,7 @@ const seek: SharedUseCase<SubscriptionMove, Subscription> = async (parts, actor,
   return ok(moved)
 }
 
-const remove: SharedUseCase<SubscriptionCall, { readonly existed: boolean }> = async (
+const remove: SharedUseCase<SubscriptionPlace, { readonly existed: boolean }> = async (
   parts,
   actor,
   place,
@@ -101,11 +92,6 @@ const remove: SharedUseCase<SubscriptionCall, { readonly existed: boolean }> = a
   return ok({ existed })
 }
 
-interface EventPull extends SubscriptionCall {
-  readonly limit: number
-  readonly leaseSeconds: number
-}
-
 /** Events of a pull with their payloads. */
 export interface EventsPulled {
   readonly events: readonly PulledEvent[]
@@ -115,19 +101,14 @@ export interface EventsPulled {
 }
 
 /** Gives the next events under a lease. Writes an audit entry for them before it returns their payloads. */
-const pull: SharedUseCase<EventPull, EventsPulled> = async (parts, actor, request) => {
+const pull: SharedUseCase<PullRequest, EventsPulled> = async (parts, actor, request) => {
   const reached = await reachTenant(parts, actor, request.tenantId, 'pull')
   if (reached.kind !== 'ok') return reached
   const result = await pullEvents(parts.readPool, request, parts.clock.now())
   if (result.kind === 'unknown') return notFound
   if (result.kind !== 'pulled') return restored
   const { events, ackToken, hasMore, availableAtMs } = result
-  await auditPayloads(
-    parts,
-    actor,
-    request,
-    events.map(({ id }) => id),
-  )
+  await auditPayloads(parts, actor, request, events)
   return ok({
     ...{ events, hasMore },
     ...(ackToken !== undefined && { ackToken }),
@@ -135,15 +116,16 @@ const pull: SharedUseCase<EventPull, EventsPulled> = async (parts, actor, reques
   })
 }
 
-interface StreamCall extends SubscriptionCall {
+interface StreamCall extends SubscriptionPlace {
   /** Id of the last event that the caller has handled; empty without one. */
   readonly lastStreamId: string
 }
 
 /** Streams the events of a subscription. Writes an audit entry for each page before it returns the payloads. */
 const stream: SharedUseCase<StreamCall, EventPages> = async (parts, actor, { lastStreamId, ...place }) => {
-  const isAllowed = async () => (await reachTenant(parts, actor, place.tenantId, 'pull')).kind === 'ok'
-  const reached = await reachTenant(parts, actor, place.tenantId, 'pull')
+  const reach = () => reachTenant(parts, actor, place.tenantId, 'pull')
+  const isAllowed = async () => (await reach()).kind === 'ok'
+  const reached = await reach()
   if (reached.kind !== 'ok') return reached
   const opened =
     (await parts.streams?.open({ ...place, lastStreamId, isAllowed })) ?? ({ kind: 'too_many' } as const)
@@ -166,16 +148,12 @@ const stream: SharedUseCase<StreamCall, EventPages> = async (parts, actor, { las
 async function* audited(
   parts: SharedDeskParts,
   actor: Actor,
-  place: SubscriptionCall,
+  place: SubscriptionPlace,
   pages: EventPages['pages'],
 ): EventPages['pages'] {
   for await (const page of pages) {
-    await auditPayloads(
-      parts,
-      actor,
-      place,
-      page.events.map(({ event }) => event.id),
-    )
+    const events = page.events.map(({ event }) => event)
+    await auditPayloads(parts, actor, place, events)
     yield page
   }
 }
@@ -184,40 +162,37 @@ async function* audited(
 async function auditPayloads(
   parts: SharedDeskParts,
   actor: Actor,
-  place: SubscriptionCall,
-  ids: readonly EventId[],
+  place: SubscriptionPlace,
+  events: readonly PulledEvent[],
 ): Promise<void> {
-  const [firstEventId, lastEventId] = [ids.at(0), ids.at(-1)]
-  if (firstEventId === undefined) return
-  const detail = { subscription: place.name, count: ids.length, firstEventId, lastEventId }
+  const [first, last] = [events.at(0), events.at(-1)]
+  if (!first || !last) return
+  const range = { count: events.length, firstEventId: first.id, lastEventId: last.id }
+  const detail = { subscription: place.name, ...range }
   await audit(parts, actor, place, 'payloads.pulled', detail)
 }
 
 const restored = conflict('The database was restored since the last pull: move the subscription to a time')
 
-interface TokenCall extends SubscriptionCall {
-  readonly ackToken: string
-}
-
 /** Acknowledges the events of a pull. */
-const acknowledge: SharedUseCase<TokenCall, Done> = (parts, actor, token) =>
+const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
   withToken(parts, actor, token, () => acknowledgeEvents(parts.pool, token))
 
 /** Gives the events of a pull back, to be given again after a delay. */
-const giveBack: SharedUseCase<TokenCall & { readonly delaySeconds: number }, Done> = (
+const giveBack: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
   parts,
   actor,
   request,
 ) => withToken(parts, actor, request, () => returnEvents(parts.pool, request, request.delaySeconds))
 
 /** Extends the lease of a pull. */
-const extend: SharedUseCase<TokenCall & { readonly leaseSeconds: number }, Done> = (parts, actor, request) =>
+const extend: SharedUseCase<LeaseToken & { readonly leaseSeconds: number }, Done> = (parts, actor, request) =>
   withToken(parts, actor, request, () => extendLease(parts.pool, request, request.leaseSeconds))
 
 async function withToken(
   parts: SharedDeskParts,
   actor: Actor,
-  { tenantId }: TokenCall,
+  { tenantId }: LeaseToken,
   work: () => Promise<LeaseResult>,
 ): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'pull')
@@ -234,7 +209,7 @@ async function withToken(
 async function audit(
   { pool, clock }: SharedDeskParts,
   actor: Actor,
-  { tenantId }: SubscriptionCall,
+  { tenantId }: SubscriptionPlace,
   action: Parameters<typeof writeAudit>[1]['action'],
   detail: Readonly<Record<string, unknown>>,
 ): Promise<void> {

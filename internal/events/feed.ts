@@ -1,5 +1,6 @@
 import { type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { Queryable } from './list-source.ts'
 
 /**
  * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
@@ -125,7 +126,7 @@ export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number):
 export const feedStart: FeedPosition = { transaction: '0', eventId: '' }
 
 /** Returns the position after which all events follow whose transactions have not ended, and maybe some that have. */
-export async function findFeedEnd(pool: Pool): Promise<FeedPosition> {
+export async function findFeedEnd(pool: Queryable): Promise<FeedPosition> {
   const { rows } = await pool.query<{ transaction: string }>(
     'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS transaction',
   )

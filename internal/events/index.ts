@@ -102,3 +102,4 @@ export {
   readPayload,
   readProgress,
 } from './view.ts'
+export { withinBytes } from './within-bytes.ts'

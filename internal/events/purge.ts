@@ -1,5 +1,6 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
+import { withinBytes } from './within-bytes.ts'
 
 /** Steps that remove a deleted tenant's events with all their data. Deliveries are removed first, so that no further attempts are made. */
 export const purgeEventSteps: readonly PurgeStep[] = [
@@ -43,7 +44,7 @@ async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promi
 
 /** Deletes payloads, attempts and dedupe keys before the events, since they can only be found through the events. */
 async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const events = withinBytes(await listEvents(pool, id, rowsMax))
+  const events = withinBytes(await listEvents(pool, id, rowsMax), payloadBytesMax)
   if (events.length === 0) return 0
   for (const [day, ofDay] of Map.groupBy(events, ({ payloadExpiresOn }) => payloadExpiresOn)) {
     await pool.query(
@@ -98,15 +99,6 @@ async function hasAttempts(pool: Pool, day: Day, eventIds: Buffer): Promise<bool
     [day, eventIds],
   )
   return rows[0]?.left ?? false
-}
-
-function withinBytes(events: readonly EventRow[]): readonly EventRow[] {
-  let bytes = 0
-  const end = events.findIndex(({ payloadBytes }, at) => {
-    bytes += payloadBytes
-    return bytes > payloadBytesMax && at > 0
-  })
-  return end < 0 ? events : events.slice(0, end)
 }
 
 function idsOf(rows: readonly { readonly id: string }[]): Buffer {

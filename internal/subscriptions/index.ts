@@ -1,10 +1,11 @@
+export type { PulledEvent } from './content.ts'
 export {
   acknowledgeEvents,
   extendLease,
   type LeaseResult,
   type LeaseToken,
   leaseSecondsMax,
-  type PulledEvent,
+  type PullRequest,
   type PullResult,
   pullEvents,
   pullEventsMax,
@@ -16,6 +17,7 @@ export {
   purgeSubscriptions,
   readSubscription,
   seekSubscription,
+  type WrittenSubscription,
   writeSubscription,
 } from './store.ts'
 export { type EventPages, EventStreams, type StreamPage } from './stream.ts'
@@ -23,8 +25,8 @@ export {
   filterTextsMax,
   parseSubscriptionName,
   type Subscription,
-  type SubscriptionFilter,
   type SubscriptionName,
+  type SubscriptionPlace,
   subscriptionNamePattern,
   subscriptionsMax,
 } from './subscription.ts'

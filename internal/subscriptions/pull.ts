@@ -1,11 +1,6 @@
-import {
-  type FeedEvent,
-  type FeedPosition,
-  type LoadedEvent,
-  loadEvents,
-  readFeed,
-} from '#internal/events/index.ts'
+import { type FeedEvent, type FeedPosition, readFeed } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import { fitting, loadContent, type PulledEvent } from './content.ts'
 import { readStored } from './store.ts'
 import { parseStreamId, type StreamId } from './stream-id.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
@@ -21,9 +16,6 @@ export interface PullRequest extends SubscriptionPlace {
   readonly limit: number
   readonly leaseSeconds: number
 }
-
-/** An event that a pull gives. Without a payload, the payload has expired. */
-export type PulledEvent = LoadedEvent['content']
 
 /** Events of a pull, in the order of the feed. */
 export interface Pulled {
@@ -42,8 +34,6 @@ export type PullResult = Pulled | { readonly kind: 'unknown' } | { readonly kind
 
 /** Maximum pages that a pull examines for events that match its filter. */
 const pagesMax = 5
-/** Maximum bytes of payloads in a pull, unless the first event alone has more. */
-const payloadBytesMax = 4 * 1024 * 1024
 
 const nothing = {
   kind: 'pulled',
@@ -82,13 +72,10 @@ type Given = StoredSubscription & { readonly events: readonly FeedEvent[]; reado
 /** Leases the events and loads their content. */
 async function give(pool: Pool, request: PullRequest, given: Given): Promise<PullResult> {
   const { tenantId, name, leaseSeconds } = request
-  const events = withinBytes(given.events)
+  const events = fitting(given.events)
   const last = events.at(-1)
   if (!last) return nothing
-  const loaded = await loadEvents(
-    pool,
-    events.map(({ eventId, payloadExpiresOn }) => ({ eventId, payloadExpiresOn, tenantId })),
-  )
+  const loaded = await loadContent(pool, tenantId, events)
   const ackToken = crypto.randomUUID()
   const { transaction } = last.position
   const { rowCount } = await pool.query({
@@ -105,22 +92,11 @@ async function give(pool: Pool, request: PullRequest, given: Given): Promise<Pul
   }
   return {
     kind: 'pulled',
-    // Retention can have removed an event since the feed was read.
-    events: events.flatMap(({ eventId }) => loaded.get(eventId)?.content ?? []),
+    events: loaded.map(([, content]) => content),
     ackToken,
     hasMore: given.hasMore || events.length < given.events.length,
     availableAtMs: null,
   }
-}
-
-/** Returns the first events, up to the maximum bytes of payloads, but at least one. */
-export function withinBytes(events: readonly FeedEvent[]): readonly FeedEvent[] {
-  let bytes = 0
-  const end = events.findIndex(({ payloadBytes }, at) => {
-    bytes += payloadBytes
-    return bytes > payloadBytesMax && at > 0
-  })
-  return end < 0 ? events : events.slice(0, end)
 }
 
 /** Moves a position past events that do not match, unless another call has changed the subscription. */

@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { feedStart, findFeedEnd, lowestIdOf } from '#internal/events/index.ts'
+import { feedStart, findFeedEnd, lowestIdOf, type Queryable } from '#internal/events/index.ts'
 import { type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
 import {
   type StoredSubscription,
@@ -43,7 +43,7 @@ function shown({ position: _position, receivedFrom: _from, version: _version, ..
 
 /** Reads a subscription. Returns undefined if it does not exist. */
 export async function readStored(
-  pool: Pool,
+  pool: Queryable,
   { tenantId, name }: SubscriptionPlace,
 ): Promise<StoredSubscription | undefined> {
   const { rows } = await pool.query<Row>({
@@ -77,10 +77,7 @@ export async function listSubscriptions(pool: Pool, tenantId: TenantId): Promise
  * @throws errors of Postgres
  */
 export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
-  const { tenantId, name, providers, types, fromMs } = wanted
-  const { position, receivedFrom } = await startOf(pool, fromMs)
-  const run = async (tx: PoolClient, text: string, values: readonly unknown[]) =>
-    (await tx.query<Row>(text, [...values])).rows[0]
+  const { tenantId, name, providers, types } = wanted
   return withTx(pool, async (tx): Promise<WriteResult> => {
     // Makes concurrent calls count each other's subscriptions.
     const owner = await tx.query(
@@ -88,36 +85,34 @@ export async function writeSubscription(pool: Pool, wanted: WrittenSubscription)
       [tenantId],
     )
     if (owner.rowCount === 0) return { kind: 'unknown_tenant' }
-    const key = [tenantId, name]
-    const before = await run(
-      tx,
-      `SELECT ${columns} FROM subscriptions WHERE tenant_id = $1 AND name = $2`,
-      key,
-    )
+    const before = await readStored(tx, wanted)
     if (before && Bun.deepEquals([before.providers, before.types], [providers, types]))
-      return { kind: 'unchanged', subscription: shown(storedOf(before)) }
-    const changed =
-      before &&
-      (await run(
-        tx,
-        `UPDATE subscriptions SET providers = $3, types = $4, version = version + 1 WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
-        [...key, providers, types],
-      ))
-    if (changed) return { kind: 'changed', subscription: shown(storedOf(changed)) }
-    const created = await run(
-      tx,
-      `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
-       SELECT $1, $2, $3, $4, $5::xid8, $6, $7 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
-       RETURNING ${columns}`,
-      [...key, providers, types, position.transaction, position.eventId, receivedFrom],
+      return { kind: 'unchanged', subscription: shown(before) }
+    const { rows } = await tx.query<Row>(
+      `UPDATE subscriptions SET providers = $3, types = $4, version = version + 1 WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
+      [tenantId, name, providers, types],
     )
-    return created
-      ? { kind: 'created', subscription: shown(storedOf(created)) }
-      : { kind: 'too_many', max: subscriptionsMax }
+    return rows[0] ? { kind: 'changed', subscription: shown(storedOf(rows[0])) } : create(tx, wanted)
   })
 }
 
-async function startOf(pool: Pool, fromMs: number | undefined) {
+async function create(
+  tx: PoolClient,
+  { tenantId, name, providers, types, fromMs }: WrittenSubscription,
+): Promise<WriteResult> {
+  const { position, receivedFrom } = await startOf(tx, fromMs)
+  const { rows } = await tx.query<Row>(
+    `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
+     SELECT $1, $2, $3, $4, $5::xid8, $6, $7 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
+     RETURNING ${columns}`,
+    [tenantId, name, providers, types, position.transaction, position.eventId, receivedFrom],
+  )
+  return rows[0]
+    ? { kind: 'created', subscription: shown(storedOf(rows[0])) }
+    : { kind: 'too_many', max: subscriptionsMax }
+}
+
+async function startOf(pool: Queryable, fromMs: number | undefined) {
   return fromMs === undefined
     ? { position: await findFeedEnd(pool), receivedFrom: '' }
     : { position: feedStart, receivedFrom: lowestIdOf(fromMs) }

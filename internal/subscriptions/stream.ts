@@ -1,16 +1,16 @@
-import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { Clock } from '#internal/base/index.ts'
 import {
   type DueNews,
   type FeedFilter,
   type FeedPosition,
   findReadyFeeds,
-  loadEvents,
   readFeed,
 } from '#internal/events/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import { type PulledEvent, withinBytes } from './pull.ts'
+import { fitting, loadContent, type PulledEvent } from './content.ts'
+import { readStored } from './store.ts'
 import { parseStreamId, streamIdOf } from './stream-id.ts'
-import type { SubscriptionName, SubscriptionPlace } from './subscription.ts'
+import type { SubscriptionPlace } from './subscription.ts'
 
 /** Events that a stream sends together, or none as a sign of life. */
 export interface StreamPage {
@@ -113,7 +113,7 @@ export class EventStreams {
     const { pool, clock, ending } = this.#options
     if (this.#streams.size >= streamsMax || ending.aborted) return { kind: 'too_many' }
     const token = crypto.randomUUID()
-    const taken = await takeLease(pool, request, token)
+    const taken = await takeLease(pool, request, { token, nowMs: clock.now() })
     if (taken.kind !== 'taken') return taken
     const { tenantId, name, isAllowed } = request
     const stream: Stream = {
@@ -220,18 +220,12 @@ async function waitFor(stream: Stream, msMax: number): Promise<boolean> {
 async function readPage(pool: Pool, stream: Stream, nowMs: number): Promise<ReadPage> {
   const { tenantId, filter, after, token } = stream
   const feed = await readFeed(pool, { tenantId, filter, after, limit: pageEventsMax }, nowMs)
-  const events = withinBytes(feed.events)
+  const events = fitting(feed.events)
   stream.after = events.length < feed.events.length ? (events.at(-1)?.position ?? after) : feed.examinedTo
   if (events.length === 0) return { events: [], hasMore: feed.hasMore }
-  const loaded = await loadEvents(
-    pool,
-    events.map(({ eventId, payloadExpiresOn }) => ({ eventId, payloadExpiresOn, tenantId })),
-  )
+  const loaded = await loadContent(pool, tenantId, events)
   return {
-    events: events.flatMap(({ eventId, position }) => {
-      const event = loaded.get(eventId)?.content
-      return event ? [{ streamId: streamIdOf({ token, position }), event }] : []
-    }),
+    events: loaded.map(([{ position }, event]) => ({ streamId: streamIdOf({ token, position }), event })),
     hasMore: true,
   }
 }
@@ -266,7 +260,7 @@ RETURNING s.position_transaction::text AS transaction, s.position_event AS "even
 async function takeLease(
   pool: Pool,
   { tenantId, name, lastStreamId }: StreamRequest,
-  token: string,
+  { token, nowMs }: { readonly token: string; readonly nowMs: number },
 ): Promise<TakenLease> {
   const last = parseStreamId(lastStreamId)
   const { rows } = await pool.query<TakenRow>({
@@ -284,18 +278,14 @@ async function takeLease(
       ? { kind: 'beyond_end' }
       : { kind: 'taken', position: { transaction, eventId }, filter }
   }
-  const { rows: held } = await pool.query<{ availableAtMs: number }>(
-    `SELECT floor(extract(epoch FROM greatest(held_until, now())) * 1000)::bigint AS "availableAtMs" FROM subscriptions
-     WHERE tenant_id = $1 AND name = $2`,
-    [tenantId, name],
-  )
-  return held[0] ? { kind: 'held', ...held[0] } : { kind: 'unknown' }
+  const held = await readStored(pool, { tenantId, name })
+  return held ? { kind: 'held', availableAtMs: held.availableAtMs ?? nowMs } : { kind: 'unknown' }
 }
 
 /** Makes the subscription available again. The token stays, so that a caller who comes back is recognized. */
 async function freeLease(
   pool: Pool,
-  { tenantId, name, token }: { tenantId: TenantId; name: SubscriptionName; token: string },
+  { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,
 ): Promise<void> {
   await pool.query(
     `UPDATE subscriptions SET held_until = '-infinity', version = version + 1

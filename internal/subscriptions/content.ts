@@ -1,0 +1,30 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { type FeedEvent, type LoadedEvent, loadEvents, withinBytes } from '#internal/events/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+
+/** An event that a pull or a stream gives. Without a payload, the payload has expired. */
+export type PulledEvent = LoadedEvent['content']
+
+/** Maximum bytes of payloads in a pull and in a page of a stream, unless the first event alone has more. */
+const payloadBytesMax = 4 * 1024 * 1024
+
+/** Returns the first events of a feed, whose payloads fit into one answer. Pure. */
+export function fitting(events: readonly FeedEvent[]): readonly FeedEvent[] {
+  return withinBytes(events, payloadBytesMax)
+}
+
+/** Loads the content of events. Omits those that retention has removed since the feed was read. @throws errors of Postgres */
+export async function loadContent(
+  pool: Pool,
+  tenantId: TenantId,
+  events: readonly FeedEvent[],
+): Promise<readonly (readonly [FeedEvent, PulledEvent])[]> {
+  const loaded = await loadEvents(
+    pool,
+    events.map(({ eventId, payloadExpiresOn }) => ({ eventId, payloadExpiresOn, tenantId })),
+  )
+  return events.flatMap((event) => {
+    const content = loaded.get(event.eventId)?.content
+    return content ? [[event, content] as const] : []
+  })
+}
