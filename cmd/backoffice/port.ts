@@ -3,7 +3,13 @@ import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { type Access, type AccessObserver, createAccess, createSessions } from '#internal/access/index.ts'
+import {
+  type Access,
+  type AccessObserver,
+  createAccess,
+  createSessions,
+  type Operators,
+} from '#internal/access/index.ts'
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -29,12 +35,12 @@ import type { StatsTally } from '#internal/usage/index.ts'
 /** Configuration of the port that serves the internal API and the dashboard. */
 export interface BackofficePortConfig
   extends DatabaseSettings,
-    Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
+    Pick<Config<'backoffice'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly publicUrl?: string | undefined
   /** IP address to listen on. Default: all interfaces. */
   readonly bindAddress?: string | undefined
-  /** Sign-in token of the dashboard. Only `npm run dev` sets it. */
-  readonly devToken?: string | undefined
+  /** Operators with tokens of their own, outside of a cluster. */
+  readonly operators?: Operators | undefined
   /** Returns a note that the dashboard shows above its charts. */
   readonly statsNote?: DashboardOptions['statsNote']
   /** Time in ms for which the port still accepts new calls during shutdown; default 0. */
@@ -82,14 +88,14 @@ export async function openBackofficePort(
   }
   const access = createAccess({
     ...{ directory: parts.directory, clock: systemClock, transport: parts.transport },
-    devToken: config.devToken,
+    operators: config.operators,
     observer: accessObserver(host),
   })
   const backoffice = await openBackoffice(host, config, { ...parts, ...pools, access })
   const dashboard = createDashboard({
     ...{ backoffice, access, directory: parts.directory, clock: systemClock },
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
-    isDev: config.devToken !== undefined,
+    hasOperators: config.operators !== undefined,
     statsNote: config.statsNote,
   })
   unlabelled(host.metrics).gauge('latchkey_dashboard_live_pages_count', 'Open live pages.', () =>

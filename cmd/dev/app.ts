@@ -7,15 +7,16 @@ import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/p
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
+import { applyMigrations } from '#cmd/migrate/apply.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
+import { fixedOperators, operatorRoleNames, tokenDigest } from '#internal/access/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { inPortTurn, portChooser, StoreStartError, startSink, startStores } from '#internal/dev/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import { createPool, migrate, type StoreAddress } from '#internal/storage/index.ts'
 import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { createStatsNote, startDemo } from './demo.ts'
 import { startDevTenants } from './tenants.ts'
@@ -41,7 +42,10 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
     )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, host.scope)
   const database = databaseOf({ ...config, databaseUrl })
-  await applyMigrations(database, host)
+  const { versionBefore, versionAfter } = await applyMigrations(database, {
+    ...{ log: host.log, applicationName: 'latchkey-dev migrate', waitSeconds: 10 },
+  })
+  if (versionBefore !== versionAfter) say(`Schema: brought from version ${versionBefore} to ${versionAfter}`)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const statsNote = createStatsNote()
@@ -51,6 +55,7 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   const { directory, redis, secrets, keyRingGate, settings, stats } = api
   const tenants = await startDevTenants(host, {
     ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
+    keyRingOpened: keyRingGate.opened,
     callbackBounds: callbackBoundsOf(config),
   })
   const hasSampleKey = knowsSampleKey(directory)
@@ -122,7 +127,11 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
       }),
     close: (opened) => opened.stop(),
   })
-  const opened = { ...config, backofficePort, devToken: internal.token, publicUrl: api.url }
+  const operator = { name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(internal.token) }
+  const opened = {
+    ...{ ...config, backofficePort, publicUrl: api.url },
+    operators: fixedOperators([{ ...operator, namespaces: undefined, endsAtMs: null }]),
+  }
   const port = await openBackofficePort(host, opened, api)
   internal.url = `http://${urlHost(bindAddress)}:${port}`
   return { api, sink, internal }
@@ -174,20 +183,6 @@ function tlsSettingsOf(env: Env): Env {
       .filter(([name]) => /^LATCHKEY_(DATABASE|REDIS)_TLS_/.test(name))
       .map(([name, value]) => [name, value && name.endsWith('_FILE') ? resolve(value) : value]),
   )
-}
-
-async function applyMigrations(database: StoreAddress, { log }: Host): Promise<void> {
-  const pool = createPool({
-    ...{ ...database, applicationName: 'latchkey-dev migrate', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 60_000, connectTimeoutMs: 10_000 },
-  })
-  try {
-    const { versionBefore, versionAfter } = await migrate(pool, { log })
-    if (versionBefore !== versionAfter)
-      say(`Schema: brought from version ${versionBefore} to ${versionAfter}`)
-  } finally {
-    await pool.end()
-  }
 }
 
 /**

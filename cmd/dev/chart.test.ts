@@ -126,7 +126,7 @@ const fixed = [
 
 describe('settings', () => {
   const deployed = Object.values<Setting>(settings).filter(({ usedBy }) =>
-    usedBy.some((name) => name !== 'dev' && name !== 'latchkey'),
+    usedBy.some((name) => name !== 'dev' && name !== 'latchkey' && name !== 'run'),
   )
   const [, refused = ''] = /regexMatch "([^"]+)" \.name/.exec(templateText) ?? []
   const tls = /^LATCHKEY_(DATABASE|REDIS)_TLS(_\w+)$/

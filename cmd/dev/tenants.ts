@@ -1,34 +1,18 @@
-import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type FolderTenantsOptions, openFolderTenants } from '#cmd/serving/folder-tenants.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
-import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import type { CallbackBounds } from '#internal/egress/index.ts'
-import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
-  type Directory,
-  FolderSource,
-  type KeyRing,
   type LiveTenant,
   listLiveTenants,
-  notifyDirectories,
   type SourceProblem,
-  TenantController,
+  type TenantObject,
 } from '#internal/tenants/index.ts'
 
 /** Options of `startDevTenants`. */
-export interface DevTenantsOptions {
-  readonly database: StoreAddress
-  readonly redis: RedisConnection
-  readonly tenantsDir: string
-  readonly dataDir: string
-  readonly keyRing: KeyRing
-  readonly directory: Directory
+export interface DevTenantsOptions
+  extends Omit<FolderTenantsOptions, 'callbackUrl' | 'missing' | 'publicUrl'> {
   /** Replaces `http://sink.localhost` in callback URLs. */
   readonly sinkUrl: string
-  readonly callbackBounds: CallbackBounds
 }
 
 /** Tenants and problems of the tenants folder after the start of the server. */
@@ -49,43 +33,21 @@ const sinkHost = 'sink.localhost'
  * the tenants after the first application, or after 5 s.
  */
 export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
-  const { log, health } = host
-  const { directory, keyRing, redis, callbackBounds } = options
-  const source = new FolderSource({
-    tenantsDir: options.tenantsDir,
-    secretsDir: join(options.dataDir, 'secrets'),
-    callbackUrl: sinkAddress(options.sinkUrl),
-    log,
-    health,
-  })
-  const pool = await openPostgres(host, 'postgres of the tenants folder', {
-    ...options.database,
-    applicationName: 'latchkey-dev',
-    connectionsMax: 2,
-    queryTimeoutMs: 5000,
-  })
-  const controller = new TenantController({
-    ...tenantPartsOf(pool, redis),
-    ...{ source, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
-    callbackBounds,
-    ...{ resyncMs: 30_000, sweepMs: 30_000, retryMsMax: 1_500 },
-    onChanged: () => {
-      directory.notify()
-      return notifyDirectories(redis)
-    },
-  })
+  const { health } = host
+  const { directory } = options
   let passedAtMs = Number.POSITIVE_INFINITY
-  const isInForce = () => controller.inForce() && Date.now() - directory.ageMs(Date.now()) > passedAtMs
+  const tenants = await openFolderTenants(host, {
+    ...options,
+    callbackUrl: sinkAddress(options.sinkUrl),
+  })
+  const { source, pool } = tenants
+  const isInForce = () => tenants.isApplied() && Date.now() - directory.ageMs(Date.now()) > passedAtMs
   health.addCheck('tenants folder', () =>
     isInForce()
       ? { ok: true }
       : { ok: false, reason: `the tenants of ${options.tenantsDir} are not applied yet` },
   )
-  await host.scope.open({
-    name: 'tenants folder',
-    open: () => controller.start(),
-    close: () => controller.stop(),
-  })
+  await poll(() => tenants.isApplied() || undefined, { deadlineMs: inForceMsMax })
   passedAtMs = Date.now()
   directory.notify()
   await poll(() => isInForce() || undefined, { deadlineMs: inForceMsMax })
@@ -94,7 +56,7 @@ export async function startDevTenants(host: Host, options: DevTenantsOptions): P
     inForce: live.filter((each) => each.slug !== null && source.owns(each)),
     complaints: [
       ...source.problems().map(describeProblem),
-      ...[...controller.conditions()].flatMap(describeNotReady),
+      ...[...source.tenants()].flatMap(describeNotReady),
     ],
   }
 }
@@ -103,10 +65,10 @@ function describeProblem({ file, line, field, message }: SourceProblem): string 
   return [`${file}${line === undefined ? '' : `:${line}`}`, field, message].filter(Boolean).join(' ')
 }
 
-type NamedConditions = [string, readonly { status: string; reason: string; message: string }[]]
-
-function describeNotReady([name, [ready]]: NamedConditions): string[] {
-  return ready === undefined || ready.status === 'True' ? [] : [`${name}: ${ready.reason}, ${ready.message}`]
+function describeNotReady({ metadata: { namespace, name }, status }: TenantObject): string[] {
+  const ready = status?.conditions?.[0]
+  if (ready === undefined || ready.status === 'True') return []
+  return [`${namespace}/${name}: ${ready.reason}, ${ready.message}`]
 }
 
 /** Returns a function that replaces `http://sink.localhost` in a callback URL with the sink's address and keeps path and query. */

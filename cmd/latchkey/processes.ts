@@ -13,6 +13,11 @@ const processes = [
     () => import('#cmd/backoffice/main.ts'),
   ],
   [
+    'run',
+    'runs the whole service without Kubernetes, with the tenants of a folder',
+    () => import('#cmd/run/main.ts'),
+  ],
+  [
     ...(['migrate', 'brings the database’s schema up to date, then ends'] as const),
     () => import('#cmd/migrate/main.ts'),
   ],

@@ -9,6 +9,7 @@ import { Cli, type ExitCode, exitCodes } from './cli.ts'
 import { addEventsCommand } from './events.ts'
 import { addListenCommand } from './listen.ts'
 import { addLoginCommands } from './login.ts'
+import { addOperatorsCommand } from './operators.ts'
 import { addProcessCommands } from './processes.ts'
 import { addRecordsCommand } from './records.ts'
 import { addRemoveFinalizersCommand } from './remove-finalizers.ts'
@@ -69,7 +70,7 @@ export function createProgram(cli: Cli): Command {
   for (const add of [addTenantsCommand, addAuditCommand]) add(program, cli)
   program.commandsGroup('For operators, beside the stores:')
   for (const add of [addSettingsCommand, addReplayCommand, addCheckRollbackCommand]) add(program, cli)
-  for (const add of [addCheckCommand, addRemoveFinalizersCommand]) add(program, cli)
+  for (const add of [addCheckCommand, addRemoveFinalizersCommand, addOperatorsCommand]) add(program, cli)
   program.commandsGroup('More:').helpCommand('help [command]', 'prints the help of a command')
   // The package of types changes nothing else about a command.
   addCompletion(program as unknown as Parameters<typeof addCompletion>[0], {

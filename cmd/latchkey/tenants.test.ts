@@ -213,7 +213,7 @@ describe('latchkey audit', () => {
     const { code, out } = await lab.run('audit', '--tenant', 'acme', '--action', 'replays.started')
     expect(code).toBe(0)
     expect(out).toMatch(
-      /^DONE AT +ACTOR +ACTION +TENANT +DETAIL\n20\S+Z +dev:admin +replays\.started +ten_\w+ +\{/,
+      /^DONE AT +ACTOR +ACTION +TENANT +DETAIL\n20\S+Z +operator:dev +replays\.started +ten_\w+ +\{/,
     )
     const listed = await lab.json<{ tenantId: string; action: string }[]>(
       'audit',

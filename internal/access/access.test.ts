@@ -5,6 +5,7 @@ import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts
 import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { type Access, createAccess, namespacesMax, type TenantPlace } from './access.ts'
 import { type Action, type Actor, actions, actorName, type KubeUser } from './actor.ts'
+import { fixedOperators, type Operator, type Operators, tokenDigest } from './operators.ts'
 
 /** Stands in for an API server that is slow, unavailable or counts requests; test/cluster uses a real one. */
 let server: FakeApiServer
@@ -43,7 +44,7 @@ beforeEach(() => {
 })
 afterEach(() => server.stop())
 
-function make(more: { transport?: ReturnType<typeof createTransport>; devToken?: string }): Access {
+function make(more: { transport?: ReturnType<typeof createTransport>; operators?: Operators }): Access {
   const directory: Pick<Directory, 'hasSnapshot' | 'findKey'> = {
     hasSnapshot: () => hasSnapshot,
     findKey: (sha256) => keys.get(sha256),
@@ -425,19 +426,64 @@ describe('API keys of tenants', () => {
 })
 
 describe('without an API server', () => {
-  test('dev token: the configured token has every right, and other tokens are refused', async () => {
-    const local = make({ devToken: 'local-admin' })
-    const found = await local.authenticate('local-admin')
-    expect(found).toEqual({ kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null })
-    const admin = { kind: 'devAdmin' } as const
-    expect(await local.may(admin, 'changeSettings', 'all')).toEqual({ kind: 'allowed' })
-    expect(await local.visibleTenants(admin)).toEqual({ kind: 'all' })
-    expect(await local.authenticate('local-admin2')).toMatchObject({ kind: 'refused' })
+  const operator: Operator = {
+    ...{
+      name: 'ada',
+      roles: ['admin'],
+      tokenSha256: tokenDigest('secret'),
+      namespaces: undefined,
+      endsAtMs: null,
+    },
+  }
+  const madeWith = (more: Partial<Operator>) =>
+    make({ operators: fixedOperators([{ ...operator, ...more }]) })
+  const actor = { kind: 'operator', name: 'ada', tokenSha256: tokenDigest('secret') } as const
+
+  test('operator: the token authenticates, and other tokens are refused', async () => {
+    const local = madeWith({})
+    expect(await local.authenticate('secret')).toEqual({ kind: 'actor', actor, endsAtMs: null })
+    expect(await local.authenticate('secret2')).toMatchObject({ kind: 'refused' })
+    expect(await local.authenticate(tokenDigest('secret'))).toMatchObject({ kind: 'refused' })
     expect(await local.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
+    expect(local.stillCounts(actor)).toBe('yes')
   })
 
-  test('dev token: no token is accepted when none is configured', async () => {
-    expect(make({}).stillCounts({ kind: 'devAdmin' })).toBe('no')
+  test('operator: each role permits its actions', async () => {
+    const permitted = async (role: Operator['roles'][number]) => {
+      const local = madeWith({ roles: [role] })
+      const each = await Promise.all(
+        actions.map(async (action) =>
+          (await local.may(actor, action, acme)).kind === 'allowed' ? action : '',
+        ),
+      )
+      return each.filter((action) => action !== '')
+    }
+    expect(await permitted('viewer')).toEqual(['see'])
+    expect(await permitted('support')).toEqual(['see', 'replay', 'simulate'])
+    expect(await permitted('admin')).toEqual(['see', 'readPayloads', 'replay', 'changeSettings', 'simulate'])
+    expect(await permitted('service')).toEqual(['see', 'ingestEvents', 'emitUsage'])
+  })
+
+  test('operator: one with namespaces sees only their tenants, and no data without a tenant', async () => {
+    const local = madeWith({ namespaces: ['shops', 'bank'] })
+    expect(await local.may(actor, 'see', acme)).toEqual({ kind: 'allowed' })
+    expect(await local.may(actor, 'see', { ...acme, namespace: 'other' })).toEqual({ kind: 'refused' })
+    expect(await local.may(actor, 'changeSettings', 'all')).toEqual({ kind: 'refused' })
+    expect(await local.visibleTenants(actor)).toEqual({ kind: 'namespaces', namespaces: ['shops', 'bank'] })
+    expect(await local.visibleTenants(actor, ['bank', 'other'])).toEqual({
+      kind: 'namespaces',
+      namespaces: ['bank'],
+    })
+    expect(await madeWith({}).visibleTenants(actor)).toEqual({ kind: 'all' })
+  })
+
+  test('operator: a removed or expired one has no right, and another one with the token is not the same', async () => {
+    for (const local of [make({}), madeWith({ endsAtMs: nowMs }), madeWith({ name: 'bob' })]) {
+      expect(local.stillCounts(actor)).toBe('no')
+      expect(await local.may(actor, 'see', acme)).toEqual({ kind: 'refused' })
+      expect(await local.visibleTenants(actor)).toEqual({ kind: 'namespaces', namespaces: [] })
+    }
+    expect(await madeWith({ endsAtMs: nowMs }).authenticate('secret')).toMatchObject({ kind: 'refused' })
     expect(await make({}).authenticate('undefined')).toMatchObject({ kind: 'refused' })
   })
 })
@@ -447,7 +493,7 @@ describe('actorName', () => {
 
   test('actorName: starts with a prefix for the kind of actor, even if a user’s name imitates another kind', () => {
     expect(named('ada@example.com')).toBe('user:ada@example.com')
-    expect(named('dev:admin')).not.toBe(actorName({ kind: 'devAdmin' }))
+    expect(named('operator:ada')).not.toBe(actorName({ kind: 'operator', name: 'ada', tokenSha256: '' }))
   })
 
   test.each([

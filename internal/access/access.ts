@@ -1,8 +1,15 @@
-import { timingSafeEqual } from 'node:crypto'
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { KubeFailure, Transport } from '#internal/kube/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { type Action, type Actor, type KubeUser, keyActions, type TenantKeyActor } from './actor.ts'
+import {
+  type Action,
+  type Actor,
+  type KubeUser,
+  keyActions,
+  type OperatorActor,
+  type TenantKeyActor,
+} from './actor.ts'
+import { fixedOperators, type Operator, type Operators, operatorMay, tokenDigest } from './operators.ts'
 import {
   type AccessPlace,
   type AccessVerdict,
@@ -61,10 +68,10 @@ export interface AccessObserver {
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock
-  /** Connection to the API server. If it is absent, as in `npm run dev`, Kubernetes tokens are refused. */
+  /** Connection to the API server. Without it, Kubernetes tokens are refused. */
   readonly transport?: Transport | undefined
-  /** Administrator token; set in `npm run dev` only. */
-  readonly devToken?: string | undefined
+  /** Operators with tokens of their own, outside of a cluster. Default: none. */
+  readonly operators?: Operators | undefined
   readonly observer?: AccessObserver
 }
 
@@ -84,7 +91,12 @@ const retryAfterMs = 1_000
 
 /** Creates authentication and authorization for the back office. Caches review results for at most 10 s. Its methods do not throw. */
 export function createAccess(options: AccessOptions) {
-  const { clock } = options
+  const { clock, operators = fixedOperators([]) } = options
+  const findOperator = (actor: OperatorActor) => {
+    const found = operators.find(actor.tokenSha256)
+    if (found?.name !== actor.name) return undefined
+    return (found.endsAtMs ?? Infinity) > clock.now() ? found : undefined
+  }
   const tokens = new VerdictCache<TokenVerdict>({
     ...{ clock, msMax: rememberedMsMax, entriesMax: tokensRememberedMax, pendingMax },
   })
@@ -96,14 +108,18 @@ export function createAccess(options: AccessOptions) {
     askAccess(options, verdicts, { user, action, place, named })
   return {
     /**
-     * Authenticates a Kubernetes token for the audience `latchkey`, an API key with scope `dashboard` or `dashboard:read`, or the `npm run
-     * dev` token.
+     * Authenticates a Kubernetes token for the audience `latchkey`, an API key with scope `dashboard` or `dashboard:read`, or the token of
+     * an operator.
      */
     async authenticate(token: string): Promise<Authenticated> {
       if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
-      if (options.devToken !== undefined && isSame(token, options.devToken))
-        return { kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null }
       if (token.startsWith('lk_')) return authenticateKey(options.directory, token)
+      const tokenSha256 = tokenDigest(token)
+      const operator = operators.find(tokenSha256)
+      if (operator) {
+        const actor = { kind: 'operator', name: operator.name, tokenSha256 } as const
+        return findOperator(actor) ? { kind: 'actor', actor, endsAtMs: operator.endsAtMs } : refused
+      }
       return authenticateToken(options, { tokens, proven }, token)
     },
     /**
@@ -112,7 +128,7 @@ export function createAccess(options: AccessOptions) {
      * objects have the same owner.
      */
     may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission> {
-      if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
+      if (actor.kind === 'operator') return Promise.resolve(mayOperator(findOperator(actor), action, tenant))
       if (actor.kind === 'tenantKey') return Promise.resolve(mayKey(options.directory, actor, action, tenant))
       if (tenant === 'all') return ask(actor, action, {})
       return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
@@ -124,7 +140,7 @@ export function createAccess(options: AccessOptions) {
     async visibleTenants(actor: Actor, namespaces: readonly string[] = []): Promise<Visibility> {
       const named = [...new Set(namespaces)]
       if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
-      if (actor.kind === 'devAdmin') return { kind: 'all' }
+      if (actor.kind === 'operator') return visibleToOperator(findOperator(actor), named)
       if (actor.kind === 'tenantKey') return visibleToKey(options.directory, actor)
       const everywhere = await ask(actor, 'see', {})
       if (everywhere.kind === 'allowed') return { kind: 'all' }
@@ -132,12 +148,12 @@ export function createAccess(options: AccessOptions) {
       return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
     /**
-     * Returns whether the credential of a session is still valid, since an API key can expire or lose its scope; `unknown` until the
-     * directory has been read. Reads memory only.
+     * Returns whether the credential of a session is still valid, since an API key can expire or lose its scope, and an operator can be
+     * removed; `unknown` until the directory has been read. Reads memory only.
      */
     stillCounts(actor: Actor): 'yes' | 'no' | 'unknown' {
       if (actor.kind === 'user') return 'yes'
-      if (actor.kind === 'devAdmin') return options.devToken === undefined ? 'no' : 'yes'
+      if (actor.kind === 'operator') return findOperator(actor) ? 'yes' : 'no'
       if (!options.directory.hasSnapshot()) return 'unknown'
       return findOwnKey(options.directory, actor) === undefined ? 'no' : 'yes'
     },
@@ -236,6 +252,25 @@ function unavailableFor(failure: KubeFailure): Unavailable {
   return { kind: 'unavailable', retryAfterMs: failure.retryAfterMs ?? retryAfterMs }
 }
 
+function mayOperator(
+  operator: Operator | undefined,
+  action: Action,
+  tenant: TenantPlace | 'all',
+): Permission {
+  if (operator === undefined || !operatorMay(operator, action)) return { kind: 'refused' }
+  const { namespaces } = operator
+  const isSeen = namespaces === undefined || (tenant !== 'all' && namespaces.includes(tenant.namespace))
+  return { kind: isSeen ? 'allowed' : 'refused' }
+}
+
+function visibleToOperator(operator: Operator | undefined, named: readonly string[]): Visibility {
+  if (operator === undefined || !operatorMay(operator, 'see')) return { kind: 'namespaces', namespaces: [] }
+  const { namespaces } = operator
+  if (namespaces === undefined) return { kind: 'all' }
+  const seen = named.length === 0 ? namespaces : namespaces.filter((each) => named.includes(each))
+  return { kind: 'namespaces', namespaces: seen }
+}
+
 function mayKey(
   directory: Directory,
   actor: TenantKeyActor,
@@ -264,9 +299,4 @@ function findOwnKey(directory: Directory, actor: TenantKeyActor) {
     !found.tenant.suspended &&
     keyActions(found.key.scopes, actor.api).size > 0
   return counts ? found : undefined
-}
-
-function isSame(one: string, other: string): boolean {
-  const digests = [one, other].map((text) => Bun.SHA256.hash(text) as Uint8Array)
-  return digests[0] !== undefined && digests[1] !== undefined && timingSafeEqual(digests[0], digests[1])
 }

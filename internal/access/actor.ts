@@ -24,13 +24,16 @@ export interface TenantKeyActor {
   readonly keySha256: string
 }
 
-/** The developer who runs `npm run dev`. */
-export interface DevAdmin {
-  readonly kind: 'devAdmin'
+/** An operator with a token of its own. Contains the token's digest, never the token. */
+export interface OperatorActor {
+  readonly kind: 'operator'
+  readonly name: string
+  /** SHA-256 of the token in standard base64. */
+  readonly tokenSha256: string
 }
 
 /** An authenticated caller of the back office. */
-export type Actor = KubeUser | TenantKeyActor | DevAdmin
+export type Actor = KubeUser | TenantKeyActor | OperatorActor
 
 const nameCharsMax = 200
 
@@ -39,7 +42,7 @@ const nameCharsMax = 200
  * a tenant's key. A longer name is cut and ends in its digest.
  */
 export function actorName(actor: Actor): string {
-  if (actor.kind === 'devAdmin') return 'dev:admin'
+  if (actor.kind === 'operator') return `operator:${actor.name}`
   if (actor.kind === 'tenantKey') return `key:${actor.tenantId}/${actor.keyName}`
   const name = `user:${actor.username.toWellFormed()}`
   const isPrintable = !/[\p{Cc}\p{Cf}]/u.test(name)

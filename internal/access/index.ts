@@ -19,6 +19,18 @@ export {
   writeAudit,
   writeLockCommitAudit,
 } from './audit.ts'
+export {
+  fixedOperators,
+  type Operator,
+  type OperatorEntry,
+  type OperatorRole,
+  type Operators,
+  OperatorsInFile,
+  operatorNamePattern,
+  operatorRoleNames,
+  parseOperators,
+  tokenDigest,
+} from './operators.ts'
 export type { CookieOptions, Session, Sessions } from './sessions.ts'
 export {
   clearedSessionCookie,

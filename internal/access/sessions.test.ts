@@ -62,7 +62,7 @@ async function signIn(actor: Actor = ada, endsAtMs: number | null = null) {
 const found = async (token: string) => (await sessionsOf(otherPod).find(token)).kind
 
 describe('sessions', () => {
-  test.each([ada, key, { kind: 'devAdmin' } as const])(
+  test.each([ada, key, { kind: 'operator', name: 'dev', tokenSha256: 'c2hh' } as const])(
     'session: a session that one pod starts is found by another pod (actor %#)',
     async (actor) => {
       const { token, session } = await signIn(actor)

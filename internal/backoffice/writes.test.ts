@@ -161,7 +161,7 @@ const writes: Readonly<Record<string, Repeated>> = {
       body: { hard: 9, expiresAt: '2026-12-31T00:00:00Z', reason: 'a sale \u{1F469}\u200D\u{1F4BB}' },
     }),
     effect: () => value(`SELECT json_agg(json_build_array(hard, reason, set_by)) FROM limit_overrides`),
-    expected: [[9, 'a sale \u{1F469}\u200D\u{1F4BB}', 'dev:admin']],
+    expected: [[9, 'a sale \u{1F469}\u200D\u{1F4BB}', 'operator:dev']],
   },
   'ending an override': {
     ...{ method: 'DELETE', path: () => mine('limits/eventsPerMonth/override'), options: () => ({}) },
@@ -233,7 +233,7 @@ describe('idempotency', () => {
       expect(await write.effect()).toEqual(write.expected)
       const lines = (await auditOf(action)).slice(before)
       expect(lines).toHaveLength(1)
-      expect(lines[0]).toMatchObject({ actor: 'dev:admin', tenant_id: backoffice.tenantId('acme') })
+      expect(lines[0]).toMatchObject({ actor: 'operator:dev', tenant_id: backoffice.tenantId('acme') })
     },
   )
 
@@ -325,7 +325,10 @@ describe('raw payload', () => {
       expect(answer.text).toContain('"amount":820982911946154508')
       expect(await auditOf('payloads.read')).toHaveLength(times)
     }
-    expect((await auditOf('payloads.read'))[0]).toMatchObject({ actor: 'dev:admin', detail: { eventId: id } })
+    expect((await auditOf('payloads.read'))[0]).toMatchObject({
+      actor: 'operator:dev',
+      detail: { eventId: id },
+    })
   })
 })
 
@@ -352,7 +355,7 @@ describe('test event', () => {
     })
     const stored = (await done('GET', `/internal/v1/events/${id}`)).json
     expect(stored).toMatchObject({
-      event: { id, state: 'processed', origin: { kind: 'test', actor: 'dev:admin' } },
+      event: { id, state: 'processed', origin: { kind: 'test', actor: 'operator:dev' } },
       attempts: [1, 2].map((attempt) => ({ attempt, outcome: 'delivered', status: 202, answer: 'fine' })),
     })
     expect(stored).not.toHaveProperty('delivery')
@@ -478,7 +481,7 @@ describe('guardrails', () => {
             soft: null,
             hard: 3,
             state: 'overridden',
-            override: { updatedBy: 'dev:admin' },
+            override: { updatedBy: 'operator:dev' },
           },
         ],
       },

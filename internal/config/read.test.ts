@@ -114,7 +114,7 @@ test('readConfig: no problem contains a value', () => {
 describe('the schema', () => {
   test('settings: the type of each setting accepts its default', () => {
     for (const setting of Object.values(settings as Record<string, Setting>)) {
-      for (const text of [setting.default, setting.defaultInDev]) {
+      for (const text of [setting.default, ...Object.values(setting.defaultIn ?? {})]) {
         if (text !== undefined)
           expect([setting.env, setting.type.parse(text).kind]).toEqual([setting.env, 'ok'])
       }
@@ -130,6 +130,8 @@ describe('the schema', () => {
       'LATCHKEY_PUBLIC_URL',
       // Dev brings its schema up to date itself, on stores that it has waited for.
       'LATCHKEY_MIGRATE_WAIT_SECONDS',
+      // Dev has one operator, whose token it makes at each start.
+      'LATCHKEY_OPERATORS_FILE',
       'KUBECONFIG',
       'KUBERNETES_SERVICE_HOST',
       'KUBERNETES_SERVICE_PORT',
@@ -177,7 +179,7 @@ test('settings table: has one row per setting with its default', () => {
   expect(rows).toHaveLength(Object.keys(settings).length)
   for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(7)
   expect(rows[0]).toBe(
-    '| `LATCHKEY_API_PORT` | port | `8080` | api, dev | Port of the public API, `/v1/…`. |',
+    '| `LATCHKEY_API_PORT` | port | `8080` | api, run, dev | Port of the public API, `/v1/…`. |',
   )
   expect(configTable()).toContain(
     '| `LATCHKEY_KEY_RING` | id:base64 of 32 bytes, comma separated | required; dev: ',

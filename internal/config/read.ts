@@ -1,3 +1,4 @@
+import { readFileSync, statSync } from 'node:fs'
 import { type ProcessName, processNames, type Setting, settings } from './settings.ts'
 import { storeTlsProblems } from './store-tls.ts'
 import type { ValueKind } from './value-kinds.ts'
@@ -11,7 +12,9 @@ type RequiredBy<Field extends keyof Settings> = Settings[Field] extends {
   : never
 type ValueOf<Field extends keyof Settings> =
   Settings[Field]['type'] extends ValueKind<infer Value> ? Value : never
-type Given<Field extends keyof Settings, Process> = Settings[Field] extends { readonly default: string }
+type Given<Field extends keyof Settings, Process> = Settings[Field] extends
+  | { readonly default: string }
+  | { readonly defaultIn: Readonly<Record<Process & string, string>> }
   ? ValueOf<Field>
   : Process extends RequiredBy<Field>
     ? ValueOf<Field>
@@ -67,8 +70,9 @@ type ReadSetting =
   | { readonly kind: 'bad'; readonly problem: string }
 
 function readSetting(setting: Setting, env: Environment, process: ProcessName): ReadSetting {
-  const given = env[setting.env]
-  const text = given || ((process === 'dev' ? setting.defaultInDev : undefined) ?? setting.default)
+  const given = givenText(setting, env)
+  if ('problem' in given) return { kind: 'bad', problem: given.problem }
+  const text = given.text || (setting.defaultIn?.[process] ?? setting.default)
   if (text === undefined) {
     if (!setting.requiredBy?.includes(process)) return { kind: 'ok', value: undefined }
     return { kind: 'bad', problem: `${setting.env} is missing: ${process} needs it (${setting.type.name})` }
@@ -79,8 +83,35 @@ function readSetting(setting: Setting, env: Environment, process: ProcessName): 
   return { kind: 'bad', problem: `${setting.env}: expected ${parsed.expected}${hint}` }
 }
 
+const secretFileBytesMax = 65_536
+
+/** Returns the value of a setting from its variable, or from the file that the variable with `_FILE` names. */
+function givenText(
+  { env: name, fromFile }: Setting,
+  env: Environment,
+): { readonly text: string | undefined } | { readonly problem: string } {
+  const text = env[name]
+  const path = fromFile ? env[`${name}_FILE`] : undefined
+  if (!path) return { text }
+  if (text) return { problem: `${name} and ${name}_FILE are both set: unset one of them` }
+  try {
+    const { mode, size } = statSync(path)
+    if (mode & 0o007)
+      return { problem: `${name}_FILE: other users can read or write the file: run chmod o-rwx on it` }
+    if (size > secretFileBytesMax)
+      return { problem: `${name}_FILE: the file has over ${secretFileBytesMax} bytes` }
+    return { text: readFileSync(path, 'utf8').trim() }
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+    return { problem: `${name}_FILE: the file cannot be read (${code})` }
+  }
+}
+
 function unknownNames(env: Environment): string[] {
-  const known = settingList.map(([, setting]) => setting.env)
+  const known = settingList.flatMap(([, { env: name, fromFile }]) => [
+    name,
+    ...(fromFile ? [`${name}_FILE`] : []),
+  ])
   return Object.keys(env)
     .filter((name) => name.startsWith('LATCHKEY_') && !known.includes(name))
     .toSorted()
@@ -165,12 +196,13 @@ export function configTable(): string {
 
 function rowOf(setting: Setting): string {
   const secret = setting.secret ? ' Secret.' : ''
+  const file = setting.fromFile ? ` \`${setting.env}_FILE\`: a file with the value instead.` : ''
   const cells = [
     `\`${setting.env}\``,
     setting.type.name,
     defaultOf(setting),
     usersOf(setting),
-    setting.doc + secret,
+    setting.doc + secret + file,
   ]
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }

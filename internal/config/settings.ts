@@ -20,7 +20,7 @@ import {
   type ValueKind,
 } from './value-kinds.ts'
 
-/** Processes that read a configuration, named like their folders in `cmd`. `latchkey` is the command line. */
+/** Processes that read a configuration, named like their folders in `cmd`. `latchkey` is the command line, `run` the whole service in one process. */
 export const processNames = [
   'api',
   'forwarder',
@@ -28,6 +28,7 @@ export const processNames = [
   'backoffice',
   'migrate',
   'latchkey',
+  'run',
   'dev',
 ] as const
 
@@ -41,11 +42,13 @@ export interface Setting {
   readonly type: Pick<ValueKind<unknown>, 'name' | 'parse'> & { print?(value: never): string }
   /** Default as text, parsed like a given value. If undefined, the setting stays unset. */
   readonly default?: string
-  /** Default in `dev`, if it differs. */
-  readonly defaultInDev?: string
+  /** Defaults of processes where they differ. */
+  readonly defaultIn?: Partial<Readonly<Record<ProcessName, string>>>
   /** Text that the documentation table shows instead of a default. */
   readonly defaultNote?: string
   readonly doc: string
+  /** True if the variable with `_FILE` at the end of its name may name a file with the value. */
+  readonly fromFile?: true
   /** True if the value must never be printed. */
   readonly secret?: true
   readonly usedBy: readonly ProcessName[]
@@ -53,12 +56,12 @@ export interface Setting {
   readonly requiredBy?: readonly ProcessName[]
 }
 
-const serving = ['api', 'forwarder', 'operator', 'backoffice', 'dev'] as const
+const serving = ['api', 'forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
 const everywhere = processNames
 const lasting = [...serving, 'migrate'] as const
-const intake = ['api', 'dev'] as const
-const calling = ['forwarder', 'operator', 'backoffice', 'dev'] as const
-const deployed = ['api', 'forwarder', 'operator', 'backoffice'] as const
+const intake = ['api', 'run', 'dev'] as const
+const calling = ['forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
+const deployed = ['api', 'forwarder', 'operator', 'backoffice', 'run'] as const
 
 /** All settings by their name in the code, in the order of the documentation. */
 export const settings = {
@@ -74,7 +77,7 @@ export const settings = {
     type: port,
     default: '8081',
     doc: 'Port of the dashboard and the internal API.',
-    usedBy: ['backoffice', 'dev'],
+    usedBy: ['backoffice', 'run', 'dev'],
   },
   opsPort: {
     env: 'LATCHKEY_OPS_PORT',
@@ -93,7 +96,7 @@ export const settings = {
   bindAddress: {
     env: 'LATCHKEY_BIND_ADDRESS',
     type: ipAddress,
-    defaultInDev: '127.0.0.1',
+    defaultIn: { dev: '127.0.0.1' },
     defaultNote: 'all interfaces; dev: `127.0.0.1`',
     doc: 'Address that all ports of the process listen on. `0.0.0.0`: all of IPv4; `::`: all of IPv4 and IPv6.',
     usedBy: serving,
@@ -101,12 +104,22 @@ export const settings = {
   opsBindAddress: {
     env: 'LATCHKEY_OPS_BIND_ADDRESS',
     type: ipAddress,
-    defaultNote: '`LATCHKEY_BIND_ADDRESS`',
+    defaultIn: { run: '127.0.0.1' },
+    defaultNote: '`LATCHKEY_BIND_ADDRESS`; run: `127.0.0.1`',
     doc: 'Listen address of the ops port. Probes and Prometheus must reach it, so in a pod it cannot be loopback.',
     usedBy: serving,
   },
+  backofficeBindAddress: {
+    env: 'LATCHKEY_BACKOFFICE_BIND_ADDRESS',
+    type: ipAddress,
+    defaultIn: { run: '127.0.0.1' },
+    defaultNote: '`LATCHKEY_BIND_ADDRESS`; run: `127.0.0.1`',
+    doc: 'Listen address of the dashboard and the internal API. They are served over HTTP, so other machines should reach them through a proxy with TLS.',
+    usedBy: ['run', 'dev'],
+  },
   databaseUrl: {
     env: 'LATCHKEY_DATABASE_URL',
+    fromFile: true,
     type: postgresUrl,
     defaultNote: 'dev: embedded',
     doc: 'Postgres 15 or newer; `?host=/dir` for a socket.',
@@ -143,6 +156,7 @@ export const settings = {
   },
   redisUrl: {
     env: 'LATCHKEY_REDIS_URL',
+    fromFile: true,
     type: redisUrl,
     defaultNote: 'dev: a local server',
     doc: 'Redis 7.0 or newer: `redis://`, `redis+sentinel://host:26379,host2/<master-name>`, `redis+cluster://host:6379,host2`; `rediss…` for TLS.',
@@ -179,6 +193,7 @@ export const settings = {
   },
   keyRing: {
     env: 'LATCHKEY_KEY_RING',
+    fromFile: true,
     type: keyRing,
     defaultNote: 'dev: created in the data folder',
     doc: 'Keys that encrypt tenant secrets in Postgres. The first key encrypts, all keys decrypt.',
@@ -226,7 +241,7 @@ export const settings = {
     type: cidrs,
     defaultNote: 'none',
     doc: 'Proxies whose `X-Forwarded-For` is trusted. The source address also decides which bodies are evicted when memory is short.',
-    usedBy: ['api', 'backoffice', 'dev'],
+    usedBy: ['api', 'backoffice', 'run', 'dev'],
   },
   gatewaySandbox: {
     env: 'LATCHKEY_GATEWAY_SANDBOX',
@@ -238,7 +253,7 @@ export const settings = {
   callbackCidrsMax: {
     env: 'LATCHKEY_CALLBACK_CIDRS_MAX',
     type: cidrs,
-    defaultInDev: '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7',
+    defaultIn: { dev: '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7' },
     defaultNote: 'none; dev: loopback and private',
     doc: 'Private networks that tenants may allow for their callbacks.',
     usedBy: calling,
@@ -246,7 +261,7 @@ export const settings = {
   callbackPorts: {
     env: 'LATCHKEY_CALLBACK_PORTS',
     type: ports,
-    defaultInDev: 'any',
+    defaultIn: { dev: 'any' },
     defaultNote: 'none; dev: any',
     doc: 'Ports of callbacks in allowed private networks, in addition to 80, 443, 8080 and 8443. Public addresses may use any port except those that the Fetch standard blocks, such as 22 and 25.',
     usedBy: calling,
@@ -263,7 +278,7 @@ export const settings = {
     type: httpUrl,
     defaultNote: 'none: paths only',
     doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, and in the OpenAPI document.',
-    usedBy: ['api', 'operator', 'backoffice'],
+    usedBy: ['api', 'operator', 'backoffice', 'run'],
   },
   operatorNamespaces: {
     env: 'LATCHKEY_OPERATOR_NAMESPACES',
@@ -306,20 +321,20 @@ export const settings = {
     type: integer('calls', 128, 65_535),
     default: '256',
     doc: 'Maximum concurrent HTTP calls of the runtime; further calls wait indefinitely. 64 are reserved for the API server. The image sets 1024.',
-    usedBy: ['operator', 'backoffice'],
+    usedBy: ['operator', 'backoffice', 'run'],
   },
   migrateWaitSeconds: {
     env: 'LATCHKEY_MIGRATE_WAIT_SECONDS',
     type: integer('seconds', 0, 86_400),
     default: '30',
     doc: 'Maximum wait of a migration for Postgres to become usable, then it fails.',
-    usedBy: ['migrate'],
+    usedBy: ['migrate', 'run'],
   },
   logLevel: {
     env: 'LATCHKEY_LOG_LEVEL',
     type: oneOf(['debug', 'info', 'warn', 'error']),
     default: 'info',
-    defaultInDev: 'warn',
+    defaultIn: { dev: 'warn' },
     doc: 'Minimum log level. Dev: `warn`; with `info` its terminal shows each request.',
     usedBy: lasting,
   },
@@ -334,7 +349,7 @@ export const settings = {
     env: 'LATCHKEY_SHUTDOWN_DELAY_SECONDS',
     type: integer('seconds', 0, 60),
     default: '5',
-    defaultInDev: '0',
+    defaultIn: { dev: '0' },
     doc: 'Time from SIGTERM during which new calls are accepted while `/readyz` is 503, so that load balancers stop sending. Part of the shutdown grace, at most a quarter of it. Dev: 0.',
     usedBy: intake,
   },
@@ -415,16 +430,25 @@ export const settings = {
   tenantsDir: {
     env: 'LATCHKEY_TENANTS_DIR',
     type: line('folder'),
-    default: 'config/samples/dev',
+    defaultIn: { run: '/etc/latchkey/tenants', dev: 'config/samples/dev' },
+    defaultNote: 'run: `/etc/latchkey/tenants`; dev: `config/samples/dev`',
     doc: 'Folder of `Tenant` and `Secret` manifests.',
-    usedBy: ['dev'],
+    usedBy: ['run', 'dev'],
   },
   dataDir: {
     env: 'LATCHKEY_DATA_DIR',
     type: line('folder'),
-    default: '.latchkey',
-    doc: 'Data folder of the embedded stores.',
-    usedBy: ['dev'],
+    defaultIn: { run: '/var/lib/latchkey', dev: '.latchkey' },
+    defaultNote: 'run: `/var/lib/latchkey`; dev: `.latchkey`',
+    doc: 'Data folder: the Secrets that are generated for tenants and, in dev, the embedded stores.',
+    usedBy: ['run', 'dev'],
+  },
+  operatorsFile: {
+    env: 'LATCHKEY_OPERATORS_FILE',
+    type: line('file'),
+    defaultNote: 'none: only API keys of tenants authenticate',
+    doc: 'File of the operators, who sign in to the dashboard and the internal API with tokens; `latchkey operators add` writes it.',
+    usedBy: ['run', 'latchkey'],
   },
   devDemo: {
     env: 'LATCHKEY_DEV_DEMO',

@@ -21,8 +21,8 @@ export interface DashboardOptions {
   readonly sessions: Sessions
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly clock: Clock
-  /** The sign-in page asks for the token that `npm run dev` prints. Default false. */
-  readonly isDev?: boolean
+  /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
+  readonly hasOperators?: boolean
   readonly statsNote?: StatsNote | undefined
 }
 

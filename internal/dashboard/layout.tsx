@@ -220,5 +220,5 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
 }
 
 function actorLabel(actor: Exclude<Actor, { kind: 'user' }>): string {
-  return actor.kind === 'devAdmin' ? 'Local admin' : `API key ${actor.keyName}`
+  return actor.kind === 'operator' ? actor.name : `API key ${actor.keyName}`
 }

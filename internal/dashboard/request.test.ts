@@ -101,7 +101,12 @@ test.each([
 })
 
 const sessionOf = (fill: number): Session => ({
-  ...{ actor: { kind: 'devAdmin' }, name: 'dev:admin', startedAtMs: 0, endsAtMs: 1 },
+  ...{
+    actor: { kind: 'operator', name: 'dev', tokenSha256: '' },
+    name: 'operator:dev',
+    startedAtMs: 0,
+    endsAtMs: 1,
+  },
   csrfToken: Buffer.alloc(32, fill).toString('base64url'),
 })
 

@@ -126,13 +126,13 @@ const refusals = {
 type SignInProblem = keyof typeof refusals
 
 function signInPage(
-  { assets, isDev = false }: DashboardParts,
+  { assets, hasOperators = false }: DashboardParts,
   { request }: Call,
   next: string,
   problem: SignInProblem | undefined,
 ): Answer<Uint8Array<ArrayBuffer>> {
   const { text, ...refused } = problem ? refusals[problem] : { status: 200, outcome: 'page', text: undefined }
-  const body = <SignIn problem={text} next={next} isDev={isDev} />
+  const body = <SignIn problem={text} next={next} hasOperators={hasOperators} />
   return documentAnswer({ assets }, request, { title: 'Sign in', body, ...refused })
 }
 
@@ -141,10 +141,10 @@ const command = 'kubectl create token my-account --namespace my-namespace --audi
 interface SignInParts {
   readonly problem: string | undefined
   readonly next: string
-  readonly isDev: boolean
+  readonly hasOperators: boolean
 }
 
-function SignIn({ problem, next, isDev }: SignInParts) {
+function SignIn({ problem, next, hasOperators }: SignInParts) {
   return (
     <main class="sign-in" id="main">
       <div class="sign-in-box">
@@ -156,7 +156,7 @@ function SignIn({ problem, next, isDev }: SignInParts) {
         <form method="post" action="/sign-in" class="form">
           <input type="hidden" name="next" value={next} />
           <div class="field">
-            <label for="token">{isDev ? 'Token, as printed by the dev server' : 'Token or API key'}</label>
+            <label for="token">Token or API key</label>
             <input
               id="token"
               name="token"
@@ -171,9 +171,21 @@ function SignIn({ problem, next, isDev }: SignInParts) {
           <Submit>Sign in</Submit>
         </form>
         <div class="sign-in-help">
-          <h2>Your Kubernetes account</h2>
-          <p>Your roles decide what you see and may do. The token is checked once and not stored.</p>
-          <JsonBlock text={command} label="the command" />
+          {hasOperators ? (
+            <>
+              <h2>Your operator token</h2>
+              <p>
+                You get it from the person who runs this service. Your roles decide what you see and may do.
+                The token is checked once and not stored.
+              </p>
+            </>
+          ) : (
+            <>
+              <h2>Your Kubernetes account</h2>
+              <p>Your roles decide what you see and may do. The token is checked once and not stored.</p>
+              <JsonBlock text={command} label="the command" />
+            </>
+          )}
           <h2>A tenant’s API key</h2>
           <p>
             A key with the scope <code>dashboard</code> shows its tenant only. A key with{' '}

@@ -3,7 +3,7 @@ export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
 export type { DirectoryKey, DirectoryProvider, DirectoryTenant, FoundKey } from './directory-index.ts'
 export type { RecordStoreOfTenant } from './directory-store.ts'
 export type { SourceProblem } from './folder/parse.ts'
-export { FolderSource } from './folder/source.ts'
+export { type FolderOptions, FolderSource } from './folder/source.ts'
 export {
   callbackField,
   KeyRing,
@@ -14,6 +14,11 @@ export {
 } from './key-ring.ts'
 export type { GateOpening } from './key-ring-gate.ts'
 export { KeyRingGate } from './key-ring-gate.ts'
+export {
+  LockElection,
+  type LockElectionEvent,
+  type LockElectionOptions,
+} from './lock-election.ts'
 export type {
   AnyLimitName,
   ApiKeyScope,

@@ -224,6 +224,18 @@ export async function findWriterFence(pool: Pool, lease: string): Promise<number
   return row?.leaseTransitions ?? 0
 }
 
+/** Raises the fencing token of a leader whose lock is in Postgres, and returns it. Earlier leaders can write nothing from then on. */
+export async function raiseWriterFence(client: PoolClient, fence: string): Promise<number> {
+  const raised = { leaseTransitions: sql`${writerFence.leaseTransitions} + 1` }
+  const [row] = await orm(client)
+    .insert(writerFence)
+    .values({ name: fence, leaseTransitions: 1 })
+    .onConflictDoUpdate({ target: writerFence.name, set: raised })
+    .returning({ fence: writerFence.leaseTransitions })
+  if (!row) throw new Error('the fencing token was not raised')
+  return row.fence
+}
+
 /**
  * Returns whether a tenant exists, and blocks its deletion until the transaction ends, so that the tenant's purge finds all rows that the
  * transaction adds.

@@ -66,7 +66,7 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
   async service() {
     const given = { provider: 'card', sourceEventId: 'evt_two', type: 'chargeback.created', payload: {} }
     await internal('events', { tenantId, ...given, headers: { 'Latchkey-Origin': 'provider' } })
-    return { origin: { kind: 'service', actor: 'dev:admin' }, headers: { 'latchkey-origin': 'service' } }
+    return { origin: { kind: 'service', actor: 'operator:dev' }, headers: { 'latchkey-origin': 'service' } }
   },
   async simulation() {
     const asked = { amount: 4200, currency: 'EUR', outcome: 'won', stepSeconds: 3_600 }
@@ -80,7 +80,7 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
   },
   async test() {
     await internal(`tenants/${tenantId}/callback/test`, {})
-    return { origin: { kind: 'test', actor: 'dev:admin' }, headers: { 'latchkey-origin': 'test' } }
+    return { origin: { kind: 'test', actor: 'operator:dev' }, headers: { 'latchkey-origin': 'test' } }
   },
 }
 
@@ -135,9 +135,9 @@ test.each(originKinds)('origin %s: the internal API returns it and filters by it
 /** Texts of the event page, besides those of the other origins. */
 const texts: Record<OriginKind, readonly string[]> = {
   provider: ['card called', 'The signature was verified'],
-  service: ['dev:admin handed in this event of card', 'checked no signature', 'Handed in</span>'],
+  service: ['operator:dev handed in this event of card', 'checked no signature', 'Handed in</span>'],
   simulation: ['made this event of card', 'No provider called', 'Simulated</span>', '/simulations/sim_'],
-  test: ['dev:admin sent this event to test the callback', 'never retried or replayed', 'Test</span>'],
+  test: ['operator:dev sent this event to test the callback', 'never retried or replayed', 'Test</span>'],
 }
 
 test.each(originKinds)('origin %s: the dashboard filters by it and says how the event came', async (kind) => {

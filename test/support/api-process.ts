@@ -29,7 +29,7 @@ export interface ApiProcess extends TestProcess {
 
 /** Starts a process of the compiled program with `env` as its only settings. The caller ends it. */
 export function startProcess(
-  name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate',
+  name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate' | 'run',
   env: Readonly<Record<string, string>>,
 ): TestProcess {
   return startCommand([compiledProgram(), name], env, name)

@@ -4,6 +4,7 @@ import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
+import { fixedOperators, operatorRoleNames, tokenDigest } from '#internal/access/index.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createTransport, type Transport } from '#internal/kube/index.ts'
@@ -59,6 +60,12 @@ export interface CallOptions {
 
 /** Token of the local admin. */
 export const adminToken = 'local-admin-of-tests'
+const localAdmin = fixedOperators([
+  {
+    ...{ name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(adminToken) },
+    ...{ namespaces: undefined, endsAtMs: null },
+  },
+])
 
 /** Stores and API server of a test backoffice. */
 export interface OpenOn {
@@ -89,7 +96,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const port = await openBackofficePort(
     host,
     {
-      ...{ backofficePort: 0, databaseUrl, devToken: adminToken },
+      ...{ backofficePort: 0, databaseUrl, operators: localAdmin },
       ...{ callbackCidrsMax: ['127.0.0.0/8'], callbackPorts: 'any', egressProxy: undefined },
       publicUrl: 'https://hooks.example.test/',
     },

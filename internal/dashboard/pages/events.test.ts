@@ -188,7 +188,7 @@ test('payload: is redacted on the page, and shown as received on request, with a
     `SELECT actor FROM audit WHERE action = 'payloads.read' AND detail->>'eventId' = $1`,
     [id],
   )
-  expect(rows).toEqual([{ actor: 'dev:admin' }])
+  expect(rows).toEqual([{ actor: 'operator:dev' }])
 })
 
 test('payload: a user with only the right to see is not offered the raw payload and cannot read it', async () => {
@@ -264,7 +264,13 @@ test('replay of many events: can be previewed, started once per form, shown and 
   expect((await admin.post('/replays', fields)).location).toBe(first.location)
   const path = first.location?.split('?')[0] ?? ''
   const { html } = await admin.get(path)
-  for (const part of ['Queued', 'at most 100 events a second', 'dev:admin', 'updates live', `${path}/cancel`])
+  for (const part of [
+    'Queued',
+    'at most 100 events a second',
+    'operator:dev',
+    'updates live',
+    `${path}/cancel`,
+  ])
     expect(html).toContain(part)
   expect((await admin.get('/replays')).html).toContain(path)
   expect((await admin.get(`${path}/cancel`)).html).toContain('End this replay?')

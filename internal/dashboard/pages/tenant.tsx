@@ -265,7 +265,7 @@ function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
         ]}
       />
       <p class="card-note">
-        {actor.kind === 'devAdmin' ? (
+        {actor.kind === 'operator' ? (
           'This tenant comes from a folder of manifests: outside a cluster there are no Secrets, events or admission to query.'
         ) : (
           <>

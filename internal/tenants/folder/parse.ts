@@ -21,7 +21,12 @@ export interface SourceProblem {
 
 /** A document of a file. `identity` consists of kind, namespace and name; undefined for a broken document without a readable name. */
 export type FileDocument = { readonly line: number | undefined } & (
-  | { readonly kind: 'tenant'; readonly identity: string; readonly tenant: FolderTenant }
+  | {
+      readonly kind: 'tenant'
+      readonly identity: string
+      readonly tenant: FolderTenant
+      readonly isToDelete: boolean
+    }
   | { readonly kind: 'secret'; readonly identity: string; readonly secret: SecretManifest }
   | { readonly kind: 'broken'; readonly identity: string | undefined }
 )
@@ -40,6 +45,8 @@ export interface FileLabel {
   readonly version: string
 }
 
+/** Annotation of a manifest that asks for the deletion of its tenant, as its `deletionPolicy` says. */
+const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
 
 /** Returns the identity of a Tenant or Secret within a folder. */
@@ -119,15 +126,18 @@ function readDocument(
   const parsed = parseTenant(value)
   if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
   const { metadata, spec } = parsed.tenant
-  const { namespace: space, name: own, creationTimestamp } = metadata
+  const { namespace: space, name: title, creationTimestamp } = metadata
   const tenant = {
     metadata: {
-      ...{ namespace: space, name: own, uid: `${folderUidPrefix}${space}/${own}`, generation: 1 },
+      ...{ namespace: space, name: title, uid: `${folderUidPrefix}${space}/${title}`, generation: 1 },
       ...(typeof creationTimestamp === 'string' && { creationTimestamp }),
     },
     spec,
   }
-  const document = { kind: 'tenant', identity: identityOf('Tenant', metadata), tenant, line } as const
+  const { annotations } = asRecord(asRecord(value).metadata)
+  const isToDelete = asRecord(annotations)[deleteAnnotation] === 'true'
+  const own = identityOf('Tenant', metadata)
+  const document = { kind: 'tenant', identity: own, tenant, isToDelete, line } as const
   return { document, problems: [] }
 }
 

@@ -20,7 +20,7 @@ import {
 } from './parse.ts'
 
 /** Options of a folder source. */
-export interface FolderSourceOptions {
+export interface FolderOptions {
   /** Folder with the manifests of Tenants and of the Secrets that they reference. */
   readonly tenantsDir: string
   /** Folder for generated Secrets (files 0600, folder 0700). It is created if missing. */
@@ -31,6 +31,12 @@ export interface FolderSourceOptions {
   /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
   readonly health?: Health
+  /**
+   * What happens to a tenant whose manifest is not in the folder any more: `delete` it as its policy says, or `keep` it in force until a
+   * manifest with the annotation `latchkey.dev/delete: "true"` asks for its deletion. With `keep`, an empty or another folder deletes nothing.
+   * Default: `delete`.
+   */
+  readonly missing?: 'delete' | 'keep' | undefined
 }
 
 /** Maximum size of a file that is read. */
@@ -64,17 +70,19 @@ interface FileState {
 export class FolderSource implements TenantSource {
   readonly vanishedData = 'asPolicySays'
   readonly resumesMovedCallback = true
-  readonly #options: FolderSourceOptions
+  readonly #options: FolderOptions
   readonly #tenants = new Map<string, FolderTenant>()
   readonly #secrets = new Map<string, SecretManifest>()
   #files = new Map<string, FileState>()
   #held: ReadonlySet<string> = new Set()
+  /** Keys of the tenants whose manifests ask for their deletion. */
+  readonly #deleted = new Set<string>()
   #problems: readonly SourceProblem[] = []
   #complete = false
   #revision = 0
   #lastRead: Promise<unknown> = Promise.resolve()
 
-  constructor(options: FolderSourceOptions) {
+  constructor(options: FolderOptions) {
     this.#options = options
   }
 
@@ -120,6 +128,7 @@ export class FolderSource implements TenantSource {
   async isAbsent(place: ObjectPlace): Promise<boolean> {
     await this.refresh()
     const identity = identityOf('Tenant', place)
+    if (this.#options.missing === 'keep') return this.#deleted.has(objectKey(place))
     return this.#complete && !this.#held.has(identity) && !this.#tenants.has(objectKey(place))
   }
 
@@ -235,6 +244,7 @@ export class FolderSource implements TenantSource {
     const before = new Map(this.#tenants)
     const firsts = new Map<string, string>()
     this.#tenants.clear()
+    this.#deleted.clear()
     this.#secrets.clear()
     for (const [file, { good }] of this.#files)
       for (const document of good.values()) {
@@ -251,6 +261,10 @@ export class FolderSource implements TenantSource {
           continue
         }
         const { metadata, spec } = document.tenant
+        if (document.isToDelete) {
+          this.#deleted.add(objectKey(metadata))
+          continue
+        }
         const callback = { ...spec.callback, url: callbackUrl(spec.callback.url) }
         const status = before.get(objectKey(metadata))?.status
         const tenant = { metadata, spec: { ...spec, callback }, ...(status && { status }) }

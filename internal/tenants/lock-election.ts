@@ -1,0 +1,133 @@
+import type { Leadership } from '#internal/kube/index.ts'
+import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import type { Health } from '#internal/telemetry/index.ts'
+import { raiseWriterFence } from './store.ts'
+
+/** Options of `LockElection`. */
+export interface LockElectionOptions {
+  /** Pool of which one connection is kept while this candidate leads. Its sessions must not be shared by a transaction pooler. */
+  readonly pool: Pool
+  /** Number of the advisory lock. All candidates for the same number and database elect one leader. */
+  readonly lock: number
+  /** Name of the fencing token in Postgres. */
+  readonly fenceName: string
+  /** Work of the leader. It must end soon after its signal fires. */
+  readonly lead: (leadership: Leadership) => Promise<void>
+  /** Called when this candidate has become leader (with its fence), is not leader any more, and when an attempt failed. Must not throw. */
+  readonly onEvent: (event: LockElectionEvent) => void
+  readonly health?: Health
+  /** Interval of attempts and of checks of the connection in ms; default 2 s. */
+  readonly intervalMs?: number
+}
+
+/** Event of an election. */
+export type LockElectionEvent =
+  | { readonly kind: 'leading'; readonly fence: number }
+  | { readonly kind: 'lost'; readonly fence: number; readonly error: unknown }
+  | { readonly kind: 'trouble'; readonly error: unknown }
+
+interface Term {
+  readonly client: PoolClient
+  readonly fence: number
+  readonly over: AbortController
+  readonly work: Promise<void>
+  checkedAtMs: number
+}
+
+const intervalMsDefault = 2_000
+const turnMsMax = 10_000
+/** Time after the last successful check of its connection for which a leader may still write. */
+const heldMsMax = 10_000
+
+/**
+ * A candidate in the election of a leader by an advisory lock of Postgres, until it is stopped. The lock belongs to a connection, so it is
+ * free as soon as the leader's connection ends. Each term has a higher fence, so that late writes of a former leader are refused.
+ */
+export class LockElection {
+  readonly #options: LockElectionOptions
+  readonly #loop: SupervisedLoop
+  #term: Term | undefined
+
+  constructor(options: LockElectionOptions) {
+    const { intervalMs = intervalMsDefault, health, onEvent } = options
+    this.#options = options
+    this.#loop = superviseLoop({
+      ...{ name: 'election', intervalMs, turnMsMax },
+      runOnce: () => (this.#term ? this.#check(this.#term) : this.#tryLead()),
+      onError: (error) => onEvent({ kind: 'trouble', error }),
+      ...(health && { health }),
+    })
+  }
+
+  isLeading(): boolean {
+    return this.#term !== undefined && isHeld(this.#term)
+  }
+
+  /** Stops the candidate: ends the leader's work, waits for it, then gives the lock up. Idempotent; never rejects. */
+  async stop(): Promise<void> {
+    await this.#loop.stop()
+    if (this.#term) await this.#end(this.#term)
+  }
+
+  async #tryLead(): Promise<void> {
+    const { pool, lock, fenceName, lead, onEvent } = this.#options
+    const client = await pool.connect()
+    try {
+      const { rows } = await client.query<{ isOurs: boolean }>(
+        'SELECT pg_try_advisory_lock($1::bigint) AS "isOurs"',
+        [lock],
+      )
+      if (rows[0]?.isOurs !== true) return client.release()
+      const fence = await raiseWriterFence(client, fenceName)
+      const over = new AbortController()
+      const term: Term = {
+        ...{ client, fence, over, checkedAtMs: performance.now() },
+        work: Promise.resolve()
+          .then(() => lead({ fence, signal: over.signal, isHeld: () => isHeld(term) }))
+          .catch((error: unknown) => onEvent({ kind: 'trouble', error })),
+      }
+      // A connection that breaks ends the term at once. Without a listener, the error would end the process.
+      client.on('error', (error) => this.#lose(term, error))
+      this.#term = term
+      onEvent({ kind: 'leading', fence })
+      // Work that ends by itself gives the lock up at the next check.
+      void term.work.then(() => over.abort())
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
+
+  async #check(term: Term): Promise<void> {
+    if (term.over.signal.aborted) return this.#end(term)
+    const startedAtMs = performance.now()
+    try {
+      await term.client.query('SELECT 1')
+      term.checkedAtMs = startedAtMs
+    } catch (error) {
+      this.#lose(term, error)
+      await this.#end(term)
+    }
+  }
+
+  #lose(term: Term, error: unknown): void {
+    if (term.over.signal.aborted) return
+    term.over.abort()
+    this.#options.onEvent({ kind: 'lost', fence: term.fence, error })
+  }
+
+  /** Ends a term. Waits without a bound: a new term must not begin in this process while the work of this one is running. */
+  async #end(term: Term): Promise<void> {
+    term.over.abort()
+    await term.work
+    if (this.#term !== term) return
+    this.#term = undefined
+    // Closes the connection, which frees the lock.
+    term.client.release(true)
+  }
+}
+
+function isHeld({ over, checkedAtMs }: Term): boolean {
+  return !over.signal.aborted && performance.now() - checkedAtMs < heldMsMax
+}
