@@ -1,19 +1,12 @@
-import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
-import { type CommonConfig, openOpsPort } from '#cmd/serving/ops.ts'
-import { openSettings } from '#cmd/serving/settings.ts'
-import { startStats } from '#cmd/serving/stats.ts'
-import { openStores } from '#cmd/serving/stores.ts'
+import { type Core, openCore } from '#cmd/serving/core.ts'
+import type { CommonConfig } from '#cmd/serving/ops.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
-import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
 import { publicEventRoutes } from '#internal/backoffice/index.ts'
-import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import {
   BodyBudget,
   bindRoutes,
-  createRequestObserver,
   createServer,
   listen,
   type RequestEvent,
@@ -22,18 +15,21 @@ import {
 import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes, publicDocumentPath } from '#internal/openapi/index.ts'
 import { explainStoreError, type RecordTenant, recordRoutes, Waiters } from '#internal/records/index.ts'
-import type { SettingsWatch } from '#internal/settings/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
-import { type RedisConnection, redisCheck } from '#internal/storage/index.ts'
-import { createSampler } from '#internal/telemetry/index.ts'
+import { redisCheck } from '#internal/storage/index.ts'
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
-import type { StatsTally } from '#internal/usage/index.ts'
 import { openEventApi } from './events.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
 import { startRecordStores } from './records.ts'
 import { startSimulations } from './simulations.ts'
-import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts'
+import {
+  type ApiHost,
+  observeRequests,
+  registerGauges,
+  startReadiness,
+  withRecordEvents,
+} from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
 /** Settings of the API. `npm run dev` sets them in code instead of reading the environment. */
@@ -46,20 +42,24 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
     readonly publicUrl?: string | undefined
   }
 
-/** A running API process with its ports and shared dependencies. */
-export interface Api extends KeyRingParts {
+/** A running API process. */
+export interface Api extends ServerAddress {
+  readonly opsPort: number
+  readonly directory: Directory
+}
+
+/** Listen address of a server. */
+export interface ServerAddress {
   /** Actual port, also when the configured port is 0. */
   readonly port: number
-  readonly opsPort: number
-  /** Base URLs of the public port and the ops port for callers on this machine, without a trailing slash. */
+  /** Base URL for callers on this machine, without a trailing slash. */
   readonly url: string
-  readonly opsUrl: string
-  readonly directory: Directory
-  readonly redis: RedisConnection
-  readonly settings: SettingsWatch
-  readonly stats: StatsTally
+}
+
+/** Dependencies of the public port. */
+export interface ApiPortParts extends Core {
   readonly usage: Usage
-  /** Logs and counts a finished request. `npm run dev` also uses this function for the dashboard port. */
+  /** Logs and counts a finished request. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
@@ -70,10 +70,9 @@ export interface Api extends KeyRingParts {
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
 /**
- * Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use after the table has grown.
+ * Pool of records and intake. Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use after the table has grown.
  */
-const stores = {
-  applicationName: 'latchkey-api',
+export const apiStores = {
   connectionsMax: 10,
   queryTimeoutMs: 2000,
   sessionSettings: { jit: 'off', enable_seqscan: 'off' },
@@ -89,19 +88,27 @@ const delayShare = 4
  */
 const drainMsMax = 12_000
 
-/** Starts the API in this order: ops port, stores, settings, tenants, records, intake, simulations, public port. */
+/** Starts the API: what every process has, then the public port. */
 export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const host = withRecordEvents(process)
-  const { metrics, health } = host
-  const ops = await openOpsPort(host, {
-    ...config,
-    check: 'api port',
-    reason: 'the API port is not open yet',
+  const core = await openCore(host, config, {
+    ...{ ...apiStores, applicationName: 'latchkey-api' },
+    ...{ check: 'api port', reason: 'the API port is not open yet' },
   })
-  const { pool, redis } = await openStores(host, config, stores)
-  const settings = await openSettings(host, { pool, redis })
-  const directory = await openDirectory(host, { pool, redis })
-  const ring = await openKeyRing(host, { pool, directory, keyRing: config.keyRing })
+  const usage = await startUsage(host, { ...core, actor: 'api' })
+  const server = await openApiPort(host, config, { ...core, usage, observe: observeRequests(host, core) })
+  core.ops.markStarted()
+  return { ...server, opsPort: core.ops.port, directory: core.directory }
+}
+
+/** Opens the public port until the scope closes, in this order: records, intake, simulations, port. */
+export async function openApiPort(
+  host: ApiHost,
+  config: ApiConfig,
+  parts: ApiPortParts,
+): Promise<ServerAddress> {
+  const { metrics, health } = host
+  const { pool, redis, directory, settings, secrets, stats, usage, observe } = parts
   const waiters = new Waiters(redis)
   health.addCheck(
     'redis',
@@ -109,7 +116,6 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   )
   registerGauges(metrics, directory, waiters)
   await startReadiness(host)
-  const usage = await startUsage(host, { pool, redis, directory, settings, actor: 'api' })
   const retentionDefaults = () => settings.current.retention
   const lockHistory = await startLockHistory(host, { pool, directory, retentionDefaults })
   const records = {
@@ -121,16 +127,7 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     onChecked: host.checked,
     ending: host.scope.signal,
   }
-  const stats = await startStats(host, pool)
-  const intake = await startIntake(host, config, {
-    pool,
-    redis,
-    directory,
-    secrets: ring.secrets,
-    settings,
-    usage,
-    stats,
-  })
+  const intake = await startIntake(host, config, { pool, redis, directory, secrets, settings, usage, stats })
   const simulations = await startSimulations(host, { pool, directory, intake, stats, retentionDefaults })
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...bindRoutes(recordRoutes, records),
@@ -140,7 +137,6 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     ...bindRoutes(publicEventRoutes, await openEventApi(host, config, { redis, directory, usage })),
     ...contractRoutes(config),
   ]
-  const observe = requestObserver(host, { directory, settings })
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
   const server = await host.scope.open({
     name: 'api port',
@@ -154,27 +150,10 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     },
     closeMsMax: delayMs + drainMsMax,
   })
-  ops.markStarted()
-  return {
-    ...{ port: server.port, opsPort: ops.port, url: server.url, opsUrl: ops.ownUrl },
-    ...{ ...ring, directory, redis, settings, stats, usage, observe },
-  }
+  return { port: server.port, url: server.url }
 }
 
-function requestObserver(
-  { log, metrics }: Host,
-  { directory, settings }: Pick<Api, 'directory' | 'settings'>,
-): Api['observe'] {
-  const keepsLine = createSampler(() => settings.current.logShare)
-  const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
-  const countByTenant = countRequestsByTenant(metrics, directory)
-  return (event, cause) => {
-    countByTenant(event)
-    observe(event, cause)
-  }
-}
-
-interface PublicParts extends Pick<Api, 'directory' | 'observe'> {
+interface PublicParts extends Pick<ApiPortParts, 'directory' | 'observe'> {
   readonly routes: readonly Route<Principal, ApiKeyScope>[]
 }
 

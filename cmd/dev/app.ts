@@ -2,24 +2,20 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { startApi } from '#cmd/api/app.ts'
-import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/port.ts'
-import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
-import { startReplays } from '#cmd/forwarder/replays.ts'
-import { startRetention } from '#cmd/forwarder/retention.ts'
+import type { BackofficePortConfig } from '#cmd/backoffice/port.ts'
 import { applyMigrations } from '#cmd/migrate/apply.ts'
-import { callbackBoundsOf } from '#cmd/serving/settings.ts'
+import { startService } from '#cmd/run/service.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { fixedOperators, operatorRoleNames, tokenDigest } from '#internal/access/index.ts'
 import { randomToken } from '#internal/base/index.ts'
-import type { Config } from '#internal/config/index.ts'
+import { type Config, runnable } from '#internal/config/index.ts'
 import { inPortTurn, portChooser, StoreStartError, startSink, startStores } from '#internal/dev/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
+import { type Directory, type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { createStatsNote, startDemo } from './demo.ts'
-import { startDevTenants } from './tenants.ts'
+import { awaitTenants, sinkAddress } from './tenants.ts'
 import { knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.ts'
 
 /** Base of relative folders, independent of the folder in which the command was started. */
@@ -31,7 +27,7 @@ const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Opens the stores, the schema, the API, the folder's tenants, deliveries and the demo, in this order. Then prints the addresses. */
+/** Opens the stores, the schema, the sink, the service and the demo, in this order. Then prints the addresses. */
 export async function startDev(host: Host, config: Config<'dev'>, env: Env): Promise<void> {
   const startedAtMs = performance.now()
   const dataDir = resolve(root, config.dataDir)
@@ -47,48 +43,40 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   })
   if (versionBefore !== versionAfter) say(`Schema: brought from version ${versionBefore} to ${versionAfter}`)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
-  const stores = { databaseUrl, redisUrl, keyRing }
   const statsNote = createStatsNote()
-  const { api, sink, internal } = await inPortTurn(() =>
-    openPorts(host, { ...config, ...stores, statsNote: statsNote.note }, env),
-  )
-  const { directory, redis, secrets, keyRingGate, settings, stats } = api
-  const tenants = await startDevTenants(host, {
-    ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
-    keyRingOpened: keyRingGate.opened,
-    callbackBounds: callbackBoundsOf(config),
-  })
+  const parts = { ...config, databaseUrl, redisUrl, keyRing, dataDir, tenantsDir, statsNote: statsNote.note }
+  const { service, sink, internal } = await inPortTurn(() => openPorts(host, parts, env))
+  const { directory, ops } = service.core
+  const tenants = await awaitTenants(host, { ...service, directory, tenantsDir })
   const hasSampleKey = knowsSampleKey(directory)
   const addresses = {
     ...{ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl, ...tlsSettingsOf(env) },
-    ...{ LATCHKEY_URL: api.url, ...(hasSampleKey && { LATCHKEY_API_KEY: sampleTenant.apiKey }) },
+    ...{ LATCHKEY_URL: service.api.url, ...(hasSampleKey && { LATCHKEY_API_KEY: sampleTenant.apiKey }) },
     ...{ LATCHKEY_INTERNAL_URL: internal.url, LATCHKEY_TOKEN: internal.token },
   }
   await leaveAddresses(addresses, dataDir, host.scope)
-  // Deliveries are opened after the sink, which receives them, so that they stop before the sink during shutdown.
-  const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
-  await startDeliveries(host, { ...config, ...stores }, delivering)
-  await startReplays(host, { ...config, databaseUrl }, redis)
-  await startRetention(host, { ...config, databaseUrl })
   if (isOpenToOthers(config))
     say(
-      'Other machines can reach this server, and the sample tenants’ keys are public: unset LATCHKEY_BIND_ADDRESS and LATCHKEY_OPS_BIND_ADDRESS to listen on loopback',
+      'Other machines can reach this server, and the sample tenants’ keys are public: unset the settings LATCHKEY_…BIND_ADDRESS to listen on loopback',
     )
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   process.stdout.write(
     welcomeText({
       ...{ tenants, tenantsDir, hasSampleKey, dashboard: dashboardUrl(internal) },
-      ...{ apiUrl: api.url, opsUrl: api.opsUrl, sinkUrl: sink.url },
+      ...{ apiUrl: service.api.url, opsUrl: ops.ownUrl, sinkUrl: sink.url },
     }),
   )
-  await startDemo(host, { config, env, database, directory, apiUrl: api.url, say, statsNote })
+  await startDemo(host, { config, env, database, directory, apiUrl: service.api.url, say, statsNote })
 }
 
 function isOpenToOthers({
   bindAddress,
   opsBindAddress = bindAddress,
-}: Pick<Config<'dev'>, 'bindAddress' | 'opsBindAddress'>): boolean {
-  return [bindAddress, opsBindAddress].some((address) => !/^(127\.|::1$)/.test(address ?? ''))
+  backofficeBindAddress = bindAddress,
+}: Pick<Config<'dev'>, 'bindAddress' | 'opsBindAddress' | 'backofficeBindAddress'>): boolean {
+  return [bindAddress, opsBindAddress, backofficeBindAddress].some(
+    (address) => !/^(127\.|::1$)/.test(address ?? ''),
+  )
 }
 
 interface PortsConfig
@@ -98,9 +86,12 @@ interface PortsConfig
   readonly redisUrl: string
 }
 
-/** Chooses and opens all ports. The caller must hold the lock that `inPortTurn` takes. */
+/**
+ * Chooses all ports, and opens the sink and the service on them. The sink is first, so that it receives deliveries until the last one has
+ * stopped. The caller must hold the lock that `inPortTurn` takes.
+ */
 async function openPorts(host: Host, config: PortsConfig, env: Env) {
-  const { bindAddress, keyRing } = config
+  const { bindAddress, backofficeBindAddress = bindAddress, keyRing } = config
   const choosePort = portChooser({ env, say, bindAddress })
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
   const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
@@ -110,31 +101,31 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const sinkPort = await choosePort({
     ...{ name: 'receiver of deliveries', env: 'LATCHKEY_DEV_SINK_PORT', port: config.devSinkPort },
   })
-  const api = await startApi(host, { ...config, apiPort, opsPort })
-  const { directory } = api
-  const internal = { url: '', token: randomToken() }
+  // The same at each start, so that sessions of the dashboard survive a restart.
+  const token = await keptSecret(config.dataDir, 'operator-token', randomToken)
+  const internal = { url: '', token }
+  const opened: { directory?: Directory } = {}
   const sink = await host.scope.open({
     name: 'dev sink',
     open: () =>
       startSink({
-        ...{
-          port: sinkPort,
-          bindAddress,
-          keyRing,
-          say: repeating(say, () => `Pages: ${dashboardUrl(internal)}`),
-        },
-        findTenant: (id) => directory.findTenantById(id),
+        ...{ port: sinkPort, bindAddress, keyRing },
+        say: repeating(say, () => `Pages: ${dashboardUrl(internal)}`),
+        findTenant: (id) => opened.directory?.findTenantById(id),
       }),
-    close: (opened) => opened.stop(),
+    close: (each) => each.stop(),
   })
-  const operator = { name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(internal.token) }
-  const opened = {
-    ...{ ...config, backofficePort, publicUrl: api.url },
+  const operator = { name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(token) }
+  const service = await startService(host, {
+    ...{ ...config, apiPort, opsPort, backofficePort, runProcesses: runnable },
+    ...{ callbackUrl: sinkAddress(sink.url), missing: 'delete' as const, isLocal: true },
     operators: fixedOperators([{ ...operator, namespaces: undefined, endsAtMs: null }]),
-  }
-  const port = await openBackofficePort(host, opened, api)
-  internal.url = `http://${urlHost(bindAddress)}:${port}`
-  return { api, sink, internal }
+  })
+  const { core, api, tenants } = service
+  if (!api || !tenants) throw new Error('the dev server runs every process')
+  opened.directory = core.directory
+  internal.url = `http://${urlHost(backofficeBindAddress)}:${service.backofficePort}`
+  return { service: { core, api, tenants }, sink, internal }
 }
 
 /** Returns the URL that signs in to the dashboard. */
@@ -185,18 +176,23 @@ function tlsSettingsOf(env: Env): Env {
   )
 }
 
-/**
- * Returns the configured key ring, or else the key ring stored in the data folder. The first start creates that file, readable only by its
- * owner, so that secrets can still be decrypted after a restart. @throws StoreStartError if the key ring cannot be parsed
- */
+/** Returns the configured key ring, or else the one that the first start leaves in the data folder. @throws StoreStartError if it cannot be parsed */
 async function openKeyRing(given: string | undefined, dataDir: string): Promise<KeyRing> {
-  const path = join(dataDir, 'key-ring')
-  let text = given ?? (await readFile(path, 'utf8').catch(() => undefined))?.trim()
-  if (text === undefined) {
-    text = `dev:${randomBytes(32).toString('base64')}`
-    await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx' })
-  }
+  const name = 'key-ring'
+  const text = given ?? (await keptSecret(dataDir, name, () => `dev:${randomBytes(32).toString('base64')}`))
   const parsed = parseKeyRing(text)
   if (parsed.kind === 'ok') return parsed.keyRing
-  throw new StoreStartError(`${given === undefined ? path : 'LATCHKEY_KEY_RING'}: ${parsed.message}`)
+  throw new StoreStartError(
+    `${given === undefined ? join(dataDir, name) : 'LATCHKEY_KEY_RING'}: ${parsed.message}`,
+  )
+}
+
+/** Returns the secret in a file of the data folder. The first start creates the file, readable only by its owner. */
+async function keptSecret(dataDir: string, name: string, create: () => string): Promise<string> {
+  const path = join(dataDir, name)
+  const kept = await readFile(path, 'utf8').catch(() => undefined)
+  if (kept !== undefined) return kept.trim()
+  const text = create()
+  await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx' })
+  return text
 }

@@ -1,25 +1,26 @@
-import { type FolderTenantsOptions, openFolderTenants } from '#cmd/serving/folder-tenants.ts'
+import type { FolderTenants } from '#cmd/serving/folder-tenants.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { poll } from '#internal/dev/index.ts'
 import {
+  type Directory,
   type LiveTenant,
   listLiveTenants,
   type SourceProblem,
   type TenantObject,
 } from '#internal/tenants/index.ts'
 
-/** Options of `startDevTenants`. */
-export interface DevTenantsOptions
-  extends Omit<FolderTenantsOptions, 'callbackUrl' | 'missing' | 'publicUrl'> {
-  /** Replaces `http://sink.localhost` in callback URLs. */
-  readonly sinkUrl: string
-}
-
 /** Tenants and problems of the tenants folder after the start of the server. */
 export interface DevTenants {
   readonly inForce: readonly LiveTenant[]
   /** Problems of manifests, and of tenants that are not Ready, as one sentence each. */
   readonly complaints: readonly string[]
+}
+
+/** The opened folder, and the directory that shows its tenants. */
+interface AwaitedTenants {
+  readonly tenants: FolderTenants
+  readonly directory: Directory
+  readonly tenantsDir: string
 }
 
 const tenantsMax = 100_000
@@ -29,23 +30,18 @@ const inForceMsMax = 5000
 const sinkHost = 'sink.localhost'
 
 /**
- * Reconciles the tenants of the tenants folder until the scope closes. Readiness fails until all of them have been applied once. Returns
- * the tenants after the first application, or after 5 s.
+ * Waits until the tenants of the folder are in force, at most 5 s, and returns them. Readiness fails until all of them have been applied
+ * once.
  */
-export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
-  const { health } = host
-  const { directory } = options
+export async function awaitTenants(
+  { health }: Host,
+  { tenants, directory, tenantsDir }: AwaitedTenants,
+): Promise<DevTenants> {
   let passedAtMs = Number.POSITIVE_INFINITY
-  const tenants = await openFolderTenants(host, {
-    ...options,
-    callbackUrl: sinkAddress(options.sinkUrl),
-  })
   const { source, pool } = tenants
   const isInForce = () => tenants.isApplied() && Date.now() - directory.ageMs(Date.now()) > passedAtMs
   health.addCheck('tenants folder', () =>
-    isInForce()
-      ? { ok: true }
-      : { ok: false, reason: `the tenants of ${options.tenantsDir} are not applied yet` },
+    isInForce() ? { ok: true } : { ok: false, reason: `the tenants of ${tenantsDir} are not applied yet` },
   )
   await poll(() => tenants.isApplied() || undefined, { deadlineMs: inForceMsMax })
   passedAtMs = Date.now()

@@ -1,7 +1,7 @@
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startSubscription } from '#cmd/serving/loop.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
-import { pausedBy, startQueueStats } from '#cmd/serving/stats.ts'
+import { pausedBy } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
@@ -99,5 +99,4 @@ export async function startDeliveries(
     channel: dueChannel,
     onMessage: (message) => forwarder.notify(decodeDue(message)),
   })
-  await startQueueStats(host, { pool, settings, stats })
 }

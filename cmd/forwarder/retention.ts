@@ -34,8 +34,8 @@ export interface RetentionSteps {
 
 const retentionPool = {
   applicationName: 'latchkey-retention',
-  /** One connection holds the advisory lock and drops partitions; the other connection deletes rows in batches. */
-  connectionsMax: 2,
+  /** One connection holds the advisory lock and drops partitions, one deletes rows in batches, one creates partitions. */
+  connectionsMax: 3,
   queryTimeoutMs: 15_000,
 }
 const intervalMs = 300_000
@@ -44,14 +44,16 @@ const turnMsMax = 60_000
 const backoff = { firstMs: 5_000, maxMs: intervalMs }
 
 /**
- * Deletes expired data at the start and every 5 minutes until the scope closes, on its own connections. Any number of processes can call
- * this function: an advisory lock ensures that only one deletes at a time.
+ * Creates the partitions of the next days every hour, and deletes expired data every 5 minutes, both also at the start, until the scope
+ * closes. Uses its own connections. Any number of processes can call this function: an advisory lock ensures that only one deletes at a
+ * time.
  */
 export async function startRetention(host: Host, settings: DatabaseSettings): Promise<void> {
   const pool = await openPostgres(host, 'postgres of retention', {
     ...retentionPool,
     ...databaseOf(settings),
   })
+  await startPartitionsAhead(host, pool)
   const steps = retentionSteps(pool)
   const observer = createObserver(
     host,
@@ -149,7 +151,7 @@ const aheadIntervalMs = 3_600_000
 const aheadTurnMsMax = 60_000
 
 /** Creates the partitions of the next days at the start and every hour, until the scope closes. */
-export async function startPartitionsAhead(host: Host, pool: Pool): Promise<void> {
+async function startPartitionsAhead(host: Host, pool: Pool): Promise<void> {
   const { log, metrics } = host
   let verifiedMs = systemClock.now()
   unlabelled(metrics).gauge(

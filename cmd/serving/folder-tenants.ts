@@ -55,8 +55,7 @@ export async function openFolderTenants(host: Host, options: FolderTenantsOption
   const { log, health, scope } = host
   const { tenantsDir, dataDir, callbackUrl, missing, directory, keyRing, redis } = options
   const source = new FolderSource({
-    ...{ tenantsDir, secretsDir: join(dataDir, 'secrets'), log, health, missing },
-    ...(callbackUrl && { callbackUrl }),
+    ...{ tenantsDir, secretsDir: join(dataDir, 'secrets'), log, health, missing, callbackUrl },
   })
   const pool = await openPostgres(host, 'postgres of the tenants folder', {
     ...options.database,
@@ -124,6 +123,11 @@ function showFolder(
     'latchkey_tenants_folder_problems_count',
     'Problems of the manifests in the tenants folder, each of which the log describes.',
     () => source.problems().length,
+  )
+  gauge(
+    'latchkey_tenants_folder_kept_count',
+    'Tenants in force without a manifest in the folder, as the reconciling process sees them; otherwise 0.',
+    () => source.keptCount(),
   )
 }
 

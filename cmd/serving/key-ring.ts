@@ -23,7 +23,7 @@ export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
   /** True if this key ring replaces a lost key ring; see `KeyRingGateOptions`. */
-  readonly replacesLost?: boolean
+  readonly replacesLost?: boolean | undefined
 }
 
 const lookMs = 1_000

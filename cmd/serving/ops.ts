@@ -11,7 +11,12 @@ export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAdd
 /** Settings of every process: stores, key ring, listen addresses. */
 export type CommonConfig = DatabaseSettings &
   RedisSettings &
-  BindConfig & { readonly opsPort: number; readonly keyRing: KeyRing }
+  BindConfig & {
+    readonly opsPort: number
+    readonly keyRing: KeyRing
+    /** Whether the key ring replaces a lost one; default false. */
+    readonly keyRingReplacesLost?: boolean
+  }
 
 /** Options of `openOpsPort`. */
 export interface OpsPortOptions extends BindConfig {

@@ -21,8 +21,10 @@ type RunningConfig<C> = Omit<C, 'keyRing'> & { readonly keyRing: KeyRing; readon
 
 /** Actual listening ports, also when the configured ports are 0. */
 export interface ServingPorts {
-  /** Public port, if the process has a public port. */
-  readonly port?: number
+  /** Public port, or the port of a backoffice, if the process has one. */
+  readonly port?: number | undefined
+  /** Port of the backoffice of a process that also has a public port. */
+  readonly backofficePort?: number | undefined
   readonly opsPort: number
 }
 
@@ -49,8 +51,7 @@ export async function runServing<C extends ServingConfig>(
     start: async (scope) => {
       const host = { ...telemetry, scope }
       await openTraces(host)
-      const { port, opsPort } = await start(host, { ...others, keyRing, version })
-      log.info({ port, opsPort }, 'listening')
+      log.info({ ...(await start(host, { ...others, keyRing, version })) }, 'listening')
     },
   })
 }

@@ -6,5 +6,5 @@ export {
   printableConfig,
   readConfig,
 } from './read.ts'
-export type { ProcessName } from './settings.ts'
+export { type ProcessName, runnable } from './settings.ts'
 export { isCredential } from './value-kinds.ts'

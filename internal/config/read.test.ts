@@ -130,8 +130,9 @@ describe('the schema', () => {
       'LATCHKEY_PUBLIC_URL',
       // Dev brings its schema up to date itself, on stores that it has waited for.
       'LATCHKEY_MIGRATE_WAIT_SECONDS',
-      // Dev has one operator, whose token it makes at each start.
+      // Dev has one operator, whose token it makes at its first start, and runs every process.
       'LATCHKEY_OPERATORS_FILE',
+      'LATCHKEY_RUN_PROCESSES',
       'KUBECONFIG',
       'KUBERNETES_SERVICE_HOST',
       'KUBERNETES_SERVICE_PORT',

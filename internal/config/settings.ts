@@ -17,6 +17,7 @@ import {
   privateKeyFile,
   ratio,
   redisUrl,
+  someOf,
   type ValueKind,
 } from './value-kinds.ts'
 
@@ -62,6 +63,9 @@ const lasting = [...serving, 'migrate'] as const
 const intake = ['api', 'run', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
 const deployed = ['api', 'forwarder', 'operator', 'backoffice', 'run'] as const
+
+/** Processes that `latchkey run` can run in one program. */
+export const runnable = ['api', 'forwarder', 'operator', 'backoffice'] as const
 
 /** All settings by their name in the code, in the order of the documentation. */
 export const settings = {
@@ -206,7 +210,7 @@ export const settings = {
     type: flag,
     default: 'false',
     doc: 'For a permanently lost key ring: lets the operator start although its key ring decrypts none of the stored secrets, and re-encrypts them from the Secrets. Unset it afterwards.',
-    usedBy: ['operator'],
+    usedBy: ['operator', 'run'],
   },
   recordTtlSecondsMax: {
     env: 'IDEMPOTENCY_MAX_RECORD_TTL_SECONDS',
@@ -279,6 +283,13 @@ export const settings = {
     defaultNote: 'none: paths only',
     doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, and in the OpenAPI document.',
     usedBy: ['api', 'operator', 'backoffice', 'run'],
+  },
+  runProcesses: {
+    env: 'LATCHKEY_RUN_PROCESSES',
+    type: someOf(runnable),
+    default: runnable.join(','),
+    doc: 'Processes that `latchkey run` runs. With the operator it reconciles the tenants folder; several of them elect one.',
+    usedBy: ['run'],
   },
   operatorNamespaces: {
     env: 'LATCHKEY_OPERATOR_NAMESPACES',

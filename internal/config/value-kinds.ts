@@ -137,6 +137,18 @@ export const namespaces: ValueKind<readonly string[] | undefined> = {
   },
 }
 
+/** Some of the given words, separated by commas. */
+export function someOf<Word extends string>(words: readonly Word[]): ValueKind<readonly Word[]> {
+  const isWord = (entry: string): entry is Word => (words as readonly string[]).includes(entry)
+  return {
+    name: `some of ${words.join(', ')}`,
+    parse(value) {
+      const read = entriesOf(value, `some of ${words.join(', ')}, separated by commas`, isWord)
+      return read.kind === 'ok' ? ok(read.value.filter(isWord)) : read
+    },
+  }
+}
+
 function isNetwork(entry: string): boolean {
   const [address = '', prefix, ...rest] = entry.split('/')
   const version = isIP(address)

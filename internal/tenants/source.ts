@@ -15,12 +15,12 @@ export interface TenantManifest {
 }
 
 /**
- * Result of reading a Secret. `unreadable`: the Secret could not be read and may not exist. `unlabelled`: the Secret exists, but has no
+ * Result of reading a Secret. `mayBeElsewhere`: another machine may have the Secret. `unreadable`: the Secret could not be read and may not exist. `unlabelled`: the Secret exists, but has no
  * tenant label, or the label of the tenant `labelled`.
  */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
-  | { readonly kind: 'missing' }
+  | { readonly kind: 'missing'; readonly mayBeElsewhere?: true }
   | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 

@@ -67,8 +67,7 @@ const write = (text: string) => writeFile(join(dir, 'tenants', 'acme.yaml'), tex
 async function run() {
   const process = startProcess('run', env)
   started.push(process)
-  const { backofficePort } = await process.logged('dashboard is open')
-  const { port } = await process.logged('listening')
+  const { port, backofficePort } = await process.logged('listening')
   const url = `http://127.0.0.1:${String(port)}`
   const acquire = (key: string) =>
     fetch(`${url}/v1/record`, {

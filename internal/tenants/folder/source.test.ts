@@ -19,10 +19,15 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true }))
 
 /** A source of a new process. */
-function again(): FolderSource {
+function again(missing?: 'keep'): FolderSource {
   const note = (_fields: object, message: string) => void logged.push(message)
   const log = { info: note, warn: note, error: note }
-  return new FolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets'), log })
+  return new FolderSource({
+    tenantsDir: join(root, 'tenants'),
+    secretsDir: join(root, 'secrets'),
+    log,
+    missing,
+  })
 }
 
 interface State {
@@ -355,3 +360,44 @@ function explodingYaml(): string {
   }
   return lines.join('\n')
 }
+
+describe('missing manifests', () => {
+  const one = { namespace: 'shops', name: 'one' }
+
+  test('missing manifest: the tenant is absent by default', async () => {
+    write('a.yaml', tenant('two'))
+    expect(await source.isAbsent(one)).toBe(true)
+  })
+
+  test('missing manifest: a source that keeps tenants reports and counts it once, until the manifest is back', async () => {
+    const keeping = again('keep')
+    write('a.yaml', tenant('two'))
+    for (const _again of [1, 2]) expect(await keeping.isAbsent(one)).toBe(false)
+    expect(keeping.keptCount()).toBe(1)
+    expect(logged.filter((line) => line.startsWith('tenant has no manifest'))).toHaveLength(1)
+    write('a.yaml', tenant('one'))
+    await keeping.refresh()
+    expect(keeping.keptCount()).toBe(0)
+  })
+
+  test('missing manifest: a source that keeps tenants lets one go whose manifest asks for its deletion', async () => {
+    const keeping = again('keep')
+    const toDelete = (answer: string) =>
+      tenant('one').replace(
+        'namespace: shops}',
+        `namespace: shops, annotations: {latchkey.dev/delete: "${answer}"}}`,
+      )
+    write('a.yaml', toDelete('yes'))
+    expect(await keeping.isAbsent(one)).toBe(false)
+    expect(await names(keeping)).toEqual(['one'])
+    write('a.yaml', toDelete('true'))
+    expect(await keeping.isAbsent(one)).toBe(true)
+    expect(await names(keeping)).toEqual([])
+  })
+
+  test('missing Secret: a source that keeps tenants says that another machine may have it', async () => {
+    write('a.yaml', tenant('one'))
+    const read = await readSecret('shops', 'one-callback', again('keep'))
+    expect(read).toEqual({ kind: 'missing', mayBeElsewhere: true })
+  })
+})

@@ -27,14 +27,14 @@ export interface FolderOptions {
   readonly secretsDir: string
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Rewrites each callback URL; by default URLs stay unchanged. */
-  readonly callbackUrl?: (url: string) => string
+  readonly callbackUrl?: ((url: string) => string) | undefined
   /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
   readonly health?: Health
   /**
    * What happens to a tenant whose manifest is not in the folder any more: `delete` it as its policy says, or `keep` it in force until a
-   * manifest with the annotation `latchkey.dev/delete: "true"` asks for its deletion. With `keep`, an empty or another folder deletes nothing.
-   * Default: `delete`.
+   * manifest with the annotation `latchkey.dev/delete: "true"` asks for its deletion. With `keep`, an empty or another folder deletes
+   * nothing, and a generated Secret without a file is not generated again. Default: `delete`.
    */
   readonly missing?: 'delete' | 'keep' | undefined
 }
@@ -77,6 +77,8 @@ export class FolderSource implements TenantSource {
   #held: ReadonlySet<string> = new Set()
   /** Keys of the tenants whose manifests ask for their deletion. */
   readonly #deleted = new Set<string>()
+  /** Keys of tenants in force without a manifest, which `missing: 'keep'` has kept. */
+  readonly #kept = new Set<string>()
   #problems: readonly SourceProblem[] = []
   #complete = false
   #revision = 0
@@ -95,6 +97,11 @@ export class FolderSource implements TenantSource {
     const read = this.#lastRead.then(() => this.#read())
     this.#lastRead = read
     return read
+  }
+
+  /** Returns the number of tenants in force whose manifest is not in the folder any more, as far as they were looked for. */
+  keptCount(): number {
+    return this.#kept.size
   }
 
   problems(): readonly SourceProblem[] {
@@ -128,7 +135,7 @@ export class FolderSource implements TenantSource {
   async isAbsent(place: ObjectPlace): Promise<boolean> {
     await this.refresh()
     const identity = identityOf('Tenant', place)
-    if (this.#options.missing === 'keep') return this.#deleted.has(objectKey(place))
+    if (this.#options.missing === 'keep') return this.#isToDelete(objectKey(place))
     return this.#complete && !this.#held.has(identity) && !this.#tenants.has(objectKey(place))
   }
 
@@ -192,10 +199,23 @@ export class FolderSource implements TenantSource {
 
   record(): void {}
 
+  #isToDelete(key: string): boolean {
+    if (this.#deleted.has(key)) return true
+    if (!this.#tenants.has(key) && !this.#kept.has(key)) {
+      this.#kept.add(key)
+      this.#options.log.warn(
+        { tenant: key },
+        'tenant has no manifest in the folder and stays in force; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
+      )
+    }
+    return false
+  }
+
   #readSecret(place: ObjectPlace): SecretRead {
     const secret = this.#secrets.get(objectKey(place))
     if (secret !== undefined) return { kind: 'found', secret }
-    if (this.#complete && !this.#held.has(identityOf('Secret', place))) return { kind: 'missing' }
+    if (this.#complete && !this.#held.has(identityOf('Secret', place)))
+      return { kind: 'missing', ...(this.#options.missing === 'keep' && { mayBeElsewhere: true }) }
     const message = 'a broken file may contain it: fix the file that the log names'
     return { kind: 'unreadable', reason: 'FileBroken', message }
   }
@@ -261,6 +281,7 @@ export class FolderSource implements TenantSource {
           continue
         }
         const { metadata, spec } = document.tenant
+        this.#kept.delete(objectKey(metadata))
         if (document.isToDelete) {
           this.#deleted.add(objectKey(metadata))
           continue

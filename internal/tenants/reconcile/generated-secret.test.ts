@@ -224,3 +224,22 @@ test('deleted generated Secret: is created again with new values, and the old va
     [hashApiKey(apiKey(world)), null],
   ])
 })
+
+test('generated Secret: one that may be on another machine is not generated again while its values are stored', () => {
+  const world = settled()
+  const [stored, keys] = [liveSigning(world), world.keys]
+  const elsewhere = { kind: 'missing', mayBeElsewhere: true } as const
+  for (const name of ['acme-callback', 'acme-key-default']) world.secrets.set(name, elsewhere)
+  const plan = reconcile(world)
+  expect(plan.generate).toEqual([])
+  expect([liveSigning(world), world.keys]).toEqual([stored, keys])
+  const condition = plan.conditions.find(({ type }) => type === 'SecretsSynced')
+  expect(condition).toMatchObject({ status: 'False', reason: 'SecretElsewhere' })
+})
+
+test('generated Secret: one that may be on another machine is generated for a new tenant', () => {
+  const world = emptyWorld()
+  const elsewhere = { kind: 'missing', mayBeElsewhere: true } as const
+  for (const name of ['acme-callback', 'acme-key-default']) world.secrets.set(name, elsewhere)
+  expect(reconcile(world).generate).toHaveLength(2)
+})

@@ -79,7 +79,8 @@ function resolve(
 ): Resolved {
   const { manifest } = facts
   const place = apiKeySecretPlace(manifest, entry)
-  const read = readPlace(facts, place)
+  const isStored = facts.stored?.keys.some(({ name, endsAtMs }) => name === entry.name && endsAtMs === null)
+  const read = readPlace(facts, place, isStored === true)
   if (read.kind === 'keep') return { ...read, of: 'secret' }
   if (read.kind === 'generate') {
     const text = `lk_${Buffer.from(random(32)).toString('base64url')}`

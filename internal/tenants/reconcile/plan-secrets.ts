@@ -154,7 +154,7 @@ interface Moment {
 }
 
 function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
-  const read = readPlace(facts, wanted.place)
+  const read = readPlace(facts, wanted.place, storedOf(facts, wanted.field).length > 0)
   if (read.kind === 'keep') return { kind: 'keep', complaints: [read.complaint] }
   if (read.kind === 'generate') return signWith(facts, wanted, generateSigning(facts, read, moment))
   const { namespace } = facts.manifest

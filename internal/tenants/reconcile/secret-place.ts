@@ -27,8 +27,11 @@ export type PlaceRead =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
-/** Decides whether to use a field's Secret, generate it, or complain about it. Pure. */
-export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
+/**
+ * Decides whether to use a field's Secret, generate it, or complain about it. `isStored`: Postgres has a value of the field, which a generated
+ * Secret that may be elsewhere must not replace. Pure.
+ */
+export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: boolean): PlaceRead {
   const { namespace, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
   const shown = `Secret ${namespace}/${place.name}`
@@ -43,6 +46,7 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
     case 'unreadable':
       return keep(read.reason, ofNamespace.has(read.reason) ? read.message : `${shown}: ${read.message}`)
     case 'missing':
+      if (place.generated && read.mayBeElsewhere && isStored) return keep('SecretElsewhere', elsewhere(shown))
       if (place.generated) return { kind: 'generate', cause: 'missing', secret: undefined }
       return keep(
         'SecretMissing',
@@ -64,6 +68,10 @@ function notLabelled(
   if (labelled !== undefined)
     return `${shown} is labelled for another tenant and is not used: name a Secret of this tenant in the secretRef`
   return `${shown} has no label ${tenantLabel}. If it belongs to this tenant, label it: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
+}
+
+function elsewhere(shown: string): string {
+  return `${shown} was generated, and its file is not in the data folder of this machine. Its values stay in force: share LATCHKEY_DATA_DIR among all machines that reconcile tenants, or restore the file, or name a Secret of your own in a secretRef`
 }
 
 /** Reasons that apply to all Secrets of a namespace. Their messages name no Secret, so that equal messages are shown only once. */
