@@ -118,7 +118,7 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const operator = { name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(token) }
   const service = await startService(host, {
     ...{ ...config, apiPort, opsPort, backofficePort, runProcesses: runnable },
-    ...{ callbackUrl: sinkAddress(sink.url), missing: 'delete' as const, isLocal: true },
+    ...{ callbackUrl: sinkAddress(sink.url), isLocal: true },
     operators: fixedOperators([{ ...operator, namespaces: undefined, endsAtMs: null }]),
   })
   const { core, api, tenants } = service

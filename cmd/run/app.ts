@@ -27,7 +27,11 @@ export async function startRun(host: Host, config: RunConfig): Promise<ServingPo
   })
   log.info(versions, 'schema is up to date')
   const operators = await openOperators(host, config)
-  const { core, api, backofficePort } = await startService(host, { ...config, operators, missing: 'keep' })
+  const { core, api, backofficePort } = await startService(host, {
+    ...config,
+    operators,
+    rules: 'production',
+  })
   return { port: api?.port, backofficePort, opsPort: core.ops.port }
 }
 

@@ -20,7 +20,7 @@ import type { Host } from './telemetry.ts'
 import { tenantPartsOf } from './tenant-data.ts'
 
 /** Options of `openFolderTenants`. */
-export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' | 'missing'> {
+export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' | 'rules'> {
   readonly database: StoreAddress
   readonly redis: RedisConnection
   readonly tenantsDir: string
@@ -53,9 +53,9 @@ const stopMsMax = 15_000
  */
 export async function openFolderTenants(host: Host, options: FolderTenantsOptions): Promise<FolderTenants> {
   const { log, health, scope } = host
-  const { tenantsDir, dataDir, callbackUrl, missing, directory, keyRing, redis } = options
+  const { tenantsDir, dataDir, callbackUrl, rules, directory, keyRing, redis } = options
   const source = new FolderSource({
-    ...{ tenantsDir, secretsDir: join(dataDir, 'secrets'), log, health, missing, callbackUrl },
+    ...{ tenantsDir, secretsDir: join(dataDir, 'secrets'), log, health, rules, callbackUrl },
   })
   const pool = await openPostgres(host, 'postgres of the tenants folder', {
     ...options.database,

@@ -1,5 +1,5 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { chmod, cp, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { tokenDigest } from '#internal/access/index.ts'
@@ -7,20 +7,29 @@ import { startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
+import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
 
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const apiKey = 'lk_run_test_key_of_acme_0123456789'
+/** The deletion of a tenant waits for the sweep, which runs each 30 s. */
+const sweptMsMax = 60_000
 let database: TestDatabase
 let dir: string
 let env: Record<string, string>
 const started: TestProcess[] = []
-const receiver = startReceiver()
+const receiver = startReceiver(undefined, 0, { accepts: 'anything' })
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   dir = await mkdtemp(join(tmpdir(), 'latchkey-run-'))
-  await mkdir(join(dir, 'tenants'))
-  await writeFile(join(dir, 'key-ring'), `${keyRing}\n`, { mode: 0o600 })
+})
+beforeEach(async () => {
+  database = await createTestDatabase()
+  for (const name of ['tenants', 'data']) {
+    await rm(join(dir, name), { recursive: true, force: true })
+    await mkdir(join(dir, name))
+  }
+  await writeFile(join(dir, 'key-ring'), `${keyRing}\n`)
+  await chmod(join(dir, 'key-ring'), 0o600)
   const hash = Buffer.from(tokenDigest('operator-token'), 'base64').toString('hex')
   await writeFile(
     join(dir, 'operators.yaml'),
@@ -32,20 +41,21 @@ beforeAll(async () => {
     LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
     LATCHKEY_KEY_RING_FILE: join(dir, 'key-ring'),
     LATCHKEY_TENANTS_DIR: join(dir, 'tenants'),
-    LATCHKEY_DATA_DIR: dir,
+    LATCHKEY_DATA_DIR: join(dir, 'data'),
     LATCHKEY_OPERATORS_FILE: join(dir, 'operators.yaml'),
     ...{ LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' },
     ...{ LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
   }
 })
 afterEach(async () => {
   const ended = started.splice(0)
   for (const each of ended) each.signal('SIGTERM')
   await Promise.all(ended.map(({ exited }) => exited))
+  await database.drop()
 })
 afterAll(async () => {
   await receiver.stop()
-  await database.drop()
   await rm(dir, { recursive: true })
 })
 
@@ -55,56 +65,127 @@ metadata: {name: acme, namespace: shops${annotations}}
 spec:
   slug: acme
   callback: {url: "${receiver.url}", allowedCIDRs: [127.0.0.0/8]}
+  providers: [{name: generic, secretRef: {name: acme-generic}}]
   apiKeys: [{name: default, secretRef: {name: acme-key}, scopes: [records, events]}]
 ---
 apiVersion: v1
 kind: Secret
 metadata: {name: acme-key, namespace: shops, labels: {latchkey.dev/tenant: acme}}
 stringData: {apiKey: ${apiKey}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: acme-generic, namespace: shops, labels: {latchkey.dev/tenant: acme}}
+stringData: {signingSecret: ${providerSecret}}
 `
-const write = (text: string) => writeFile(join(dir, 'tenants', 'acme.yaml'), text)
+const path = () => join(dir, 'tenants', 'acme.yaml')
+const write = (text: string) => writeFile(path(), text, { mode: 0o600 })
 
-async function run() {
-  const process = startProcess('run', env)
+async function run(more: Readonly<Record<string, string>> = {}) {
+  const process = startProcess('run', { ...env, ...more })
   started.push(process)
-  const { port, backofficePort } = await process.logged('listening')
-  const url = `http://127.0.0.1:${String(port)}`
-  const acquire = (key: string) =>
-    fetch(`${url}/v1/record`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ scope: 'run', key }),
-    })
-  const tenants = async (token: string) => {
-    const answer = await fetch(`http://127.0.0.1:${String(backofficePort)}/internal/v1/tenants`, {
-      headers: { authorization: `Bearer ${token}` },
-    })
-    return { status: answer.status, text: await answer.text() }
+  const ports = await process.logged('listening')
+  const { port, backofficePort } = ports
+  const call = (where: string, init: RequestInit) => fetch(`http://127.0.0.1:${String(port)}${where}`, init)
+  return {
+    ...{ process, ports },
+    /** Returns the status of an acquisition. */
+    async acquire(key: string): Promise<number> {
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+      const body = JSON.stringify({ scope: 'run', key })
+      const response = await call('/v1/record', { method: 'POST', headers, body })
+      await response.body?.cancel()
+      return response.status
+    },
+    webhook: () => call('/v1/t/acme/webhooks/generic', { method: 'POST', ...signGeneric(genericBody()) }),
+    tenants: (token: string) =>
+      fetch(`http://127.0.0.1:${String(backofficePort)}/internal/v1/tenants`, {
+        headers: { authorization: `Bearer ${token}` },
+      }),
   }
-  return { process, acquire, tenants }
 }
 
-test('run: serves the tenants of a folder, an operator by the token, and a tenant without a manifest until its deletion is asked for', async () => {
+type Run = Awaited<ReturnType<typeof run>>
+const serves = (one: Run) => until('the tenant is served', async () => (await one.acquire('a')) < 300)
+const isDeleted = (one: Run) =>
+  until('the tenant is deleted', async () => (await one.acquire('b')) === 403, sweptMsMax)
+
+test('run: serves the tenants of a folder, delivers their events, and knows operators by their tokens', async () => {
   await write(manifest())
   const one = await run()
-  await until(async () => (await one.acquire('a')).status === 200).catch(async (error) => {
-    console.log(one.process.output(), await (await one.acquire('a')).text())
-    throw error
-  })
-  expect((await one.tenants('operator-token')).text).toContain('acme')
+  await serves(one)
+  expect((await one.webhook()).status).toBe(200)
+  await receiver.received(1)
+  expect(await (await one.tenants('operator-token')).text()).toContain('acme')
   expect((await one.tenants('other-token')).status).toBe(401)
-  // An empty folder deletes nothing, nor does a restart with it.
-  await rm(join(dir, 'tenants', 'acme.yaml'))
-  const two = await run()
-  await Bun.sleep(3_000)
-  for (const each of [one, two]) expect((await each.acquire('b')).status).not.toBe(403)
-  await write(manifest(', annotations: {latchkey.dev/delete: "true"}'))
-  await until(async () => (await two.acquire('c')).status === 403, 60_000)
 })
 
-test('run: a file with a secret that others can read ends the start with exit code 2', async () => {
-  await chmod(join(dir, 'key-ring'), 0o644)
+test('run: an empty folder deletes no tenant, also after a restart, until a manifest asks for it', async () => {
+  await write(manifest())
+  const one = await run()
+  await serves(one)
+  await rm(path())
+  await one.process.logged(
+    'tenant has no manifest in the folder and stays in force; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
+  )
+  one.process.signal('SIGTERM')
+  await one.process.exited
+  const two = await run()
+  await serves(two)
+  await write(manifest(', annotations: {latchkey.dev/delete: "true"}'))
+  await isDeleted(two)
+}, 120_000)
+
+test('run: another machine takes over when the one that reconciles is killed, and generates no Secret again', async () => {
+  await write(manifest())
+  const one = await run()
+  await serves(one)
+  const generated = join('secrets', 'shops.acme-callback.yaml')
+  const { mode } = await stat(join(dir, 'data', generated))
+  expect(mode & 0o777).toBe(0o600)
+  const otherData = join(dir, 'data', 'other')
+  const two = await run({ LATCHKEY_DATA_DIR: otherData })
+  expect(two.process.lines('reconciling the tenants of the folder')).toEqual([])
+  one.process.signal('SIGKILL')
+  await two.process.logged('reconciling the tenants of the folder')
+  const why = async () => (await two.tenants('operator-token')).text()
+  await until('the condition names the missing file', async () => (await why()).includes('SecretElsewhere'))
+  await cp(join(dir, 'data', generated), join(otherData, generated), { recursive: true })
+  await until('the restored file is found', async () => !(await why()).includes('SecretElsewhere'))
+})
+
+test('run: chosen processes on two machines make one service', async () => {
+  await write(manifest())
+  const front = await run({ LATCHKEY_RUN_PROCESSES: 'api' })
+  expect(front.ports).not.toHaveProperty('backofficePort')
+  const before = receiver.calls.length
+  const back = await run({ LATCHKEY_RUN_PROCESSES: 'operator,forwarder' })
+  expect(back.ports).not.toHaveProperty('port')
+  await serves(front)
+  expect((await front.webhook()).status).toBe(200)
+  await receiver.received(before + 1)
+})
+
+test.each([
+  [
+    'a key ring that other users can read',
+    async () => chmod(join(dir, 'key-ring'), 0o644),
+    'LATCHKEY_KEY_RING_FILE: other users',
+  ],
+  [
+    'an unknown process',
+    async () => void (env['LATCHKEY_RUN_PROCESSES'] = 'api,worker'),
+    'LATCHKEY_RUN_PROCESSES: expected some of',
+  ],
+])('run: %s ends the start with exit code 2 and the setting', async (_case, spoil, problem) => {
+  await spoil()
   const process = startProcess('run', env)
   expect(await process.exited).toBe(2)
-  await chmod(join(dir, 'key-ring'), 0o600)
+  expect(process.errors()).toContain(problem)
+})
+
+test('run: a missing tenants folder ends the start with what to do', async () => {
+  const process = startProcess('run', { ...env, LATCHKEY_TENANTS_DIR: join(dir, 'none') })
+  expect(await process.exited).not.toBe(0)
+  expect(process.output() + process.errors()).toContain('create it, or set LATCHKEY_TENANTS_DIR')
 })

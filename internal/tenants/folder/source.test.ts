@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SecretRead } from '../source.ts'
@@ -19,14 +19,14 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true }))
 
 /** A source of a new process. */
-function again(missing?: 'keep'): FolderSource {
+function again(rules?: 'production'): FolderSource {
   const note = (_fields: object, message: string) => void logged.push(message)
   const log = { info: note, warn: note, error: note }
   return new FolderSource({
     tenantsDir: join(root, 'tenants'),
     secretsDir: join(root, 'secrets'),
     log,
-    missing,
+    rules,
   })
 }
 
@@ -361,7 +361,7 @@ function explodingYaml(): string {
   return lines.join('\n')
 }
 
-describe('missing manifests', () => {
+describe('rules of production', () => {
   const one = { namespace: 'shops', name: 'one' }
 
   test('missing manifest: the tenant is absent by default', async () => {
@@ -370,7 +370,7 @@ describe('missing manifests', () => {
   })
 
   test('missing manifest: a source that keeps tenants reports and counts it once, until the manifest is back', async () => {
-    const keeping = again('keep')
+    const keeping = again('production')
     write('a.yaml', tenant('two'))
     for (const _again of [1, 2]) expect(await keeping.isAbsent(one)).toBe(false)
     expect(keeping.keptCount()).toBe(1)
@@ -381,7 +381,7 @@ describe('missing manifests', () => {
   })
 
   test('missing manifest: a source that keeps tenants lets one go whose manifest asks for its deletion', async () => {
-    const keeping = again('keep')
+    const keeping = again('production')
     const toDelete = (answer: string) =>
       tenant('one').replace(
         'namespace: shops}',
@@ -395,9 +395,25 @@ describe('missing manifests', () => {
     expect(await names(keeping)).toEqual([])
   })
 
+  test('Secret: a file that other users can read is refused, and its last valid content stays in force', async () => {
+    const strict = again('production')
+    const path = join(root, 'tenants', 'a.yaml')
+    write('a.yaml', secret('s', 'stringData: {a: one}'))
+    chmodSync(path, 0o644)
+    expect((await read(strict)).problems).toMatchObject([
+      { file: path, message: expect.stringContaining('chmod o-rwx') },
+    ])
+    expect(await readSecret('shops', 's', strict)).toMatchObject({ kind: 'unreadable' })
+    chmodSync(path, 0o640)
+    expect(valuesOf(await readSecret('shops', 's', strict))).toEqual({ a: 'one' })
+    write('a.yaml', secret('s', 'stringData: {a: two}'))
+    chmodSync(path, 0o604)
+    expect(valuesOf(await readSecret('shops', 's', strict))).toEqual({ a: 'one' })
+  })
+
   test('missing Secret: a source that keeps tenants says that another machine may have it', async () => {
     write('a.yaml', tenant('one'))
-    const read = await readSecret('shops', 'one-callback', again('keep'))
+    const read = await readSecret('shops', 'one-callback', again('production'))
     expect(read).toEqual({ kind: 'missing', mayBeElsewhere: true })
   })
 })

@@ -32,11 +32,12 @@ export interface FolderOptions {
   readonly pollMs?: number
   readonly health?: Health
   /**
-   * What happens to a tenant whose manifest is not in the folder any more: `delete` it as its policy says, or `keep` it in force until a
-   * manifest with the annotation `latchkey.dev/delete: "true"` asks for its deletion. With `keep`, an empty or another folder deletes
-   * nothing, and a generated Secret without a file is not generated again. Default: `delete`.
+   * With the rules of production, a tenant without a manifest stays in force until a manifest with the annotation `latchkey.dev/delete:
+   * "true"` asks for its deletion, so that an empty or another folder deletes nothing; a generated Secret without a file is not generated
+   * again; and a file with a Secret that other users can read is refused. Default: development, where a tenant without a manifest is deleted
+   * as its policy says.
    */
-  readonly missing?: 'delete' | 'keep' | undefined
+  readonly rules?: 'development' | 'production' | undefined
 }
 
 /** Maximum size of a file that is read. */
@@ -77,7 +78,7 @@ export class FolderSource implements TenantSource {
   #held: ReadonlySet<string> = new Set()
   /** Keys of the tenants whose manifests ask for their deletion. */
   readonly #deleted = new Set<string>()
-  /** Keys of tenants in force without a manifest, which `missing: 'keep'` has kept. */
+  /** Keys of tenants in force without a manifest, which the rules of production keep. */
   readonly #kept = new Set<string>()
   #problems: readonly SourceProblem[] = []
   #complete = false
@@ -135,7 +136,7 @@ export class FolderSource implements TenantSource {
   async isAbsent(place: ObjectPlace): Promise<boolean> {
     await this.refresh()
     const identity = identityOf('Tenant', place)
-    if (this.#options.missing === 'keep') return this.#isToDelete(objectKey(place))
+    if (this.#options.rules === 'production') return this.#isToDelete(objectKey(place))
     return this.#complete && !this.#held.has(identity) && !this.#tenants.has(objectKey(place))
   }
 
@@ -215,7 +216,7 @@ export class FolderSource implements TenantSource {
     const secret = this.#secrets.get(objectKey(place))
     if (secret !== undefined) return { kind: 'found', secret }
     if (this.#complete && !this.#held.has(identityOf('Secret', place)))
-      return { kind: 'missing', ...(this.#options.missing === 'keep' && { mayBeElsewhere: true }) }
+      return { kind: 'missing', ...(this.#options.rules === 'production' && { mayBeElsewhere: true }) }
     const message = 'a broken file may contain it: fix the file that the log names'
     return { kind: 'unreadable', reason: 'FileBroken', message }
   }
@@ -235,14 +236,15 @@ export class FolderSource implements TenantSource {
   async #read(): Promise<number> {
     const files = new Map<string, FileState>()
     const problems: SourceProblem[] = []
-    const { tenantsDir, secretsDir } = this.#options
+    const { tenantsDir, secretsDir, rules } = this.#options
     for (const dir of [tenantsDir, secretsDir]) {
       const listed = await listManifests(dir, { mayBeMissing: dir === secretsDir })
       if (listed.problem !== undefined) problems.push(problemOf(dir, listed.problem))
       const kept = [...this.#files.keys()].filter((path) => path.startsWith(join(dir, '/')))
       for (const path of listed.paths ?? kept) {
         const before = this.#files.get(path)
-        const state = listed.paths === undefined ? before : await readState(path, before)
+        const state =
+          listed.paths === undefined ? before : await readState(path, before, rules === 'production')
         if (state !== undefined) files.set(path, state)
       }
     }
@@ -329,13 +331,20 @@ async function listManifests(
 }
 
 /** Reads a file if its size, times or inode changed. Returns undefined if it no longer exists. */
-async function readState(path: string, before: FileState | undefined): Promise<FileState | undefined> {
+async function readState(
+  path: string,
+  before: FileState | undefined,
+  needsPrivateSecrets: boolean,
+): Promise<FileState | undefined> {
   try {
-    const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true })
+    const { size, mtimeNs, ctimeNs, ino, mode } = await stat(path, { bigint: true })
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (before?.signature === signature) return before
     if (size > fileBytesMax) return unreadable(path, signature, `is over ${fileBytesMax} bytes`, before)
     const parsed = parseFile(await readFile(path, 'utf8'), { file: path, version: `${size}-${mtimeNs}` })
+    const isOpen = needsPrivateSecrets && (mode & 0o007n) !== 0n
+    if (isOpen && parsed.documents.some(({ kind }) => kind === 'secret'))
+      return unreadable(path, signature, openToOthers, before)
     return nextState(parsed, signature, before)
   } catch (error) {
     const code = codeOf(error)
@@ -346,6 +355,8 @@ async function readState(path: string, before: FileState | undefined): Promise<F
       : unreadable(path, signature, `cannot be read (${code})`, before)
   }
 }
+
+const openToOthers = 'has a Secret, and other users can read or write the file: run chmod o-rwx on it'
 
 function unreadable(
   path: string,
