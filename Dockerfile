@@ -16,6 +16,7 @@ ARG BASE_IMAGE=gcr.io/distroless/base-nossl-debian12:nonroot
 # Cross-compiles, so that no platform is emulated.
 FROM --platform=$BUILDPLATFORM ${BUN_IMAGE} AS build
 WORKDIR /src
+RUN mkdir -p /out/state
 COPY package.json bun.lock bunfig.toml ./
 RUN bun install --frozen-lockfile --production --ignore-scripts
 COPY tsconfig.json ./
@@ -51,6 +52,8 @@ LABEL org.opencontainers.image.title="Latchkey" \
       org.opencontainers.image.created="$CREATED" \
       org.opencontainers.image.source="$SOURCE"
 COPY --from=build /out/latchkey /usr/local/bin/latchkey
+# Of `run`: a volume that is mounted here gets this owner.
+COPY --from=build --chown=65532:65532 /out/state /var/lib/latchkey
 COPY LICENSE THIRD_PARTY_NOTICES.md /usr/share/doc/latchkey/
 # Calls that the runtime has in flight at once; its own default is 256, and any more wait without an end. Read and checked at start.
 ENV BUN_CONFIG_MAX_HTTP_REQUESTS=1024
