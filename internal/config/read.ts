@@ -208,9 +208,17 @@ function rowOf(setting: Setting): string {
 }
 
 function defaultOf(setting: Setting): string {
-  const note = setting.default === undefined ? setting.defaultNote : `\`${setting.default}\``
+  const note = setting.default === undefined ? setting.defaultNote : defaultsOf(setting, setting.default)
   if (!setting.requiredBy) return note ?? ''
   return note === undefined ? 'required' : `required; ${note}`
+}
+
+/** Returns the common default, then those of single processes. */
+function defaultsOf({ defaultIn = {} }: Setting, common: string): string {
+  return [
+    `\`${common}\``,
+    ...Object.entries(defaultIn).map(([process, text]) => `${process}: \`${text}\``),
+  ].join('; ')
 }
 
 function usersOf(setting: Setting): string {

@@ -346,7 +346,7 @@ export const settings = {
     type: oneOf(['debug', 'info', 'warn', 'error']),
     default: 'info',
     defaultIn: { dev: 'warn' },
-    doc: 'Minimum log level. Dev: `warn`; with `info` its terminal shows each request.',
+    doc: 'Minimum log level. With `info` the terminal of dev shows each request.',
     usedBy: lasting,
   },
   shutdownGraceSeconds: {
@@ -361,7 +361,7 @@ export const settings = {
     type: integer('seconds', 0, 60),
     default: '5',
     defaultIn: { dev: '0' },
-    doc: 'Time from SIGTERM during which new calls are accepted while `/readyz` is 503, so that load balancers stop sending. Part of the shutdown grace, at most a quarter of it. Dev: 0.',
+    doc: 'Time from SIGTERM during which new calls are accepted while `/readyz` is 503, so that load balancers stop sending. Part of the shutdown grace, at most a quarter of it.',
     usedBy: intake,
   },
   otlpEndpoint: {
@@ -441,16 +441,16 @@ export const settings = {
   tenantsDir: {
     env: 'LATCHKEY_TENANTS_DIR',
     type: line('folder'),
-    defaultIn: { run: '/etc/latchkey/tenants', dev: 'config/samples/dev' },
-    defaultNote: 'run: `/etc/latchkey/tenants`; dev: `config/samples/dev`',
+    default: 'config/samples/dev',
+    defaultIn: { run: '/etc/latchkey/tenants' },
     doc: 'Folder of `Tenant` and `Secret` manifests.',
     usedBy: ['run', 'dev'],
   },
   dataDir: {
     env: 'LATCHKEY_DATA_DIR',
     type: line('folder'),
-    defaultIn: { run: '/var/lib/latchkey', dev: '.latchkey' },
-    defaultNote: 'run: `/var/lib/latchkey`; dev: `.latchkey`',
+    default: '.latchkey',
+    defaultIn: { run: '/var/lib/latchkey' },
     doc: 'Data folder: the Secrets that are generated for tenants and, in dev, the embedded stores.',
     usedBy: ['run', 'dev'],
   },

@@ -49,7 +49,7 @@ export function internalDocument() {
           type: 'http',
           scheme: 'bearer',
           description:
-            'A Kubernetes token for the audience `latchkey`, or a tenant’s API key of scope `dashboard` or `dashboard:read`.',
+            'A Kubernetes token for the audience `latchkey`, the token of an operator of `latchkey run`, or a tenant’s API key of scope `dashboard` or `dashboard:read`.',
         },
       },
       headers,

@@ -170,6 +170,10 @@ export const breakingChanges: readonly BreakingChange[] = [
     ],
   },
   {
+    reason: 'The process `run` is new.',
+    lines: ['settings *: required by run'],
+  },
+  {
     reason: 'API keys have further scopes, for the events of their tenant.',
     lines: ['internal TenantDetail (answer).spec.apiKeys[].scopes: maxItems 5 became 8'],
   },
