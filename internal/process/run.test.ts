@@ -58,17 +58,30 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
     expect(lines.at(-1)?.msg).toBe('process has ended')
   })
 
-  test('runProcess: a second signal exits immediately', async () => {
+  test('runProcess: a signal half a second after the first exits immediately', async () => {
     const { child, seen, end } = run(
       `await scope.open(part('hangs', () => new Promise(() => undefined), 60_000))`,
       60_000,
     )
     await seen('process is up')
-    child.kill(signal)
-    await seen('process is ending')
-    child.kill(signal)
-    expect((await end()).code).toBe(signal === 'SIGINT' ? 130 : 143)
+    const repeated = setInterval(() => child.kill(signal), 20)
+    const { code } = await end()
+    clearInterval(repeated)
+    expect(code).toBe(signal === 'SIGINT' ? 130 : 143)
   })
+})
+
+test('runProcess: signals within half a second count once, so that the components are closed', async () => {
+  const { child, seen, end } = run(`
+    const arrived = (signal) => new Promise((resolve) => process.once(signal, resolve))
+    const both = Promise.all([arrived('SIGINT'), arrived('SIGTERM')])
+    await scope.open(part('a', () => both))`)
+  await seen('process is up')
+  child.kill('SIGINT')
+  child.kill('SIGTERM')
+  const { code, lines } = await end()
+  expect(code).toBe(0)
+  expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['a', 'held'])
 })
 
 test('runProcess: a signal during start-up closes the components that are already open', async () => {

@@ -23,12 +23,14 @@ type Ending =
 
 /** Time limit of the shutdown after a crash. Work in flight is dropped, but child processes and sockets are closed. */
 const brokenGraceMs = 3000
+/** Time in which further signals are repetitions: a terminal signals a whole process group, in which npm forwards them, too. */
+const sameSignalMs = 500
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 }
 
 /**
- * Runs a process: starts its components, waits, closes them in reverse order, and exits. SIGTERM and SIGINT stop it with code 0. A second
- * signal exits immediately with 128 + the number of the signal. A failed start, an unhandled rejection and an uncaught exception are logged
- * and exit with code 1. Never returns.
+ * Runs a process: starts its components, waits, closes them in reverse order, and exits. SIGTERM and SIGINT stop it with code 0. Another
+ * signal exits immediately with 128 + its number, unless it follows within half a second. A failed start, an unhandled rejection and an
+ * uncaught exception are logged and exit with code 1. Never returns.
  */
 export async function runProcess(options: RunOptions): Promise<never> {
   const { log } = options
@@ -69,11 +71,12 @@ function reasonOf(ending: Exclude<Ending, { kind: 'broken' }>): string {
 
 /** Installs the handlers of signals and errors. They stay installed until exit, so that errors during shutdown are also handled. */
 function listen(end: (ending: Ending) => void, log: Logger): void {
-  let signals = 0
+  let firstAtMs: number | undefined
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      signals += 1
-      if (signals === 1) return end({ kind: 'signal', signal })
+      firstAtMs ??= performance.now()
+      end({ kind: 'signal', signal })
+      if (performance.now() - firstAtMs < sameSignalMs) return
       log.warn({ signal }, 'second signal: process exits immediately')
       log.flush()
       process.exit(128 + signalNumbers[signal])
