@@ -25,17 +25,16 @@ COPY cmd cmd
 # By the builder, from the platform. A default would win over what it says, and every image would hold a program for amd64:
 # https://github.com/docker/buildx/issues/510
 ARG TARGETARCH
-# Another of Bun’s targets in place of the platform’s.
-ARG BUN_TARGET=
-# `baseline` also runs on processors without AVX2.
+# For amd64, one program runs on all processors with SSE4.2, and uses AVX2 where there is some.
 RUN case "$TARGETARCH" in \
-      amd64) target=bun-linux-x64-baseline ;; \
+      amd64) target=bun-linux-x64 ;; \
       arm64) target=bun-linux-arm64 ;; \
       *) echo "no build for $TARGETARCH: amd64 or arm64"; exit 1 ;; \
     esac; \
-    # Names are kept, since an error's log line shows them.
-    bun build --compile --target="${BUN_TARGET:-$target}" --minify-syntax --minify-whitespace \
-      --bytecode --bytecode-depth=0 --splitting --sourcemap=linked --format=esm \
+    # Names are kept, since an error's log line shows them. All modules are in one folder, where they find the worker.
+    # `npm run build` and the tests read the command from here.
+    bun build --compile --target="$target" --minify-syntax --minify-whitespace \
+      --bytecode --bytecode-depth=0 --splitting --sourcemap=linked --format=esm --entry-naming=[name].[ext] \
       --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
       --outfile=/out/latchkey cmd/latchkey/main.ts ./internal/intake/large-bodies.worker.ts
 

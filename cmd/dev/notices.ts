@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { packageManager } from '../../package.json'
+import { compileCommand } from './release/compile-command.ts'
 
 /** A package whose code is compiled into the program. */
 export interface BundledPackage {
@@ -13,10 +14,8 @@ export interface BundledPackage {
 }
 
 const root = resolve(import.meta.dir, '../..')
-/** Path of the notices in the repository. The image contains the notices next to LICENSE. */
+/** Path of the notices in the repository. The image, each archive and the package for npm contain them next to LICENSE. */
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
-/** Entry points of the program that the Dockerfile compiles. */
-export const entryPoints = ['cmd/latchkey/main.ts', './internal/intake/large-bodies.worker.ts'] as const
 /** Optional peers of bundled packages that only development packages install, so that the image does not have them. */
 const absentInImage = ['supports-color']
 const noticeFile = /^(licen[cs]e|copying|notice)/i
@@ -41,7 +40,7 @@ const unshipped: Readonly<Record<string, string>> = {
  */
 export async function bundledPackages(): Promise<readonly BundledPackage[]> {
   const built = await Bun.build({
-    entrypoints: entryPoints.map((path) => resolve(root, path)),
+    entrypoints: compileCommand(root).entryPoints.map((path) => resolve(root, path)),
     target: 'bun',
     format: 'esm',
     splitting: true,
@@ -120,7 +119,8 @@ ${rows.join('\n')}
 
 ## Bun
 
-The program contains the runtime ${packageManager.replace('@', ' ')} and the libraries that it links. Its own page on licences follows.
+The program contains the runtime ${packageManager.replace('@', ' ')} and the libraries that it links. (The package for npm does not: it
+installs the runtime as a package of its own.) Its own page on licences follows.
 
 ${plain(bunLicences())}
 

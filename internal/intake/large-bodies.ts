@@ -27,10 +27,10 @@ export const largeBodyBytes: number = 1024 * 1024
 const readMsMax = 6_000
 /** Time after which an idle worker is stopped, since it uses tens of megabytes. */
 const idleMs = 60_000
-/** In a compiled program, modules are found by their path in the repository. */
-const workerUrl = import.meta.url.includes('/$bunfs/')
-  ? new URL('./internal/intake/large-bodies.worker.ts', import.meta.url)
-  : new URL('./large-bodies.worker.ts', import.meta.url)
+/** Beside this file, as it is beside the bundle that contains this file. */
+const workerUrl = import.meta.url.endsWith('.ts')
+  ? new URL('./large-bodies.worker.ts', import.meta.url)
+  : new URL('./large-bodies.worker.js', import.meta.url)
 
 /**
  * Verifies and normalizes large bodies in a worker, one after another. The limited memory for bodies also limits the queue: each waiting

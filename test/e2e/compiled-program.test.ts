@@ -7,14 +7,11 @@ import { compiledProgram } from '#test/support/compiled-program.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
-import { signAsVendor } from '#test/support/vendor-signatures.ts'
-import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { sendLargeWebhook, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 /** Program of the image, compiled for this machine. The image itself is tested in test/cluster. */
 const root = resolve(import.meta.dir, '../..')
 const compileMsMax = 120_000
-/** Larger than bodies that are parsed on the event loop, so that the worker parses it. */
-const largeBodyBytes = 3 * 1024 * 1024
 const folder = scratchFolder()
 const started: TestProcess[] = []
 let program: string
@@ -83,19 +80,7 @@ test('compiled program: the API parses a large body in its worker, and commands 
   await tenants.apply(webhookTenantYaml('acme', testApiKey))
   await tenants.close()
   const api = await startReady('api')
-  const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(largeBodyBytes) })
-  const signed = { body, atMs: Date.now(), webhookId: 'unused' }
-  const intake = await fetch(`${api.url}/v1/t/acme/webhooks/codehost`, {
-    method: 'POST',
-    headers: {
-      'Content-Type': 'application/json',
-      'X-GitHub-Event': 'push',
-      'X-GitHub-Delivery': crypto.randomUUID(),
-      'X-Hub-Signature-256': await signAsVendor('codehost', signed, providerSecret),
-    },
-    body,
-  })
-  expect([intake.status, await intake.text()]).toEqual([200, '{"ok":true}'])
+  expect(await sendLargeWebhook(api.url, 'acme')).toEqual([200, '{"ok":true}'])
 
   const run = (...args: readonly string[]) => {
     const own = { LATCHKEY_URL: api.url, LATCHKEY_API_KEY: testApiKey }

@@ -9,6 +9,7 @@ import {
   utimesSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { compileCommand } from '#cmd/dev/release/compile-command.ts'
 
 const root = resolve(import.meta.dir, '../..')
 /** Folder with one subfolder per hash of sources; those not used for an hour are removed. */
@@ -29,8 +30,9 @@ export function compiledProgram(sources: string = root): string {
     removeOld()
     // Renamed when complete: other test processes may compile at the same time.
     const part = `${folder}.${process.pid}`
-    const options = [...dockerfileOptions(sources), `--outfile=${join(part, 'latchkey')}`]
-    const child = Bun.spawnSync([process.execPath, 'build', ...options], { cwd: sources, stdout: 'ignore' })
+    const { options, entryPoints } = compileCommand(sources)
+    const args = [...options, `--outfile=${join(part, 'latchkey')}`, ...entryPoints]
+    const child = Bun.spawnSync([process.execPath, 'build', ...args], { cwd: sources, stdout: 'ignore' })
     if (child.exitCode !== 0) throw new Error(`the program does not compile:\n${child.stderr.toString()}`)
     if (existsSync(folder)) rmSync(part, { recursive: true })
     else renameSync(part, folder)
@@ -59,13 +61,4 @@ function removeOld(): void {
     const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: 0 }
     if (mtimeMs < Date.now() - keptMsMax) rmSync(path, { recursive: true, force: true })
   }
-}
-
-/** Returns the arguments of `bun build` in the Dockerfile, without target platform and output path. */
-function dockerfileOptions(sources: string): readonly string[] {
-  const dockerfile = readFileSync(join(sources, 'Dockerfile'), 'utf8')
-  const [, command] = /^ *bun build ((?:.*\\\n)*.*)$/m.exec(dockerfile) ?? []
-  if (command === undefined) throw new Error('the Dockerfile has no line that begins with "bun build"')
-  const words = command.replaceAll('\\\n', ' ').trim().split(/\s+/)
-  return words.filter((word) => !/^--(target|outfile)=/.test(word))
 }

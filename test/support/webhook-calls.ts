@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { tenantYaml } from './api.ts'
+import { signAsVendor } from './vendor-signatures.ts'
 
 /** Secret that signs the calls of every provider in tests. */
 export const providerSecret = 'whsec_dGVzdC1wcm92aWRlci1zZWNyZXQtMDAwMDAw'
@@ -38,4 +39,24 @@ export function signGeneric(
 /** Returns the body of an event with this id, by default a random one. */
 export function genericBody(id: string = crypto.randomUUID(), fields: object = {}): string {
   return JSON.stringify({ id, type: 'order.created', amount: 12, ...fields })
+}
+
+/** Larger than bodies that are parsed on the event loop, so that the worker parses it. */
+const largeBodyBytes = 3 * 1024 * 1024
+
+/** Sends a large webhook of `codehost` to a tenant of `webhookTenantYaml`. Returns status and body of the answer. */
+export async function sendLargeWebhook(url: string, tenant: string): Promise<[number, string]> {
+  const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(largeBodyBytes) })
+  const signed = { body, atMs: Date.now(), webhookId: 'unused' }
+  const answer = await fetch(`${url}/v1/t/${tenant}/webhooks/codehost`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      'X-GitHub-Event': 'push',
+      'X-GitHub-Delivery': crypto.randomUUID(),
+      'X-Hub-Signature-256': await signAsVendor('codehost', signed, providerSecret),
+    },
+    body,
+  })
+  return [answer.status, await answer.text()]
 }

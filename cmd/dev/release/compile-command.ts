@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Arguments of `bun build` that make the program. */
+export interface CompileCommand {
+  /** Options without target platform and output path. */
+  readonly options: readonly string[]
+  readonly entryPoints: readonly string[]
+}
+
+/**
+ * Returns the command that compiles the program. The Dockerfile is its only source, so that the image, the archives, the package for npm
+ * and the tests contain the same program. @param sources folder with the sources @throws if the Dockerfile has no such command
+ */
+export function compileCommand(sources: string): CompileCommand {
+  const dockerfile = readFileSync(join(sources, 'Dockerfile'), 'utf8')
+  const [, command] = /^ *bun build ((?:.*\\\n)*.*)$/m.exec(dockerfile) ?? []
+  if (command === undefined) throw new Error('the Dockerfile has no line that begins with "bun build"')
+  const words = command.replaceAll('\\\n', ' ').trim().split(/\s+/)
+  return {
+    options: words.filter((word) => word.startsWith('--') && !/^--(target|outfile)=/.test(word)),
+    entryPoints: words.filter((word) => !word.startsWith('--')),
+  }
+}
