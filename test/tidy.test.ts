@@ -219,7 +219,7 @@ function importsOf(text: string): Import[] {
 function arrowProblem(path: string, from: string): string | undefined {
   const room = roomOf(path)
   // The version that a process reports.
-  if (path.startsWith('cmd/') && from === '../../package.json') return undefined
+  if (path.startsWith('cmd/') && posix.join(posix.dirname(path), from) === 'package.json') return undefined
   if (from.startsWith('.')) {
     const home = room === undefined ? path.split('/').slice(0, 2).join('/') : `internal/${room}`
     const inside = posix.join(posix.dirname(path), from).startsWith(`${home}/`)
@@ -485,6 +485,7 @@ const accepted: [what: string, path: string, text: string][] = [
   ['a remark on the environment', 'internal/config/a.ts', '/** As `process.env` has it. */\n'],
   ['a describe in a shared suite', 'test/support/a.ts', `export_ = () => {\n${long(100)}}\n`],
   ['the version', 'cmd/api/main.ts', "import { version } from '../../package.json'\n"],
+  ['the version in a folder', 'cmd/dev/release/a.ts', "import { version } from '../../../package.json'\n"],
   ['the environment in a process', 'cmd/api/main.ts', 'readConfig(process.env)\n'],
 ]
 

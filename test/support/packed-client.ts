@@ -10,13 +10,17 @@ export async function packClient(folder: string): Promise<string> {
   return join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? '')
 }
 
-/** Makes an empty project in a folder, and installs archives and packages into it. @throws with the output of npm */
-export async function makeProject(folder: string, packages: readonly string[]): Promise<void> {
+/** Makes an empty project in a folder, and installs archives and packages into it. @param flags more options of npm @throws with the output of npm */
+export async function makeProject(
+  folder: string,
+  packages: readonly string[],
+  flags: readonly string[] = [],
+): Promise<void> {
   mkdirSync(folder, { recursive: true })
   const application = { name: 'application', private: true, type: 'module' }
   writeFileSync(join(folder, 'package.json'), JSON.stringify(application))
   const quietly = ['--silent', '--no-audit', '--no-fund', '--prefer-offline']
-  await run(['npm', 'install', '--prefix', folder, ...quietly, ...packages])
+  await run(['npm', 'install', '--prefix', folder, ...quietly, ...flags, ...packages])
 }
 
 async function run(command: readonly string[]): Promise<void> {

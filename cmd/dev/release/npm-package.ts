@@ -1,0 +1,49 @@
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { description, engines, license, name, packageManager, version } from '../../../package.json'
+import { noticesPath } from '../notices.ts'
+import { compileCommand } from './compile-command.ts'
+import { runTool } from './run-tool.ts'
+
+const root = resolve(import.meta.dir, '../../..')
+/** Platforms of the package, as npm names the runtime for them. Each has its own package, of which npm installs one. */
+const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
+
+/**
+ * Bundles the program, and packs it for npm into `latchkey-<version>.tgz` in a folder: the modules of the compiled program and a launcher,
+ * which runs them with the runtime that the program is compiled with. It has no install script, since many refuse those. @param scratch folder
+ * for the package without archive, which stays there @throws with the output of Bun or npm
+ */
+export async function buildPackage(folder: string, scratch: string): Promise<void> {
+  const stage = join(scratch, 'package')
+  mkdirSync(stage, { recursive: true })
+  await bundle(join(stage, 'program'))
+  for (const file of ['LICENSE', noticesPath]) copyFileSync(join(root, file), join(stage, file))
+  for (const file of ['launch.mjs', 'README.md'])
+    copyFileSync(join(import.meta.dir, 'package', file), join(stage, file))
+  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest(), null, 2)}\n`)
+  await runTool(['npm', 'pack', '--silent', '--pack-destination', folder, stage])
+}
+
+/** Bundles as the program is compiled, so that both consist of the same modules. */
+async function bundle(folder: string): Promise<void> {
+  const { options, entryPoints } = compileCommand(root)
+  const own = options.filter((option) => !/^--(no-)?(compile|bytecode)/.test(option))
+  await runTool([process.execPath, 'build', ...own, '--target=bun', `--outdir=${folder}`, ...entryPoints])
+}
+
+function manifest(): Readonly<Record<string, unknown>> {
+  const runtimeVersion = packageManager.replace('bun@', '')
+  return {
+    ...{ name, version, description, license, type: 'module' },
+    bin: { latchkey: 'launch.mjs' },
+    files: ['launch.mjs', 'program', noticesPath],
+    engines,
+    os: ['linux', 'darwin'],
+    cpu: ['x64', 'arm64'],
+    // Optional, since each can be installed on its own platform only.
+    optionalDependencies: Object.fromEntries(
+      runtimes.map((runtime) => [`@oven/bun-${runtime}`, runtimeVersion]),
+    ),
+  }
+}
