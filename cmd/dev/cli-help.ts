@@ -7,12 +7,13 @@ import { systemClock } from '#internal/base/index.ts'
 export const cliPagePath = 'docs/cli.md'
 
 /** Replaces the generated part of the page by the help of each command. */
-export function withCliHelp(page: string): string {
+export async function withCliHelp(page: string): Promise<string> {
   const part = /(?<=<!-- help:begin -->\n)[\s\S]*?(?=<!-- help:end -->)/
-  return page.replace(part, () => `\n${cliHelp().join('\n\n')}\n\n`)
+  const help = (await cliHelp()).join('\n\n')
+  return page.replace(part, () => `\n${help}\n\n`)
 }
 
-function cliHelp(): readonly string[] {
+async function cliHelp(): Promise<readonly string[]> {
   let shown = ''
   const terminal = {
     ...{ env: {}, isColoured: false, read: () => Promise.resolve('') },
@@ -30,5 +31,5 @@ function cliHelp(): readonly string[] {
       .filter((each) => each.name() !== 'help')
     return [section, ...commands.flatMap((each) => sectionsOf(each, path))]
   }
-  return sectionsOf(createProgram(new Cli(terminal, systemClock)), '')
+  return sectionsOf(await createProgram(new Cli(terminal, systemClock)), '')
 }

@@ -30,7 +30,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [clientEventsPath, clientEventsText()],
     [clientSamplesPath, clientSamplesText()],
     ...(await cliContractFiles()),
-    [cliPagePath, withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
+    [cliPagePath, await withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
     ...pythonFiles(),
   ])
 }

@@ -76,7 +76,8 @@ const messageCharsMax = 1_000
 export class ApiClient<Name extends ApiName> {
   readonly #name: Name
   readonly #connection: Connection
-  readonly #ajv = new Ajv({ strict: false })
+  // The schemas are generated. To check them by their own schema takes as long as the rest of the command.
+  readonly #ajv = new Ajv({ strict: false, validateSchema: false, meta: false })
 
   constructor(name: Name, connection: Connection) {
     this.#name = name

@@ -1,6 +1,5 @@
 import type { Command } from '@commander-js/extra-typings'
 import { type Clock, toWire } from '#internal/base/index.ts'
-import { withoutParameters } from '#internal/storage/index.ts'
 import { Tables } from './tables.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -59,8 +58,10 @@ export class Cli {
   }
 
   /** Prints why a command threw, and returns the exit code. */
-  fail(error: unknown): ExitCode {
-    this.terminal.complain(`The command failed: ${reasonOf(error)}`)
+  async fail(error: unknown): Promise<ExitCode> {
+    // Loaded here, since most commands need nothing of the stores.
+    const { withoutParameters } = await import('#internal/storage/index.ts')
+    this.terminal.complain(`The command failed: ${reasonOf(withoutParameters(error))}`)
     return exitCodes.failed
   }
 }
@@ -102,8 +103,7 @@ export interface JsonOption {
 export const jsonOption = ['--json', 'prints one JSON document'] as const
 
 /** Returns why a command failed. If a host name has several addresses and all fail, returns the first address's error. */
-function reasonOf(thrown: unknown): string {
-  const error = withoutParameters(thrown)
+function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   if (!(error instanceof Error)) return 'without a reason'
   const isUnmigrated = 'code' in error && error.code === '42P01'

@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises'
-import { carriedHeaders, prepareSigningKey, type SigningKey, signedCall } from '#internal/delivery/index.ts'
+import type { SigningKey } from '#internal/delivery/index.ts'
 import type { EventContent } from '#internal/events/index.ts'
 import { type ApiClient, memberText, type Schemas } from './api-client.ts'
 import { exitCodes, type Problem, type Result } from './cli.ts'
@@ -15,6 +15,7 @@ export async function readSigningKey(
   if (typeof secret === 'object') return secret
   if (secret === undefined)
     return misuse('A signing secret is needed: give --secret-file PATH, or set LATCHKEY_SIGNING_SECRET')
+  const { prepareSigningKey } = await import('#internal/delivery/index.ts')
   const key = prepareSigningKey(secret.trim())
   const place = path ?? 'LATCHKEY_SIGNING_SECRET'
   return key === undefined
@@ -53,6 +54,7 @@ export async function curlOf(api: ApiClient<'public'>, { id, url, key, nowMs }: 
   const stored = await api.call('readEventPayload', { path })
   if (stored.kind === 'problem') return stored
   const content = parseContent(detail.body, memberText(stored.text, 'payload'))
+  const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
   const call = signedCall({ url, allowedCIDRs: [], timeoutMs: 0, keys: [key] }, content, {
     ...carriedHeaders(content.headers),
     nowMs,

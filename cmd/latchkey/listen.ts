@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname, userInfo } from 'node:os'
-import { carriedHeaders, prepareSigningKey, type SigningKey, signedCall } from '#internal/delivery/index.ts'
+import type { SigningKey } from '#internal/delivery/index.ts'
 import type { EventContent } from '#internal/events/index.ts'
 import { type ApiClient, memberText } from './api-client.ts'
 import type { Cli, Problem, Program, Result } from './cli.ts'
@@ -142,6 +142,7 @@ interface OwnKey {
 async function keyOf(path: string | undefined, given: string | undefined): Promise<OwnKey | Problem> {
   if (path !== undefined || given !== undefined) return readSigningKey(path, given)
   const secret = `whsec_${randomBytes(24).toString('base64')}`
+  const { prepareSigningKey } = await import('#internal/delivery/index.ts')
   const key = prepareSigningKey(secret)
   return key ? { key, secret } : { problem: 'No signing secret could be made' }
 }
@@ -237,6 +238,7 @@ async function send(
   { url, key, nowMs }: { readonly url: string; readonly key: SigningKey; readonly nowMs: number },
 ): Promise<number | string> {
   const content = contentOf(text)
+  const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
   const call = signedCall({ url, allowedCIDRs: [], timeoutMs: forwardMsMax, keys: [key] }, content, {
     ...{ ...carriedHeaders(content.headers), nowMs },
   })

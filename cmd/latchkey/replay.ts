@@ -1,4 +1,4 @@
-import { Option } from '@commander-js/extra-typings'
+import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { type EventId, parseEventId, randomToken } from '#internal/base/index.ts'
 import { type EventSummary, eventReadSettings, notifyForwarders } from '#internal/events/index.ts'
 import {
@@ -17,10 +17,11 @@ import {
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
+import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
 import { type Cli, type JsonOption, jsonOption, type Program, type Result } from './cli.ts'
 import { noTenant, type ToolStores, tenantOf, whoRuns, withStores } from './stores.ts'
 import { columnsText } from './tables.ts'
-import { byOption, fromOption, parseId, parseProvider, parseTime, parseWhole } from './values.ts'
+import { byOption, fromOption, parseId, parseTime, parseWhole } from './values.ts'
 
 const states = ['delivery_failed', 'processed', 'verified', 'any'] as const
 const listMax = 100
@@ -130,6 +131,13 @@ function addStartCommand(
         return answer(options, (stores) => start(request, stores))
       }),
     )
+}
+
+/** Parses a provider by its neutral name or by that of its vendor. */
+function parseProvider(text: string): ProviderName {
+  const provider = neutralProviderName(text)
+  if (provider !== undefined) return provider
+  throw new InvalidArgumentError(`Allowed choices are ${acceptedProviderNames.join(', ')}.`)
 }
 
 interface One {

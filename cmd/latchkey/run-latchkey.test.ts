@@ -38,3 +38,26 @@ test('latchkey completion: rejects an unknown shell', () => {
   expect({ code, out }).toEqual({ code: 2, out: '' })
   expect(err).toContain('Allowed choices are zsh, bash, fish')
 })
+
+test('latchkey: the start of a command over HTTP loads no library of stores or Kubernetes', async () => {
+  const { metafile } = await Bun.build({
+    entrypoints: [resolve(root, 'cmd/latchkey/main.ts')],
+    ...{ target: 'bun', format: 'esm', splitting: true, metafile: true, external: ['supports-color'] },
+  })
+  const outputs = metafile?.outputs ?? {}
+  const [entry] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint !== undefined) ?? []
+  const loaded = new Set<string>()
+  const load = (path: string) => {
+    if (loaded.has(path)) return
+    loaded.add(path)
+    for (const { path: next, kind } of outputs[path]?.imports ?? [])
+      if (kind === 'import-statement' && next in outputs) load(next)
+  }
+  load(entry ?? '')
+  const modules = [...loaded].flatMap((path) => Object.keys(outputs[path]?.inputs ?? {}))
+  const libraries = modules.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? [])
+  expect([...new Set(libraries)].toSorted()).toEqual([
+    ...['@bomb.sh/tab', '@commander-js/extra-typings', '@sinclair/typebox', 'ajv', 'commander'],
+    ...['fast-deep-equal', 'fast-uri', 'json-schema-traverse'],
+  ])
+})

@@ -3,18 +3,12 @@ import { Command, CommanderError } from '@commander-js/extra-typings'
 import { systemClock } from '#internal/base/index.ts'
 import { version } from '../../package.json'
 import { addAuditCommand } from './audit.ts'
-import { addCheckCommand } from './check.ts'
-import { addCheckRollbackCommand } from './check-rollback.ts'
 import { Cli, type ExitCode, exitCodes } from './cli.ts'
 import { addEventsCommand } from './events.ts'
 import { addListenCommand } from './listen.ts'
 import { addLoginCommands } from './login.ts'
-import { addOperatorsCommand } from './operators.ts'
 import { addProcessCommands } from './processes.ts'
 import { addRecordsCommand } from './records.ts'
-import { addRemoveFinalizersCommand } from './remove-finalizers.ts'
-import { addReplayCommand } from './replay.ts'
-import { addSettingsCommand } from './settings.ts'
 import { addTenantsCommand } from './tenants.ts'
 import type { Terminal } from './terminal.ts'
 import { addTriggerCommand } from './trigger.ts'
@@ -27,17 +21,21 @@ const helpColumns = 100
 export async function runLatchkey(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const cli = new Cli(terminal, systemClock)
   try {
-    await createProgram(cli).parseAsync(args, { from: 'user' })
+    const program = await createProgram(cli, args)
+    await program.parseAsync(args, { from: 'user' })
     return cli.exitCode
   } catch (error) {
     // Thrown instead of ending the process: after a help text, the version, or an error in the arguments, which is printed already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.misused
-    return cli.fail(error)
+    return await cli.fail(error)
   }
 }
 
-/** Returns the program with all commands in the order of the overview. */
-export function createProgram(cli: Cli): Command {
+/**
+ * Returns the program with its commands in the order of the overview. Those for operators are left out if the arguments begin with another
+ * command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
+ */
+export async function createProgram(cli: Cli, args: readonly string[] = []): Promise<Command> {
   const { terminal } = cli
   const print = (say: (text: string) => void) => (text: string) => say(text.replace(/\n$/, ''))
   const program = new Command('latchkey')
@@ -68,9 +66,11 @@ export function createProgram(cli: Cli): Command {
   ])
     add(program, cli)
   for (const add of [addTenantsCommand, addAuditCommand]) add(program, cli)
-  program.commandsGroup('For operators, beside the stores:')
-  for (const add of [addSettingsCommand, addReplayCommand, addCheckRollbackCommand]) add(program, cli)
-  for (const add of [addCheckCommand, addRemoveFinalizersCommand, addOperatorsCommand]) add(program, cli)
+  const isComplete = args[0] === '--version' || program.commands.some((each) => each.name() === args[0])
+  if (!isComplete) {
+    const { addOperatorCommands } = await import('./operator-commands.ts')
+    addOperatorCommands(program, cli)
+  }
   program.commandsGroup('More:').helpCommand('help [command]', 'prints the help of a command')
   // The package of types changes nothing else about a command.
   addCompletion(program as unknown as Parameters<typeof addCompletion>[0], {

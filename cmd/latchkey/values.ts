@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
-import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
 import { isBaseUrl } from './profiles.ts'
 
 /** Option with the actor of a change. */
@@ -51,13 +50,6 @@ export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefi
     if (id !== undefined) return id
     throw new InvalidArgumentError(`It has to be ${prefix}_ and 26 characters.`)
   }
-}
-
-/** Parses a provider by its neutral name or by that of its vendor. */
-export function parseProvider(text: string): ProviderName {
-  const provider = neutralProviderName(text)
-  if (provider !== undefined) return provider
-  throw new InvalidArgumentError(`Allowed choices are ${acceptedProviderNames.join(', ')}.`)
 }
 
 /** Parses an http or https URL. Refuses a password in it, which would be printed. */

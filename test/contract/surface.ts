@@ -73,7 +73,7 @@ export async function readSurface(): Promise<Surface> {
     metrics: metricsOf(sources()),
     settings: settingsOf(),
     values: chartValues(),
-    commands: commandsOf(),
+    commands: await commandsOf(),
     ...{ names: namesOf(), policy: policyOf(read('crds/tenants-platform.latchkey.dev.yaml')) },
   }
 }
@@ -203,7 +203,7 @@ function leavesOf(value: unknown, path: readonly string[]): (readonly [string, u
 }
 
 /** Returns the options of each command, including those of its subcommands. A subcommand is listed by itself, too. */
-function commandsOf(): Surface['commands'] {
+async function commandsOf(): Promise<Surface['commands']> {
   const terminal = {
     env: {},
     isColoured: false,
@@ -219,6 +219,6 @@ function commandsOf(): Surface['commands'] {
     if (path !== '') found[path] = all
     return all
   }
-  add(createProgram(new Cli(terminal, systemClock)), '')
+  add(await createProgram(new Cli(terminal, systemClock)), '')
   return sortKeys(found)
 }
