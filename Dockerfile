@@ -15,8 +15,9 @@ ARG BASE_IMAGE=gcr.io/distroless/base-nossl-debian12:nonroot
 
 # Cross-compiles, so that no platform is emulated.
 FROM --platform=$BUILDPLATFORM ${BUN_IMAGE} AS build
+# Makes the folder without a tool of the builder.
+WORKDIR /out/state
 WORKDIR /src
-RUN mkdir -p /out/state
 COPY package.json bun.lock bunfig.toml ./
 RUN bun install --frozen-lockfile --production --ignore-scripts
 COPY tsconfig.json ./
