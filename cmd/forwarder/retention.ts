@@ -3,7 +3,12 @@ import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/st
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { forgetAudit, forgetSessions } from '#internal/access/index.ts'
 import { type Clock, systemClock } from '#internal/base/index.ts'
-import { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from '#internal/events/index.ts'
+import {
+  createQueueExpiry,
+  forgetDedupeKeys,
+  forgetFailedEvents,
+  forgetWaitingPulls,
+} from '#internal/events/index.ts'
 import type { SupervisedLoop } from '#internal/process/index.ts'
 import { forgetReplays } from '#internal/replays/index.ts'
 import { forgetSimulations } from '#internal/simulations/index.ts'
@@ -90,6 +95,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
     after: [
       step('dedupe_keys', forgetDedupeKeys),
       step('failed_events', forgetFailedEvents),
+      step('pulls_due', forgetWaitingPulls),
       step('replays', forgetReplays),
       step('simulations', forgetSimulations),
       step('record_hours', moveRecordHours),

@@ -169,6 +169,7 @@ const refusals = {
   payload_expired: 'its payload has expired, so there is nothing to deliver',
   not_enabled:
     'the provider is in verify-only mode: first set spec.walletRollout.stage of the tenant to enabled',
+  no_callback: 'the tenant has no callback: pull the event with a subscription, or set spec.callback',
   cycles_exhausted: 'it has reached the maximum number of delivery cycles',
   test_event: 'a test event is sent once; send another one instead',
   changed: 'it is now in another delivery cycle',
@@ -240,6 +241,8 @@ function refusalOf(result: Exclude<StartReplayResult, { readonly job: ReplayJob 
       return { problem: 'The key was used for another replay: use a new key, or the same filter and rate' }
     case 'unknown_tenant':
       return noTenant
+    case 'no_callback':
+      return { problem: `The replay was not started: ${refusals.no_callback}` }
     case 'too_many':
       return { problem: `${result.max} replays are running: wait until one of them ends, or cancel one` }
     case 'invalid':

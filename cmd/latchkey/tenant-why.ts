@@ -24,7 +24,7 @@ export interface TenantFacts {
 
 /** Cause that holds a tenant, and the command that ends it. */
 export interface TenantExplanation {
-  /** Reason of a condition, or one of `ForwardingPaused`, `BreakerOpen` and `InForce`. */
+  /** Reason of a condition, or one of `NoCallback`, `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string
   /** One sentence. */
   readonly sentence: string
@@ -52,6 +52,11 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
     const { type, reason, message } = condition
     return held(reason, `${who} is not ready, since ${type} is False: ${message}.`, tenant)
   }
+  if (conditions.some(({ reason }) => reason === 'NoCallback'))
+    return {
+      reason: 'NoCallback',
+      sentence: `${who} is served and has no callback: its events wait until a subscription acknowledges them.`,
+    }
   if (pause !== 'none') {
     const [scope, option] = pause === 'tenant' ? [who, ` --tenant ${slug ?? 'TENANT'}`] : ['all tenants', '']
     return {

@@ -149,6 +149,15 @@ test.each<[string, TenantFacts, string, string | undefined]>([
     'kubectl annotate tenant acme -n shops --overwrite latchkey.dev/resume-callback="$(date +%s)"',
   ],
   [
+    'a missing callback',
+    facts(
+      { conditions: [{ ...condition('NoCallback', 'CallbackAllowed'), status: 'True' }] },
+      { pause: 'tenant' },
+    ),
+    'NoCallback',
+    undefined,
+  ],
+  [
     'a slug that cannot change',
     facts({ conditions: [condition('SlugImmutable')] }),
     'SlugImmutable',

@@ -89,7 +89,7 @@ function detailText({ tables }: Cli, tenant: TenantDetail): string {
     ['id', tenant.id],
     ['slug', tenant.slug],
     ['display name', tenant.displayName],
-    ['callback', spec.callback.url],
+    ['callback', spec.callback?.url ?? 'none: events are pulled'],
     ['suspended at', suspendedCallback?.suspendedAt],
     ['breaker until', tenant.breakerEndsAt],
     ['records in', [tenant.recordStore, tenant.earlierRecordStore].filter(Boolean).join(', before ')],

@@ -7,7 +7,7 @@ import { createTestEvent } from '#internal/intake/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { retentionOf } from '#internal/tenants/index.ts'
-import { conflict, type Done, invalid, type Outcome, ok, secretsUnreadable } from './outcome.ts'
+import { conflict, type Done, invalid, noCallback, type Outcome, ok, secretsUnreadable } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -48,6 +48,7 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const tenant = reached.value
+  if (!tenant.callback) return noCallback
   if (tenant.suspended) return conflict('This tenant is suspended: nothing is sent to its callback')
   const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} } as const
   const nowMs = parts.clock.now()
@@ -55,6 +56,7 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   const retention = retentionOf(tenant.retention, parts.retentionDefaults())
   const event = createTestEvent({ tenant, actor: actorName(actor), idempotencyKey, retention, nowMs })
   const sent = await sendTest(parts, { tenant, event })
+  if (sent.kind === 'no_callback') return noCallback
   if (sent.kind === 'unreadable') return secretsUnreadable
   if (sent.kind === 'unsigned')
     return conflict('The callback has no valid signing secret: see the tenant’s conditions')

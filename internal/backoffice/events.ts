@@ -22,6 +22,7 @@ import {
   type Done,
   defined,
   invalid,
+  noCallback,
   notFound,
   type Outcome,
   ok,
@@ -266,6 +267,7 @@ const cycleRefusals: Readonly<
 > = {
   not_found: notFound,
   payload_expired: conflict('The payload has expired, so there is nothing to deliver'),
+  no_callback: noCallback,
   not_enabled: conflict('The provider is in verify-only mode for this tenant: enable it first'),
   test_event: conflict('A test event is sent once: send another one'),
   cycles_exhausted: conflict('The event has reached the maximum number of delivery cycles'),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, type TenantId } from '#internal/base/index.ts'
+import type { SubscriptionName } from '#internal/subscriptions/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
@@ -25,6 +26,7 @@ const base: Facts = {
   isTenantSuspended: false,
   pause: undefined,
   halt: { suspendedCallback: undefined, breakerEndsAtMs: undefined },
+  ...{ hasCallback: true, readers: { total: 0, names: [] } },
   ...{ attemptsMax: 10, aheadCount: 0, today: '2026-11-24', nowMs },
 }
 const ended = (
@@ -43,6 +45,10 @@ const suspended = (cause: string) => ({
 const breaker = { halt: { ...base.halt, breakerEndsAtMs: laterMs } }
 const waiting = { delivery: { dueAtMs: laterMs, isClaimed: false, attemptCount: 3 } }
 
+const readers = (total: number, ...names: string[]) => ({
+  readers: { total, names: names.map((each) => each as SubscriptionName) },
+})
+
 const states: [facts: Partial<Facts>, position: string, sentence: string, todo: string, more?: object][] = [
   [
     ended('processed', { attempt: 2, status: 204 }),
@@ -51,8 +57,43 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   ],
   [
     { event: { ...base.event, state: 'processed', completedAtMs }, lastAttempt: undefined },
-    ...(['delivered', 'The callback accepted the event.', ''] as const),
+    ...(['acknowledged', 'A subscription acknowledged the event.', ''] as const),
     { startedAtMs: completedAtMs },
+  ],
+  [
+    ended('processed', { attempt: 3, status: 503 }),
+    ...(['acknowledged', 'A subscription acknowledged the event.', ''] as const),
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { hasCallback: false, ...waiting, ...suspended('gone'), ...pause(null) },
+    'awaiting_acknowledgement',
+    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and the tenant has none.',
+    'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
+  ],
+  [
+    { hasCallback: false, delivery: undefined, ...readers(2) },
+    'awaiting_acknowledgement',
+    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and none gives it: the 2 subscriptions of the tenant leave it out by their filters, or are past it.',
+    'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
+  ],
+  [
+    { hasCallback: false, delivery: undefined, ...readers(3, 'ledger', 'shop') },
+    'awaiting_acknowledgement',
+    'The tenant has no callback, so the event waits for an acknowledgement by a subscription: ledger, shop.',
+    'Pull it and acknowledge it: POST /v1/subscriptions/ledger/pull, then …/ack.',
+  ],
+  [
+    { delivery: undefined, ...readers(1, 'shop') },
+    'awaiting_acknowledgement',
+    'The event came while the tenant had no callback, so the event waits for an acknowledgement by a subscription: shop.',
+    'Pull it and acknowledge it: POST /v1/subscriptions/shop/pull, then …/ack. Or deliver it to the callback: POST …/replay.',
+  ],
+  [
+    { hasCallback: false, isTenantSuspended: true, delivery: undefined },
+    'tenant_suspended',
+    'The tenant is suspended, so nothing is delivered.',
+    'Set spec.suspended of the Tenant to false.',
   ],
   [
     ended('delivery_failed', { attempt: 10, status: 500, cause: 'attempts_exhausted' }),

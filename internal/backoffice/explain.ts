@@ -4,10 +4,12 @@ import {
   countDeliveriesBefore,
   type DeliveryProgress,
   type EventSummary,
+  findFeedPosition,
   readCallbackHalt,
   readProgress,
 } from '#internal/events/index.ts'
 import { readSetting, type StoredSetting } from '#internal/settings/index.ts'
+import { findReaders, type Readers } from '#internal/subscriptions/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
@@ -16,7 +18,8 @@ import { reachEvent } from './reach.ts'
 
 /** Positions of an event on its way, in the order in which they are looked for. */
 export const eventPositions = [
-  ...(['delivered', 'failed', 'verified', 'in_progress', 'payload_expired', 'tenant_suspended'] as const),
+  ...(['delivered', 'acknowledged', 'failed', 'verified', 'awaiting_acknowledgement'] as const),
+  ...(['in_progress', 'payload_expired', 'tenant_suspended'] as const),
   ...(['forwarding_paused', 'callback_suspended', 'breaker_open', 'waiting', 'queued'] as const),
 ] as const
 
@@ -43,6 +46,9 @@ export interface Facts {
   readonly isTenantSuspended: boolean
   readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
   readonly halt: Awaited<ReturnType<typeof readCallbackHalt>>
+  readonly hasCallback: boolean
+  /** Subscriptions that give the event; only for an event that waits for one. */
+  readonly readers: Readers
   /** Attempts of the tenant's retry schedule. */
   readonly attemptsMax: number
   /** Deliveries of the tenant that are due earlier, counted up to `aheadMax`. */
@@ -59,7 +65,7 @@ export function explain(facts: Facts): Explanation {
   const { event } = facts
   switch (event.state) {
     case 'processed':
-      return { ...since(event), position: 'delivered', sentence: deliveredText(facts) }
+      return { ...since(event), ...explainEnd(facts) }
     case 'delivery_failed':
       return explainFailure(facts)
     case 'verified':
@@ -70,6 +76,7 @@ export function explain(facts: Facts): Explanation {
         todo: 'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
       }
     case 'accepted':
+      if (isAwaiting(facts)) return explainPull(facts)
       return explainProgress(facts) ?? explainExpiry(facts) ?? explainHalt(facts) ?? explainQueue(facts)
   }
 }
@@ -78,10 +85,45 @@ function since({ completedAtMs }: Facts['event']): { readonly startedAtMs?: numb
   return completedAtMs === null ? {} : { startedAtMs: completedAtMs }
 }
 
-function deliveredText({ lastAttempt }: Facts): string {
-  if (lastAttempt === undefined) return 'The callback accepted the event.'
-  const { attempt, status } = lastAttempt
-  return `The callback accepted the event: it answered ${status} to attempt ${attempt}.`
+function explainEnd({ lastAttempt }: Facts): Explanation {
+  const { attempt, status = null } = lastAttempt ?? {}
+  // The last attempt of a processed event has succeeded, unless the event was acknowledged after it.
+  if (status === null || status < 200 || status > 299)
+    return { position: 'acknowledged', sentence: 'A subscription acknowledged the event.' }
+  return {
+    position: 'delivered',
+    sentence: `The callback accepted the event: it answered ${status} to attempt ${attempt}.`,
+  }
+}
+
+/** Returns whether an accepted event waits for a pull: its tenant has no callback, or had none when the event came. */
+function isAwaiting({ hasCallback, delivery }: Pick<Facts, 'hasCallback' | 'delivery'>): boolean {
+  return !hasCallback || delivery === undefined
+}
+
+function explainPull({ hasCallback, readers, isTenantSuspended }: Facts): Explanation {
+  if (isTenantSuspended) return tenantSuspended
+  const { total, names } = readers
+  const [first] = names
+  const cause = hasCallback ? 'The event came while the tenant had no callback' : 'The tenant has no callback'
+  const wait = `${cause}, so the event waits for an acknowledgement by a subscription`
+  const others = `the ${countText(total, 'subscription')} of the tenant`
+  const [sentence, todo] = first
+    ? [
+        `${wait}: ${names.join(', ')}.`,
+        `Pull it and acknowledge it: POST /v1/subscriptions/${first}/pull, then …/ack.`,
+      ]
+    : total === 0
+      ? [
+          `${wait}, and the tenant has none.`,
+          'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
+        ]
+      : [
+          `${wait}, and none gives it: ${others} leave it out by their filters, or are past it.`,
+          'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
+        ]
+  const more = hasCallback ? ' Or deliver it to the callback: POST …/replay.' : ''
+  return { position: 'awaiting_acknowledgement', sentence, todo: `${todo}${more}` }
 }
 
 function explainFailure({ event, lastAttempt }: Facts): Explanation {
@@ -137,14 +179,16 @@ function countText(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
+const tenantSuspended = {
+  position: 'tenant_suspended',
+  sentence: 'The tenant is suspended, so nothing is delivered.',
+  todo: 'Set spec.suspended of the Tenant to false.',
+} as const
+
 /** Explains what holds all deliveries of the tenant, if something does. */
 function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanation | undefined {
   const { suspendedCallback, breakerEndsAtMs } = halt
-  if (isTenantSuspended)
-    return {
-      ...{ position: 'tenant_suspended', sentence: 'The tenant is suspended, so nothing is delivered.' },
-      todo: 'Set spec.suspended of the Tenant to false.',
-    }
+  if (isTenantSuspended) return tenantSuspended
   if (pause) {
     // Tenants may not read the settings of the installation, and so not who set them.
     const [whose, by] =
@@ -242,18 +286,26 @@ async function factsOf(
   progress: DeliveryProgress,
 ): Promise<Omit<Facts, 'nowMs' | 'today'>> {
   const { event, delivery } = progress
-  const [halt, pause, aheadCount] =
-    event.state === 'accepted'
-      ? await Promise.all([
-          readCallbackHalt(readPool, tenant.id),
-          readPause(readPool, tenant),
-          delivery ? countDeliveriesBefore(readPool, tenant.id, delivery.dueAtMs, aheadMax + 1) : 0,
-        ])
-      : [noHalt, undefined, 0]
-  const attemptsMax = tenant.callback.rules.retry.schedule.length
-  return { ...progress, halt, pause, aheadCount, attemptsMax, isTenantSuspended: tenant.suspended }
+  const hasCallback = tenant.callback !== undefined
+  const attemptsMax = tenant.callback?.rules.retry.schedule.length ?? 0
+  const facts = {
+    ...{ ...progress, halt: noHalt, pause: undefined, aheadCount: 0, readers: noReaders },
+    ...{ attemptsMax, hasCallback, isTenantSuspended: tenant.suspended },
+  }
+  if (event.state !== 'accepted') return facts
+  if (isAwaiting(facts)) {
+    const position = await findFeedPosition(readPool, event)
+    return { ...facts, readers: await findReaders(readPool, { ...event, position }) }
+  }
+  const [halt, pause, aheadCount] = await Promise.all([
+    readCallbackHalt(readPool, tenant.id),
+    readPause(readPool, tenant),
+    delivery ? countDeliveriesBefore(readPool, tenant.id, delivery.dueAtMs, aheadMax + 1) : 0,
+  ])
+  return { ...facts, halt, pause, aheadCount }
 }
 
+const noReaders: Readers = { total: 0, names: [] }
 const noHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined }
 
 async function readPause(

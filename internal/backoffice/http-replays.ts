@@ -88,7 +88,7 @@ function startReplay<Parts>(api: SharedApi<Parts>) {
   return api.route({
     ...{ method: 'POST', path: `${api.base}/replays`, id: 'startReplay', tag: 'replays' },
     ...{ answer: ReplayChanged, status: 202, bodyBytesMax: filterBytesMax },
-    errors: ['idempotency_key_reused', 'too_many_replays'],
+    errors: ['conflict', 'idempotency_key_reused', 'too_many_replays'],
     summary: 'Deliver all events of a filter again',
     right: 'replay',
     description: `Starts a job that forwarders run at the given rate. ${coversText(api)}`,

@@ -105,7 +105,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
       ...{ errors: ['conflict'], body: FilterBody, isBodyOptional: true, right: 'replay' },
       summary: 'Create a subscription, or change its filter',
       description:
-        'A subscription is a position in the events of the tenant, which a `pull` reads from. It gives each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. A change of the filter keeps the position. An event that retention deletes before it is pulled is not given; after its payload was deleted it is given with the payload null. Events of a wallet in stage `verify` and test events are not given.',
+        'A subscription is a position in the events of the tenant, which a `pull` reads from. It gives each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. For a tenant without a callback, the first acknowledgement of an event by any subscription makes it `processed`. A change of the filter keeps the position and ends a lease. An event that retention deletes before it is pulled is not given; after its payload was deleted it is given with the payload null. Events of a wallet in stage `verify` and test events are not given.',
       example: { types: ['payment.*'] },
       act: (call) =>
         placed(call, async (place) => {
@@ -193,7 +193,7 @@ export const pullRoutes = [
     ...{ ...shared, method: 'POST', path: `${path}/ack`, id: 'acknowledgeEvents', answer: LeaseChanged },
     ...{ errors: tokenErrors, summary: 'Acknowledge the events of a pull' },
     description:
-      'The next pull continues after them. Also possible after the lease has ended, unless the events were given again: then it is 409.',
+      'The next pull continues after them. If the tenant has no callback, they are `processed`. 503 `overloaded` for a stream of over 500,000 unacknowledged events: repeat the call, which continues. Also possible after the lease has ended, unless the events were given again: then it is 409.',
     body: t.Object({ ackToken }, strict),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11' },
     act: (call) =>

@@ -64,6 +64,11 @@ export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }
   return { kind: 'conflict', problem }
 }
 
+/** Refusal of a delivery to a tenant without a callback. Nothing was queued. */
+export const noCallback = conflict(
+  'The tenant has no callback, so nothing can be delivered: pull its events with a subscription, or set spec.callback',
+)
+
 /** Returns the refusal of a request whose tenant takes no calls of the provider. */
 export function providerNotReady(problem: string): Extract<Refusal, { kind: 'conflict' }> {
   return { ...conflict(problem), code: 'provider_not_ready' }

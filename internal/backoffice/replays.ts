@@ -18,6 +18,7 @@ import {
   invalid,
   invalidRange,
   keyReused,
+  noCallback,
   notFound,
   type Outcome,
   ok,
@@ -67,6 +68,8 @@ const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, as
       return keyReused('This idempotency key was used for another replay: use a new one')
     case 'unknown_tenant':
       return notFound
+    case 'no_callback':
+      return noCallback
     case 'too_many':
       return { kind: 'tooMany', code: 'too_many_replays', problem: tooManyText(result, isByTenant) }
     case 'invalid':

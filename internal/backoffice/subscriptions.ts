@@ -176,7 +176,7 @@ const restored = conflict('The database was restored since the last pull: move t
 
 /** Acknowledges the events of a pull. */
 const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
-  withToken(parts, actor, token, () => acknowledgeEvents(parts.pool, token))
+  withToken(parts, actor, token, () => acknowledgeEvents(parts.readPool, token, parts.clock.now()))
 
 /** Gives the events of a pull back, to be given again after a delay. */
 const giveBack: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
@@ -193,12 +193,14 @@ async function withToken(
   parts: SharedDeskParts,
   actor: Actor,
   { tenantId }: LeaseToken,
-  work: () => Promise<LeaseResult>,
+  work: () => Promise<LeaseResult | 'unfinished'>,
 ): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'pull')
   if (reached.kind !== 'ok') return reached
   const result = await work()
   if (result === 'unknown') return notFound
+  // The repeat that the client makes continues.
+  if (result === 'unfinished') return overloaded
   if (result === 'lost')
     return conflict(
       'This token is no longer valid: the events were given again, or the subscription was moved',

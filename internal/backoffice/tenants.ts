@@ -130,7 +130,7 @@ async function candidatesFor(
 export interface TenantDetail
   extends TenantSummary,
     Omit<TenantSheet, 'ready' | 'earlierRecordStore'>,
-    Awaited<ReturnType<typeof readCallbackHalt>> {
+    Partial<Awaited<ReturnType<typeof readCallbackHalt>>> {
   /** Store that had the tenant's records before a move and can still have some of them. */
   readonly earlierRecordStore?: RecordDurability
   /** Webhook URLs by provider. Only paths if no public URL is configured. */
@@ -144,18 +144,21 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   const [sheet, halt] = await Promise.all([readTenantSheet(parts.pool, id), readCallbackHalt(parts.pool, id)])
   if (sheet === undefined) return notFound
   const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
-  const callback = { ...spec.callback, url: parts.redactorOf(reached.value).text(spec.callback.url) }
+  const callback = spec.callback && {
+    ...spec.callback,
+    url: parts.redactorOf(reached.value).text(spec.callback.url),
+  }
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
   return ok({
     ...summaryOf(head),
     conditions,
-    spec: { ...spec, callback },
+    spec: { ...spec, ...(callback && { callback }) },
     urls,
     keys,
     secrets,
     recordStore,
     ...(earlierRecordStore && { earlierRecordStore }),
-    ...halt,
+    ...(callback && halt),
   })
 }
 

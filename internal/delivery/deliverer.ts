@@ -19,7 +19,7 @@ import {
 import { Delivery } from './delivery.ts'
 import { Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
-import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
+import { hasCallback, type PreparedTenant, type PreparedTenants } from './prepared-tenant.ts'
 import { type Sending, type SendParts, sendDelivery } from './send.ts'
 
 /** Dependencies of a deliverer. */
@@ -51,6 +51,7 @@ const claimsMax = 5
  * contains a new tenant.
  */
 const unknownTenantMs = 5_000
+/** Time for which deliveries are snoozed whose tenant is suspended or has no callback. */
 const suspendedTenantMs = 10_000
 /**
  * Time for which deliveries are snoozed that were claimed before this process found that it cannot decrypt the tenant's signing secrets.
@@ -166,7 +167,7 @@ export class Deliverer {
     const { directory, prepared, observer } = this.#options
     const found = directory.findTenantById(claim.tenantId)
     if (found === undefined) return { kind: 'snooze', byMs: unknownTenantMs }
-    if (found.suspended || this.completions.suspending.has(claim.tenantId))
+    if (found.suspended || !hasCallback(found) || this.completions.suspending.has(claim.tenantId))
       return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
     if (paused?.all || paused?.tenants.has(claim.tenantId)) return { kind: 'snooze', byMs: pausedMs }

@@ -15,11 +15,11 @@ import {
 import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
-import type { Directory } from '#internal/tenants/index.ts'
+import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
+import { hasCallback, type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
 
 /** Dependencies of a forwarder. The caller closes them. */
 export interface ForwarderOptions {
@@ -145,8 +145,11 @@ export class Forwarder {
 
   /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
   notify(news: DueNews): void {
-    if (news !== 'all') for (const id of news) if (this.#woken.size < wokenMax) this.#woken.add(id)
-    this.#loops[0]?.wake()
+    // News about tenants without a callback are for their streams alone.
+    const { directory } = this.#options
+    const called = news === 'all' ? [] : news.filter((id) => hasDeliveries(directory.findTenantById(id)))
+    for (const id of called) if (this.#woken.size < wokenMax) this.#woken.add(id)
+    if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
   }
 
   /**
@@ -292,4 +295,9 @@ export class Forwarder {
       observer.failed('release', error)
     }
   }
+}
+
+/** Returns whether a tenant can have deliveries. The directory can lack a new tenant for some seconds. */
+function hasDeliveries(tenant: DirectoryTenant | undefined): boolean {
+  return tenant === undefined || hasCallback(tenant)
 }

@@ -1,5 +1,6 @@
 import {
   callbackField,
+  type DirectoryCallback,
   type DirectoryTenant,
   parseDurationMs,
   type SecretOpener,
@@ -19,6 +20,16 @@ export interface PreparedTenant {
   readonly isUnreadable: boolean
 }
 
+/** A tenant that has a callback. */
+export interface CalledTenant extends DirectoryTenant {
+  readonly callback: DirectoryCallback
+}
+
+/** Returns whether a tenant has a callback. */
+export function hasCallback(tenant: DirectoryTenant): tenant is CalledTenant {
+  return tenant.callback !== undefined
+}
+
 /** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
@@ -32,7 +43,7 @@ export class PreparedTenants {
   }
 
   /** Returns the same object for the same version of a tenant. */
-  of(tenant: DirectoryTenant): PreparedTenant {
+  of(tenant: CalledTenant): PreparedTenant {
     let prepared = this.#prepared.get(tenant)
     if (prepared === undefined) {
       prepared = prepareTenant(this.#secrets, tenant)
@@ -43,7 +54,7 @@ export class PreparedTenants {
 }
 
 /** Computes the parameters for deliveries to a tenant. This decrypts secrets, so callers should cache the result. */
-export function prepareTenant(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTenant {
+export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): PreparedTenant {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
   return {

@@ -4,7 +4,7 @@ import { completeTestEvent, type ReceivedEvent, storeTestEvent } from '#internal
 import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptRecordOf } from './decide.ts'
-import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
+import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 import { signedCall } from './send.ts'
 
 /** Dependencies of `sendTestEvent`. */
@@ -22,11 +22,12 @@ export interface TestEventRequest {
 }
 
 /**
- * Result of a test event. `unsigned`: not sent, since the callback has no usable signing secret. `unreadable`: not sent, since the key ring
+ * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret. `unreadable`: not sent, since the key ring
  * cannot decrypt one of the signing secrets.
  */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: EventId; readonly result: CallResult }
+  | { readonly kind: 'no_callback' }
   | { readonly kind: 'unsigned' }
   | { readonly kind: 'unreadable' }
 
@@ -40,6 +41,7 @@ export async function sendTestEvent(
   { pool, outbound, secrets, clock }: TestEventParts,
   { tenant, event }: TestEventRequest,
 ): Promise<TestEventResult> {
+  if (!hasCallback(tenant)) return { kind: 'no_callback' }
   const prepared = prepareTenant(secrets, tenant)
   if (prepared.isUnreadable) return { kind: 'unreadable' }
   if (prepared.keys.length === 0) return { kind: 'unsigned' }

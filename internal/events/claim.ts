@@ -76,7 +76,7 @@ const probeMs = 30_000
  * not committed at the first check.
  */
 const checkAgainMs = 5_000
-/** Interval between checks of tenant queues whose tenant is suspended or deleted. */
+/** Interval between checks of tenant queues whose tenant is suspended, deleted or without a callback. */
 const standStillMs = 10_000
 
 // Hot: `npm run bench -- webhooks`. A single statement: five short statements, pipelined in one transaction, took 29 to 35 % more processor
@@ -84,7 +84,7 @@ const standStillMs = 10_000
 // event loop of a busy forwarder takes, and intake can wait for these locks.
 //   candidates  selects the tenant queues with the longest wait, alternating between notified queues and others
 //   ready       locks the candidates; SKIP LOCKED, so that any number of processes share the work without waiting
-//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a suspended or deleted tenant
+//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a suspended or deleted tenant and without callback
 //   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
 //   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
 //   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
@@ -118,7 +118,7 @@ WITH relaxed AS MATERIALIZED (
     SELECT tenant_id, breaker_until FROM tenant_queues
     WHERE tenant_id = c.tenant_id AND suspended_at IS NULL AND breaker_until <= now() FOR UPDATE SKIP LOCKED) l
   LEFT JOIN LATERAL (
-    SELECT NOT suspended AND deleted_at IS NULL AS is_live FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
+    SELECT NOT suspended AND has_callback AND deleted_at IS NULL AS is_live FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
   LIMIT least(${queuesMax}, $4::integer)
 ), shares AS MATERIALIZED (
   SELECT tenant_id, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1

@@ -13,7 +13,7 @@ import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
  * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
- * events of this provider but does not deliver them. `cycles_exhausted`: the event has reached the maximum number of delivery cycles.
+ * events of this provider but does not deliver them. `no_callback`: the tenant has no callback. `cycles_exhausted`: the event has reached the maximum number of delivery cycles.
  * `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in the state or delivery cycle that the
  * request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
  */
@@ -22,6 +22,7 @@ export const replayFates = [
   'already_queued',
   'payload_expired',
   'not_enabled',
+  'no_callback',
   'cycles_exhausted',
   'test_event',
   'changed',
@@ -62,8 +63,9 @@ export const cycleEventsMax = 500
 /** Maximum delivery cycles of an event, since the number is stored as a smallint. */
 const cycleMax = 32_767
 
-// Locks events in the order of their ids, day by day, and tenant queues after the events, to prevent deadlocks. Does not lock accepted
-// events, so that it does not wait for statements that complete their deliveries. The row of deliveries_due was already deleted when the
+// Locks waiting pulls, then events, in the order of their ids, day by day, and tenant queues after the events, to prevent deadlocks. Of
+// accepted events it locks those that wait for a pull, and not the others, so that it does not wait for statements that complete their
+// deliveries. The row of deliveries_due was already deleted when the
 // previous delivery cycle was completed. An entry of failed_events that this statement does not see yet stays until the new cycle ends; the
 // index failed_events_id supports its removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole
 // payloads. If the statement is repeated, it finds that the events are already queued.
@@ -71,13 +73,17 @@ const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
   SELECT id, tenant_id, state, cycle FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
+), pulls AS MATERIALIZED (
+  SELECT event_id FROM pulls_due WHERE event_id = ANY($1::text[]) ORDER BY event_id FOR UPDATE
 ), locked AS MATERIALIZED (
   SELECT id, state, cycle, payload_expires_on, origin FROM events
-  WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2) AND state <> 'accepted'
+  WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
+    AND (state <> 'accepted' OR id = ANY(ARRAY(SELECT event_id FROM pulls)))
   ORDER BY id FOR UPDATE
 ), decided AS MATERIALIZED (
   SELECT s.id, s.tenant_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
+    WHEN NOT t.has_callback THEN 'no_callback'
     WHEN l.id IS NULL THEN 'already_queued'
     WHEN l.origin = 'test' THEN 'test_event'
     WHEN NOT l.state = ANY($3::text[]) OR l.cycle <> $5::integer THEN 'changed'
@@ -94,6 +100,8 @@ WITH seen AS MATERIALIZED (
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
   DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))
+), no_pulls AS (
+  DELETE FROM pulls_due WHERE event_id = ANY(ARRAY(SELECT id FROM revived))
 ), due AS (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)

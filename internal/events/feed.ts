@@ -1,5 +1,6 @@
-import { type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import { checkedDay } from './claim.ts'
 import type { Queryable } from './list-source.ts'
 
 /**
@@ -53,9 +54,26 @@ export interface FeedPage {
 /** Maximum events that a page examines. Examining them takes some milliseconds. */
 const examinedMax = 1_000
 
+/**
+ * Returns the SQL condition on an event that a subscription gives: the filter, whose four parameters (`givenValues`) begin with number
+ * `first`, and neither a verified event, which is not delivered, nor a test event, which is sent once.
+ */
+export function givenText(first: number): string {
+  const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
+  return `state <> 'verified' AND origin <> 'test' AND id >= $${from}
+    AND (cardinality($${providers}::text[]) = 0 OR provider = ANY($${providers}))
+    AND ($${types}::text[] IS NULL OR type = ANY($${types}) OR type ^@ ANY($${prefixes}::text[]))`
+}
+
+/** Returns the values of the parameters of `givenText`. Pure. */
+export function givenValues({ receivedFrom, providers, types }: FeedFilter): readonly unknown[] {
+  const prefixes = types.filter((type) => type.endsWith('.*')).map((type) => type.slice(0, -1))
+  return [receivedFrom, providers, types.length === 0 ? null : types, prefixes]
+}
+
 // Reads the feed in the order of its index. Events of transactions at or above the lowest one in progress are left out: other events could
-// still be added before them. Every transaction below has ended, and its events are visible to this statement. Verified events are not
-// delivered, and test events are sent once. The first row is that of the last examined event. Takes no locks.
+// still be added before them. Every transaction below has ended, and its events are visible to this statement. The
+// first row is that of the last examined event. Takes no locks.
 const feedText = `
 WITH examined AS MATERIALIZED (
   SELECT id, stored_by, provider, type, state, origin, payload_expires_on, payload_bytes FROM events
@@ -70,8 +88,7 @@ SELECT n.*, f.* FROM (
 LEFT JOIN LATERAL (
   SELECT id, stored_by::text AS transaction, to_char(payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", payload_bytes AS "payloadBytes"
   FROM within
-  WHERE state <> 'verified' AND origin <> 'test' AND id >= $5
-    AND (cardinality($6::text[]) = 0 OR provider = ANY($6)) AND ($7::text[] IS NULL OR type = ANY($7) OR type ^@ ANY($8::text[]))
+  WHERE ${givenText(5)}
   ORDER BY within.stored_by, within.id LIMIT $9::bigint) f ON true`
 
 interface FeedRow {
@@ -94,15 +111,12 @@ interface FeedRow {
 export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number): Promise<FeedPage> {
   const { tenantId, filter, after, limit } = request
   if (!(limit >= 1 && limit <= 100)) throw new RangeError('a page of a feed has 1 to 100 events')
-  const { types } = filter
   const { rows } = await pool.query<FeedRow>({
     name: 'read_feed',
     text: feedText,
     values: [
-      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId, filter.receivedFrom],
-      filter.providers,
-      types.length === 0 ? null : types,
-      types.filter((type) => type.endsWith('.*')).map((type) => type.slice(0, -1)),
+      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId],
+      ...givenValues(filter),
       limit + 1,
     ],
   })
@@ -157,4 +171,21 @@ export async function findReadyFeeds(
     ],
   })
   return rows.map(({ at }) => at)
+}
+
+/**
+ * Returns the position of an event in the feed of its tenant. Returns undefined for an unknown event, and for one that a version without
+ * feeds has stored.
+ * @throws errors of Postgres
+ */
+export async function findFeedPosition(
+  pool: Pool,
+  { id, tenantId }: { readonly id: EventId; readonly tenantId: TenantId },
+): Promise<FeedPosition | undefined> {
+  const { rows } = await pool.query<{ transaction: string }>(
+    `SELECT stored_by::text AS transaction FROM events
+     WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND id = $1 AND tenant_id = $2 AND stored_by IS NOT NULL`,
+    [id, tenantId],
+  )
+  return rows[0] && { transaction: rows[0].transaction, eventId: id }
 }

@@ -1,3 +1,4 @@
+export { processAcknowledged } from './acknowledge.ts'
 export {
   type ClaimedDelivery,
   type ClaimRequest,
@@ -22,6 +23,7 @@ export {
   type FeedPosition,
   feedStart,
   findFeedEnd,
+  findFeedPosition,
   findReadyFeeds,
   readFeed,
 } from './feed.ts'
@@ -65,7 +67,7 @@ export {
   originKinds,
 } from './origin.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
-export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from './retention.ts'
+export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, forgetWaitingPulls } from './retention.ts'
 export {
   attempts,
   dedupeKeys,

@@ -204,7 +204,7 @@ describe('storeBatch: a duplicate of a failed event', () => {
     const event = receivedEvent()
     await pool.query(
       `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
-       VALUES ($1, $1, 'shops', $1, $1, false, '{}', 1, now(), now(), now())`,
+       VALUES ($1, $1, 'shops', $1, $1, false, '{"callback":{}}', 1, now(), now(), now())`,
       [event.tenantId],
     )
     await store([event])

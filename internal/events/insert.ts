@@ -45,9 +45,11 @@ export interface ReceivedEvent {
   readonly overLimit?: true
   /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Set for providers' calls only. */
   readonly retriesOnRedelivery?: true
+  /** True if the tenant has no callback: the event waits until a subscription acknowledges it. Only for `accepted` events. */
+  readonly isPullOnly?: true
 }
 
-// One statement and commit for dedupe key, event, payload and first delivery. The unique dedupe key decides between concurrent callers: the
+// One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between concurrent callers: the
 // statement waits while another transaction inserts the same key, so a conflict means that the original event is committed. Rows and tenant
 // queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
 const insertText = `
@@ -72,9 +74,13 @@ WITH input AS MATERIALIZED (
 ), due AS (
   INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
   SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
-  WHERE state = 'accepted'
+  WHERE state = 'accepted' AND id <> ALL($20::text[])
+), to_pull AS (
+  INSERT INTO pulls_due (event_id, tenant_id, expires_on)
+  SELECT id, tenant_id, expires_on FROM input JOIN fresh ON event_id = id WHERE id = ANY($20::text[])
 ), with_work AS MATERIALIZED (
-  SELECT DISTINCT tenant_id FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' ORDER BY tenant_id
+  SELECT DISTINCT tenant_id FROM input JOIN fresh ON event_id = id
+  WHERE state = 'accepted' AND id <> ALL($20::text[]) ORDER BY tenant_id
 ), new_queues AS (
   INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work ON CONFLICT DO NOTHING
 ), woken_queues AS (
@@ -83,7 +89,7 @@ WITH input AS MATERIALIZED (
 SELECT event_id FROM fresh`
 
 /**
- * Stores events with their first deliveries in one commit. Returns the ids of new events; all other events are duplicates.
+ * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are duplicates.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
@@ -115,12 +121,13 @@ export async function insertEvents(
       textArrayParam(events.filter(({ overLimit }) => overLimit).map(({ id }) => id)),
       column(({ origin }) => origin.kind),
       column(({ origin }) => originByOf(origin)),
+      textArrayParam(events.filter(({ isPullOnly }) => isPullOnly).map(({ id }) => id)),
     ],
   })
   return new Set(rows.map(([id]) => id))
 }
 
-/** Returns the ids of tenants that have events to deliver, sorted. */
+/** Returns the ids of tenants that have events to deliver or to pull, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
   for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)
@@ -170,7 +177,7 @@ export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 /** Dependencies of `storeBatch`. */
 export interface StoreBatchOptions {
   readonly pool: Pool
-  /** Called after the commit with the tenants that have new deliveries. Must not throw. */
+  /** Called after the commit with the tenants that have new events to deliver or to pull. Must not throw. */
   wake(tenantIds: readonly string[]): void
   /** Called after the commit with the new events, without duplicates. Must not throw. */
   onStored?(events: readonly ReceivedEvent[]): void

@@ -11,7 +11,7 @@ import { failedFactColumns } from './complete.ts'
 import type { OriginKind } from './origin.ts'
 
 /**
- * State of an event. `accepted`: a delivery cycle is queued or in progress. `verified`: stored but not delivered, while the tenant only
+ * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it. `verified`: stored but not delivered, while the tenant only
  * verifies events of this provider.
  */
 export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verified'] as const
@@ -120,10 +120,12 @@ export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type,
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
 /**
- * Maximum length of a tenant queue that is read whole. For a longer queue, the tenant's events are scanned instead: most of its latest
+ * Maximum length of a tenant queue, with the tenant's waiting pulls, that is read whole. For a longer queue, the tenant's events are scanned instead: most of its latest
  * events are probably still queued, so the scan finds matches quickly.
  */
 const shortQueueMax = 2_000
+/** Tables that have a row for each accepted event. */
+const acceptedTables = ['deliveries_due', 'pulls_due'] as const
 /** The only provider whose events can be stored without being delivered. */
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
@@ -194,23 +196,30 @@ function failedSource(request: SourceRequest): EventSource {
   return parameters.source('entries', walk, { type, provider, origin })
 }
 
-// Reads the delivery queue by its key, the event id: every accepted event has a row in the queue.
+// Reads the delivery queue and the waiting pulls by their key, the event id: every accepted event has a row in one of them.
 function queueSource({ filter, range, order, examinedMax }: SourceRequest): EventSource {
   const parameters = new Parameters()
   const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
   const direction = directionOf(order)
-  const candidates = `SELECT event_id AS id, expires_on FROM deliveries_due WHERE ${within}
-    ORDER BY event_id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`
+  const limit = `LIMIT ${parameters.add(examinedMax)}::bigint`
+  const parts = acceptedTables.map(
+    (table) =>
+      `(SELECT event_id AS id, expires_on FROM ${table} WHERE ${within} ORDER BY event_id ${direction} ${limit})`,
+  )
+  const candidates = `SELECT id, expires_on FROM (${parts.join(' UNION ALL ')}) w ORDER BY id ${direction} ${limit}`
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Reads a tenant queue, which is not ordered by event id, and sorts its events by id.
+// Reads a tenant queue, which is not ordered by event id, and the tenant's waiting pulls, and sorts their events by id.
 function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
-  const candidates = `WITH q AS MATERIALIZED (
-      SELECT event_id AS id, expires_on FROM deliveries_due WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})
+  const parts = acceptedTables.map(
+    (table) =>
+      `(SELECT event_id AS id, expires_on FROM ${table} WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})`,
+  )
+  const candidates = `WITH q AS MATERIALIZED (${parts.join(' UNION ALL ')})
     SELECT id, expires_on FROM q WHERE ${within}`
   return parameters.source('ids', { candidates, sorted: [`id ${directionOf(order)}`] }, restOf(filter))
 }
@@ -258,7 +267,9 @@ function walkOf(
 async function isQueueShort(connection: Queryable, tenantId: string): Promise<boolean> {
   const { rows } = await connection.query<[number]>({
     name: 'is_queue_short',
-    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 LIMIT ${shortQueueMax + 1}) q`,
+    text: `SELECT count(*) FROM (${acceptedTables
+      .map((table) => `(SELECT 1 FROM ${table} WHERE tenant_id = $1 LIMIT ${shortQueueMax + 1})`)
+      .join(' UNION ALL ')}) q`,
     rowMode: 'array',
     values: [tenantId],
   })

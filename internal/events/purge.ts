@@ -5,6 +5,7 @@ import { withinBytes } from './within-bytes.ts'
 /** Steps that remove a deleted tenant's events with all their data. Deliveries are removed first, so that no further attempts are made. */
 export const purgeEventSteps: readonly PurgeStep[] = [
   purgeDeliveries,
+  purgeByKey('pulls_due', ['event_id']),
   purgeByKey('failed_events', ['id']),
   purgeEvents,
 ]

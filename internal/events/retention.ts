@@ -60,6 +60,14 @@ export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRo
 }
 
 /**
+ * Removes at most 5 000 waiting pulls of expired events. Safe to repeat and to run concurrently.
+ * @throws errors of Postgres
+ */
+export function forgetWaitingPulls(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'pulls_due', lastDay: lastExpiredDay(nowMs) })
+}
+
+/**
  * Removes at most 5 000 expired dedupe keys. An event that is received again afterwards is treated as new. Safe to repeat and to run
  * concurrently.
  * @throws errors of Postgres

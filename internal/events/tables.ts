@@ -122,6 +122,13 @@ export const deliveriesDue = pgTable('deliveries_due', {
   leasedUntil: at('leased_until').notNull().default(never),
 })
 
+/** Accepted events without a delivery, which wait until a subscription acknowledges them. */
+export const pullsDue = pgTable('pulls_due', {
+  eventId: text('event_id').primaryKey(),
+  tenantId: text('tenant_id').notNull(),
+  expiresOn: date('expires_on').notNull(),
+})
+
 /** Tenant queues: position and state of each tenant in the delivery queue. */
 export const tenantQueues = pgTable('tenant_queues', {
   tenantId: text('tenant_id').$type<TenantId>().primaryKey(),

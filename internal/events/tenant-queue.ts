@@ -160,7 +160,7 @@ const graceMs = 8_000
 const sweptMax = 100_000
 
 // Steps from tenant to tenant through the index instead of reading all rows: three index probes per tenant, and one for each row whose
-// lease expired recently. Skips suspended tenants and callbacks, whose queues are checked rarely on purpose.
+// lease expired recently. Skips suspended tenants, suspended callbacks and tenants without a callback, whose queues are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
@@ -174,7 +174,7 @@ WITH RECURSIVE waiting AS (
       AND due_at < now() - $1::integer * interval '1 ms' AND leased_until < now() - $1::integer * interval '1 ms' LIMIT 1) d)
 ), missed AS (
   SELECT o.tenant_id FROM overdue o
-  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended AND deleted_at IS NULL OFFSET 0) t
+  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended AND has_callback AND deleted_at IS NULL OFFSET 0) t
   LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM tenant_queues WHERE tenant_id = o.tenant_id OFFSET 0) q ON true
   WHERE q.suspended_at IS NULL AND (q.next_due_at IS NULL OR q.next_due_at > now())
   ORDER BY o.tenant_id

@@ -41,7 +41,8 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const dedupeText = `${tenant.id}\n${provider}\n${sourceEventId}`
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
   // Tenant rows that an older version wrote lack `retryOnRedelivery`.
-  const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback.rules.retryOnRedelivery
+  const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback?.rules.retryOnRedelivery
+  const isPullOnly = tenant.callback === undefined && receipt.state === 'accepted'
   return {
     id: createEventId(receivedAtMs, eventDays),
     dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
@@ -62,6 +63,7 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
     state: receipt.state,
     ...(receipt.overLimit && { overLimit: true }),
     ...(retriesOnRedelivery && { retriesOnRedelivery: true }),
+    ...(isPullOnly && { isPullOnly: true }),
   }
 }
 

@@ -135,6 +135,7 @@ const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) =>
   state: (value) => value === 'accepted' || value === 'verified',
   overLimit: isTrueOrAbsent,
   retriesOnRedelivery: isTrueOrAbsent,
+  isPullOnly: isTrueOrAbsent,
 }
 
 /**

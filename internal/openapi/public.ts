@@ -219,7 +219,7 @@ function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
     ...{ operationId: 'event', tags: ['events'], security: [] },
     summary: 'A normalized event, sent to the tenant’s callback',
-    description: `Each accepted event that is not a duplicate is sent to the tenant's callback by POST, at least once and in no guaranteed order: detect repeats by \`webhook-id\`. The call is signed as Standard Webhooks with every live secret of the callback, so that any library of that standard can verify it.
+    description: `Each accepted event that is not a duplicate is sent to the tenant's callback, if it has one, by POST, at least once and in no guaranteed order: detect repeats by \`webhook-id\`. The call is signed as Standard Webhooks with every live secret of the callback, so that any library of that standard can verify it.
 
 Redirects count as failures and are not followed. Connecting may take 5 s, the whole call \`callback.timeoutSeconds\` of the tenant (15). A failed attempt is followed by the next after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each ± 20 %, unless the tenant has its own schedule in \`callback.retry\`. After success the event is \`processed\`, after a failed last attempt \`delivery_failed\`.`,
     parameters: outboundParameters,

@@ -369,8 +369,9 @@ describe('outbound event', () => {
       metadata: { name: 'acme', namespace: 'shops' },
       spec: { slug: 'acme', callback: { url: 'https://hooks.example.com/' } },
     })
-    if (parsed.kind !== 'ok') throw new Error('the manifest is not valid')
-    const { timeoutSeconds, retry } = parsed.tenant.spec.callback
+    const callback = parsed.kind === 'ok' ? parsed.tenant.spec.callback : undefined
+    if (callback === undefined) throw new Error('the manifest is not valid')
+    const { timeoutSeconds, retry } = callback
     const [first, ...waits] = retry.schedule.map((wait) =>
       wait.replace(/([smh])$/, ' $1').replace(' m', ' min'),
     )

@@ -40,7 +40,7 @@ async function ended(state: string, url = receiver.url) {
 const cycles = 'SELECT cycle FROM deliveries_due WHERE event_id = $1'
 const enable = (tenantId: string, stage: string) =>
   lab.pool.query(
-    `UPDATE tenants SET spec = jsonb_build_object('walletRollout', jsonb_build_object('stage', $2::text))
+    `UPDATE tenants SET spec = spec || jsonb_build_object('walletRollout', jsonb_build_object('stage', $2::text))
     WHERE id = $1`,
     [tenantId, stage],
   )

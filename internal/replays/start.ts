@@ -41,12 +41,12 @@ export interface StartReplayRequest {
 }
 
 /**
- * Result of starting a replay. `conflict`: the key was used for a different replay. `too_many`: too many replays are unfinished, of the
+ * Result of starting a replay. `conflict`: the key was used for a different replay. `no_callback`: the tenant has none. `too_many`: too many replays are unfinished, of the
  * same tenant (`own`) or of all tenants (`all`).
  */
 export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
-  | { readonly kind: 'conflict' | 'unknown_tenant' }
+  | { readonly kind: 'conflict' | 'unknown_tenant' | 'no_callback' }
   | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
   | ({ readonly kind: 'invalid' } & InvalidReplay)
 
@@ -152,7 +152,7 @@ const newestRows = 100
 
 /**
  * Counts the events that a replay would examine: exactly up to 10 000, with limited work. Also returns the first events. The replay can
- * still skip some of them. Requires a pool with `eventReadSettings`. Takes no locks.
+ * still skip some of them, and queues events that wait for a pull, which are not counted. Requires a pool with `eventReadSettings`. Takes no locks.
  */
 export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
   const toMs = Math.min(filter.toMs ?? nowMs, nowMs)
@@ -217,21 +217,23 @@ function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): 
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
 }
 
-// Returns the reason against starting a replay: an unknown tenant or a reached maximum. Reads few rows, with the index over unfinished
+// Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the index over unfinished
 // replays. The caller holds the advisory lock.
 async function checkBounds(
   client: PoolClient,
   { filter, isByTenant = false }: StartReplayRequest,
 ): Promise<StartReplayResult | undefined> {
-  const { rows } = await client.query<[isKnown: boolean, own: number, busy: number]>({
+  const { rows } = await client.query<[isKnown: boolean, hasCallback: boolean, own: number, busy: number]>({
     text: `SELECT $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL),
+        $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND has_callback),
         count(*) FILTER (WHERE tenant_id IS NOT DISTINCT FROM $1), count(*) FILTER (WHERE NOT is_waiting)
       FROM replays WHERE state IN ('queued', 'running')`,
     rowMode: 'array',
     values: [filter.tenantId ?? null],
   })
-  const [isKnown, own, busy] = rows[0] ?? [false, 0, 0]
+  const [isKnown, hasCallback, own, busy] = rows[0] ?? [false, false, 0, 0]
   if (!isKnown) return { kind: 'unknown_tenant' }
+  if (!hasCallback) return { kind: 'no_callback' }
   if (own >= unfinishedPerTenantMax) return { kind: 'too_many', whose: 'own', max: unfinishedPerTenantMax }
   const max = isByTenant ? unfinishedMax - keptForPlatform : unfinishedMax
   return busy >= max ? { kind: 'too_many', whose: 'all', max } : undefined

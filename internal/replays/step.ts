@@ -97,7 +97,8 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const results = await beginCycles(
     client,
     {
-      ids: events.flatMap((event) => (event.state === 'accepted' ? [] : [event.id])),
+      // Of accepted events, those that wait for a pull are queued.
+      ids: events.map(({ id }) => id),
       ...(tenantId !== undefined && { tenantId }),
       ...(state !== undefined && { state }),
     },
@@ -106,7 +107,6 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const skipped: Record<string, number> = {}
   const skip = (fate: string) => (skipped[fate] = (skipped[fate] ?? 0) + 1)
   for (const { fate } of results) if (fate !== 'queued') skip(fate)
-  for (const event of events) if (event.state === 'accepted') skip('already_queued')
   const queued = results.filter(({ fate }) => fate === 'queued')
   await advance(client, job, { queuedCount: queued.length, skipped, searchedTo })
   return {

@@ -5,16 +5,15 @@ export {
   type LeaseResult,
   type LeaseToken,
   leaseSecondsMax,
-  type PullRequest,
-  type PullResult,
-  pullEvents,
-  pullEventsMax,
   returnEvents,
-} from './pull.ts'
+} from './lease.ts'
+export { type PullRequest, type PullResult, pullEvents, pullEventsMax } from './pull.ts'
 export {
   deleteSubscription,
+  findReaders,
   listSubscriptions,
   purgeSubscriptions,
+  type Readers,
   readSubscription,
   seekSubscription,
   type WrittenSubscription,

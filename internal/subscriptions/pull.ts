@@ -2,13 +2,10 @@ import { type FeedEvent, type FeedPosition, readFeed } from '#internal/events/in
 import type { Pool } from '#internal/storage/index.ts'
 import { fitting, loadContent, type PulledEvent } from './content.ts'
 import { readStored } from './store.ts'
-import { parseStreamId, type StreamId } from './stream-id.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
 
 /** Maximum events of a pull. */
 export const pullEventsMax = 100
-/** Maximum duration of a lease, and of the delay after a `nack`, in seconds. */
-export const leaseSecondsMax = 3_600
 
 /** A pull of a subscription. */
 export interface PullRequest extends SubscriptionPlace {
@@ -112,82 +109,4 @@ async function moveTo(
       WHERE tenant_id = $1 AND name = $2 AND version = $3::bigint`,
     values: [tenantId, name, version, transaction, eventId],
   })
-}
-
-/** Token of a lease, with the subscription. */
-export interface LeaseToken extends SubscriptionPlace {
-  readonly ackToken: string
-}
-
-/**
- * Result of a call with a token. `lost`: the events were given to another pull, or the subscription was moved. `repeated`: the token was
- * acknowledged before.
- */
-export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
-
-/**
- * Acknowledges the events of a token, or those of a stream up to an id in it. Also possible after the lease has ended, until another pull or
- * stream.
- * @throws errors of Postgres
- */
-export function acknowledgeEvents(pool: Pool, token: LeaseToken): Promise<LeaseResult> {
-  const streamed = parseStreamId(token.ackToken)
-  if (streamed) return acknowledgeStreamed(pool, token, streamed)
-  return change(
-    pool,
-    token,
-    `position_transaction = leased_transaction, position_event = leased_event, acknowledged = lease, acknowledged_at = now(),
-      lease = NULL, held_until = '-infinity'`,
-  )
-}
-
-async function acknowledgeStreamed(
-  pool: Pool,
-  { tenantId, name }: LeaseToken,
-  { token, position: { transaction, eventId } }: StreamId,
-): Promise<LeaseResult> {
-  const { rows } = await pool.query<{ isMoved: boolean }>({
-    name: 'acknowledge_stream',
-    // An acknowledgement that comes late never moves the position back.
-    text: `UPDATE subscriptions AS s SET acknowledged_at = now(), version = version + 1,
-        position_transaction = CASE WHEN b.is_moved THEN $4::xid8 ELSE s.position_transaction END,
-        position_event = CASE WHEN b.is_moved THEN $5 ELSE s.position_event END
-      FROM (SELECT tenant_id AS tenant, (position_transaction, position_event) < ($4::xid8, $5) AS is_moved FROM subscriptions
-        WHERE tenant_id = $1 AND name = $2 AND lease = $3 FOR UPDATE) AS b
-      WHERE s.tenant_id = b.tenant AND s.name = $2 RETURNING b.is_moved AS "isMoved"`,
-    values: [tenantId, name, token, transaction, eventId],
-  })
-  if (rows[0]) return rows[0].isMoved ? 'done' : 'repeated'
-  return (await readStored(pool, { tenantId, name })) ? 'lost' : 'unknown'
-}
-
-/** Gives the events of a token back, so that they are given again after the delay. @throws errors of Postgres */
-export function returnEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
-  return change(pool, token, 'lease = NULL, held_until = now() + make_interval(secs => $4::integer)', [
-    delaySeconds,
-  ])
-}
-
-/** Makes the lease of a token end so many seconds from now. @throws errors of Postgres */
-export function extendLease(pool: Pool, token: LeaseToken, leaseSeconds: number): Promise<LeaseResult> {
-  return change(pool, token, 'held_until = now() + make_interval(secs => $4::integer)', [leaseSeconds])
-}
-
-async function change(
-  pool: Pool,
-  { tenantId, name, ackToken }: LeaseToken,
-  assignments: string,
-  values: readonly number[] = [],
-): Promise<LeaseResult> {
-  const { rowCount } = await pool.query(
-    `UPDATE subscriptions SET ${assignments}, version = version + 1 WHERE tenant_id = $1 AND name = $2 AND lease = $3 AND leased_event IS NOT NULL`,
-    [tenantId, name, ackToken, ...values],
-  )
-  if (rowCount === 1) return 'done'
-  const { rows } = await pool.query<{ isRepeated: boolean }>(
-    'SELECT (acknowledged = $3) IS TRUE AS "isRepeated" FROM subscriptions WHERE tenant_id = $1 AND name = $2',
-    [tenantId, name, ackToken],
-  )
-  if (!rows[0]) return 'unknown'
-  return rows[0].isRepeated ? 'repeated' : 'lost'
 }

@@ -1,10 +1,17 @@
-import type { TenantId } from '#internal/base/index.ts'
-import { feedStart, findFeedEnd, lowestIdOf, type Queryable } from '#internal/events/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
+import {
+  type FeedPosition,
+  feedStart,
+  findFeedEnd,
+  lowestIdOf,
+  type Queryable,
+} from '#internal/events/index.ts'
 import { type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
 import {
   type StoredSubscription,
   type Subscription,
   type SubscriptionFilter,
+  type SubscriptionName,
   type SubscriptionPlace,
   subscriptionsMax,
 } from './subscription.ts'
@@ -72,8 +79,47 @@ export async function listSubscriptions(pool: Pool, tenantId: TenantId): Promise
   return rows.map((row) => shown(storedOf(row)))
 }
 
+/** Subscriptions of a tenant, and those of them that give an event at their next pulls. */
+export interface Readers {
+  readonly total: number
+  readonly names: readonly SubscriptionName[]
+}
+
+/** An event in a feed, with what filters compare. */
+export interface FiledEvent {
+  readonly id: EventId
+  readonly tenantId: TenantId
+  readonly provider: string
+  readonly type: string
+  /** Undefined for an event that is in no feed. */
+  readonly position: FeedPosition | undefined
+}
+
+/** Finds the subscriptions that have not acknowledged an event and whose filter it matches. @throws errors of Postgres */
+export async function findReaders(pool: Pool, event: FiledEvent): Promise<Readers> {
+  const { id, tenantId, provider, type, position } = event
+  const { rows } = await pool.query<
+    Pick<StoredSubscription, 'name' | 'providers' | 'types'> & { isAhead: boolean }
+  >(
+    `SELECT name, providers, types, (position_transaction, position_event) < ($2::xid8, $3) AND received_from <= $3 AS "isAhead"
+     FROM subscriptions WHERE tenant_id = $1 ORDER BY name LIMIT $4`,
+    [tenantId, position?.transaction ?? '0', id, subscriptionsMax],
+  )
+  const isGiven = ({ isAhead, providers, types }: (typeof rows)[number]) =>
+    position !== undefined &&
+    isAhead &&
+    (providers.length === 0 || providers.includes(provider)) &&
+    (types.length === 0 || types.some((each) => isOfType(type, each)))
+  return { total: rows.length, names: rows.flatMap((row) => (isGiven(row) ? [row.name] : [])) }
+}
+
+function isOfType(type: string, wanted: string): boolean {
+  return wanted.endsWith('.*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
+}
+
 /**
- * Creates a subscription, or changes the filter of the one with this name, whose position stays. Safe to repeat.
+ * Creates a subscription, or changes the filter of the one with this name. The position stays; a lease ends, since an acknowledgement
+ * counts for events that match the filter. Safe to repeat.
  * @throws errors of Postgres
  */
 export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
@@ -89,7 +135,8 @@ export async function writeSubscription(pool: Pool, wanted: WrittenSubscription)
     if (before && Bun.deepEquals([before.providers, before.types], [providers, types]))
       return { kind: 'unchanged', subscription: shown(before) }
     const { rows } = await tx.query<Row>(
-      `UPDATE subscriptions SET providers = $3, types = $4, version = version + 1 WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
+      `UPDATE subscriptions SET providers = $3, types = $4, lease = NULL, held_until = '-infinity', version = version + 1
+       WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
       [tenantId, name, providers, types],
     )
     return rows[0] ? { kind: 'changed', subscription: shown(storedOf(rows[0])) } : create(tx, wanted)

@@ -8,6 +8,7 @@ import {
 } from '#internal/events/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { fitting, loadContent, type PulledEvent } from './content.ts'
+import { acknowledgeEvents } from './lease.ts'
 import { readStored } from './store.ts'
 import { parseStreamId, streamIdOf } from './stream-id.ts'
 import type { SubscriptionPlace } from './subscription.ts'
@@ -243,19 +244,13 @@ interface TakenRow {
   readonly isBeyondEnd: boolean
 }
 
-// A caller that comes back with an id of the present lease takes the lease over, since it is the same caller; the id acknowledges.
+// A caller that comes back with an id of the present lease takes the lease over, since it is the same caller.
 const takeText = `
-UPDATE subscriptions AS s SET lease = $3, leased_transaction = NULL, leased_event = NULL,
-  held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1,
-  position_transaction = CASE WHEN b.is_moved THEN $5::xid8 ELSE s.position_transaction END,
-  position_event = CASE WHEN b.is_moved THEN $6 ELSE s.position_event END,
-  acknowledged_at = CASE WHEN b.is_moved THEN now() ELSE s.acknowledged_at END
-FROM (SELECT tenant_id AS tenant, held_until <= now() OR (lease = $4) IS TRUE AS is_free,
-    (lease = $4 AND (position_transaction, position_event) < ($5::xid8, $6)) IS TRUE AS is_moved
-  FROM subscriptions WHERE tenant_id = $1 AND name = $2 FOR UPDATE) AS b
-WHERE s.tenant_id = b.tenant AND s.name = $2 AND b.is_free
-RETURNING s.position_transaction::text AS transaction, s.position_event AS "eventId", s.providers, s.types,
-  s.received_from AS "receivedFrom", s.position_transaction >= pg_snapshot_xmax(pg_current_snapshot()) AS "isBeyondEnd"`
+UPDATE subscriptions SET lease = $3, leased_transaction = NULL, leased_event = NULL,
+  held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
+WHERE tenant_id = $1 AND name = $2 AND (held_until <= now() OR (lease = $4) IS TRUE)
+RETURNING position_transaction::text AS transaction, position_event AS "eventId", providers, types,
+  received_from AS "receivedFrom", position_transaction >= pg_snapshot_xmax(pg_current_snapshot()) AS "isBeyondEnd"`
 
 async function takeLease(
   pool: Pool,
@@ -263,13 +258,12 @@ async function takeLease(
   { token, nowMs }: { readonly token: string; readonly nowMs: number },
 ): Promise<TakenLease> {
   const last = parseStreamId(lastStreamId)
+  // An id of an earlier lease acknowledges nothing. What an unfinished acknowledgement leaves is sent again.
+  if (last) await acknowledgeEvents(pool, { tenantId, name, ackToken: lastStreamId }, nowMs)
   const { rows } = await pool.query<TakenRow>({
     name: 'take_stream_lease',
     text: takeText,
-    values: [
-      ...[tenantId, name, token, last?.token ?? ''],
-      ...[last?.position.transaction ?? '0', last?.position.eventId ?? ''],
-    ],
+    values: [tenantId, name, token, last?.token ?? ''],
   })
   const [row] = rows
   if (row) {

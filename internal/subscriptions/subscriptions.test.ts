@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import { findFeedPosition } from '#internal/events/feed.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { insertEvents } from '#internal/events/insert.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
@@ -8,9 +9,11 @@ import { acceptEvents } from '#test/support/accepted-event.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { acknowledgeEvents, extendLease, type Pulled, pullEvents, returnEvents } from './pull.ts'
+import { acknowledgeEvents, extendLease, returnEvents } from './lease.ts'
+import { type Pulled, pullEvents } from './pull.ts'
 import {
   deleteSubscription,
+  findReaders,
   listSubscriptions,
   purgeSubscriptions,
   readSubscription,
@@ -54,7 +57,8 @@ async function pulled(fields: Parameters<typeof pull>[0] = {}): Promise<Pulled &
   return { ...result, ids: result.events.map(({ id }) => id) }
 }
 
-const acknowledge = ({ ackToken = '' }: Pulled) => acknowledgeEvents(pool, { ...place(), ackToken })
+const acknowledge = ({ ackToken = '' }: Pulled) =>
+  acknowledgeEvents(pool, { ...place(), ackToken }, Date.now())
 
 /** Pulls and acknowledges until nothing is left. Returns the ids in order. */
 async function drain(limit = 100): Promise<EventId[]> {
@@ -108,9 +112,9 @@ describe('subscriptions', () => {
     expect(await listSubscriptions(pool, other)).toEqual([])
     await lab.accept(tenantId)
     const { ackToken = '' } = await pulled()
-    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken })).toBe('unknown')
+    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken }, Date.now())).toBe('unknown')
     await writeSubscription(pool, { tenantId: other, name, providers: [], types: [] })
-    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken })).toBe('lost')
+    expect(await acknowledgeEvents(pool, { tenantId: other, name, ackToken }, Date.now())).toBe('lost')
     expect(
       await pullEvents(pool, { tenantId: other, name, limit: 100, leaseSeconds: 60 }, Date.now()),
     ).toMatchObject({ events: [], hasMore: false })
@@ -243,6 +247,104 @@ describe('pull', () => {
     await lab.pool.query('DELETE FROM events WHERE id = $1', [gone])
     const { events } = await pulled()
     expect(events.map(({ id, ...rest }) => [id, 'payload' in rest])).toEqual([[kept as EventId, false]])
+  })
+})
+
+describe('acknowledgement without a callback', () => {
+  const statesOf = async (ids: readonly EventId[]) => {
+    const { rows } = await lab.pool.query<{ state: string }>(
+      'SELECT state FROM events WHERE id = ANY($1) ORDER BY array_position($1, id)',
+      [ids],
+    )
+    return rows.map(({ state }) => state)
+  }
+  beforeEach(async () => {
+    tenantId = (await lab.addTenant({ isPullOnly: true })).id
+    await write({ fromMs: 0 })
+  })
+
+  test('acknowledgeEvents: acknowledged events are processed, and given ones are not', async () => {
+    const ids = (await lab.accept(tenantId, 3, { isPullOnly: true })).toSorted()
+    expect(await acknowledge(await pulled({ limit: 2 }))).toBe('done')
+    expect((await pulled()).ids).toEqual(ids.slice(2))
+    expect(await statesOf(ids)).toEqual(['processed', 'processed', 'accepted'])
+  })
+
+  test('acknowledgeEvents: released, late and lost tokens process what they acknowledge, and nothing else', async () => {
+    const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
+    const first = await pulled()
+    await returnEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 0)
+    expect(await acknowledge(first)).toBe('lost')
+    const second = await pulled()
+    await lab.pool.query(`UPDATE subscriptions SET held_until = '-infinity'`)
+    const third = await pulled()
+    expect(await acknowledge(second)).toBe('lost')
+    expect(await statesOf(ids)).toEqual(['accepted'])
+    await lab.pool.query(`UPDATE subscriptions SET held_until = '-infinity'`)
+    expect(await acknowledge(third)).toBe('done')
+    expect(await acknowledge(third)).toBe('repeated')
+    expect(await statesOf(ids)).toEqual(['processed'])
+  })
+
+  test('acknowledgeEvents: the first acknowledgement by any subscription counts, and the others still give the event', async () => {
+    const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
+    await write({ name: 'other' as SubscriptionName, fromMs: 0 })
+    await acknowledge(await pulled())
+    expect(await statesOf(ids)).toEqual(['processed'])
+    const other = 'other' as SubscriptionName
+    const again = await pullEvents(pool, { tenantId, name: other, limit: 10, leaseSeconds: 60 }, Date.now())
+    if (again.kind !== 'pulled') throw new Error(again.kind)
+    expect(again.events.map(({ id }) => id)).toEqual(ids)
+    const token = { tenantId, name: other, ackToken: again.ackToken ?? '' }
+    expect(await acknowledgeEvents(pool, token, Date.now())).toBe('done')
+  })
+
+  test('acknowledgeEvents: events that a filter passes over still wait', async () => {
+    await write({ types: ['payment.*'] })
+    const types = ['order.created', 'payment.failed', 'order.paid', 'payment.succeeded']
+    const ids = []
+    for (const type of types) ids.push(...(await lab.accept(tenantId, 1, { type, isPullOnly: true })))
+    await acknowledge(await pulled())
+    expect(await statesOf(ids)).toEqual(['accepted', 'processed', 'accepted', 'processed'])
+  })
+
+  test('writeSubscription: a change of the filter ends the lease, so that only events under the new one are acknowledged', async () => {
+    const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
+    const before = await pulled()
+    await write({ types: ['payment.*'] })
+    expect(await acknowledge(before)).toBe('lost')
+    expect((await pulled()).ids).toEqual([])
+    expect(await statesOf(ids)).toEqual(['accepted'])
+  })
+
+  test('acknowledgeEvents: with a callback, the delivery stands for itself; after its removal an acknowledgement completes it', async () => {
+    const tenant = await lab.addTenant()
+    tenantId = tenant.id
+    await write({ fromMs: 0 })
+    const ids = await lab.accept(tenantId)
+    await acknowledge(await pulled())
+    expect(await statesOf(ids)).toEqual(['accepted'])
+    expect(await lab.value('SELECT count(*) FROM deliveries_due WHERE event_id = $1', [ids[0]])).toBe(1)
+    await lab.setCallback(tenantId, undefined)
+    await seekSubscription(pool, place(), 0)
+    await acknowledge(await pulled())
+    expect(await statesOf(ids)).toEqual(['processed'])
+    expect(await lab.value('SELECT count(*) FROM deliveries_due WHERE event_id = $1', [ids[0]])).toBe(0)
+  })
+
+  test('findReaders: names the subscriptions that have not acknowledged an event and match it', async () => {
+    const [id] = await lab.accept(tenantId, 1, { isPullOnly: true })
+    if (id === undefined) throw new Error('no event')
+    const named = (text: string) => text as SubscriptionName
+    await write({ name: named('payments'), types: ['payment.*'], fromMs: 0 })
+    await write({ name: named('orders'), types: ['order.*'], providers: ['generic'], fromMs: 0 })
+    const find = async () => {
+      const position = await findFeedPosition(pool, { id, tenantId })
+      return findReaders(pool, { id, tenantId, provider: 'generic', type: 'order.created', position })
+    }
+    expect(await find()).toEqual({ total: 3, names: [named('orders'), name] })
+    await acknowledge(await pulled())
+    expect((await find()).names).toEqual([named('orders')])
   })
 })
 

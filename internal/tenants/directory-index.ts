@@ -1,12 +1,13 @@
 import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
-import type { ApiKeyScope, TenantSpec } from './model.ts'
+import type { ApiKeyScope, CallbackSpec, TenantSpec } from './model.ts'
 
 /**
  * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.
  */
 export interface DirectoryTenant
   extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'providers' | 'keys'> {
-  readonly callback: DirectoryCallback
+  /** Undefined for a tenant that only pulls its events. */
+  readonly callback: DirectoryCallback | undefined
   /** Enabled providers under their neutral names. */
   readonly providers: readonly DirectoryProvider[]
 }
@@ -14,7 +15,7 @@ export interface DirectoryTenant
 /** Callback URL of a tenant, and its delivery rules. */
 export interface DirectoryCallback {
   readonly url: string
-  readonly rules: Omit<TenantSpec['callback'], 'url' | 'signingSecretRef'>
+  readonly rules: Omit<CallbackSpec, 'url' | 'signingSecretRef'>
 }
 
 /** An enabled provider with its settings. */
@@ -59,7 +60,6 @@ export class DirectoryIndex {
       this.#overfull = true
       return
     }
-    const { url, ...rules } = row.callback
     const tenant: DirectoryTenant = {
       id: row.id,
       namespace: row.namespace,
@@ -69,7 +69,7 @@ export class DirectoryIndex {
       records: this.#share(row.records),
       recordStore: this.#share(row.recordStore),
       limits: this.#share(row.limits),
-      callback: { url, rules: this.#share(rules) },
+      callback: this.#callbackOf(row),
       providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
       walletStage: row.walletStage,
       retention: this.#share(row.retention),
@@ -129,6 +129,12 @@ export class DirectoryIndex {
     for (const sha256 of entry.sha256s) {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
     }
+  }
+
+  #callbackOf({ callback }: DirectoryRow): DirectoryCallback | undefined {
+    if (callback === null) return undefined
+    const { url, ...rules } = callback
+    return { url, rules: this.#share(rules) }
   }
 
   #scopeSet(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {

@@ -1,6 +1,6 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { ApiKeyScope, Limits, RecordDurability, RecordRules, TenantSpec } from './model.ts'
+import type { ApiKeyScope, CallbackSpec, Limits, RecordDurability, RecordRules, TenantSpec } from './model.ts'
 
 /** An API key in a directory row. `expiresAtMs` is its expiry or the end of its rotation, whichever is earlier. */
 export interface DirectoryKeyRow {
@@ -23,7 +23,8 @@ export interface DirectoryRow {
   readonly records: RecordRules
   readonly recordStore: RecordStoreOfTenant
   readonly limits: Limits
-  readonly callback: Omit<TenantSpec['callback'], 'signingSecretRef'>
+  /** Null for a tenant that only pulls its events. */
+  readonly callback: Omit<CallbackSpec, 'signingSecretRef'> | null
   readonly providers: TenantSpec['providers']
   readonly walletStage: TenantSpec['walletRollout']['stage']
   readonly retention: TenantSpec['retention']

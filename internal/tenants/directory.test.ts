@@ -416,6 +416,15 @@ describe('callbacks and secrets', () => {
   })
 })
 
+test('directory: a tenant without a callback has none', async () => {
+  await put('one', { spec: { callback: undefined } })
+  await put('two')
+  const directory = directoryOf()
+  await directory.start()
+  expect(directory.findTenantBySlug('one')?.callback).toBeUndefined()
+  expect(directory.findTenantBySlug('two')?.callback).toMatchObject({ url: 'https://hooks.example/' })
+})
+
 describe('size', () => {
   /** Rows as the reconciler writes them, made by the database since 10 000 transactions would take long. */
   async function seed(count: number): Promise<void> {

@@ -1,6 +1,12 @@
 export { startClusterSource } from './cluster/source.ts'
 export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
-export type { DirectoryKey, DirectoryProvider, DirectoryTenant, FoundKey } from './directory-index.ts'
+export type {
+  DirectoryCallback,
+  DirectoryKey,
+  DirectoryProvider,
+  DirectoryTenant,
+  FoundKey,
+} from './directory-index.ts'
 export type { RecordStoreOfTenant } from './directory-store.ts'
 export type { SourceProblem } from './folder/parse.ts'
 export { type FolderOptions, FolderSource } from './folder/source.ts'
@@ -22,6 +28,7 @@ export {
 export type {
   AnyLimitName,
   ApiKeyScope,
+  CallbackSpec,
   LimitName,
   Limits,
   ProviderName,
@@ -74,6 +81,7 @@ export {
   findWriterFence,
   isKindLimited,
   listLiveTenants,
+  listPullOnlyTenants,
   lockLiveTenant,
 } from './store.ts'
 export { tenants } from './tables.ts'

@@ -139,7 +139,7 @@ const callback = strict(
       { default: {}, description: 'Retry schedule of failed deliveries.' },
     ),
   },
-  { description: 'Receiver of events.' },
+  { description: 'Receiver of events. Absent: events wait until a subscription acknowledges them.' },
 )
 
 const provider = strict(
@@ -366,7 +366,7 @@ const spec = strict(
       default: 'Retain',
       description: 'Retain keeps, Delete removes the tenant’s data when the resource is deleted.',
     }),
-    callback,
+    callback: t.Optional(callback),
     providers: t.Array(provider, {
       maxItems: providerNames.length,
       default: [],
@@ -430,6 +430,8 @@ export type TenantSpec = Omit<Static<typeof spec>, 'providers'> & { providers: P
 export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
   spec: TenantSpec
 }
+/** Receiver of a tenant's events, with defaults filled in. */
+export type CallbackSpec = Static<typeof callback>
 /** Usage limits of a tenant. An absent limit has the platform's default. */
 export type Limits = Static<typeof limits>
 /** Name of a limit on what Latchkey counts itself. */

@@ -107,6 +107,7 @@ function checkTenantRules(spec: TenantSpec): Problem[] {
 }
 
 function callbackProblems({ callback }: TenantSpec): Problem[] {
+  if (callback === undefined) return []
   const problems: Problem[] = []
   callback.allowedCIDRs.forEach((cidr, index) => {
     if (isCidr(cidr)) return

@@ -121,8 +121,9 @@ export const previousSigningSecretEntry = 'previousSigningSecret'
 /** Label that assigns a Secret to a tenant. Its value is the tenant's name. */
 export const tenantLabel = 'latchkey.dev/tenant'
 
-/** Returns the name of the Secret that contains the secrets for signing a tenant's deliveries. */
-export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace {
+/** Returns the name of the Secret that contains the secrets for signing a tenant's deliveries; undefined without a callback. */
+export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
+  if (spec.callback === undefined) return undefined
   const reference = spec.callback.signingSecretRef
   return reference === undefined
     ? { name: `${name}-callback`, generated: true }
@@ -141,7 +142,9 @@ export function apiKeySecretPlace(
 
 /** Returns the distinct names of all Secrets that a tenant uses. */
 export function secretNamesOf(manifest: TenantManifest): string[] {
-  const names = new Set([callbackSecretPlace(manifest).name])
+  const names = new Set<string>()
+  const ofCallback = callbackSecretPlace(manifest)
+  if (ofCallback) names.add(ofCallback.name)
   for (const entry of manifest.spec.providers) {
     if (entry.secretRef !== undefined) names.add(entry.secretRef.name)
   }
@@ -152,6 +155,7 @@ export function secretNamesOf(manifest: TenantManifest): string[] {
 /** Returns the names of the Secrets that are generated for a tenant. */
 export function generatedNamesOf(manifest: TenantManifest): ReadonlySet<string> {
   const places = manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry))
-  const all = [callbackSecretPlace(manifest), ...places]
+  const ofCallback = callbackSecretPlace(manifest)
+  const all = ofCallback ? [ofCallback, ...places] : places
   return new Set(all.filter(({ generated }) => generated).map(({ name }) => name))
 }

@@ -187,6 +187,21 @@ export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<Te
   return row?.id
 }
 
+/** Lists tenants without a callback by namespace and name, and returns the number of all. */
+export async function listPullOnlyTenants(
+  pool: Pool,
+  rowsMax: number,
+): Promise<{ readonly total: number; readonly tenants: readonly ResourceName[] }> {
+  const isPullOnly = and(isNull(deletedAtMs), eq(tenants.hasCallback, false))
+  const rows = await orm(pool)
+    .select({ namespace, name })
+    .from(tenants)
+    .where(isPullOnly)
+    .orderBy(asc(namespace), asc(name))
+    .limit(rowsMax)
+  return { total: await orm(pool).$count(tenants, isPullOnly), tenants: rows }
+}
+
 /** A deleted tenant whose data has not been deleted yet. */
 export interface PendingPurge {
   readonly id: TenantId

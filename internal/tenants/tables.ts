@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import { boolean, customType, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
@@ -26,6 +27,7 @@ export const tenants = pgTable('tenants', {
   name: text('name').notNull(),
   slug: text('slug'),
   suspended: boolean('suspended').notNull(),
+  hasCallback: boolean('has_callback').notNull().generatedAlwaysAs(sql`spec ? 'callback'`),
   /** Spec of the tenant; emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),

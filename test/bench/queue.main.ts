@@ -154,7 +154,7 @@ async function seed({ rows, claims }: Case): Promise<void> {
     const tenantId = someTenantId()
     await observer.query(
       `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
-       VALUES ($1, $1, 'shops', $1, $1, false, '{}', 1, now(), now(), now())`,
+       VALUES ($1, $1, 'shops', $1, $1, false, '{"callback":{}}', 1, now(), now(), now())`,
       [tenantId],
     )
     await seedWaiting(observer, { tenantId, count })

@@ -44,6 +44,10 @@ export const breakingChanges: readonly BreakingChange[] = [
     ],
   },
   {
+    reason: 'A tenant can pull its events instead of having a callback.',
+    lines: ['internal TenantDetail (answer).spec.callback: became optional'],
+  },
+  {
     reason: 'Usage has one shape both ways, `{kind, amount}`.',
     lines: [
       'internal Usage (answer).hours[].meter: removed',

@@ -86,7 +86,7 @@ test.each<[string, () => string, () => Record<string, string>, Attempt]>([
     await api.applyManifests(manifests(url()))
     await until('the tenant has this callback', () => {
       const tenant = api.directory.findTenantBySlug('acme')
-      return tenant?.callback.url === url()
+      return tenant?.callback?.url === url()
     })
     forwarder = startProcess('forwarder', {
       LATCHKEY_DATABASE_URL: api.databaseUrl,

@@ -28,6 +28,8 @@ export interface DeliveryLab {
   readonly databaseUrl: string
   /** Creates a tenant with this callback in Postgres and in the forwarders' directory. */
   addTenant(options?: TenantOptions): Promise<DirectoryTenant>
+  /** Removes the tenant's callback, or brings it back. */
+  setCallback(id: TenantId, callback: DirectoryTenant['callback']): Promise<void>
   /** Changes the tenant's settings, in memory only. */
   changeTenant(id: TenantId, fields: Partial<DirectoryTenant>): void
   /** Inserts `count` events of a tenant as intake does. */
@@ -47,6 +49,8 @@ export interface TenantOptions {
   readonly schedule?: readonly string[]
   readonly timeoutSeconds?: number
   readonly secrets?: readonly string[]
+  /** True for a tenant without a callback. Default: false. */
+  readonly isPullOnly?: boolean
 }
 
 /** Forwarder with its recorded notifications. */
@@ -91,9 +95,16 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
     value,
     async addTenant(options = {}) {
       const tenant = labTenant(options)
-      await insertTenant(pool, tenant.id)
+      await insertTenant(pool, tenant)
       tenants.set(tenant.id, tenant)
       return tenant
+    },
+    async setCallback(id, callback) {
+      const tenant = tenants.get(id)
+      if (!tenant) return
+      const next = { ...tenant, callback }
+      tenants.set(id, next)
+      await pool.query('UPDATE tenants SET spec = $2 WHERE id = $1', [id, specOf(next)])
     },
     changeTenant(id, fields) {
       const tenant = tenants.get(id)
@@ -151,19 +162,27 @@ export function idsOf(claimed: readonly ClaimedDelivery[]): EventId[] {
   return claimed.map(({ eventId }) => eventId)
 }
 
-function labTenant({ url, schedule, timeoutSeconds, secrets }: TenantOptions): DirectoryTenant {
+function labTenant({
+  url,
+  schedule,
+  timeoutSeconds,
+  secrets,
+  isPullOnly = false,
+}: TenantOptions): DirectoryTenant {
   const id = someTenantId()
   return directoryTenant({
     id,
-    callback: {
-      url: url ?? 'http://127.0.0.1:9/',
-      rules: {
-        timeoutSeconds: timeoutSeconds ?? 15,
-        allowedCIDRs: local,
-        retryOnRedelivery: false,
-        retry: { schedule: [...(schedule ?? ['0s', '0s', '0s'])], jitterPercent: 0 },
-      },
-    },
+    callback: isPullOnly
+      ? undefined
+      : {
+          url: url ?? 'http://127.0.0.1:9/',
+          rules: {
+            timeoutSeconds: timeoutSeconds ?? 15,
+            allowedCIDRs: local,
+            retryOnRedelivery: false,
+            retry: { schedule: [...(schedule ?? ['0s', '0s', '0s'])], jitterPercent: 0 },
+          },
+        },
     secrets: (secrets ?? [callbackSecret]).map((secret) => sealed(id, secret)),
   })
 }
@@ -173,11 +192,16 @@ function sealed(tenantId: TenantId, secret: string) {
   return { field: callbackField, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
 }
 
-async function insertTenant(pool: Pool, id: TenantId): Promise<void> {
+/** Returns the part of a tenant's spec that statements read. */
+function specOf({ callback }: DirectoryTenant): object {
+  return callback ? { callback: { url: callback.url } } : {}
+}
+
+async function insertTenant(pool: Pool, tenant: DirectoryTenant): Promise<void> {
   await pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
-     VALUES ($1, $1, 'shops', $1, $1, false, '{}', 1, now(), now(), now())`,
-    [id],
+     VALUES ($1, $1, 'shops', $1, $1, false, $2, 1, now(), now(), now())`,
+    [tenant.id, specOf(tenant)],
   )
 }
 

@@ -35,7 +35,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
   ['a display name of 129 characters', { displayName: 'a'.repeat(129) }, 'spec.displayName'],
   ['suspended as text', { suspended: 'yes' }, 'spec.suspended'],
   ['an unknown deletion policy', { deletionPolicy: 'Keep' }, 'spec.deletionPolicy'],
-  ['no callback', { callback: undefined }, 'spec.callback'],
+  ['a callback that is null', { callback: null }, 'spec.callback'],
   ['a callback without a URL', { callback: {} }, 'spec.callback.url'],
   ['a callback that is no URL', callback({ url: 'hooks' }), 'spec.callback.url'],
   ['a callback without slashes', callback({ url: 'https:hooks.example' }), 'spec.callback.url'],
@@ -205,6 +205,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
 /** Specs that both must accept. */
 export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[] = [
   ['the least', {}],
+  ['no callback', { callback: undefined }],
   ['a one-letter slug', { slug: 'a' }],
   ['a slug of 63 characters', { slug: 'a'.repeat(63) }],
   ['a scheme and a host in capitals', callback({ url: 'HTTPS://Hooks.Example/Path' })],

@@ -7,6 +7,7 @@ const eventTables = [
   'event_payloads',
   'attempts',
   'deliveries_due',
+  'pulls_due',
   'tenant_queues',
 ]
 

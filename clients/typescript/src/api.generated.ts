@@ -388,7 +388,7 @@ export interface components {
              * @description What the event waits for, or how it ended. While several things hold it, the first one in this order.
              * @enum {string}
              */
-            position: "delivered" | "failed" | "verified" | "in_progress" | "payload_expired" | "tenant_suspended" | "forwarding_paused" | "callback_suspended" | "breaker_open" | "waiting" | "queued";
+            position: "delivered" | "acknowledged" | "failed" | "verified" | "awaiting_acknowledgement" | "in_progress" | "payload_expired" | "tenant_suspended" | "forwarding_paused" | "callback_suspended" | "breaker_open" | "waiting" | "queued";
             sentence: string;
             /** @description What to do. Absent if there is nothing to do. */
             todo?: string;

@@ -9,7 +9,7 @@ import { JsonBlock } from '../components/json.tsx'
 import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
-import { OriginFact, receiptText } from './origin.tsx'
+import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
 const eventRow: PageRow = {
@@ -24,13 +24,14 @@ const eventRow: PageRow = {
     if (read.kind !== 'ok') return read
     const detail = read.value
     const { tenantId, type } = detail.event
-    const [rights, explained] = await Promise.all([
+    const [rights, explained, simulationPath] = await Promise.all([
       backoffice.tenants.permissions(actor, tenantId),
       backoffice.events.explain(actor, id),
+      findSimulationPath(context, detail.event),
     ])
     if (rights.kind !== 'ok') return rights
     if (explained.kind !== 'ok') return explained
-    const parts = { context, detail, rights: rights.value, explanation: explained.value }
+    const parts = { context, detail, rights: rights.value, explanation: explained.value, simulationPath }
     if (isUpdate) return shown(type, <Progress {...parts} />)
     return shown(
       type,
@@ -50,13 +51,17 @@ interface EventParts {
   readonly detail: EventDetail
   readonly rights: Rights
   readonly explanation: Explanation
+  /** Path of the page about the simulation that made the event. */
+  readonly simulationPath: string | undefined
 }
 
-function Progress({ context, detail, rights, explanation }: EventParts) {
+function Progress({ context, detail, rights, explanation, simulationPath }: EventParts) {
   const { event } = detail
   const { query, nowMs } = context
   const kept = { tenant: query['tenant'] }
   const isPending = event.state === 'accepted'
+  // An acknowledged event had no callback, so another delivery cycle is not offered.
+  const isOffered = !isPending && explanation.position !== 'acknowledged'
   return (
     <Live
       id="progress"
@@ -75,25 +80,29 @@ function Progress({ context, detail, rights, explanation }: EventParts) {
             <Submit tone="primary">Attempt now</Submit>
           </PostForm>
         )}
-        {rights.replay && !isPending && event.origin.kind !== 'test' && (
+        {rights.replay && isOffered && event.origin.kind !== 'test' && (
           <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
             <Icon name="replays" /> Replay
           </LinkButton>
         )}
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline {...{ detail, explanation, nowMs, kept }} />
+        <Timeline {...{ detail, explanation, nowMs, simulationPath }} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
-          <Facts facts={factsOf(context, detail)} />
+          <Facts facts={factsOf(context, detail, simulationPath)} />
         </Card>
       </aside>
     </Live>
   )
 }
 
-function factsOf({ tenantLabel, query }: PageContext, { event }: EventDetail): readonly Fact[] {
+function factsOf(
+  { tenantLabel, query }: PageContext,
+  { event }: EventDetail,
+  simulationPath: string | undefined,
+): readonly Fact[] {
   const { tenantId, origin, type } = event
   const { tenant } = query
   const isListed = eventTypeTexts.has(type)
@@ -101,7 +110,7 @@ function factsOf({ tenantLabel, query }: PageContext, { event }: EventDetail): r
     ['Type', isListed ? <a href={link(`/event-types/${type}`, { tenant })}>{type}</a> : <code>{type}</code>],
     ['Tenant', <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>],
     ['Provider', event.provider],
-    ['Origin', <OriginFact {...{ origin, tenant }} />],
+    ['Origin', <OriginFact {...{ origin, simulationPath }} />],
     ['Provider’s id', <Copy text={event.sourceEventId} label="Copy the provider’s id" />],
     ['Provider’s type', <code>{event.providerRawType}</code>],
     ['Occurred', <Time atMs={event.occurredAtMs} format="full" />],
@@ -258,19 +267,14 @@ const retryRow: ActionRow = {
 /** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
 
-interface TimelineParts extends Pick<EventParts, 'detail' | 'explanation'> {
+interface TimelineParts extends Pick<EventParts, 'detail' | 'explanation' | 'simulationPath'> {
   readonly nowMs: number
 }
 
-interface WholeTimelineParts extends TimelineParts {
-  /** Query that links keep. */
-  readonly kept: { readonly tenant: string | undefined }
-}
-
-function Timeline({ detail, explanation, nowMs, kept }: WholeTimelineParts) {
+function Timeline({ detail, explanation, nowMs, simulationPath }: TimelineParts) {
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
-  const { received, stored } = receiptText(event, kept.tenant)
+  const { received, stored } = receiptText(event, simulationPath)
   return (
     <ol class="timeline">
       <Step id="received" tone="quiet" title={received[0]} atMs={event.receivedAtMs}>
@@ -388,8 +392,10 @@ function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end },
 
 const ends: Readonly<Record<Explanation['position'], { readonly title: string; readonly tone: Tone }>> = {
   delivered: { title: 'Processed', tone: 'good' },
+  acknowledged: { title: 'Processed', tone: 'good' },
   failed: { title: 'Delivery failed', tone: 'bad' },
   verified: { title: 'Not delivered', tone: 'quiet' },
+  awaiting_acknowledgement: { title: 'Waiting for a pull', tone: 'info' },
   tenant_suspended: { title: 'Deliveries are halted', tone: 'warn' },
   forwarding_paused: { title: 'Deliveries are halted', tone: 'warn' },
   callback_suspended: { title: 'Deliveries are halted', tone: 'warn' },
@@ -406,7 +412,7 @@ const halts: ReadonlySet<Explanation['position']> = new Set([
   'breaker_open',
 ])
 
-function End({ detail: { event }, explanation, nowMs }: TimelineParts) {
+function End({ detail: { event }, explanation, nowMs }: Omit<TimelineParts, 'simulationPath'>) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
   const { title, tone } = ends[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import type { EventOrigin, EventSummary, OriginKind } from '#internal/events/index.ts'
+import { parseSimulationId } from '#internal/simulations/index.ts'
 import type { Choice } from '../components/form.tsx'
 import { Badge, durationText } from '../components/text.tsx'
-import { link } from '../page.ts'
+import { link, type PageContext } from '../page.ts'
 
 /** Words for the kinds of origins, in filters and badges. */
 export const originWords: Readonly<Record<OriginKind, string>> = {
@@ -35,33 +36,42 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
 }
 
 /** Renders the origin of an event as a fact. */
-export function OriginFact({ origin, tenant }: OriginParts) {
+export function OriginFact({ origin, simulationPath }: OriginParts) {
   switch (origin.kind) {
     case 'provider':
       return <>a call of the provider</>
     case 'service':
       return <>handed in by {origin.actor}</>
     case 'simulation':
-      return <SimulationLink {...{ origin, tenant }}>a simulation</SimulationLink>
+      return <SimulationLink path={simulationPath}>a simulation</SimulationLink>
     case 'test':
       return <>a test of the callback by {origin.actor}</>
   }
 }
 
-interface OriginParts<Origin extends EventOrigin = EventOrigin> {
-  readonly origin: Origin
-  /** Tenant filter of the page, which links keep. */
-  readonly tenant: string | undefined
+interface OriginParts {
+  readonly origin: EventOrigin
+  readonly simulationPath: string | undefined
 }
 
-type Simulated = Extract<EventOrigin, { readonly kind: 'simulation' }>
+/** Returns the path of the page about the simulation that made an event. Undefined for a simulation of a single event, which is not stored. */
+export async function findSimulationPath(
+  { backoffice, actor, query }: PageContext,
+  { origin }: Pick<EventSummary, 'origin'>,
+): Promise<string | undefined> {
+  const id = origin.kind === 'simulation' ? parseSimulationId(origin.simulationId) : undefined
+  if (id === undefined || (await backoffice.simulations.read(actor, id)).kind !== 'ok') return undefined
+  return link(`/simulations/${id}`, { tenant: query['tenant'] })
+}
 
 function SimulationLink({
-  origin: { simulationId },
-  tenant,
+  path,
   children,
-}: OriginParts<Simulated> & { readonly children: ComponentChildren }) {
-  return <a href={link(`/simulations/${simulationId}`, { tenant })}>{children}</a>
+}: {
+  readonly path: string | undefined
+  readonly children: ComponentChildren
+}) {
+  return path === undefined ? <>{children}</> : <a href={path}>{children}</a>
 }
 
 /** Title and text of the first two steps in the timeline of an event. */
@@ -73,7 +83,7 @@ export interface ReceiptText {
 /** Returns how an event came to be stored. Only a provider's call has a verified signature. Pure. */
 export function receiptText(
   { provider, origin, receivedAtMs, occurredAtMs }: EventSummary,
-  tenant: string | undefined,
+  simulationPath: string | undefined,
 ): ReceiptText {
   const lateMs = receivedAtMs - occurredAtMs
   const late = lateMs < 1_000 ? '' : `, ${durationText(lateMs)} after the event occurred`
@@ -96,8 +106,7 @@ export function receiptText(
         received: [
           'Simulated',
           <>
-            A <SimulationLink {...{ origin, tenant }}>simulation</SimulationLink> made this event of{' '}
-            {provider}.
+            A <SimulationLink path={simulationPath}>simulation</SimulationLink> made this event of {provider}.
           </>,
         ],
         stored: ['Stored', 'No provider called: Latchkey made the call and signed it itself.'],

@@ -192,6 +192,7 @@ const skippedWords: Readonly<Record<Exclude<ReplayFate, 'queued'>, string>> = {
   already_queued: 'Skipped: already queued',
   payload_expired: 'Skipped: payload expired',
   not_enabled: 'Skipped: provider in verify-only mode',
+  no_callback: 'Skipped: tenant without a callback',
   cycles_exhausted: 'Skipped: too many delivery cycles',
   test_event: 'Skipped: test event',
   changed: 'Skipped: changed meanwhile',

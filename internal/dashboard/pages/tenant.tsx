@@ -205,6 +205,15 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
 
 function Callback({ tenant, may }: TenantParts) {
   const { callback } = tenant.spec
+  if (callback === undefined)
+    return (
+      <Card title="Callback" note="none">
+        <Empty icon="events" title="Events are pulled">
+          An event waits until a subscription acknowledges it. Set <code>spec.callback</code> to have events
+          delivered.
+        </Empty>
+      </Card>
+    )
   const { schedule, jitterPercent } = callback.retry
   return (
     <Card

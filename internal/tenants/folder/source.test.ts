@@ -334,7 +334,7 @@ test('folder: callbackUrl rewrites callback URLs', async () => {
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
   const rewritten = new FolderSource({ ...options, log, callbackUrl: (url) => `${url}hook` })
   await rewritten.refresh()
-  expect(specOf(rewritten)?.callback.url).toBe('https://hooks.example/hook')
+  expect(specOf(rewritten)?.callback?.url).toBe('https://hooks.example/hook')
 })
 
 test('folder: logs each problem once, and logs that it was fixed', async () => {

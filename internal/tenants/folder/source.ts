@@ -288,9 +288,13 @@ export class FolderSource implements TenantSource {
           this.#deleted.add(objectKey(metadata))
           continue
         }
-        const callback = { ...spec.callback, url: callbackUrl(spec.callback.url) }
+        const callback = spec.callback && { ...spec.callback, url: callbackUrl(spec.callback.url) }
         const status = before.get(objectKey(metadata))?.status
-        const tenant = { metadata, spec: { ...spec, callback }, ...(status && { status }) }
+        const tenant = {
+          metadata,
+          spec: { ...spec, ...(callback && { callback }) },
+          ...(status && { status }),
+        }
         this.#tenants.set(objectKey(metadata), tenant)
       }
     this.#held = new Set([...this.#files.values()].flatMap(({ held }) => held))

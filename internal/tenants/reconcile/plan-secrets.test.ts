@@ -44,6 +44,20 @@ describe('secrets', () => {
     expect(remove).toEqual([{ field: 'provider:card', ordinal: 0 }])
   })
 
+  test('planSecrets: without a callback no signing secret is generated, and a stored one is deleted', () => {
+    const spec = { callback: undefined }
+    expect(plan({ spec, stored: { secrets: [] } }).generate).toEqual([])
+    const { generate, secrets } = plan({ spec, stored: { secrets: [storedCallback] } })
+    expect([generate, secrets.put]).toEqual([[], []])
+    expect(secrets.remove).toEqual([{ field: 'callback', ordinal: 0 }])
+  })
+
+  test('planSecrets: a callback that comes back signs with the value that its generated Secret kept', () => {
+    const { generate, secrets } = plan({ stored: { secrets: [] } })
+    expect(generate).toEqual([])
+    expect(secrets.put).toMatchObject([{ field: 'callback', value: storedCallback.value }])
+  })
+
   test.each<[string, Record<string, SecretRead>]>([
     ['missing', {}],
     ['forbidden', { 'acme-card': { kind: 'unreadable', reason: 'Forbidden', message: '' } }],

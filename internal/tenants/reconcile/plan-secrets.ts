@@ -131,12 +131,13 @@ function keyIdsOf(secrets: readonly StoredSecret[]): string {
 }
 
 function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
-  const wanted: Wanted[] = [
-    {
-      ...{ field: callbackField, place: callbackSecretPlace(manifest), valuesMax: 3 },
+  const wanted: Wanted[] = []
+  const ofCallback = callbackSecretPlace(manifest)
+  if (ofCallback)
+    wanted.push({
+      ...{ field: callbackField, place: ofCallback, valuesMax: 3 },
       ...{ check: signingSecretFault, charactersRecommended: 0 },
-    },
-  ]
+    })
   for (const { name, secretRef } of manifest.spec.providers) {
     if (secretRef === undefined) continue
     const place = { name: secretRef.name, generated: false }

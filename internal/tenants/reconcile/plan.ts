@@ -144,6 +144,7 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
 
 /** Checks the callback URL without resolving its host name. Each delivery checks the resolved address by the same rules. */
 function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
+  if (manifest.spec.callback === undefined) return verdict('CallbackAllowed', [], noCallback)
   const { url, allowedCIDRs } = manifest.spec.callback
   const checked = validateCallback(url, { ...callbackBounds, allowedCIDRs })
   if (checked.kind === 'refused') {
@@ -171,6 +172,11 @@ function suspensionMessage({ cause, suspendedAtMs }: CallbackSuspension): string
 const callbackAccepted = {
   reason: 'FormAccepted',
   message: 'the URL is accepted; each delivery checks the address that it connects to',
+}
+
+const noCallback = {
+  reason: 'NoCallback',
+  message: 'spec.callback is absent: events wait until a subscription acknowledges them',
 }
 
 const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {

@@ -263,7 +263,7 @@ async function resumeIfAsked(
 ): Promise<void> {
   const { source, resumeCallback } = context
   const isAsked = object.metadata.annotations?.[resumeCallbackAnnotation] !== undefined
-  const hasMoved = stored?.spec !== undefined && stored.spec.callback.url !== manifest.spec.callback.url
+  const hasMoved = stored?.spec !== undefined && stored.spec.callback?.url !== manifest.spec.callback?.url
   if (!isAsked && !(hasMoved && source.resumesMovedCallback)) return
   if (!context.isHeld()) return
   await resumeCallback?.(tenantId)

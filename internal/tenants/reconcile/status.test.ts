@@ -201,7 +201,11 @@ describe('olderAmong', () => {
       rival({ creationTimestamp: '2026-10-31T00:00:00Z', deletionTimestamp: '2026-11-01T00:00:00Z' }),
       false,
     ],
-    ['an invalid Tenant', rival({ creationTimestamp: '2026-10-31T00:00:00Z' }, { slug: 'acme' }), false],
+    [
+      'an invalid Tenant',
+      rival({ creationTimestamp: '2026-10-31T00:00:00Z' }, { slug: 'acme', callback: {} }),
+      false,
+    ],
     ['the Tenant itself', object(), false],
   ])('olderAmong: returns or ignores %s as expected', (_what, other, isAhead) => {
     const ahead = olderAmong([other], asked.manifest)

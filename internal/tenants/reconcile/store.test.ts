@@ -174,6 +174,28 @@ describe('reconcile', () => {
     expect(opened).toEqual({ kind: 'opened', text: 'card-signing-secret' })
   })
 
+  test('reconcile: a callback can be removed and come back, with the same signing secret', async () => {
+    const secretFile = () => readFileSync(join(root, 'secrets', 'shops.one-callback.yaml'), 'utf8')
+    const sealed = async () =>
+      (await pool.query(`SELECT FROM tenant_secrets WHERE field = 'callback'`)).rowCount
+    write('a.yaml', tenant('one'))
+    await controller().runOnce()
+    const before = secretFile()
+    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([true, 1])
+    write('a.yaml', tenant('one').replace(/ {2}callback: .*\n/, ''))
+    const one = controller()
+    await one.runOnce()
+    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([false, 0])
+    expect([reasonOf(one, 'one', 'CallbackAllowed'), reasonOf(one, 'one', 'Ready')]).toEqual([
+      'NoCallback',
+      'InForce',
+    ])
+    write('a.yaml', tenant('one'))
+    await controller().runOnce()
+    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([true, 1])
+    expect(secretFile()).toBe(before)
+  })
+
   test('reconcile: writes nothing without changes, even after a restart', async () => {
     write('a.yaml', tenant('one', `${withCard}\n${withKey}`), secret('card', 'a', 's'), tenant('two'))
     await controller().runOnce()

@@ -167,7 +167,7 @@ async function timePulls(
     pool,
     { name: `pull and acknowledgement of ${pullEventsMax} events`, calls },
     async () => {
-      if (ackToken !== undefined) await acknowledgeEvents(pool, { tenantId, name, ackToken })
+      if (ackToken !== undefined) await acknowledgeEvents(pool, { tenantId, name, ackToken }, nowMs)
       const pulled = await pullEvents(pool, { tenantId, name, limit: pullEventsMax, leaseSeconds: 60 }, nowMs)
       if (pulled.kind !== 'pulled' || pulled.ackToken === undefined) throw new Error('nothing was pulled')
       ;({ ackToken } = pulled)

@@ -1,0 +1,67 @@
+import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import { type PoolClient, textArrayParam } from '#internal/storage/index.ts'
+import { checkedDay } from './claim.ts'
+import { type FeedFilter, type FeedPosition, givenText, givenValues } from './feed.ts'
+
+/** Part of a tenant's feed that a subscription acknowledges. */
+export interface AcknowledgedRange {
+  readonly tenantId: TenantId
+  /** Filter under which the subscription gave the events. */
+  readonly filter: FeedFilter
+  readonly after: FeedPosition
+  /** Position of the last acknowledged event. */
+  readonly upTo: FeedPosition
+  /** True if deliveries to the callback stand for themselves; false if the tenant has no callback, so that they wait for a pull, too. */
+  readonly hasCallback: boolean
+}
+
+/** Maximum events that a call examines. */
+const examinedMax = 1_000
+
+// Reads the feed in the order of its index, in the order and within the bounds of the acknowledged range. Takes no locks.
+const rangeText = `
+SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${givenText(7)} AS "isWaiting" FROM events
+WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4) AND (stored_by, id) <= ($5::xid8, $6)
+ORDER BY stored_by, id LIMIT ${examinedMax}`
+
+// A waiting event is processed by whoever removes its row of `pulls_due`, or of `deliveries_due` if the tenant has no callback: another
+// acknowledgement, a replay and a forwarder that completes the delivery find none. Locks in the same order as completions and replays: day
+// by day, rows of these tables before events.
+const processText = (day: Day) => `
+WITH pulled AS (
+  DELETE FROM pulls_due WHERE event_id = ANY($1::text[]) RETURNING event_id
+), undelivered AS (
+  DELETE FROM deliveries_due WHERE event_id = ANY($1::text[]) AND NOT $2::boolean RETURNING event_id
+), processed AS (
+  UPDATE events SET state = 'processed', completed_at = now()
+  WHERE expires_on = '${day}' AND state = 'accepted'
+    AND id = ANY(ARRAY(SELECT event_id FROM pulled UNION ALL SELECT event_id FROM undelivered))
+  RETURNING id, cycle
+)
+DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM processed WHERE cycle > 1))`
+
+/**
+ * Makes the waiting events of an acknowledged range `processed`: at most the first 1 000 events of the range. Returns the position up to
+ * which the range is done. Requires a connection with `eventReadSettings`, in the transaction that moves the subscription there.
+ * @throws errors of Postgres
+ */
+export async function processAcknowledged(
+  tx: PoolClient,
+  { tenantId, filter, after, upTo, hasCallback }: AcknowledgedRange,
+  nowMs: number,
+): Promise<FeedPosition> {
+  const { rows } = await tx.query<{ id: EventId; transaction: string; isWaiting: boolean }>({
+    name: 'read_acknowledged',
+    text: rangeText,
+    values: [
+      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId, upTo.transaction, upTo.eventId],
+      ...givenValues(filter),
+    ],
+  })
+  const waiting = rows.flatMap(({ id, isWaiting }) => (isWaiting ? [id] : []))
+  const byDay = Map.groupBy(waiting, expiryDayOf)
+  for (const day of [...byDay.keys()].sort())
+    await tx.query(processText(checkedDay(day)), [textArrayParam(byDay.get(day) ?? []), hasCallback])
+  const last = rows.at(-1)
+  return last && rows.length === examinedMax ? { transaction: last.transaction, eventId: last.id } : upTo
+}
