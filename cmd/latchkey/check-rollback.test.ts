@@ -27,13 +27,14 @@ async function addTenant(
     before = null,
     suspended = false,
     deleted = false,
-  }: { before?: string | null; suspended?: boolean; deleted?: boolean } = {},
+    hasCallback = true,
+  }: { before?: string | null; suspended?: boolean; deleted?: boolean; hasCallback?: boolean } = {},
 ): Promise<void> {
   await pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, deleted_at,
        record_store, record_store_before)
-     VALUES ($1, $1, 'shops', $2, $3, '{}', 1, now(), now(), now(), CASE WHEN $4 THEN now() END, $5, $6)`,
-    [someTenantId(), name, suspended, deleted, store, before],
+     VALUES ($1, $1, 'shops', $2, $3, $7, 1, now(), now(), now(), CASE WHEN $4 THEN now() END, $5, $6)`,
+    [someTenantId(), name, suspended, deleted, store, before, hasCallback ? { callback: {} } : {}],
   )
 }
 
@@ -46,7 +47,7 @@ test('latchkey check-rollback: succeeds while each tenant in service has its rec
   await addTenant('gone', 'postgres', { deleted: true })
   expect(await run()).toEqual({
     code: 0,
-    out: 'The rollback is safe: no tenant in service has records in Postgres\n',
+    out: 'The rollback is safe: no tenant in service has records in Postgres, and each has a callback\n',
     err: '',
   })
 })
@@ -69,6 +70,15 @@ test('latchkey check-rollback: fails without such tenants while Postgres is the 
   const { code, out, err } = await run()
   expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(err).toContain('latchkey settings set records.durability redis')
+})
+
+test('latchkey check-rollback: fails and names the tenants without a callback, but not deleted ones', async () => {
+  await addTenant('plain', 'redis')
+  await addTenant('reel', 'redis', { hasCallback: false })
+  await addTenant('gone', 'redis', { hasCallback: false, deleted: true })
+  const { code, err } = await run()
+  expect(code).toBe(1)
+  expect(err).toContain('Tenants without one: 1\nshops/reel\n')
 })
 
 test('latchkey check-rollback: names at most 20 tenants and counts the others', async () => {

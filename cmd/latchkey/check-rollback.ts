@@ -1,5 +1,5 @@
 import { listSettings } from '#internal/settings/index.ts'
-import { type DurableTenant, listDurableTenants } from '#internal/tenants/index.ts'
+import { type DurableTenant, listDurableTenants, listPullOnlyTenants } from '#internal/tenants/index.ts'
 import { type Cli, type Program, type Result } from './cli.ts'
 import { withStores } from './stores.ts'
 import { columnsText } from './tables.ts'
@@ -17,13 +17,17 @@ Fails also while the setting records.durability is postgres: the next upgrade wo
 that the older version has served since the rollback, while pods of the older version still serve
 them from Redis.
 
+Fails also while a tenant has no callback: a version that requires one cannot read its tenants.
+
 Needs LATCHKEY_DATABASE_URL and changes nothing.`
 
-/** Adds `latchkey check-rollback`, which checks that no tenant needs records in Postgres, now or at the next upgrade. */
+/** Adds `latchkey check-rollback`, which checks that no tenant needs what an earlier version lacks, now or at the next upgrade. */
 export function addCheckRollbackCommand(program: Program, cli: Cli): void {
   program
     .command('check-rollback')
-    .description('checks whether a version without durable records can replace this one')
+    .description(
+      'checks whether a version without durable records and pull-only tenants can replace this one',
+    )
     .addHelpText('after', afterHelp)
     .action(
       cli.action(() =>
@@ -32,6 +36,8 @@ export function addCheckRollbackCommand(program: Program, cli: Cli): void {
           const isDefault = settings.some(
             ({ name, value }) => name === 'records.durability' && value === 'postgres',
           )
+          const pullOnly = await listPullOnlyTenants(pool, namedMax)
+          if (pullOnly.total > 0) return cli.answer(pullOnlyProblem(pullOnly), {})
           const { total, tenants } = await listDurableTenants(pool, namedMax)
           return cli.answer(total === 0 && isDefault ? defaultProblem : verdictOf(total, tenants), {})
         }),
@@ -46,9 +52,24 @@ const defaultProblem: Result = {
   ].join('\n'),
 }
 
+function pullOnlyProblem({ total, tenants }: Awaited<ReturnType<typeof listPullOnlyTenants>>): Result {
+  const more = total > tenants.length ? [`and ${total - tenants.length} more`] : []
+  return {
+    problem: [
+      `Do not roll back to a version that requires a callback of each tenant. Tenants without one: ${total}`,
+      ...tenants.map(({ namespace, name }) => `${namespace}/${name}`),
+      ...more,
+      'Set spec.callback of each, or delete them: see docs/change-policy.md',
+    ].join('\n'),
+  }
+}
+
 function verdictOf(total: number, tenants: readonly DurableTenant[]): Result {
   if (total === 0)
-    return { text: 'The rollback is safe: no tenant in service has records in Postgres', json: { total } }
+    return {
+      text: 'The rollback is safe: no tenant in service has records in Postgres, and each has a callback',
+      json: { total },
+    }
   const rows = tenants.map(({ namespace, name, store, earlierStore }) => [
     `${namespace}/${name}`,
     ...[store, earlierStore ?? ''],
