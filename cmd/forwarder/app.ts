@@ -4,6 +4,7 @@ import type { ServingPorts } from '#cmd/serving/run.ts'
 import { startQueueStats } from '#cmd/serving/stats.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
+import { startFeedMarks } from './feed-marks.ts'
 import { startReplays } from './replays.ts'
 import { startRetention } from './retention.ts'
 
@@ -24,9 +25,10 @@ export async function startForwarder(host: Host, config: ForwarderConfig): Promi
   return { opsPort: core.ops.port }
 }
 
-/** Starts, in this order: retention, deliveries, replays. They run until the scope closes. */
+/** Starts, in this order: retention, feed marks, deliveries, replays. They run until the scope closes. */
 export async function startForwarding(host: Host, config: DeliveriesConfig, core: Core): Promise<void> {
   await startRetention(host, config)
+  await startFeedMarks(host, core.pool)
   await startDeliveries(host, config, core)
   await startReplays(host, config, core.redis)
 }

@@ -7,6 +7,7 @@ import {
   createQueueExpiry,
   forgetDedupeKeys,
   forgetFailedEvents,
+  forgetFeedMarks,
   forgetWaitingPulls,
 } from '#internal/events/index.ts'
 import type { SupervisedLoop } from '#internal/process/index.ts'
@@ -96,6 +97,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('dedupe_keys', forgetDedupeKeys),
       step('failed_events', forgetFailedEvents),
       step('pulls_due', forgetWaitingPulls),
+      step('feed_marks', forgetFeedMarks),
       step('replays', forgetReplays),
       step('simulations', forgetSimulations),
       step('record_hours', moveRecordHours),

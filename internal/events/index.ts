@@ -21,12 +21,12 @@ export {
   type FeedEvent,
   type FeedFilter,
   type FeedPosition,
-  feedStart,
   findFeedEnd,
   findFeedPosition,
   findReadyFeeds,
   readFeed,
 } from './feed.ts'
+export { findFeedPositionAt, forgetFeedMarks, markFeed } from './feed-marks.ts'
 export {
   type Acceptance,
   type BatchOutcome,

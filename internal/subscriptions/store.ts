@@ -1,8 +1,8 @@
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import {
   type FeedPosition,
-  feedStart,
   findFeedEnd,
+  findFeedPositionAt,
   lowestIdOf,
   type Queryable,
 } from '#internal/events/index.ts'
@@ -162,7 +162,7 @@ async function create(
 async function startOf(pool: Queryable, fromMs: number | undefined) {
   return fromMs === undefined
     ? { position: await findFeedEnd(pool), receivedFrom: '' }
-    : { position: feedStart, receivedFrom: lowestIdOf(fromMs) }
+    : { position: await findFeedPositionAt(pool, fromMs), receivedFrom: lowestIdOf(fromMs) }
 }
 
 /**

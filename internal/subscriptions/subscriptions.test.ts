@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
 import { findFeedPosition } from '#internal/events/feed.ts'
+import { markFeed } from '#internal/events/feed-marks.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { insertEvents } from '#internal/events/insert.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
@@ -40,7 +41,7 @@ beforeAll(async () => {
   }
 })
 beforeEach(async () => {
-  await truncateEvents(lab.pool, 'subscriptions')
+  await truncateEvents(lab.pool, 'subscriptions', 'feed_marks')
   tenantId = (await lab.addTenant()).id
 })
 
@@ -428,4 +429,21 @@ describe('seek', () => {
     expect(await drain()).toContain(next as EventId)
     expect(await seekSubscription(pool, { tenantId, name: 'none' as SubscriptionName }, 0)).toBeUndefined()
   })
+  test('seekSubscription: the first pull from a time gives its events beside many earlier ones', async () => {
+    await write()
+    const nowMs = Date.now()
+    const hour = 3_600_000
+    const early = Array.from({ length: 6_500 }, () => receivedEvent({ tenantId }, nowMs - 4 * hour))
+    await acceptEvents(lab.pool, early)
+    await markFeed(lab.pool)
+    await lab.pool.query(`UPDATE feed_marks SET at = now() - interval '2 h'`)
+    // One event from the spool, which was received before the mark and stored after it, and one that was received later.
+    await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - 3 * hour)])
+    const [wanted] = await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - hour)])
+    await seekSubscription(pool, place(), nowMs - 1.5 * hour)
+    expect(await pulled()).toMatchObject({ ids: [wanted as EventId], hasMore: false })
+    await seekSubscription(pool, place(), nowMs - 3.5 * hour)
+    expect(await pulled()).toMatchObject({ ids: [], hasMore: true })
+    expect(await drain()).toHaveLength(2)
+  }, 30_000)
 })

@@ -37,6 +37,9 @@ export async function explained(
 
 /** Formats a parameter as SQL; arrays have the binary form of `textArrayParam`. */
 function literal(value: unknown): string {
+  if (value === null) return 'NULL'
+  if (value instanceof Date) return `'${value.toISOString()}'`
+  if (Array.isArray(value)) return `ARRAY[${value.map(literal).join(', ')}]::text[]`
   if (!Buffer.isBuffer(value)) return typeof value === 'number' ? String(value) : `'${String(value)}'`
   const texts: string[] = []
   for (let at = 20, left = value.readInt32BE(12); left > 0; left -= 1) {

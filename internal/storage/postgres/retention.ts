@@ -144,6 +144,7 @@ const dayColumns = {
 } as const
 /** Column with the time of a row, by table. The column is indexed. */
 const timeColumns = {
+  feed_marks: 'at',
   stats_hourly: 'at',
   stats_minutely: 'at',
   stats_queue: 'at',

@@ -16,7 +16,7 @@ import lockCommitAudit from './0015_lock_commit_audit.sql' with { type: 'text' }
 import durableRecords from './0016_durable_records.sql' with { type: 'text' }
 import durableUsage from './0017_durable_usage.sql' with { type: 'text' }
 import subscriptions from './0018_subscriptions.sql' with { type: 'text' }
-import pullOnlyTenants from './0019_pull_only_tenants.sql' with { type: 'text' }
+import pulls from './0019_pulls.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -45,5 +45,5 @@ export const migrations: readonly Migration[] = [
   { version: 16, name: 'durable_records', sql: durableRecords },
   { version: 17, name: 'durable_usage', sql: durableUsage },
   { version: 18, name: 'subscriptions', sql: subscriptions },
-  { version: 19, name: 'pull_only_tenants', sql: pullOnlyTenants },
+  { version: 19, name: 'pulls', sql: pulls },
 ]

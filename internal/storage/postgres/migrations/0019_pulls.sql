@@ -10,3 +10,10 @@ CREATE TABLE pulls_due (
 );
 CREATE INDEX pulls_due_tenant ON pulls_due (tenant_id, event_id);
 CREATE INDEX pulls_due_expiry ON pulls_due (expires_on);
+
+-- Numbers of transactions by time: every transaction that began after `at` has this number or a higher one. So a subscription that begins at
+-- a time does not read the feed from its start.
+CREATE TABLE feed_marks (
+  at timestamptz PRIMARY KEY,
+  transaction xid8 NOT NULL
+);

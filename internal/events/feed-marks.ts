@@ -1,0 +1,53 @@
+import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import { type FeedPosition, feedStart } from './feed.ts'
+import type { Queryable } from './list-source.ts'
+
+/**
+ * Maximum by which the clock of a process that receives events may be ahead of that of Postgres. Providers' calls are refused from about the
+ * same difference on, since their signed times are too old.
+ */
+const clockAheadMs = 300_000
+/** Time for which marks are kept: an event is kept for 255 days at most. */
+const keptMs = 256 * 86_400_000
+
+/**
+ * Records the number of the next transaction, at most once in half a minute over all processes. Returns `went_back` if the numbers are lower
+ * than earlier ones, as after the restore of a dump into another cluster of Postgres; marks with higher numbers are then removed.
+ * @throws errors of Postgres
+ */
+export async function markFeed(pool: Pool): Promise<'marked' | 'recent' | 'went_back'> {
+  const { rows } = await pool.query<{ isRecent: boolean; isAhead: boolean }>(
+    `SELECT at > now() - interval '30 s' AS "isRecent", transaction > pg_snapshot_xmax(pg_current_snapshot()) AS "isAhead"
+     FROM feed_marks ORDER BY at DESC LIMIT 1`,
+  )
+  const [latest] = rows
+  if (latest?.isAhead)
+    await pool.query('DELETE FROM feed_marks WHERE transaction > pg_snapshot_xmax(pg_current_snapshot())')
+  else if (latest?.isRecent) return 'recent'
+  await pool.query(
+    `INSERT INTO feed_marks (at, transaction) VALUES (now(), pg_snapshot_xmax(pg_current_snapshot())) ON CONFLICT DO NOTHING`,
+  )
+  return latest?.isAhead ? 'went_back' : 'marked'
+}
+
+/**
+ * Returns a position before all events that were received at a time or later. An event is stored after it is received, so its transaction
+ * has a higher number than those that began before; that of a spooled event is much higher. Without an earlier mark, returns the start of
+ * the feed.
+ * @throws errors of Postgres
+ */
+export async function findFeedPositionAt(pool: Queryable, fromMs: number): Promise<FeedPosition> {
+  const { rows } = await pool.query<{ transaction: string }>({
+    name: 'find_feed_position_at',
+    text: `SELECT transaction::text FROM (
+        SELECT transaction FROM feed_marks WHERE at <= $1 ORDER BY at DESC LIMIT 1) m
+      WHERE transaction < pg_snapshot_xmax(pg_current_snapshot())`,
+    values: [new Date(Math.max(0, fromMs - clockAheadMs))],
+  })
+  return rows[0] ? { transaction: rows[0].transaction, eventId: '' } : feedStart
+}
+
+/** Removes at most 5 000 marks that are older than every event. Safe to repeat and to run concurrently. @throws errors of Postgres */
+export function forgetFeedMarks(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'feed_marks', before: new Date(nowMs - keptMs) })
+}
