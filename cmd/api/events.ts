@@ -6,7 +6,7 @@ import { createTenantDesks, type TenantRouteParts } from '#internal/backoffice/i
 import { Shares, systemClock } from '#internal/base/index.ts'
 import { decodeDue, dueChannel } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
-import { EventStreams } from '#internal/subscriptions/index.ts'
+import { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Usage } from './usage.ts'
 
@@ -36,18 +36,17 @@ export async function openEventApi(
   const opened = await openPostgres(host, 'postgres of event calls', { ...pool, ...databaseOf(config) })
   const access = createAccess({ directory, clock: systemClock })
   const onTrouble = (cause: unknown) => host.log.warn({ cause }, 'a store does not answer event calls')
-  const streams = new EventStreams({
-    ...{ pool: opened, clock: systemClock, ending: host.scope.signal, onTrouble },
-  })
-  // If a message is lost, the streams still find the events by a query of their own.
+  const feeds = { pool: opened, clock: systemClock, ending: host.scope.signal, onTrouble }
+  const news = new FeedNews(feeds)
+  // If a message is lost, a query of their own still finds the events.
   await startSubscription(host, redis, {
     name: 'event stream subscription',
     channel: dueChannel,
-    onMessage: (message) => streams.notify(decodeDue(message)),
+    onMessage: (message) => news.notify(decodeDue(message)),
   })
   const backoffice = createTenantDesks({
     ...{ pool: opened, readPool: opened, redis, directory, access, clock: systemClock },
-    ...{ limits: usage.limits, streams, onTrouble },
+    ...{ limits: usage.limits, news, streams: new EventStreams({ ...feeds, news }), onTrouble },
   })
   return { backoffice, directory, calls: new Shares(callsMax) }
 }

@@ -13,7 +13,7 @@ import type { Backoffice, TenantDesks } from './backoffice.ts'
 import type { DocumentedRoute } from './http-document.ts'
 import { listText, tenantParams } from './http-params.ts'
 import { refusalError } from './http-refusals.ts'
-import { type Caller, createRoute, type RouteApi, type UseCaseRoute } from './http-route.ts'
+import { type Aside, type Caller, createRoute, type RouteApi, type UseCaseRoute } from './http-route.ts'
 import { ownTenant } from './reach.ts'
 
 /** Dependencies of the routes of the internal API. */
@@ -110,7 +110,12 @@ const internalRules: RouteApi<InternalParts> = {
       `${keyBoundsText(route)}: use a token of kubectl create token NAME --audience latchkey`,
     )
   },
-  run: (_parts, _actor, work) => work(),
+  async run(_parts, _actor, work) {
+    return await work(async (wait) => {
+      await wait()
+      return true
+    })
+  },
 }
 
 /** Returns what an API key may do with a route that refused one. Every key that is let in has the right to see. */
@@ -172,10 +177,18 @@ const publicRules: RouteApi<TenantRouteParts> = {
   async run({ calls }, actor, work) {
     const { tenantId: owner = '' } = ownTenant(actor)
     if (!calls.take(1, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
-    try {
-      return await work()
-    } finally {
+    let isCounted = true
+    const aside: Aside = async (wait) => {
       calls.give(1, owner)
+      isCounted = false
+      await wait()
+      isCounted = calls.take(1, owner)
+      return isCounted
+    }
+    try {
+      return await work(aside)
+    } finally {
+      if (isCounted) calls.give(1, owner)
     }
   },
 }

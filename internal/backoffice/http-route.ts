@@ -35,7 +35,16 @@ export interface RouteCall<Query extends Params, Body, Desks> {
   readonly idempotencyKey: string
   /** Header `Last-Event-ID` of a route that streams; empty if it was not sent. */
   readonly lastEventId: string
+  /** Aborts when the caller disconnects. */
+  readonly gone: AbortSignal
+  readonly aside: Aside
 }
+
+/**
+ * Runs `wait` while the call does not count as under way. Returns false if then too many calls are under way, after which the call must do
+ * nothing more.
+ */
+export type Aside = (wait: () => Promise<unknown>) => Promise<boolean>
 
 /** A route with its parameters, body, documentation and use case. */
 export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks> {
@@ -93,7 +102,7 @@ export interface RouteApi<Parts> extends ApiDocumentation {
   run(
     parts: Parts,
     actor: Actor,
-    work: () => Promise<Answer<AnswerBody> | ApiError>,
+    work: (aside: Aside) => Promise<Answer<AnswerBody> | ApiError>,
   ): Promise<Answer<AnswerBody> | ApiError>
 }
 
@@ -146,8 +155,10 @@ export function createRoute<
         const query = head.query as ParamValues<Query>
         const { params } = call
         const { backoffice } = parts
-        return await api.run(parts, head.actor, async () => {
-          const given = { ...head, body: parsed.body, text: parsed.text, query, params, backoffice }
+        const gone = call.request.signal
+        return await api.run(parts, head.actor, async (aside) => {
+          const { body: parsedBody, text } = parsed
+          const given = { ...head, body: parsedBody, text, query, params, backoffice, gone, aside }
           return answerOf(api, definition, await definition.act(given), head.actor)
         })
       },

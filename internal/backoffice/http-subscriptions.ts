@@ -9,6 +9,7 @@ import {
   pullEventsMax,
   type SubscriptionPlace,
   subscriptionsMax,
+  waitSecondsMax,
 } from '#internal/subscriptions/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { eventStream } from './event-stream.ts'
@@ -162,14 +163,26 @@ export const pullRoutes = [
           }),
         ),
         leaseSeconds,
+        waitSeconds: t.Optional(
+          t.Integer({
+            ...{ minimum: 0, maximum: waitSecondsMax, default: 0 },
+            description:
+              'Seconds to wait for events if there are none. The answer comes as soon as there are some; the lease begins with it. Does not wait for another lease, or for the delay of a `nack`.',
+          }),
+        ),
       },
       strict,
     ),
-    example: { limit: 100, leaseSeconds: 60 },
+    example: { limit: 100, leaseSeconds: 60, waitSeconds: 20 },
     act: (call) =>
       placed(call, (place) => {
-        const { limit = pullEventsMax, leaseSeconds: seconds = leaseSecondsDefault } = call.body
-        const request = { ...place, limit, leaseSeconds: seconds }
+        const {
+          limit = pullEventsMax,
+          leaseSeconds: seconds = leaseSecondsDefault,
+          waitSeconds = 0,
+        } = call.body
+        const { gone, aside } = call
+        const request = { ...place, limit, leaseSeconds: seconds, waitMs: waitSeconds * 1_000, gone, aside }
         return call.backoffice.subscriptions.pull(call.actor, request)
       }),
     // Inserts payloads as received text, because parsing them could change their numbers.

@@ -5,7 +5,7 @@ import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { Callers } from '#internal/intake/index.ts'
 import { createRedactor, type Redactor } from '#internal/redaction/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { EventStreams } from '#internal/subscriptions/index.ts'
+import type { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
 import type { Directory, DirectoryTenant, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
 import type { LimitsInForce, Meter, SoftCrossing, UsageTurns } from '#internal/usage/index.ts'
 import type { Outcome } from './outcome.ts'
@@ -23,6 +23,8 @@ export interface SharedParts {
   readonly limits: LimitsInForce
   /** Streams of subscriptions, in processes that serve them. */
   readonly streams?: Pick<EventStreams, 'open'>
+  /** News for waiting pulls, in processes that serve them. */
+  readonly news?: Pick<FeedNews, 'openForPull'>
   /** Called with the error of an unavailable store, to log it. Must not throw. */
   onTrouble(cause: unknown): void
 }

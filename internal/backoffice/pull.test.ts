@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { notifyForwarders } from '#internal/events/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
@@ -117,6 +118,7 @@ describe('pull over the API', () => {
     ['PUT', '', { from: '2026-02-30T00:00:00Z' }, 'from'],
     ['POST', '/pull', { limit: 101 }, 'limit'],
     ['POST', '/pull', { leaseSeconds: 0 }, 'leaseSeconds'],
+    ['POST', '/pull', { waitSeconds: 21 }, 'waitSeconds'],
     ['POST', '/nack', { ackToken: 'x', delaySeconds: 3_601 }, 'delaySeconds'],
     ['POST', '/ack', {}, 'ackToken'],
   ])('%s%s with %j is 400 and names the field', async (method, action, body, field) => {
@@ -134,4 +136,26 @@ describe('pull over the API', () => {
       'A tenant can have 20 subscriptions: delete one first',
     ])
   })
+
+  test('pulls that wait leave room for other calls of their tenant, and end with the events', async () => {
+    const names = Array.from({ length: 12 }, (_none, at) => `wait-${at}`)
+    const headers = { Authorization: `Bearer ${dashboardKey('acme')}` }
+    const callOf = (method: string, path: string, body?: object) =>
+      api.call(method, `/v1/subscriptions${path}`, body, headers)
+    for (const name of names) expect((await callOf('PUT', `/${name}`, {})).status).toBe(200)
+    let ended = 0
+    const pulls = []
+    // Twelve calls are more than a tenant may have under way.
+    for (const name of names) {
+      pulls.push(callOf('POST', `/${name}/pull`, { waitSeconds: 20 }).finally(() => (ended += 1)))
+      expect((await callOf('GET', '')).status).toBe(200)
+    }
+    expect(ended).toBe(0)
+    const ids = await store(1)
+    await notifyForwarders(backoffice.redis, [backoffice.tenantId('acme')])
+    const answers = await Promise.all(pulls)
+    const given = answers.map(({ status, json }) => [status, (json['events'] as { id: string }[])[0]?.id])
+    expect(given).toEqual(names.map(() => [200, ids[0]]))
+    for (const name of names) await callOf('DELETE', `/${name}`)
+  }, 40_000)
 })

@@ -9,13 +9,13 @@ import {
   type LeaseToken,
   listSubscriptions,
   type PulledEvent,
-  type PullRequest,
-  pullEvents,
+  pullOrWait,
   readSubscription,
   returnEvents,
   type Subscription,
   type SubscriptionPlace,
   seekSubscription,
+  type WaitingPull,
   type WrittenSubscription,
   writeSubscription,
 } from '#internal/subscriptions/index.ts'
@@ -100,12 +100,23 @@ export interface EventsPulled {
   readonly availableAtMs?: number
 }
 
-/** Gives the next events under a lease. Writes an audit entry for them before it returns their payloads. */
-const pull: SharedUseCase<PullRequest, EventsPulled> = async (parts, actor, request) => {
-  const reached = await reachTenant(parts, actor, request.tenantId, 'pull')
+/**
+ * Gives the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events before it
+ * returns their payloads.
+ */
+const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, request) => {
+  const reach = () => reachTenant(parts, actor, request.tenantId, 'pull')
+  let reached = await reach()
   if (reached.kind !== 'ok') return reached
-  const result = await pullEvents(parts.readPool, request, parts.clock.now())
+  const aside: WaitingPull['aside'] = async (wait) => {
+    const goesOn = await request.aside(wait)
+    reached = await reach()
+    return goesOn && reached.kind === 'ok'
+  }
+  const result = await pullOrWait({ ...parts, pool: parts.readPool }, { ...request, aside })
+  if (reached.kind !== 'ok') return reached
   if (result.kind === 'unknown') return notFound
+  if (result.kind === 'too_many') return overloaded
   if (result.kind !== 'pulled') return restored
   const { events, ackToken, hasMore, availableAtMs } = result
   await auditPayloads(parts, actor, request, events)

@@ -21,6 +21,7 @@ export {
   type FeedEvent,
   type FeedFilter,
   type FeedPosition,
+  feedStart,
   findFeedEnd,
   findFeedPosition,
   findReadyFeeds,

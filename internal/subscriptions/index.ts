@@ -7,7 +7,8 @@ export {
   leaseSecondsMax,
   returnEvents,
 } from './lease.ts'
-export { type PullRequest, type PullResult, pullEvents, pullEventsMax } from './pull.ts'
+export { FeedNews } from './news.ts'
+export { pullEvents, pullEventsMax, pullOrWait, type WaitingPull, waitSecondsMax } from './pull.ts'
 export {
   deleteSubscription,
   findReaders,

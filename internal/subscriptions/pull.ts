@@ -1,9 +1,13 @@
-import { type FeedEvent, type FeedPosition, readFeed } from '#internal/events/index.ts'
+import type { Clock } from '#internal/base/index.ts'
+import { type FeedEvent, type FeedPosition, feedStart, readFeed } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { fitting, loadContent, type PulledEvent } from './content.ts'
+import type { FeedNews } from './news.ts'
 import { readStored } from './store.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
 
+/** Maximum wait of a pull for events, in seconds. */
+export const waitSecondsMax = 20
 /** Maximum events of a pull. */
 export const pullEventsMax = 100
 
@@ -24,6 +28,8 @@ export interface Pulled {
   readonly hasMore: boolean
   /** Time before which nothing is given, in milliseconds since the epoch: the end of another lease, or of a delay. Null if there is none. */
   readonly availableAtMs: number | null
+  /** Position up to which the feed holds no event to give. */
+  readonly examinedTo: FeedPosition
 }
 
 /** Result of a pull. `beyond_end`: the position is that of another cluster of Postgres. */
@@ -38,6 +44,7 @@ const nothing = {
   ackToken: undefined,
   hasMore: false,
   availableAtMs: null,
+  examinedTo: feedStart,
 } as const
 
 /**
@@ -61,7 +68,54 @@ export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number
     ;({ hasMore } = feed)
   }
   if (after !== stored.position) await moveTo(pool, request, stored, after)
-  return { ...nothing, hasMore }
+  return { ...nothing, hasMore, examinedTo: after }
+}
+
+/** A pull that waits for events. */
+export interface WaitingPull extends PullRequest {
+  /** Maximum wait. */
+  readonly waitMs: number
+  /** Ends the wait when it aborts. */
+  readonly gone: AbortSignal
+  /** Runs a wait. Returns whether the pull may go on after it; if not, it gives nothing. */
+  aside(wait: () => Promise<unknown>): Promise<boolean>
+}
+
+/**
+ * Pulls like `pullEvents`, and waits for events while there are none, without a lease. Does not wait for another lease or a delay.
+ * `too_many`: too many pulls wait, or `aside` ended this one.
+ * @throws errors of Postgres
+ */
+export async function pullOrWait(
+  { pool, clock, news }: { pool: Pool; clock: Clock; news?: Pick<FeedNews, 'openForPull'> },
+  { waitMs, gone, aside, ...request }: WaitingPull,
+): Promise<PullResult | { readonly kind: 'too_many' }> {
+  if (waitMs === 0) return pullEvents(pool, request, clock.now())
+  // Opened before the first read, so that no news is missed.
+  const reader = news?.openForPull(request.tenantId)
+  if (!reader) return { kind: 'too_many' }
+  const onGone = () => reader.close()
+  gone.addEventListener('abort', onGone)
+  try {
+    const untilMs = clock.now() + waitMs
+    for (;;) {
+      const result = await pullEvents(pool, request, clock.now())
+      const isEmpty = result.kind === 'pulled' && result.events.length === 0
+      if (!isEmpty || result.hasMore || result.availableAtMs !== null) return result
+      reader.after = result.examinedTo
+      const leftMs = untilMs - clock.now()
+      if (leftMs <= 0) return result
+      let isDue = false
+      const goesOn = await aside(async () => {
+        isDue = await reader.wait(leftMs)
+      })
+      if (!goesOn) return { kind: 'too_many' }
+      if (!isDue || reader.closed.aborted) return result
+    }
+  } finally {
+    gone.removeEventListener('abort', onGone)
+    reader.close()
+  }
 }
 
 type Given = StoredSubscription & { readonly events: readonly FeedEvent[]; readonly hasMore: boolean }
@@ -93,6 +147,7 @@ async function give(pool: Pool, request: PullRequest, given: Given): Promise<Pul
     ackToken,
     hasMore: given.hasMore || events.length < given.events.length,
     availableAtMs: null,
+    examinedTo: given.position,
   }
 }
 

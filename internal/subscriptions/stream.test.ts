@@ -4,6 +4,7 @@ import { eventReadSettings } from '#internal/events/list.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { until } from '#test/support/until.ts'
+import { FeedNews } from './news.ts'
 import { writeSubscription } from './store.ts'
 import { EventStreams, type StreamPage } from './stream.ts'
 import type { SubscriptionName } from './subscription.ts'
@@ -39,11 +40,12 @@ function counting(): Pool {
 const troubles: unknown[] = []
 function openStreams() {
   const ending = new AbortController()
-  const streams = new EventStreams({
+  const options = {
     ...{ pool: counting(), clock: systemClock, ending: ending.signal },
-    onTrouble: (cause) => troubles.push(cause),
-  })
-  return { streams, ending }
+    onTrouble: (cause: unknown) => void troubles.push(cause),
+  }
+  const news = new FeedNews(options)
+  return { streams: new EventStreams({ ...options, news }), news, ending }
 }
 
 async function subscribe(tenantId: TenantId, name: string) {
@@ -54,7 +56,7 @@ async function subscribe(tenantId: TenantId, name: string) {
 
 test('streams: a hundred that wait cost a query each five seconds, and all get a new event', async () => {
   const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant()))
-  const { streams, ending } = openStreams()
+  const { streams, news, ending } = openStreams()
   const pages: StreamPage[] = []
   const reading = []
   for (const { id } of tenants)
@@ -76,7 +78,7 @@ test('streams: a hundred that wait cost a query each five seconds, and all get a
   expect(queries).toBeGreaterThanOrEqual(3)
   expect(queries).toBeLessThanOrEqual(5)
   for (const { id } of tenants) await lab.accept(id)
-  streams.notify(tenants.map(({ id }) => id))
+  news.notify(tenants.map(({ id }) => id))
   await until('the events', () => pages.length === 100)
   ending.abort()
   await Promise.all(reading)

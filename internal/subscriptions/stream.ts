@@ -1,14 +1,9 @@
 import type { Clock } from '#internal/base/index.ts'
-import {
-  type DueNews,
-  type FeedFilter,
-  type FeedPosition,
-  findReadyFeeds,
-  readFeed,
-} from '#internal/events/index.ts'
+import { type FeedFilter, type FeedPosition, readFeed } from '#internal/events/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { fitting, loadContent, type PulledEvent } from './content.ts'
 import { acknowledgeEvents } from './lease.ts'
+import type { FeedNews, FeedReader } from './news.ts'
 import { readStored } from './store.ts'
 import { parseStreamId, streamIdOf } from './stream-id.ts'
 import type { SubscriptionPlace } from './subscription.ts'
@@ -50,6 +45,7 @@ export interface EventStreamsOptions {
   /** Pool with `eventReadSettings`. */
   readonly pool: Pool
   readonly clock: Clock
+  readonly news: FeedNews
   /** Ends all streams when it aborts. */
   readonly ending: AbortSignal
   /** Called with the error of an unavailable store, after which all affected streams end. Must not throw. */
@@ -61,10 +57,7 @@ const streamsMax = 500
 const streamMsMax = 3_600_000
 const leaseSeconds = 60
 const renewEveryMs = 20_000
-const checkEveryMs = 5_000
 const signOfLifeMs = 15_000
-/** Pauses before the feed is read again after news, since the transaction of the event may still be above one in progress. */
-const againMs = [20, 50, 100, 200, 400]
 
 interface ReadPage extends StreamPage {
   readonly hasMore: boolean
@@ -75,38 +68,24 @@ const nothing: ReadPage = { events: [], hasMore: false }
 interface Stream extends SubscriptionPlace {
   readonly token: string
   readonly filter: FeedFilter
-  readonly end: AbortController
   readonly startedAtMs: number
+  readonly reader: FeedReader
   isAllowed(): Promise<boolean>
-  after: FeedPosition
-  /** Ends the wait for news; undefined while the stream reads. */
-  wake: (() => void) | undefined
-  /** Resolves when the lease has been given back; undefined before. */
+  /** Resolves when the lease has been released; undefined before. */
   dropped: Promise<void> | undefined
 }
 
-/**
- * Streams of subscriptions in one process. A stream holds the lease of its subscription. Streams wait for news about their tenants; one
- * query of the process finds events whose news were lost, and one renews all leases.
- */
+/** Streams of subscriptions in one process. A stream holds the lease of its subscription; one query of the process renews all leases. */
 export class EventStreams {
   readonly #options: EventStreamsOptions
   readonly #streams = new Map<string, Stream>()
   readonly #timer: Timer
-  #renewedAtMs: number
-  #isChecking = false
+  #isRenewing = false
 
   constructor(options: EventStreamsOptions) {
     this.#options = options
-    this.#renewedAtMs = options.clock.now()
-    this.#timer = setInterval(() => void this.#check(), checkEveryMs)
+    this.#timer = setInterval(() => void this.#renew(), renewEveryMs)
     options.ending.addEventListener('abort', () => this.#endAll())
-  }
-
-  /** Wakes the streams of tenants that have new events. */
-  notify(news: DueNews): void {
-    for (const stream of this.#streams.values())
-      if (news === 'all' || news.includes(stream.tenantId)) stream.wake?.()
   }
 
   /** Takes the lease of a subscription for a stream. @throws errors of Postgres */
@@ -117,9 +96,11 @@ export class EventStreams {
     const taken = await takeLease(pool, request, { token, nowMs: clock.now() })
     if (taken.kind !== 'taken') return taken
     const { tenantId, name, isAllowed } = request
+    const reader = this.#options.news.openForStream(tenantId)
+    reader.after = taken.position
     const stream: Stream = {
-      ...{ tenantId, name, token, filter: taken.filter, after: taken.position, isAllowed },
-      ...{ end: new AbortController(), startedAtMs: clock.now(), wake: undefined, dropped: undefined },
+      ...{ tenantId, name, token, filter: taken.filter, reader, isAllowed },
+      ...{ startedAtMs: clock.now(), dropped: undefined },
     }
     this.#streams.set(token, stream)
     return { kind: 'opened', pages: this.#pages(stream), close: () => this.#end(stream) }
@@ -127,18 +108,15 @@ export class EventStreams {
 
   async *#pages(stream: Stream): AsyncGenerator<StreamPage, void> {
     const { pool, clock, onTrouble } = this.#options
+    const { reader } = stream
     try {
-      let tries = 0
       let isDue = true
-      while (!stream.end.signal.aborted && (await stream.isAllowed())) {
-        const page: ReadPage = isDue ? await readPage(pool, stream, clock.now()) : nothing
+      while (!reader.closed.aborted && (await stream.isAllowed())) {
+        const page = isDue ? await readPage(pool, stream, clock.now()) : nothing
         if (page.events.length > 0) yield { events: page.events }
-        if (page.hasMore) tries = 0
-        const pauseMs = page.events.length > 0 ? 0 : againMs[tries]
-        const isNews = pauseMs === 0 || (await waitFor(stream, pauseMs ?? signOfLifeMs))
-        tries = isNews ? 0 : Math.min(tries + 1, againMs.length)
+        if (page.hasMore) continue
         // Without news, an idle stream reads nothing.
-        isDue = isNews || pauseMs !== undefined
+        isDue = await reader.wait(signOfLifeMs)
         if (!isDue) yield { events: [] }
       }
     } catch (cause) {
@@ -150,54 +128,35 @@ export class EventStreams {
 
   /** Ends a stream, also one whose pages were never read. */
   #end(stream: Stream): void {
-    stream.end.abort()
-    stream.wake?.()
+    stream.reader.close()
     void this.#drop(stream)
   }
 
-  /** Forgets a stream and gives its lease back, once. */
+  /** Forgets a stream and releases its lease, once. */
   #drop(stream: Stream): Promise<void> {
     const { pool, onTrouble } = this.#options
+    stream.reader.close()
     this.#streams.delete(stream.token)
-    stream.dropped ??= freeLease(pool, stream).catch(onTrouble)
+    stream.dropped ??= releaseLease(pool, stream).catch(onTrouble)
     return stream.dropped
   }
 
-  /** Finds events whose news were lost, renews the leases, and ends streams whose lease is lost. */
-  async #check(): Promise<void> {
-    if (this.#isChecking || this.#streams.size === 0) return
-    this.#isChecking = true
+  /** Renews the leases, and ends streams whose lease is lost or that are an hour old. */
+  async #renew(): Promise<void> {
+    if (this.#isRenewing || this.#streams.size === 0) return
+    this.#isRenewing = true
     const { pool, clock, onTrouble } = this.#options
     try {
-      const waiting = [...this.#streams.values()].filter(({ wake }) => wake !== undefined)
-      for (const at of await findReadyFeeds(pool, waiting, clock.now())) waiting[at]?.wake?.()
-      if (clock.now() - this.#renewedAtMs >= renewEveryMs) await this.#renew()
+      const nowMs = clock.now()
+      const streams = [...this.#streams.values()]
+      const held = await renewLeases(pool, streams)
+      for (const stream of streams)
+        if (!held.has(stream.token) || nowMs - stream.startedAtMs >= streamMsMax) this.#end(stream)
     } catch (cause) {
       onTrouble(cause)
     } finally {
-      this.#isChecking = false
+      this.#isRenewing = false
     }
-  }
-
-  async #renew(): Promise<void> {
-    const { pool, clock } = this.#options
-    const nowMs = clock.now()
-    const streams = [...this.#streams.values()]
-    const { rows } = await pool.query<{ lease: string }>({
-      name: 'renew_streams',
-      text: `UPDATE subscriptions AS s SET held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
-        FROM unnest($1::text[], $2::text[], $3::text[]) AS i (tenant_id, name, lease)
-        WHERE s.tenant_id = i.tenant_id AND s.name = i.name AND s.lease = i.lease RETURNING s.lease`,
-      values: [
-        textArrayParam(streams.map(({ tenantId }) => tenantId)),
-        textArrayParam(streams.map(({ name }) => name)),
-        textArrayParam(streams.map(({ token }) => token)),
-      ],
-    })
-    this.#renewedAtMs = nowMs
-    const held = new Set(rows.map(({ lease }) => lease))
-    for (const stream of streams)
-      if (!held.has(stream.token) || nowMs - stream.startedAtMs >= streamMsMax) this.#end(stream)
   }
 
   #endAll(): void {
@@ -206,23 +165,28 @@ export class EventStreams {
   }
 }
 
-/** Waits for news, at most so long. Returns whether there were news. */
-async function waitFor(stream: Stream, msMax: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => resolve(false), msMax)
-  stream.wake = () => resolve(true)
-  if (stream.end.signal.aborted) resolve(true)
-  const isNews = await promise
-  clearTimeout(timer)
-  stream.wake = undefined
-  return isNews
+/** Renews the leases of streams. Returns the tokens of those that the streams still hold. */
+async function renewLeases(pool: Pool, streams: readonly Stream[]): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<{ lease: string }>({
+    name: 'renew_streams',
+    text: `UPDATE subscriptions AS s SET held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
+      FROM unnest($1::text[], $2::text[], $3::text[]) AS i (tenant_id, name, lease)
+      WHERE s.tenant_id = i.tenant_id AND s.name = i.name AND s.lease = i.lease RETURNING s.lease`,
+    values: [
+      textArrayParam(streams.map(({ tenantId }) => tenantId)),
+      textArrayParam(streams.map(({ name }) => name)),
+      textArrayParam(streams.map(({ token }) => token)),
+    ],
+  })
+  return new Set(rows.map(({ lease }) => lease))
 }
 
 async function readPage(pool: Pool, stream: Stream, nowMs: number): Promise<ReadPage> {
-  const { tenantId, filter, after, token } = stream
+  const { tenantId, filter, reader, token } = stream
+  const { after } = reader
   const feed = await readFeed(pool, { tenantId, filter, after, limit: pageEventsMax }, nowMs)
   const events = fitting(feed.events)
-  stream.after = events.length < feed.events.length ? (events.at(-1)?.position ?? after) : feed.examinedTo
+  reader.after = events.length < feed.events.length ? (events.at(-1)?.position ?? after) : feed.examinedTo
   if (events.length === 0) return { events: [], hasMore: feed.hasMore }
   const loaded = await loadContent(pool, tenantId, events)
   return {
@@ -277,7 +241,7 @@ async function takeLease(
 }
 
 /** Makes the subscription available again. The token stays, so that a caller who comes back is recognized. */
-async function freeLease(
+async function releaseLease(
   pool: Pool,
   { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,
 ): Promise<void> {

@@ -1,0 +1,159 @@
+import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
+import { type DueNews, type FeedPosition, feedStart, findReadyFeeds } from '#internal/events/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+
+/** Dependencies of the news of a process. */
+export interface FeedNewsOptions {
+  /** Pool with `eventReadSettings`. */
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Ends all waits when it aborts. */
+  readonly ending: AbortSignal
+  /** Called with the error of an unavailable store. Must not throw. */
+  onTrouble(cause: unknown): void
+}
+
+const checkEveryMs = 5_000
+/** Maximum pulls that wait in a process. A tenant may have a quarter. */
+const pullsMax = 400
+/** Pauses before a feed is read again after news, since the transaction of the event may still be above one in progress. */
+const againMs = [20, 50, 100, 200, 400]
+/** Minimum pause between two reads of a feed without events, for filters that match few events of a busy tenant. */
+const restMs = 50
+
+/**
+ * News about tenants' feeds in one process, for streams and waiting pulls: intake publishes a tenant's id after its commit, which wakes the
+ * tenant's readers. One query of the process finds events whose news were lost.
+ */
+export class FeedNews {
+  readonly #options: FeedNewsOptions
+  readonly #readers = new Set<FeedReader>()
+  readonly #pulls = new Shares(pullsMax)
+  readonly #timer: Timer
+  #isChecking = false
+
+  constructor(options: FeedNewsOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => void this.#check(), checkEveryMs)
+    options.ending.addEventListener('abort', () => this.#endAll())
+  }
+
+  /** Wakes the readers of tenants that have new events. */
+  notify(news: DueNews): void {
+    for (const reader of this.#readers) if (news === 'all' || news.includes(reader.tenantId)) reader.ring()
+  }
+
+  /** Adds the reader of a stream, which the caller closes. Its bound is that of streams. */
+  openForStream(tenantId: TenantId): FeedReader {
+    return this.#open(new FeedReader({ tenantId, clock: this.#options.clock, tries: 0 }))
+  }
+
+  /** Adds the reader of a waiting pull, which the caller closes. Returns undefined if too many pulls of the process or of the tenant wait. */
+  openForPull(tenantId: TenantId): FeedReader | undefined {
+    if (!this.#pulls.take(1, tenantId)) return undefined
+    const reader = new FeedReader({ tenantId, clock: this.#options.clock, tries: againMs.length })
+    reader.closed.addEventListener('abort', () => this.#pulls.give(1, tenantId), { once: true })
+    return this.#open(reader)
+  }
+
+  #open(reader: FeedReader): FeedReader {
+    this.#readers.add(reader)
+    reader.closed.addEventListener('abort', () => this.#readers.delete(reader), { once: true })
+    if (this.#options.ending.aborted) reader.close()
+    return reader
+  }
+
+  async #check(): Promise<void> {
+    const waiting = [...this.#readers].filter(({ isWaiting }) => isWaiting)
+    if (this.#isChecking || waiting.length === 0) return
+    this.#isChecking = true
+    const { pool, clock, onTrouble } = this.#options
+    try {
+      for (const at of await findReadyFeeds(pool, waiting, clock.now())) waiting[at]?.ring()
+    } catch (cause) {
+      onTrouble(cause)
+    } finally {
+      this.#isChecking = false
+    }
+  }
+
+  #endAll(): void {
+    clearInterval(this.#timer)
+    for (const reader of this.#readers) reader.close()
+  }
+}
+
+interface ReaderOptions {
+  readonly tenantId: TenantId
+  readonly clock: Clock
+  /** Index of the next pause before another read without news. */
+  readonly tries: number
+}
+
+/** Reader of a feed that waits for news. It remembers news that come while it reads. */
+export class FeedReader {
+  readonly tenantId: TenantId
+  /** Position up to which the feed is read. */
+  after: FeedPosition = feedStart
+  readonly #clock: Clock
+  readonly #closing = new AbortController()
+  #tries: number
+  #isRung = false
+  #wake: (() => void) | undefined
+
+  constructor({ tenantId, clock, tries }: ReaderOptions) {
+    this.tenantId = tenantId
+    this.#clock = clock
+    this.#tries = tries
+  }
+
+  /** Aborts when the reader is closed, by its caller or at the end of the process. */
+  get closed(): AbortSignal {
+    return this.#closing.signal
+  }
+
+  get isWaiting(): boolean {
+    return this.#wake !== undefined
+  }
+
+  /** Ends the present wait, or the next one. */
+  ring(): void {
+    this.#isRung = true
+    this.#wake?.()
+  }
+
+  /**
+   * Waits after a read of the feed that found nothing, at most so long. Returns whether to read the feed again: after news, some times after
+   * them, and when the reader is closed.
+   */
+  async wait(msMax: number): Promise<boolean> {
+    const startedAtMs = this.#clock.now()
+    const pauseMs = againMs[this.#tries]
+    await this.#sleep(Math.min(pauseMs ?? msMax, msMax))
+    if (!this.#isRung) {
+      this.#tries = Math.min(this.#tries + 1, againMs.length)
+      return pauseMs !== undefined
+    }
+    const leftMs = startedAtMs + Math.min(restMs, msMax) - this.#clock.now()
+    this.#isRung = false
+    if (leftMs > 0 && !this.closed.aborted) await this.#sleep(leftMs)
+    this.#tries = 0
+    return true
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    if (this.#isRung || this.closed.aborted) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#wake = resolve
+    await promise
+    clearTimeout(timer)
+    this.#wake = undefined
+  }
+
+  /** Ends the wait, and removes the reader. Safe to repeat. */
+  close(): void {
+    this.#closing.abort()
+    this.ring()
+  }
+}
