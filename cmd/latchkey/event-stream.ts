@@ -22,7 +22,7 @@ export interface FollowOptions {
 
 /** Maximum characters of an event, which fit the largest payload. */
 const eventCharsMax = 32 * 1024 * 1024
-/** The service sends a sign of life every 20 s at least. */
+/** The service sends a heartbeat every 20 s at least. */
 const silenceMsMax = 60_000
 const firstPauseMs = 500
 const pauseMsMax = 15_000

@@ -74,7 +74,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     { hasCallback: false, delivery: undefined, ...readers(2) },
     'awaiting_acknowledgement',
-    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and none gives it: the 2 subscriptions of the tenant leave it out by their filters, or are past it.',
+    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and none will return it: the 2 subscriptions of the tenant leave it out by their filters, or are past it.',
     'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
   ],
   [
@@ -301,7 +301,7 @@ describe('GET events/{eventId}/explain', () => {
     await execute(`UPDATE events SET state = 'accepted', completed_at = NULL WHERE id = $1`, id)
     await execute(
       `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-      SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() - interval '1 s' FROM events WHERE id = $1`,
+      SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() - interval '1 h' FROM events WHERE id = $1`,
       id,
     )
     await execute(
@@ -314,7 +314,7 @@ describe('GET events/{eventId}/explain', () => {
     )
     expect(await read(id)).toMatchObject({ position: 'queued', sentence: expect.stringContaining('is next') })
     await acceptEvents(backoffice.pool, [receivedEvent({ tenantId: acme.tenantId })])
-    await execute(`UPDATE deliveries_due SET due_at = now() - interval '1 h' WHERE event_id <> $1`, id)
+    await execute(`UPDATE deliveries_due SET due_at = now() - interval '2 h' WHERE event_id <> $1`, id)
     expect(await read(id)).toMatchObject({ sentence: expect.stringMatching(/behind [0-9]+ other deliver/) })
     await execute(
       `UPDATE deliveries_due SET lease = 'a', leased_until = now() + interval '1 h' WHERE event_id = $1`,

@@ -16,7 +16,7 @@ import { notFound, type Outcome, ok } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { reachEvent } from './reach.ts'
 
-/** Positions of an event on its way, in the order in which they are looked for. */
+/** Positions of an event on its way, in order of precedence. */
 export const eventPositions = [
   ...(['delivered', 'acknowledged', 'failed', 'verified', 'awaiting_acknowledgement'] as const),
   ...(['in_progress', 'payload_expired', 'tenant_suspended'] as const),
@@ -47,7 +47,7 @@ export interface Facts {
   readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
   readonly halt: Awaited<ReturnType<typeof readCallbackHalt>>
   readonly hasCallback: boolean
-  /** Subscriptions that give the event; only for an event that waits for one. */
+  /** Subscriptions that will return the event. Empty unless it waits for one. */
   readonly readers: Readers
   /** Attempts of the tenant's retry schedule. */
   readonly attemptsMax: number
@@ -119,7 +119,7 @@ function explainPull({ hasCallback, readers, isTenantSuspended }: Facts): Explan
           'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
         ]
       : [
-          `${wait}, and none gives it: ${others} leave it out by their filters, or are past it.`,
+          `${wait}, and none will return it: ${others} leave it out by their filters, or are past it.`,
           'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
         ]
   const more = hasCallback ? ' Or deliver it to the callback: POST …/replay.' : ''
@@ -160,7 +160,7 @@ const endTodos: Readonly<Record<string, string>> = {
     'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
 }
 
-/** Returns what an attempt came to, as a part of a sentence, and what to do about it. */
+/** Returns the result of an attempt as a part of a sentence, and what to do about it. */
 function resultOf({ status, cause }: Attempt): { readonly text: string; readonly todo: string } {
   if (status === null) {
     const { title, todo } = adviceOf(cause ?? '')
@@ -185,17 +185,17 @@ const tenantSuspended = {
   todo: 'Set spec.suspended of the Tenant to false.',
 } as const
 
-/** Explains what holds all deliveries of the tenant, if something does. */
+/** Explains why all deliveries of the tenant are halted; undefined if they are not. */
 function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanation | undefined {
   const { suspendedCallback, breakerEndsAtMs } = halt
   if (isTenantSuspended) return tenantSuspended
   if (pause) {
     // Tenants may not read the settings of the installation, and so not who set them.
-    const [whose, by] =
+    const [scope, by] =
       pause.tenantId === null ? ['of all tenants', 'the platform team'] : ['of this tenant', pause.updatedBy]
     return {
       ...{ position: 'forwarding_paused', startedAtMs: pause.updatedAtMs },
-      sentence: `Deliveries ${whose} are paused by ${by}.`,
+      sentence: `Deliveries ${scope} are paused by ${by}.`,
       todo: 'Ask them to end the pause: clear the setting forwarding.paused.',
     }
   }

@@ -26,7 +26,7 @@ export const Subscription = answer(
     createdAt: time(at('09:00:00')),
     acknowledgedAt: described('Time of the last `ack`; null before the first.', orNull(time(at('09:10:00')))),
     isLeased: described(
-      'Whether events were given that are neither acknowledged nor given back.',
+      'Whether a pull or a stream has events that it has neither acknowledged nor released. Its lease can have ended.',
       flag(false),
     ),
     availableAt: described(
@@ -75,7 +75,7 @@ export const EventsPulled = answer(
     {
       ackToken: described('Present with events.', text(subscriptionExample)),
       availableAt: described(
-        'Present while no events are given: the end of the lease of another pull, or of the delay of a `nack`.',
+        'Present while another lease, or the delay of a `nack`, holds the events back: its end.',
         unshown(time()),
       ),
     },

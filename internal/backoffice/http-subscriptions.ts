@@ -39,7 +39,8 @@ const ackToken = t.String({
 const leaseSeconds = t.Optional(
   t.Integer({
     ...{ minimum: 1, maximum: leaseSecondsMax, default: leaseSecondsDefault },
-    description: 'Seconds until the events are given again.',
+    description:
+      'Duration of the lease (visibility timeout): after it, events without acknowledgement are returned again.',
   }),
 )
 
@@ -106,7 +107,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
       ...{ errors: ['conflict'], body: FilterBody, isBodyOptional: true, right: 'replay' },
       summary: 'Create a subscription, or change its filter',
       description:
-        'A subscription is a position in the events of the tenant, which a `pull` reads from. It gives each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. For a tenant without a callback, the first acknowledgement of an event by any subscription makes it `processed`. A change of the filter keeps the position and ends a lease. An event that retention deletes before it is pulled is not given; after its payload was deleted it is given with the payload null. Events of a wallet in stage `verify` and test events are not given.',
+        'A subscription is a durable cursor in the events of the tenant, from which a `pull` reads. It returns each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. For a tenant without a callback, the first acknowledgement of an event by any subscription makes it `processed`. A change of the filter keeps the position and ends a lease. An event that retention deletes before it is pulled is skipped; one whose payload was deleted has the payload null. Events of a wallet in stage `verify` and test events are left out.',
       example: { types: ['payment.*'] },
       act: (call) =>
         placed(call, async (place) => {
@@ -129,7 +130,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
       ...{ method: 'POST', path: `${path}/seek`, id: 'seekSubscription', tag: 'subscriptions' },
       ...{ answer: Subscription, right: 'replay', isBodyOptional: true },
       summary: 'Move a subscription to a time, or to the present',
-      description: 'Events that were pulled and not acknowledged are forgotten.',
+      description: 'Ends a lease: events that were pulled before can no longer be acknowledged.',
       body: t.Object({ from: t.Optional(timestamp(fromText)) }, strict),
       example: { from: '2026-11-20T00:00:00Z' },
       act: (call) =>
@@ -146,14 +147,14 @@ const path = '/v1/subscriptions/:subscriptionName'
 const shared = { right: 'pull', tag: 'subscriptions' } as const
 const tokenErrors = ['conflict'] as const
 
-/** Routes with which only the public API gives events. */
+/** Routes that return events, which only the public API has. */
 export const pullRoutes = [
   publicApi.route({
     ...{ ...shared, method: 'POST', path: `${path}/pull`, id: 'pullEvents', answer: EventsPulled },
     ...{ errors: tokenErrors, isBodyOptional: true },
     summary: 'Get the next events under a lease',
     description:
-      'Gives at most 4 MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription gets no events: programs that work at the same time need a subscription each. Events that are not acknowledged are given again after the lease. Each pull with events is recorded in the audit log.',
+      'Returns at most 4 MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription returns no events: programs that work at the same time need a subscription each. Events that are not acknowledged are returned again after the lease. Each pull with events is recorded in the audit log.',
     body: t.Object(
       {
         limit: t.Optional(
@@ -194,7 +195,7 @@ export const pullRoutes = [
     ...{ errors: tokenErrors, streams: true },
     summary: 'Get events as they come, as server-sent events',
     description:
-      'Begins after the last acknowledged event. `data` is the event as a callback receives it. `id` is a token for `ack`, which acknowledges the event and all before it; so does `Last-Event-ID` when the caller reconnects within the lease. A stream holds the lease of its subscription: another stream, and a pull, gets nothing meanwhile. It sends a comment at least every 20 s, and ends after an hour at the latest, or when the key loses a scope: reconnect then.',
+      'Begins after the last acknowledged event. `data` is the event as a callback receives it. `id` is a token for `ack`, which acknowledges the event and all before it; so does `Last-Event-ID` when the caller reconnects within the lease. A stream holds the lease of its subscription: meanwhile another stream is 409, and a pull returns no events. It sends a comment as a heartbeat at least every 20 s, and ends after an hour at the latest, or when the key loses a scope: reconnect then.',
     answerText: 'A stream of events.',
     act: (call) =>
       placed(call, (place) =>
@@ -206,7 +207,7 @@ export const pullRoutes = [
     ...{ ...shared, method: 'POST', path: `${path}/ack`, id: 'acknowledgeEvents', answer: LeaseChanged },
     ...{ errors: tokenErrors, summary: 'Acknowledge the events of a pull' },
     description:
-      'The next pull continues after them. If the tenant has no callback, they are `processed`. 503 `overloaded` for a stream of over 500,000 unacknowledged events: repeat the call, which continues. Also possible after the lease has ended, unless the events were given again: then it is 409.',
+      'The next pull continues after them. If the tenant has no callback, they are `processed`. 503 `overloaded` for a stream of over 500,000 unacknowledged events: repeat the call, which continues. Also possible after the lease has ended, unless the events were leased again: then it is 409.',
     body: t.Object({ ackToken }, strict),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11' },
     act: (call) =>
@@ -215,16 +216,16 @@ export const pullRoutes = [
       ),
   }),
   publicApi.route({
-    ...{ ...shared, method: 'POST', path: `${path}/nack`, id: 'returnEvents', answer: LeaseChanged },
-    ...{ errors: tokenErrors, summary: 'Give the events of a pull back' },
-    description: 'They are given again after the delay.',
+    ...{ ...shared, method: 'POST', path: `${path}/nack`, id: 'releaseEvents', answer: LeaseChanged },
+    ...{ errors: tokenErrors, summary: 'Release the events of a pull without acknowledging them' },
+    description: 'A pull after the delay returns them again.',
     body: t.Object(
       {
         ackToken,
         delaySeconds: t.Optional(
           t.Integer({
             ...{ minimum: 0, maximum: leaseSecondsMax, default: 0 },
-            description: 'Seconds until the events are given again.',
+            description: 'Seconds until a pull returns the events again.',
           }),
         ),
       },
@@ -235,7 +236,7 @@ export const pullRoutes = [
       placed(call, (place) => {
         const { delaySeconds = 0, ...token } = call.body
         const request = { ...place, ...token, delaySeconds }
-        return call.backoffice.subscriptions.giveBack(call.actor, request)
+        return call.backoffice.subscriptions.release(call.actor, request)
       }),
   }),
   publicApi.route({

@@ -43,7 +43,7 @@ async function store(count: number) {
 }
 
 describe('pull over the API', () => {
-  test('events are pulled as callbacks receive them, acknowledged, given back and extended', async () => {
+  test('events are pulled as callbacks receive them, acknowledged, released and extended', async () => {
     expect((await call('PUT', '', { types: ['order.*'], providers: ['generic'] })).json).toMatchObject({
       isNew: true,
       subscription: { name: 'shop', types: ['order.*'], providers: ['generic'], acknowledgedAt: null },

@@ -11,7 +11,7 @@ import {
   type PulledEvent,
   pullOrWait,
   readSubscription,
-  returnEvents,
+  releaseEvents,
   type Subscription,
   type SubscriptionPlace,
   seekSubscription,
@@ -101,7 +101,7 @@ export interface EventsPulled {
 }
 
 /**
- * Gives the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events before it
+ * Returns the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events before it
  * returns their payloads.
  */
 const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, request) => {
@@ -169,7 +169,7 @@ async function* audited(
   }
 }
 
-/** Writes the audit entry of payloads that are about to be given. */
+/** Writes the audit entry of payloads before they are returned. */
 async function auditPayloads(
   parts: SharedDeskParts,
   actor: Actor,
@@ -189,12 +189,12 @@ const restored = conflict('The database was restored since the last pull: move t
 const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
   withToken(parts, actor, token, () => acknowledgeEvents(parts.readPool, token, parts.clock.now()))
 
-/** Gives the events of a pull back, to be given again after a delay. */
-const giveBack: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
+/** Releases the events of a pull, which are returned again after a delay. */
+const release: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
   parts,
   actor,
   request,
-) => withToken(parts, actor, request, () => returnEvents(parts.pool, request, request.delaySeconds))
+) => withToken(parts, actor, request, () => releaseEvents(parts.pool, request, request.delaySeconds))
 
 /** Extends the lease of a pull. */
 const extend: SharedUseCase<LeaseToken & { readonly leaseSeconds: number }, Done> = (parts, actor, request) =>
@@ -214,7 +214,7 @@ async function withToken(
   if (result === 'unfinished') return overloaded
   if (result === 'lost')
     return conflict(
-      'This token is no longer valid: the events were given again, or the subscription was moved',
+      'This token is no longer valid: the events were leased again, or the subscription was moved or changed',
     )
   return ok({ isNew: result === 'done' })
 }
@@ -239,6 +239,6 @@ export const subscriptionCases = {
   pull,
   stream,
   acknowledge,
-  giveBack,
+  release,
   extend,
 }

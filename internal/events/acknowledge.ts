@@ -1,7 +1,7 @@
 import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import { type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
-import { type FeedFilter, type FeedPosition, givenText, givenValues } from './feed.ts'
+import { type FeedFilter, type FeedPosition, pullableText, pullableValues } from './feed.ts'
 
 /** Part of a tenant's feed that a subscription acknowledges. */
 export interface AcknowledgedRange {
@@ -21,7 +21,7 @@ const examinedMax = 1_000
 // Reads the acknowledged range in the order of the feed's index. The last condition lets Postgres use this index, which is partial: it does not
 // conclude from row comparisons that a column is not null. Takes no locks.
 const rangeText = `
-SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${givenText(7)} AS "isWaiting" FROM events
+SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${pullableText(7)} AS "isWaiting" FROM events
 WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4) AND (stored_by, id) <= ($5::xid8, $6)
   AND stored_by <= $5::xid8
 ORDER BY stored_by, id LIMIT ${examinedMax}`
@@ -57,7 +57,7 @@ export async function processAcknowledged(
     text: rangeText,
     values: [
       ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId, upTo.transaction, upTo.eventId],
-      ...givenValues(filter),
+      ...pullableValues(filter),
     ],
   })
   const waiting = rows.flatMap(({ id, isWaiting }) => (isWaiting ? [id] : []))

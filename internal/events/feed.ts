@@ -5,7 +5,7 @@ import type { Queryable } from './list-source.ts'
 
 /**
  * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
- * of ids within one. A transaction is given by its number in decimal digits.
+ * of ids within one. `transaction` is its number in decimal digits.
  */
 export interface FeedPosition {
   readonly transaction: string
@@ -55,18 +55,18 @@ export interface FeedPage {
 const examinedMax = 1_000
 
 /**
- * Returns the SQL condition on an event that a subscription gives: the filter, whose four parameters (`givenValues`) begin with number
- * `first`, and neither a verified event, which is not delivered, nor a test event, which is sent once.
+ * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`), without
+ * verified events, which are not delivered, and without test events, which are sent once.
  */
-export function givenText(first: number): string {
+export function pullableText(first: number): string {
   const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
   return `state <> 'verified' AND origin <> 'test' AND id >= $${from}
     AND (cardinality($${providers}::text[]) = 0 OR provider = ANY($${providers}))
     AND ($${types}::text[] IS NULL OR type = ANY($${types}) OR type ^@ ANY($${prefixes}::text[]))`
 }
 
-/** Returns the values of the parameters of `givenText`. Pure. */
-export function givenValues({ receivedFrom, providers, types }: FeedFilter): readonly unknown[] {
+/** Returns the values of the parameters of `pullableText`. Pure. */
+export function pullableValues({ receivedFrom, providers, types }: FeedFilter): readonly unknown[] {
   const prefixes = types.filter((type) => type.endsWith('.*')).map((type) => type.slice(0, -1))
   return [receivedFrom, providers, types.length === 0 ? null : types, prefixes]
 }
@@ -88,7 +88,7 @@ SELECT n.*, f.* FROM (
 LEFT JOIN LATERAL (
   SELECT id, stored_by::text AS transaction, to_char(payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", payload_bytes AS "payloadBytes"
   FROM within
-  WHERE ${givenText(5)}
+  WHERE ${pullableText(5)}
   ORDER BY within.stored_by, within.id LIMIT $9::bigint) f ON true`
 
 interface FeedRow {
@@ -116,7 +116,7 @@ export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number):
     text: feedText,
     values: [
       ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId],
-      ...givenValues(filter),
+      ...pullableValues(filter),
       limit + 1,
     ],
   })

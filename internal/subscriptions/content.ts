@@ -2,13 +2,13 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type FeedEvent, type LoadedEvent, loadEvents, withinBytes } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
-/** An event that a pull or a stream gives. Without a payload, the payload has expired. */
+/** An event as a pull or a stream returns it. The payload is absent after its retention has ended. */
 export type PulledEvent = LoadedEvent['content']
 
 /** Maximum bytes of payloads in a pull and in a page of a stream, unless the first event alone has more. */
 const payloadBytesMax = 4 * 1024 * 1024
 
-/** Returns the first events of a feed, whose payloads fit into one answer. Pure. */
+/** Returns the first events whose payloads fit into one response, at least one. Pure. */
 export function fitting(events: readonly FeedEvent[]): readonly FeedEvent[] {
   return withinBytes(events, payloadBytesMax)
 }

@@ -5,7 +5,7 @@ export {
   type LeaseResult,
   type LeaseToken,
   leaseSecondsMax,
-  returnEvents,
+  releaseEvents,
 } from './lease.ts'
 export { FeedNews } from './news.ts'
 export { pullEvents, pullEventsMax, pullOrWait, type WaitingPull, waitSecondsMax } from './pull.ts'

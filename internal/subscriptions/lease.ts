@@ -12,7 +12,7 @@ export interface LeaseToken extends SubscriptionPlace {
 }
 
 /**
- * Result of a call with a token. `lost`: the events were given to another pull, or the subscription was moved. `repeated`: the token was
+ * Result of a call with a token. `lost`: another pull or stream has leased the events, or the subscription was moved or changed. `repeated`: the token was
  * acknowledged before.
  */
 export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
@@ -91,7 +91,7 @@ interface AcknowledgedRow extends FeedFilter {
 }
 
 // Locks the subscription until the position has moved. The id of an event in a stream comes from its caller: only one below every
-// transaction in progress can have been given.
+// transaction in progress can have been sent.
 const acknowledgedText = `
 SELECT s.position_transaction::text AS transaction, s.position_event AS "eventId", s.leased_transaction::text AS "leasedTransaction",
   s.leased_event AS "leasedEvent", s.providers, s.types, s.received_from AS "receivedFrom",
@@ -129,8 +129,8 @@ async function readAcknowledged(
   return { kind: 'leased', after, upTo, filter, hasCallback, mayWait, isStream: streamed !== undefined }
 }
 
-/** Releases the events of a token, so that they are given again after the delay. @throws errors of Postgres */
-export function returnEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
+/** Releases the lease of a token without an acknowledgement: the next pull after the delay returns the events again. @throws errors of Postgres */
+export function releaseEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
   return change(
     pool,
     token,

@@ -23,7 +23,7 @@ const restMs = 50
 
 /**
  * News about tenants' feeds in one process, for streams and waiting pulls: intake publishes a tenant's id after its commit, which wakes the
- * tenant's readers. One query of the process finds events whose news were lost.
+ * tenant's readers. One query of the process finds events whose notification was lost.
  */
 export class FeedNews {
   readonly #options: FeedNewsOptions

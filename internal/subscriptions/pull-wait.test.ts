@@ -72,7 +72,7 @@ const eventsOf = async ({ result }: ReturnType<typeof startPull>) => {
   return pulled.kind === 'pulled' ? pulled.events.map(({ id }) => id) : pulled.kind
 }
 
-test('pullOrWait: gives an event as soon as there is news, and holds no lease before', async () => {
+test('pullOrWait: returns an event as soon as there is news, and holds no lease before', async () => {
   const pull = startPull()
   await waiting([pull])
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({
@@ -85,7 +85,7 @@ test('pullOrWait: gives an event as soon as there is news, and holds no lease be
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({ isLeased: true })
 }, 30_000)
 
-test('pullOrWait: an event whose news is lost is given within some seconds', async () => {
+test('pullOrWait: an event whose news is lost is returned within some seconds', async () => {
   const pull = startPull()
   await waiting([pull])
   const ids = await lab.accept(tenantId)
@@ -101,7 +101,7 @@ test('pullOrWait: of several waiting pulls of a subscription one gets the event,
   expect(given.toSorted((one, other) => other.length - one.length)).toEqual([ids, [], []])
 }, 30_000)
 
-test('pullOrWait: without events it ends after its time, having read the feed twice', async () => {
+test('pullOrWait: without events it ends after its time, having read the feed once', async () => {
   reads = 0
   const startedMs = performance.now()
   expect(await eventsOf(startPull({ waitMs: 300 }))).toEqual([])
@@ -133,7 +133,7 @@ test.each<[string, (gone: AbortController) => void]>([
   expect(await eventsOf(pull)).toEqual([])
 })
 
-test('pullOrWait: a pull that may not go on after its wait gives nothing and leases nothing', async () => {
+test('pullOrWait: a pull that may not go on after its wait returns and leases no events', async () => {
   const aside = async (wait: () => Promise<unknown>) => {
     await lab.accept(tenantId)
     news.notify('all')

@@ -26,9 +26,9 @@ export interface Pulled {
   readonly ackToken: string | undefined
   /** Whether more events may be there now. */
   readonly hasMore: boolean
-  /** Time before which nothing is given, in milliseconds since the epoch: the end of another lease, or of a delay. Null if there is none. */
+  /** Time before which a pull returns no events, in milliseconds since the epoch: the end of another lease or of a delay. Null if there is none. */
   readonly availableAtMs: number | null
-  /** Position up to which the feed holds no event to give. */
+  /** Position up to which the feed has no event that matches the filter. */
   readonly examinedTo: FeedPosition
 }
 
@@ -48,8 +48,8 @@ const nothing = {
 } as const
 
 /**
- * Gives the next events of a subscription under a lease. Until the lease ends, other pulls get nothing. Events that are not acknowledged
- * are given again. Requires a pool with `eventReadSettings`.
+ * Returns the next events of a subscription under a lease. Until the lease ends, other pulls return no events; after it, events that are not
+ * acknowledged are returned again. Requires a pool with `eventReadSettings`.
  * @throws errors of Postgres
  */
 export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number): Promise<PullResult> {
@@ -63,7 +63,7 @@ export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number
     const feed = await readFeed(pool, { tenantId, filter: stored, after, limit }, nowMs)
     if (feed.isBeyondEnd) return { kind: 'beyond_end' }
     if (feed.events.length > 0)
-      return give(pool, request, { ...stored, events: feed.events, hasMore: feed.hasMore })
+      return leaseEvents(pool, request, { ...stored, events: feed.events, hasMore: feed.hasMore })
     after = feed.examinedTo
     ;({ hasMore } = feed)
   }
@@ -77,7 +77,7 @@ export interface WaitingPull extends PullRequest {
   readonly waitMs: number
   /** Ends the wait when it aborts. */
   readonly gone: AbortSignal
-  /** Runs a wait. Returns whether the pull may go on after it; if not, it gives nothing. */
+  /** Runs a wait. Returns whether the pull may go on after it; if not, it returns no events. */
   aside(wait: () => Promise<unknown>): Promise<boolean>
 }
 
@@ -118,12 +118,12 @@ export async function pullOrWait(
   }
 }
 
-type Given = StoredSubscription & { readonly events: readonly FeedEvent[]; readonly hasMore: boolean }
+type Found = StoredSubscription & { readonly events: readonly FeedEvent[]; readonly hasMore: boolean }
 
 /** Leases the events and loads their content. */
-async function give(pool: Pool, request: PullRequest, given: Given): Promise<PullResult> {
+async function leaseEvents(pool: Pool, request: PullRequest, found: Found): Promise<PullResult> {
   const { tenantId, name, leaseSeconds } = request
-  const events = fitting(given.events)
+  const events = fitting(found.events)
   const last = events.at(-1)
   if (!last) return nothing
   const loaded = await loadContent(pool, tenantId, events)
@@ -135,7 +135,7 @@ async function give(pool: Pool, request: PullRequest, given: Given): Promise<Pul
     text: `UPDATE subscriptions SET lease = $4, leased_transaction = $5::xid8, leased_event = $6,
         held_until = now() + make_interval(secs => $7::integer), version = version + 1
       WHERE tenant_id = $1 AND name = $2 AND version = $3::bigint`,
-    values: [tenantId, name, given.version, ackToken, transaction, last.eventId, leaseSeconds],
+    values: [tenantId, name, found.version, ackToken, transaction, last.eventId, leaseSeconds],
   })
   if (rowCount === 0) {
     const changed = await readStored(pool, request)
@@ -145,9 +145,9 @@ async function give(pool: Pool, request: PullRequest, given: Given): Promise<Pul
     kind: 'pulled',
     events: loaded.map(([, content]) => content),
     ackToken,
-    hasMore: given.hasMore || events.length < given.events.length,
+    hasMore: found.hasMore || events.length < found.events.length,
     availableAtMs: null,
-    examinedTo: given.position,
+    examinedTo: found.position,
   }
 }
 

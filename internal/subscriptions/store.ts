@@ -79,13 +79,13 @@ export async function listSubscriptions(pool: Pool, tenantId: TenantId): Promise
   return rows.map((row) => shown(storedOf(row)))
 }
 
-/** Subscriptions of a tenant, and those of them that give an event at their next pulls. */
+/** Number of subscriptions of a tenant, and names of those that will return an event. */
 export interface Readers {
   readonly total: number
   readonly names: readonly SubscriptionName[]
 }
 
-/** An event in a feed, with what filters compare. */
+/** Event with the fields that filters compare. */
 export interface FiledEvent {
   readonly id: EventId
   readonly tenantId: TenantId
@@ -105,12 +105,12 @@ export async function findReaders(pool: Pool, event: FiledEvent): Promise<Reader
      FROM subscriptions WHERE tenant_id = $1 ORDER BY name LIMIT $4`,
     [tenantId, position?.transaction ?? '0', id, subscriptionsMax],
   )
-  const isGiven = ({ isAhead, providers, types }: (typeof rows)[number]) =>
+  const isPending = ({ isAhead, providers, types }: (typeof rows)[number]) =>
     position !== undefined &&
     isAhead &&
     (providers.length === 0 || providers.includes(provider)) &&
     (types.length === 0 || types.some((each) => isOfType(type, each)))
-  return { total: rows.length, names: rows.flatMap((row) => (isGiven(row) ? [row.name] : [])) }
+  return { total: rows.length, names: rows.flatMap((row) => (isPending(row) ? [row.name] : [])) }
 }
 
 function isOfType(type: string, wanted: string): boolean {

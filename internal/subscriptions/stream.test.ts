@@ -108,7 +108,7 @@ test('streams: one whose caller may not receive events any more ends', async () 
   )
 }, 20_000)
 
-test('streams: one that is closed before its first page gives its lease back', async () => {
+test('streams: one that is closed before its first page releases its lease', async () => {
   const { id } = await lab.addTenant()
   const place = await subscribe(id, 'shop')
   const { streams, ending } = openStreams()

@@ -8,7 +8,7 @@ import { readStored } from './store.ts'
 import { parseStreamId, streamIdOf } from './stream-id.ts'
 import type { SubscriptionPlace } from './subscription.ts'
 
-/** Events that a stream sends together, or none as a sign of life. */
+/** Events that a stream sends together; empty for a heartbeat. */
 export interface StreamPage {
   readonly events: readonly StreamedEvent[]
 }
@@ -21,7 +21,7 @@ export interface StreamedEvent {
 
 /** Pages of a stream. The caller closes it. */
 export interface EventPages {
-  /** Ends after `close`, after an hour, or if the lease is lost. An empty page is a sign of life. */
+  /** Ends after `close`, after an hour, or if the lease is lost. An empty page is a heartbeat. */
   readonly pages: AsyncGenerator<StreamPage, void>
   close(): void
 }
@@ -57,7 +57,7 @@ const streamsMax = 500
 const streamMsMax = 3_600_000
 const leaseSeconds = 60
 const renewEveryMs = 20_000
-const signOfLifeMs = 15_000
+const heartbeatMs = 15_000
 
 interface ReadPage extends StreamPage {
   readonly hasMore: boolean
@@ -116,7 +116,7 @@ export class EventStreams {
         if (page.events.length > 0) yield { events: page.events }
         if (page.hasMore) continue
         // Without news, an idle stream reads nothing.
-        isDue = await reader.wait(signOfLifeMs)
+        isDue = await reader.wait(heartbeatMs)
         if (!isDue) yield { events: [] }
       }
     } catch (cause) {
@@ -208,7 +208,7 @@ interface TakenRow {
   readonly isBeyondEnd: boolean
 }
 
-// A caller that comes back with an id of the present lease takes the lease over, since it is the same caller.
+// A caller that reconnects with an id of the current lease takes the lease over, since it is the same caller.
 const takeText = `
 UPDATE subscriptions SET lease = $3, leased_transaction = NULL, leased_event = NULL,
   held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
@@ -240,7 +240,7 @@ async function takeLease(
   return held ? { kind: 'held', availableAtMs: held.availableAtMs ?? nowMs } : { kind: 'unknown' }
 }
 
-/** Makes the subscription available again. The token stays, so that a caller who comes back is recognized. */
+/** Ends the lease. Its token stays, so that a caller that reconnects is recognized. */
 async function releaseLease(
   pool: Pool,
   { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,

@@ -20,7 +20,7 @@ export function parseSubscriptionName(text: string): SubscriptionName | undefine
   return nameForm.test(text) ? (text as SubscriptionName) : undefined
 }
 
-/** A subscription, given by its tenant and name. */
+/** Tenant and name of a subscription. */
 export interface SubscriptionPlace {
   readonly tenantId: TenantId
   readonly name: SubscriptionName
@@ -41,16 +41,16 @@ export interface Subscription extends SubscriptionFilter {
   readonly createdAtMs: number
   /** Time of the last acknowledgement; null before the first. */
   readonly acknowledgedAtMs: number | null
-  /** Whether events were given that are neither acknowledged nor given back. */
+  /** Whether a lease was neither acknowledged nor released. It can have ended. */
   readonly isLeased: boolean
-  /** Time before which a pull gets nothing: the end of a lease or of the delay after a `nack`. Null if it has passed. */
+  /** Time before which a pull returns no events: the end of a lease or of the delay after a `nack`. Null if it has passed. */
   readonly availableAtMs: number | null
 }
 
 /** A row of `subscriptions`, with what a pull needs. */
 export interface StoredSubscription extends Subscription {
   readonly position: FeedPosition
-  /** Lowest id of an event that is given. */
+  /** Lowest id of the events of this subscription. */
   readonly receivedFrom: string
   /** Changes with every write. */
   readonly version: string

@@ -10,7 +10,7 @@ import { acceptEvents } from '#test/support/accepted-event.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { acknowledgeEvents, extendLease, returnEvents } from './lease.ts'
+import { acknowledgeEvents, extendLease, releaseEvents } from './lease.ts'
 import { type Pulled, pullEvents } from './pull.ts'
 import {
   deleteSubscription,
@@ -123,7 +123,7 @@ describe('subscriptions', () => {
 })
 
 describe('pull', () => {
-  test('a new subscription gives the events from its creation on, and from a time those before it', async () => {
+  test('a new subscription returns the events from its creation on, and from a time those before it', async () => {
     const [before] = await lab.accept(tenantId)
     await write()
     await write({ name: 'all' as SubscriptionName, fromMs: 0 })
@@ -166,7 +166,7 @@ describe('pull', () => {
     expect(await acknowledge(second)).toBe('repeated')
   })
 
-  test('an acknowledgement after the lease counts until the events are given again', async () => {
+  test('an acknowledgement after the lease counts until the events are leased again', async () => {
     await write({ fromMs: 0 })
     await lab.accept(tenantId)
     const first = await pulled({ leaseSeconds: 1 })
@@ -175,11 +175,11 @@ describe('pull', () => {
     expect((await pulled()).ids).toEqual([])
   })
 
-  test('events that are given back are given again after the delay, and a lease can be extended', async () => {
+  test('released events are returned again after the delay, and a lease can be extended', async () => {
     await write({ fromMs: 0 })
     const ids = await lab.accept(tenantId)
     const first = await pulled()
-    expect(await returnEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 1)).toBe('done')
+    expect(await releaseEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 1)).toBe('done')
     expect((await pulled()).ids).toEqual([])
     await Bun.sleep(1_100)
     const second = await pulled({ leaseSeconds: 1 })
@@ -208,7 +208,7 @@ describe('pull', () => {
       { providers: ['card'], types: ['payment.*', 'order.created'] },
       ['card payment.succeeded', 'card order.created'],
     ],
-  ])('%s gives the events that match', async (_name, filter, expected) => {
+  ])('%s returns the events that match', async (_name, filter, expected) => {
     await write({ fromMs: 0, ...filter })
     await lab.accept(tenantId, 1, { provider: 'card', type: 'payment.succeeded' })
     await lab.accept(tenantId, 1, { provider: 'card', type: 'order.created' })
@@ -264,7 +264,7 @@ describe('acknowledgement without a callback', () => {
     await write({ fromMs: 0 })
   })
 
-  test('acknowledgeEvents: acknowledged events are processed, and given ones are not', async () => {
+  test('acknowledgeEvents: acknowledged events are processed, and leased ones are not', async () => {
     const ids = (await lab.accept(tenantId, 3, { isPullOnly: true })).toSorted()
     expect(await acknowledge(await pulled({ limit: 2 }))).toBe('done')
     expect((await pulled()).ids).toEqual(ids.slice(2))
@@ -274,7 +274,7 @@ describe('acknowledgement without a callback', () => {
   test('acknowledgeEvents: released, late and lost tokens process what they acknowledge, and nothing else', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     const first = await pulled()
-    await returnEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 0)
+    await releaseEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 0)
     expect(await acknowledge(first)).toBe('lost')
     const second = await pulled()
     await lab.pool.query(`UPDATE subscriptions SET held_until = '-infinity'`)
@@ -287,7 +287,7 @@ describe('acknowledgement without a callback', () => {
     expect(await statesOf(ids)).toEqual(['processed'])
   })
 
-  test('acknowledgeEvents: the first acknowledgement by any subscription counts, and the others still give the event', async () => {
+  test('acknowledgeEvents: the first acknowledgement by any subscription counts, and the others still return the event', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     await write({ name: 'other' as SubscriptionName, fromMs: 0 })
     await acknowledge(await pulled())
@@ -429,7 +429,7 @@ describe('seek', () => {
     expect(await drain()).toContain(next as EventId)
     expect(await seekSubscription(pool, { tenantId, name: 'none' as SubscriptionName }, 0)).toBeUndefined()
   })
-  test('seekSubscription: the first pull from a time gives its events beside many earlier ones', async () => {
+  test('seekSubscription: the first pull from a time returns its events beside many earlier ones', async () => {
     await write()
     const nowMs = Date.now()
     const hour = 3_600_000

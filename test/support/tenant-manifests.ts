@@ -35,7 +35,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
   ['a display name of 129 characters', { displayName: 'a'.repeat(129) }, 'spec.displayName'],
   ['suspended as text', { suspended: 'yes' }, 'spec.suspended'],
   ['an unknown deletion policy', { deletionPolicy: 'Keep' }, 'spec.deletionPolicy'],
-  ['a callback that is null', { callback: null }, 'spec.callback'],
+  ['a callback as text', { callback: 'https://hooks.example/' }, 'spec.callback'],
   ['a callback without a URL', { callback: {} }, 'spec.callback.url'],
   ['a callback that is no URL', callback({ url: 'hooks' }), 'spec.callback.url'],
   ['a callback without slashes', callback({ url: 'https:hooks.example' }), 'spec.callback.url'],

@@ -551,7 +551,7 @@ export interface components {
             createdAt: string;
             /** @description Time of the last `ack`; null before the first. */
             acknowledgedAt: string | null;
-            /** @description Whether events were given that are neither acknowledged nor given back. */
+            /** @description Whether a pull or a stream has events that it has neither acknowledged nor released. Its lease can have ended. */
             isLeased: boolean;
             /** @description Time before which a pull gets no events: the end of a lease, or of the delay of a `nack`. Null if there is none. */
             availableAt: string | null;
@@ -596,7 +596,7 @@ export interface components {
             ackToken?: string;
             /**
              * Format: date-time
-             * @description Present while no events are given: the end of the lease of another pull, or of the delay of a `nack`.
+             * @description Present while another lease, or the delay of a `nack`, holds the events back: its end.
              */
             availableAt?: string;
         };
