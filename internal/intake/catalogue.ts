@@ -1,6 +1,6 @@
 // Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { isObject, type JsonObject, memberAt } from './normalize.ts'
+import { isObject, type JsonObject, memberReader } from './normalize.ts'
 import { eventTypeTexts } from './vocabulary.ts'
 
 /** JSON value that a condition compares with. */
@@ -54,9 +54,23 @@ export interface EventTypes {
   sampleOf(one: CatalogueCase): JsonObject
 }
 
+/** Case of a table as the lookup needs it. */
+export type LookupCase = Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>
+
 interface CompiledCase {
   readonly type: string
-  readonly conditions: readonly { readonly path: readonly string[]; matches(value: unknown): boolean }[]
+  applies(body: JsonObject): boolean
+}
+
+/** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
+export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
+  // A Map, since a raw type can be called `constructor`.
+  const compiled = new Map<string, CompiledCase[]>()
+  for (const { rawType, type, conditions } of cases) {
+    const known = compiled.get(rawType) ?? []
+    compiled.set(rawType, [...known, { type, applies: compileConditions(conditions) }])
+  }
+  return (rawType, body) => compiled.get(rawType)?.find(({ applies }) => applies(body))?.type
 }
 
 /**
@@ -72,21 +86,10 @@ export function eventTypes(
   const cases = Object.entries(rows).flatMap(([rawType, row]) =>
     (typeof row === 'string' ? [row] : row).map((each) => catalogueCase(rawType, each)),
   )
-  // A Map, since a raw type can be called `constructor`.
-  const compiled = new Map<string, CompiledCase[]>()
-  for (const one of cases) {
-    const known = compiled.get(one.rawType) ?? []
-    compiled.set(one.rawType, [...known, compile(one)])
-  }
   return {
     provider,
     cases,
-    typeOf: (rawType, body) =>
-      compiled
-        .get(rawType)
-        ?.find(({ conditions }) =>
-          conditions.every(({ path, matches }) => matches(memberAt(body, ...path) ?? null)),
-        )?.type,
+    typeOf: typeLookup(cases),
     sampleOf: ({ rawType, type, conditions, example }) => {
       const base = conditions.reduce(fulfil, baseOf(rawType, type))
       return example.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
@@ -110,17 +113,16 @@ function conditionOf([path, expected]: [string, Expectation]): Condition {
   return 'isPresent' in expected ? { path, isPresent: expected.isPresent } : { path, values: expected }
 }
 
-function compile({ type, conditions }: CatalogueCase): CompiledCase {
-  return {
-    type,
-    conditions: conditions.map((condition) => ({
-      path: condition.path.split('.'),
-      matches:
-        'values' in condition
-          ? (value) => condition.values.some((each) => each === value)
-          : (value) => (value !== null) === condition.isPresent,
-    })),
-  }
+/** Compiles conditions to a check of whether a body fulfils all of them. */
+export function compileConditions(conditions: readonly Condition[]): (body: JsonObject) => boolean {
+  const compiled = conditions.map((condition) => ({
+    read: memberReader(condition.path),
+    matches:
+      'values' in condition
+        ? (value: unknown) => condition.values.some((each) => each === value)
+        : (value: unknown) => (value !== null) === condition.isPresent,
+  }))
+  return (body) => compiled.every(({ read, matches }) => matches(read(body) ?? null))
 }
 
 /** Returns a copy of a payload that fulfils a condition. */

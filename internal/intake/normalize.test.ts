@@ -2,8 +2,10 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   isDottedType,
+  type JsonObject,
   makeEvent,
   memberAt,
+  memberReader,
   readEventBody,
   readEventId,
   readEventText,
@@ -86,6 +88,22 @@ test('memberAt: finds only own members of objects', () => {
   }
   expect(memberAt({}, '__proto__', 'toString')).toBeUndefined()
   expect(textAt(body, 'a')).toBeUndefined()
+})
+
+test.each<[string, unknown]>([
+  ['a.b', 'x'],
+  ['a.c.1.d', 'y'],
+  ['__proto__.f', 'z'],
+  ['a.c.2', undefined],
+  ['a.c.01', { d: 'y' }],
+  ['a.c.length', undefined],
+  ['a.b.length', undefined],
+  ['e.a', undefined],
+  ['constructor', undefined],
+  ['a.toString', undefined],
+])('memberReader: reads own members and elements at %s', (path, value) => {
+  const body = JSON.parse('{"a":{"b":"x","c":[1,{"d":"y"}]},"e":null,"__proto__":{"f":"z"}}') as JsonObject
+  expect(memberReader(path)(body)).toEqual(value)
 })
 
 test.each([

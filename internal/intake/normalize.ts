@@ -35,11 +35,6 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
   return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
 }
 
-/** Returns the value of a header without a conflict; '' if the header is absent. */
-export function headerText(reading: Exclude<HeaderReading, { kind: 'conflict' }>): string {
-  return reading.kind === 'value' ? reading.value : ''
-}
-
 /** JSON object whose members are not validated. */
 export type JsonObject = { readonly [name: string]: unknown }
 
@@ -99,6 +94,25 @@ export function memberAt(body: JsonObject, ...path: readonly string[]): unknown 
     value = value[name]
   }
   return value
+}
+
+/** Reads a member of a body; undefined if it does not exist. */
+export type MemberReader = (body: JsonObject) => unknown
+
+/** Returns the reader of the member at a dotted path, as `memberAt`; in an array, a name is the position of an element. */
+export function memberReader(dottedPath: string): MemberReader {
+  const path = dottedPath.split('.')
+  const [name = ''] = path
+  if (path.length === 1) return (body) => (Object.hasOwn(body, name) ? body[name] : undefined)
+  return (body) => {
+    let value: unknown = body
+    for (const each of path) {
+      if (isObject(value)) value = Object.hasOwn(value, each) ? value[each] : undefined
+      else if (Array.isArray(value) && /^[0-9]{1,6}$/.test(each)) value = value[Number(each)]
+      else return undefined
+    }
+    return value
+  }
 }
 
 /** Returns the text at a path of names, ignoring inherited members; undefined if the value is not text. */

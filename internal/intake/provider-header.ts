@@ -27,14 +27,7 @@ export const eventIdSchema: JsonSchema = {
   pattern: '^[^\\x00-\\x20,\\x7f\\xa0]+$',
 }
 
-/** Schema of `t=<unix seconds>,v1=<hex>[,v1=…]`, which `verifyTimedHeader` checks. */
-export const timedSignatureSchema: JsonSchema = {
-  type: 'string',
-  maxLength: 4096,
-  pattern: '^t=[0-9]{1,12}(,[^=,]+=[^=,]*)+$',
-}
-
-/** Description of a header in the form of `timedSignatureSchema`. */
+/** Description of a header with a time and signatures. */
 export const timedSignatureText =
   '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` is an HMAC-SHA256 of `<t>.<body>`, and one must match.'
 

@@ -20,8 +20,17 @@ export interface ProviderSettings {
   readonly gateway?: { readonly publicKey: string }
 }
 
+/** Request line of a call, for vendors that sign it. */
+export interface CallRequest {
+  readonly method: string
+  /** URL as the vendor calls it, with scheme, host and query. */
+  readonly url: string
+}
+
 /** A provider's call as its adapter receives it. */
 export interface ProviderCall {
+  /** Set if the adapter needs it; without it, signatures over method or URL are refused. */
+  readonly request?: CallRequest
   /** Bytes exactly as received, since the signature covers them. */
   readonly body: Uint8Array
   readonly headers: CallHeaders

@@ -56,7 +56,7 @@ export {
   tenantApiVersion,
   webhookUrls,
 } from './model.ts'
-export { neutralProviderName, parseDurationMs, parseTenant } from './parse.ts'
+export { neutralProviderName, type Problem, parseDurationMs, parseTenant, schemaProblems } from './parse.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import type { TSchema } from '@sinclair/typebox'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
 import { parseTimestamp } from '#internal/base/index.ts'
 import { checkCallbackUrl } from '#internal/egress/index.ts'
@@ -32,7 +33,7 @@ const problemsMax = 50
  */
 export function parseTenant(value: unknown): ParsedTenant {
   const filled = Value.Default(Tenant, structuredClone(value))
-  const problems = schemaProblems(filled)
+  const problems = schemaProblems(Tenant, filled, 'a Tenant')
   if (problems.length > 0) return { kind: 'invalid', problems }
   const tenant = withNeutralNames(filled as Tenant)
   const broken = checkTenantRules(tenant.spec)
@@ -55,12 +56,16 @@ function withNeutralNames(tenant: Tenant): Tenant {
   return { ...tenant, spec: { ...tenant.spec, providers } }
 }
 
-function schemaProblems(value: unknown): Problem[] {
+/**
+ * Validates a manifest against its schema. Returns at most 50 problems, one for each path, which never quote a value.
+ * @param kind of the manifest, such as `a Tenant`
+ */
+export function schemaProblems(schema: TSchema, value: unknown, kind: string): Problem[] {
   const byPath = new Map<string, Problem>()
-  for (const error of Value.Errors(Tenant, value)) {
+  for (const error of Value.Errors(schema, value)) {
     const path = dottedPath(error.path)
     // A missing field causes two errors, "missing" and "wrong type". The first one is more useful.
-    if (!byPath.has(path)) byPath.set(path, { path, message: describe(error) })
+    if (!byPath.has(path)) byPath.set(path, { path, message: describe(error, kind) })
     if (byPath.size >= problemsMax) break
   }
   return [...byPath.values()]
@@ -76,9 +81,9 @@ function dottedPath(pointer: string): string {
     .join('')
 }
 
-function describe({ type, schema, message }: ValueError): string {
+function describe({ type, schema, message }: ValueError, kind: string): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) {
-    return 'is not a field of a Tenant: check its spelling and indentation'
+    return `is not a field of ${kind}: check its spelling and indentation`
   }
   if (type === ValueErrorType.ObjectRequiredProperty) return 'is required'
   if (type === ValueErrorType.Literal) return `must be ${schema.const}`

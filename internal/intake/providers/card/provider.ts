@@ -1,81 +1,58 @@
-import {
-  headerText,
-  makeEvent,
-  memberAt,
-  readEventBody,
-  readEventId,
-  readHeader,
-  readIsoTime,
-  readUnixSeconds,
-  refused,
-  unlistedType,
-} from '../../normalize.ts'
-import type {
-  Normalization,
-  Provider,
-  ProviderCall,
-  SimulatedEvent,
-  UnsignedCall,
-  Verification,
-} from '../../provider.ts'
-import { header, lowerNames, timedSignatureSchema, timedSignatureText } from '../../provider-header.ts'
-import { type HmacKeys, hmacKeys, verifyTimedHeader } from '../../signature.ts'
+import { type BuiltIn, builtIn, declaredTypes } from '../../declared/built-in.ts'
+import type { SimulatedEvent, UnsignedCall } from '../../provider.ts'
+import { timedSignatureText } from '../../provider-header.ts'
 import { jsonCall, timedSignature } from '../../simulated-call.ts'
 import { cardTypes } from './types.ts'
 
-const headers = {
-  signature: header(
-    ['Card-Signature', 'Stripe-Signature'],
-    `Required. ${timedSignatureText} The key is the whole secret, \`whsec_\` included.`,
-    timedSignatureSchema,
-  ),
-}
-
 /** Adapter of the card provider; its README describes the calls. */
-export const card: Provider<HmacKeys> = {
-  name: 'card',
-  bodyBytesMax: 1024 * 1024,
-  headers,
-  secretHeaders: lowerNames(headers.signature),
-  // The vendor signs with the whole `whsec_…` text and not with the decoded bytes.
-  prepare: hmacKeys,
-  verify,
-  normalize,
-  write,
-  sign,
-}
-
-function verify(call: ProviderCall, keys: HmacKeys): Verification {
-  const signature = readHeader(call.headers, headers.signature)
-  if (signature.kind === 'conflict') return refused('headers_conflict')
-  return verifyTimedHeader(headerText(signature), call, keys)
-}
-
-/** Normal and thin (`v2.core.event`) events have id, type and time in the same members. Only the format of the time differs. */
-function normalize(call: ProviderCall): Normalization {
-  const body = readEventBody(call.body)
-  if (body.kind === 'refused') return body
-  const created = memberAt(body.value, 'created')
-  return makeEvent({
-    id: readEventId(memberAt(body.value, 'id')),
-    rawType: memberAt(body.value, 'type'),
-    typeOf: (raw) => cardTypes.typeOf(raw, body.value) ?? unlistedType('card', raw),
-    occurredAtMs: readUnixSeconds(created) ?? readIsoTime(created),
-    payload: body.text,
-  })
-}
+export const card: BuiltIn = builtIn(
+  {
+    name: 'card',
+    aliases: ['stripe'],
+    body: { bytesMax: 1024 * 1024, json: {} },
+    headers: {
+      signature: {
+        names: ['Card-Signature', 'Stripe-Signature'],
+        description: `Required. ${timedSignatureText} The key is the whole secret, \`whsec_\` included.`,
+      },
+    },
+    signature: {
+      schemes: [
+        {
+          algorithm: 'hmac-sha256',
+          signature: {
+            header: 'signature',
+            pairs: { separator: ',', assign: '=', name: 'v1', emptyValues: true },
+          },
+          encoding: 'hex',
+          signs: '{timestamp}.{body}',
+          timestamp: { pair: 't', unit: 's' },
+        },
+      ],
+    },
+    // Normal and thin (`v2.core.event`) events have id, type and time in the same members. Only the format of the time differs.
+    event: {
+      id: [{ json: 'id' }],
+      type: { from: [{ json: 'type' }] },
+      occurredAt: [
+        { json: 'created', unit: 's' },
+        { json: 'created', unit: 'iso' },
+      ],
+    },
+    types: declaredTypes(cardTypes),
+  },
+  {
+    write,
+    sign: ({ body, headers }, secret, atMs) => ({
+      ...headers,
+      'card-signature': timedSignature(body, secret, atMs),
+    }),
+  },
+)
 
 /** The time of a thin event is text. */
 function write({ id, payload, occurredAtMs }: SimulatedEvent): UnsignedCall {
   const isThin = payload['object'] === 'v2.core.event'
   const created = isThin ? new Date(occurredAtMs).toISOString() : Math.floor(occurredAtMs / 1000)
   return jsonCall({ ...payload, id, created })
-}
-
-function sign(
-  { body, headers: unsigned }: UnsignedCall,
-  secret: string,
-  atMs: number,
-): Readonly<Record<string, string>> {
-  return { ...unsigned, 'card-signature': timedSignature(body, secret, atMs) }
 }

@@ -1,0 +1,71 @@
+import type { Problem } from '#internal/tenants/index.ts'
+import type { Declaration } from './schema.ts'
+import { callVariables, parseTemplate, type TemplatePart } from './template.ts'
+
+/** Creates a problem of a declaration. */
+export function problem(path: string, message: string): Problem {
+  return { path, message }
+}
+
+/** Checks that an object has exactly one of some fields. */
+export function exactlyOne(path: string, object: object, names: readonly string[]): Problem[] {
+  const set = names.filter((name) => Reflect.get(object, name) !== undefined)
+  if (set.length === 1) return []
+  const found = set.length === 0 ? 'has none' : `has ${set.join(' and ')}`
+  return [problem(path, `must have exactly one of ${names.join(', ')}: it ${found}`)]
+}
+
+/** Checks that a key names a header of the declaration. */
+export function headerProblems(
+  { headers = {} }: Declaration,
+  path: string,
+  key: string | undefined,
+): Problem[] {
+  if (key === undefined || Object.hasOwn(headers, key)) return []
+  const known = Object.keys(headers).join(', ')
+  return [
+    problem(
+      path,
+      `names a header that is not in headers: ${known === '' ? 'add it there' : `known are ${known}`}`,
+    ),
+  ]
+}
+
+/** Variables that depend on the rest of a scheme. */
+export interface TemplateRules {
+  /** Whether the scheme has a time. */
+  readonly timestamp: boolean
+  /** Whether the event id is in a header. */
+  readonly id: boolean
+}
+
+/** Checks a template over a call. */
+export function templateProblems(
+  declaration: Declaration,
+  path: string,
+  template: string,
+  rules: TemplateRules,
+): Problem[] {
+  const parsed = parseTemplate(template, callVariables)
+  if (parsed.kind === 'invalid') return [problem(path, parsed.message)]
+  const count = (kind: TemplatePart['kind']) => parsed.parts.filter((part) => part.kind === kind).length
+  const { body } = declaration
+  const need = (isMet: boolean, message: string) => (isMet ? [] : [problem(path, message)])
+  return [
+    ...parsed.parts.flatMap((part) =>
+      part.kind === 'header' ? headerProblems(declaration, path, part.argument) : [],
+    ),
+    ...need(parsed.parts.length > 0, 'must not be empty'),
+    ...need(
+      rules.timestamp || count('timestamp') === 0,
+      'has {timestamp}, but there is no timestamp here: add it to the scheme',
+    ),
+    ...need(
+      rules.id || count('id') === 0,
+      'has {id}, but event.id[0] is not a header: use {json:<path>}, or name the header',
+    ),
+    ...need(body.form !== undefined || count('form') === 0, 'has {form:sorted}, but body has no form'),
+    ...need(count('body') + count('form') <= 1, 'must have at most one of {body} and {form:sorted}, once'),
+    ...need(count('sha256') <= 1, 'must have {sha256:body} at most once'),
+  ]
+}

@@ -1,0 +1,128 @@
+import type { Refused } from '../normalize.ts'
+import { readHeader, refused } from '../normalize.ts'
+import type { Provider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
+import { verdicts } from '../signature.ts'
+import { CallView, compilePlace, type HeaderTable, type Meter } from './call-view.ts'
+import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
+import { type AnswerHandshake, compileHandshakes, type HandshakeAnswer } from './handshake.ts'
+import { compileHeaders, secretHeaders } from './header-table.ts'
+import { hmacHashOf, type SchemeKeys } from './keys.ts'
+import type { Declaration } from './schema.ts'
+import { type CompiledScheme, compileScheme } from './scheme.ts'
+
+/** Keys of a declared provider: those of each scheme. */
+export type DeclaredKeys = readonly SchemeKeys[]
+
+/** Adapter of a declared provider. */
+export interface DeclaredProvider extends Omit<Provider<DeclaredKeys>, 'name'> {
+  readonly name: string
+  /** Answers a handshake; undefined for a call that is none. Never throws. */
+  answer(call: ProviderCall, keys: DeclaredKeys): HandshakeAnswer | Refused | undefined
+}
+
+type Verify = (view: CallView, keys: DeclaredKeys) => Verification
+
+/**
+ * Compiles a valid declaration to an adapter. All parsing of the declaration happens here. The work for a call is bounded by `workMax`.
+ * @param meter counts the work of each call
+ */
+export function compileDeclaration(declaration: Declaration, meter?: Meter): DeclaredProvider {
+  const { body: rules, handshakes = [] } = declaration
+  const headers = compileHeaders(declaration)
+  const idNames = idHeaderNames(declaration, headers)
+  const schemes = declaration.signature.schemes.map((each) => compileScheme(each, { headers, idNames }))
+  const verify = compileVerify(declaration, headers, schemes)
+  const normalize = compileEvent(declaration, headers, schemes)
+  const hmacScheme = declaration.signature.schemes.findIndex(
+    ({ algorithm }) => hmacHashOf(algorithm) !== undefined,
+  )
+  const answer: AnswerHandshake = compileHandshakes(handshakes, { headers, hmacScheme, verify })
+  const view = (call: ProviderCall) => new CallView(call, rules, meter)
+  return {
+    name: declaration.name,
+    bodyBytesMax: rules.bytesMax,
+    headers,
+    secretHeaders: secretHeaders(declaration, headers),
+    prepare: (secrets) => schemes.map((scheme) => scheme.prepare(secrets)),
+    verify: (call, keys) => verify(view(call), keys),
+    normalize: (call) => normalize(view(call)),
+    answer: (call, keys) => answer(view(call), keys),
+  }
+}
+
+/** Compiles the choice of the scheme by the signature that a call has, the scheme's check, and the check of the account. */
+function compileVerify(
+  declaration: Declaration,
+  headers: HeaderTable,
+  schemes: readonly CompiledScheme[],
+): Verify {
+  const { event, signature, account } = declaration
+  const idKeys = event.id.flatMap(({ header = [] }) => header)
+  // If a scheme signs one of the headers with the event id, no other of them may name another event.
+  const signsId = signature.schemes.some(({ signs }) => signsIdHeader(signs, idKeys))
+  const idHeader = { names: signsId ? idHeaderNames(declaration, headers) : [] }
+  const older = { names: signature.schemes.flatMap(({ signature: { olderHeaders = [] } }) => olderHeaders) }
+  const isOwnAccount = account && compileAccount(account, headers)
+  return (view, keys) => {
+    const chosen = chooseScheme(schemes, view)
+    if (chosen === 'conflict') return refused('headers_conflict')
+    if (signsId && readHeader(view.call.headers, idHeader).kind === 'conflict')
+      return refused('headers_conflict')
+    if (chosen === undefined) {
+      return readHeader(view.call.headers, older).kind !== 'absent' ? verdicts.unknown : verdicts.missing
+    }
+    const own = keys[chosen.position]
+    if (own === undefined) return verdicts.mismatch
+    const verification = chosen.scheme.verify(view, own, chosen.value)
+    if (verification.kind === 'refused' || !isOwnAccount) return verification
+    return isOwnAccount(view) ? verification : refused('shop_mismatch')
+  }
+}
+
+interface ChosenScheme {
+  readonly scheme: CompiledScheme
+  readonly position: number
+  readonly value: string
+}
+
+/** Chooses the first scheme that applies. A call with signatures in two places is ambiguous: which one covers its id? */
+function chooseScheme(
+  schemes: readonly CompiledScheme[],
+  view: CallView,
+): ChosenScheme | 'conflict' | undefined {
+  let chosen: ChosenScheme | undefined
+  for (let position = 0; position < schemes.length; position += 1) {
+    const scheme = schemes[position]
+    if (scheme === undefined || chosen?.scheme.place === scheme.place) continue
+    const reading = scheme.read(view)
+    if (reading.kind === 'conflict') return 'conflict'
+    if (reading.kind === 'absent' || !scheme.applies(view)) continue
+    if (chosen) return 'conflict'
+    chosen = { scheme, position, value: reading.value }
+  }
+  return chosen
+}
+
+function compileAccount(
+  { setting, ignoreCase = false, ...place }: NonNullable<Declaration['account']>,
+  headers: HeaderTable,
+) {
+  const read = compilePlace(place, headers)
+  return (view: CallView): boolean => {
+    const own = settingOf(view.call.settings, setting)
+    if (own === undefined) return true
+    const reading = read(view)
+    if (reading.kind !== 'value') return false
+    return (ignoreCase ? reading.value.toLowerCase() : reading.value) === own
+  }
+}
+
+function settingOf(
+  settings: ProviderSettings,
+  setting: NonNullable<Declaration['account']>['setting'],
+): string | undefined {
+  switch (setting) {
+    case 'storefront.shopDomain':
+      return settings.storefront?.shopDomain
+  }
+}

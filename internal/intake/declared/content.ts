@@ -1,0 +1,182 @@
+import { type MemberReader, memberReader, type Refused, readHeader, refused } from '../normalize.ts'
+import type { ProviderCall } from '../provider.ts'
+import { equalBytes } from '../signature.ts'
+import { sortedForm } from './body.ts'
+import {
+  type CallView,
+  compilePlace,
+  type HeaderTable,
+  templateTextCharsMax,
+  textOf,
+  urlCharsMax,
+} from './call-view.ts'
+import { sha256 } from './encoding.ts'
+import { type TemplatePart, templateParts } from './template.ts'
+
+/** Text and bytes that a template stands for, to be concatenated. */
+export type Content = readonly (string | Uint8Array)[]
+
+/** A compiled template over a call. Reading and joining are separate, since the time may be known only after the values were checked. */
+export interface CompiledContent {
+  /** Reads the values of the template's variables, or refuses the call. */
+  gather(view: CallView): readonly string[] | Refused
+  /** Joins values that `gather` returned with the time and the body. Refuses a content that is too long. */
+  join(view: CallView, values: readonly string[], time: string): Content | Refused
+}
+
+type ReadValue = (view: CallView) => string | Refused
+
+const noValues: readonly string[] = []
+
+/**
+ * Compiles a template over a call, which contains the body at most once.
+ * @param idNames names of the header with the event id: without it, the call is refused as `event_id_missing`
+ */
+export function compileContent(
+  template: string,
+  headers: HeaderTable,
+  idNames: readonly string[],
+): CompiledContent {
+  const parts = templateParts(template)
+  const readers = parts.flatMap((part) => {
+    const read = reader(part, headers, idNames)
+    return read ? [read] : []
+  })
+  const at = parts.findIndex(({ kind }) => kind === 'body')
+  const pieces = piecesOf(parts)
+  const hasBody = at >= 0
+  const before = hasBody ? pieces.slice(0, at) : pieces
+  const after = hasBody ? pieces.slice(at + 1) : []
+  return {
+    gather: (view) => (readers.length === 0 ? noValues : gatherValues(readers, view)),
+    join({ call: { body } }, values, time) {
+      const head = joinPieces(before, values, time)
+      const tail = after.length === 0 ? '' : joinPieces(after, values, time)
+      if (head.length + tail.length > body.length + templateTextCharsMax)
+        return refused('signature_malformed')
+      if (!hasBody) return [head]
+      if (tail !== '') return [head, body, tail]
+      return head === '' ? [body] : [head, body]
+    },
+  }
+}
+
+/** Part of a compiled template: text, the position of a value, or -1 for the time. */
+type Piece = string | number
+
+function piecesOf(parts: readonly TemplatePart[]): Piece[] {
+  let next = -1
+  return parts.map((part) => {
+    if (part.kind === 'text') return part.text
+    if (part.kind === 'timestamp' || part.kind === 'body') return -1
+    next += 1
+    return next
+  })
+}
+
+function joinPieces(pieces: readonly Piece[], values: readonly string[], time: string): string {
+  let text = ''
+  for (const piece of pieces)
+    text += typeof piece === 'string' ? piece : piece < 0 ? time : (values[piece] ?? '')
+  return text
+}
+
+function gatherValues(readers: readonly ReadValue[], view: CallView): readonly string[] | Refused {
+  const values: string[] = []
+  for (const read of readers) {
+    const value = read(view)
+    if (typeof value !== 'string') return value
+    view.meter?.(value.length)
+    values.push(value)
+  }
+  return values
+}
+
+/** Returns the reader of a variable; undefined for text, body and time, which need none. */
+function reader(part: TemplatePart, headers: HeaderTable, idNames: readonly string[]): ReadValue | undefined {
+  switch (part.kind) {
+    case 'id':
+      return headerReader(idNames, true)
+    case 'header': {
+      const names = headers[part.argument]?.names ?? []
+      return headerReader(
+        names,
+        names.some((name) => idNames.includes(name)),
+      )
+    }
+    case 'url':
+      return requestReader(({ url }) => url)
+    case 'path':
+      return requestReader(({ url }) => url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, ''))
+    case 'method':
+      return requestReader(({ method }) => method)
+    case 'query': {
+      const read = compilePlace({ query: part.argument }, headers)
+      return (view) => {
+        const reading = read(view)
+        return reading.kind === 'value' ? reading.value : ''
+      }
+    }
+    case 'json':
+      return jsonReader(memberReader(part.argument))
+    case 'form':
+      return (view) => {
+        const fields = view.form()
+        return fields === undefined ? refused('body_not_json') : sortedForm(fields)
+      }
+    case 'sha256':
+      return (view) => {
+        view.meter?.(view.call.body.length)
+        return sha256(view.call.body).toString('hex')
+      }
+    default:
+      return undefined
+  }
+}
+
+function headerReader(names: readonly string[], isId: boolean): ReadValue {
+  const missing = refused(isId ? 'event_id_missing' : 'signature_malformed')
+  const named = { names }
+  return ({ call }) => {
+    const reading = readHeader(call.headers, named)
+    if (reading.kind === 'conflict') return refused('headers_conflict')
+    return reading.kind === 'value' ? reading.value : missing
+  }
+}
+
+/** Reads a part of the request line. The reader must run in linear time. */
+function requestReader(valueOf: (request: NonNullable<ProviderCall['request']>) => string): ReadValue {
+  return ({ call: { request }, meter }) => {
+    if (request === undefined || request.url.length > urlCharsMax) return refused('signature_malformed')
+    meter?.(request.url.length)
+    return valueOf(request)
+  }
+}
+
+function jsonReader(read: MemberReader): ReadValue {
+  return (view) => {
+    const body = view.body()
+    if (body.kind === 'refused') return body
+    return textOf(read(body.value)) ?? refused('signature_malformed')
+  }
+}
+
+/** Returns whether a result is a refusal. */
+export function isRefused(result: Content | readonly string[] | Refused): result is Refused {
+  return !Array.isArray(result)
+}
+
+/** Returns whether a text equals what a template stands for. */
+export function equalsContent(text: string, content: CompiledContent, view: CallView): boolean {
+  const values = content.gather(view)
+  if (isRefused(values)) return false
+  const joined = content.join(view, values, '')
+  return !isRefused(joined) && equalBytes(Buffer.from(text), bytesOf(joined))
+}
+
+/** Returns a content as bytes. */
+export function bytesOf(content: Content): Uint8Array {
+  const [first] = content
+  if (content.length === 1 && typeof first !== 'string' && first !== undefined) return first
+  return Buffer.concat(content.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
+}

@@ -1,0 +1,119 @@
+import { compileConditions } from '../catalogue.ts'
+import { type Refused, refused } from '../normalize.ts'
+import type { ProviderCall, Verification } from '../provider.ts'
+import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
+import { conditionOf } from './event.ts'
+import type { SchemeKeys } from './keys.ts'
+import type { Encoding, Handshake } from './schema.ts'
+import { templateParts } from './template.ts'
+
+/** Answer to a handshake, with `X-Content-Type-Options: nosniff`. */
+export interface HandshakeAnswer {
+  readonly kind: 'answer'
+  readonly status: 200 | 204
+  /** `text/plain` unless the vendor demands JSON, so that no browser runs what a caller made it echo. */
+  readonly contentType: 'text/plain; charset=utf-8' | 'application/json'
+  readonly body: string
+}
+
+/** Answers a handshake; undefined for another call. Never throws. */
+export type AnswerHandshake = (
+  view: CallView,
+  keys: readonly SchemeKeys[],
+) => HandshakeAnswer | Refused | undefined
+
+/** Form of a challenge whose HMAC is given away. For unverified callers, `check-handshake.ts` excludes that an event has this form. */
+const oracleSafeForm = /^[A-Za-z0-9_-]{1,128}$/
+/** Form of every other challenge. */
+const challengeForm = /^[\x20-\x7e]{1,1024}$/
+
+/** What handshakes share. */
+export interface HandshakeContext {
+  readonly headers: HeaderTable
+  /** Position of the scheme whose keys make `{hmac}`; -1 if there is none. */
+  readonly hmacScheme: number
+  verify(view: CallView, keys: readonly SchemeKeys[]): Verification
+}
+
+/** Compiles the handshakes of a declaration. They are tried in their order. */
+export function compileHandshakes(
+  handshakes: readonly Handshake[],
+  context: HandshakeContext,
+): AnswerHandshake {
+  const compiled = handshakes.map((each) => compileHandshake(each, context))
+  return (view, keys) => {
+    for (const answer of compiled) {
+      const answered = answer(view, keys)
+      if (answered !== undefined) return answered
+    }
+    return undefined
+  }
+}
+
+function compileHandshake(
+  handshake: Handshake,
+  { headers, hmacScheme, verify }: HandshakeContext,
+): AnswerHandshake {
+  const { method, when = [], challenge, hmac, isSigned } = handshake
+  const applies = compileConditions(when.map(conditionOf))
+  const read = challenge && compilePlace(challenge, headers)
+  const form = hmac ? oracleSafeForm : challengeForm
+  const reply = compileReply(handshake.reply)
+  return (view, keys) => {
+    if (methodOf(view.call) !== method) return undefined
+    if (when.length > 0) {
+      const body = view.body()
+      if (body.kind === 'refused' || !applies(body.value)) return undefined
+    }
+    const reading = read?.(view)
+    if (reading && reading.kind !== 'value') return undefined
+    if (isSigned) {
+      const verification = verify(view, keys)
+      if (verification.kind === 'refused') return verification
+    }
+    const text = reading?.value ?? ''
+    view.meter?.(text.length)
+    if (reading && !form.test(text)) return refused('signature_malformed')
+    const signed = hmac ? hmacText(keys[hmacScheme], text, hmac.encoding) : ''
+    return signed === undefined ? refused('signature_mismatch') : reply(text, signed)
+  }
+}
+
+function methodOf({ request }: ProviderCall): string {
+  return request?.method ?? 'POST'
+}
+
+function hmacText(keys: SchemeKeys | undefined, text: string, encoding: Encoding): string | undefined {
+  const key = keys?.kind === 'hmac' ? keys.keys[0] : undefined
+  return key?.copy().update(text).digest(encoding)
+}
+
+type Reply = (challenge: string, hmac: string) => HandshakeAnswer
+
+function compileReply({ status = 200, text, json }: Handshake['reply']): Reply {
+  if (json === undefined) {
+    const render = compileReplyText(text ?? '')
+    return (challenge, hmac) => ({
+      ...{ kind: 'answer', status, contentType: 'text/plain; charset=utf-8' },
+      body: render(challenge, hmac),
+    })
+  }
+  const members = Object.entries(json).map(([name, value]) => ({
+    name,
+    render: typeof value === 'string' ? compileReplyText(value) : () => value,
+  }))
+  return (challenge, hmac) => ({
+    ...{ kind: 'answer', status, contentType: 'application/json' },
+    body: JSON.stringify(
+      Object.fromEntries(members.map(({ name, render }) => [name, render(challenge, hmac)])),
+    ),
+  })
+}
+
+function compileReplyText(template: string): (challenge: string, hmac: string) => string {
+  const parts = templateParts(template)
+  return (challenge, hmac) =>
+    parts
+      .map((part) => (part.kind === 'text' ? part.text : part.kind === 'challenge' ? challenge : hmac))
+      .join('')
+}

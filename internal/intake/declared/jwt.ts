@@ -1,0 +1,125 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { isObject, type JsonObject, memberAt } from '../normalize.ts'
+import type { Verification } from '../provider.ts'
+import { isInWindow, verdicts } from '../signature.ts'
+import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
+import { type CompiledContent, equalsContent } from './content.ts'
+import { decodeText } from './encoding.ts'
+import { isSignedBy, type SchemeKeys, type VerificationKey } from './keys.ts'
+import type { Scheme } from './schema.ts'
+
+/** Maximum characters of a JSON Web Token. */
+const tokenCharsMax = 8192
+/** Maximum deviation of clocks for `exp` and `nbf`, in milliseconds. */
+const leewayMs = 60_000
+
+interface Token {
+  readonly algorithm: string
+  readonly keyId: string | undefined
+  readonly claims: JsonObject
+  readonly signed: string
+  readonly signature: Uint8Array
+}
+
+/**
+ * Compiles the check of a JSON Web Token (RFC 7519): its algorithm must be declared and fit the key, whatever the token says; `exp` and
+ * `nbf` count where present, `iat` must be present within a declared tolerance.
+ */
+export function compileJwt(
+  scheme: Scheme,
+  headers: HeaderTable,
+  contentOf: (template: string) => CompiledContent,
+): (view: CallView, keys: SchemeKeys, value: string) => Verification {
+  const {
+    signature: { prefix = '' },
+    toleranceSeconds,
+  } = scheme
+  const accepted: readonly string[] = scheme.jwtAlgorithms ?? []
+  const requires = (scheme.requires ?? []).map((each) => ({
+    claim: each.claim,
+    read: compilePlace(each, headers),
+    content: contentOf(each.equals),
+  }))
+  return (view, keys, value) => {
+    if (value.length > tokenCharsMax || !value.startsWith(prefix)) return verdicts.malformed
+    view.meter?.(value.length)
+    const token = parseToken(value.slice(prefix.length))
+    if (token === undefined) return verdicts.malformed
+    if (!accepted.includes(token.algorithm)) return verdicts.unknown
+    if (keys.kind !== 'objects' || !isSignedToken(view, token, keys.keys)) return verdicts.mismatch
+    const isMet = requires.every(({ claim, read, content }) => {
+      const reading = claim === undefined ? read(view) : undefined
+      const values =
+        claim === undefined
+          ? [reading?.kind === 'value' ? reading.value : '']
+          : claimTexts(token.claims, claim)
+      return values.some((text) => text !== '' && equalsContent(text, content, view))
+    })
+    if (!isMet) return verdicts.mismatch
+    return isInTime(token.claims, view.call.nowMs, toleranceSeconds) ? verdicts.verified : verdicts.outside
+  }
+}
+
+function parseToken(text: string): Token | undefined {
+  const parts = text.split('.')
+  const [head = '', payload = '', encoded = ''] = parts
+  const signature = decodeText(encoded, 'base64url')
+  const header = jsonPart(head)
+  const claims = jsonPart(payload)
+  if (parts.length !== 3 || signature === undefined || header === undefined || claims === undefined)
+    return undefined
+  const algorithm = memberAt(header, 'alg')
+  const keyId = memberAt(header, 'kid')
+  // An extension that the sender marks as critical is not understood (RFC 7515 section 4.1.11).
+  if (typeof algorithm !== 'string' || memberAt(header, 'crit') !== undefined) return undefined
+  return {
+    algorithm,
+    keyId: typeof keyId === 'string' ? keyId : undefined,
+    claims,
+    signed: `${head}.${payload}`,
+    signature,
+  }
+}
+
+function jsonPart(text: string): JsonObject | undefined {
+  if (!/^[A-Za-z0-9_-]+$/.test(text)) return undefined
+  try {
+    const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isSignedToken(view: CallView, token: Token, keys: readonly VerificationKey[]): boolean {
+  const content = Buffer.from(token.signed)
+  const { keyId, algorithm, signature } = token
+  return keys.some(({ key, id }) => {
+    if (keyId !== undefined && id !== undefined && keyId !== id) return false
+    view.meter?.(content.length)
+    if (key.type !== 'secret') return isSignedBy(key, algorithm, content, signature, 'p1363')
+    const hash = `sha${algorithm.slice(2)}`
+    const expected = algorithm.startsWith('HS') ? createHmac(hash, key).update(content).digest() : undefined
+    return expected?.length === signature.length && timingSafeEqual(expected, signature)
+  })
+}
+
+/** Returns the texts of a claim; `aud` may be a list. */
+function claimTexts(claims: JsonObject, name: string): string[] {
+  const value = memberAt(claims, name)
+  const values: unknown[] = Array.isArray(value) ? value.slice(0, 16) : [value]
+  return values.flatMap((each) =>
+    typeof each === 'string' ? [each] : typeof each === 'boolean' ? [String(each)] : [],
+  )
+}
+
+function isInTime(claims: JsonObject, nowMs: number, toleranceSeconds: number | undefined): boolean {
+  const at = (name: string) => {
+    const value = memberAt(claims, name)
+    return value === undefined ? undefined : typeof value === 'number' ? value * 1000 : Number.NaN
+  }
+  const [expiresMs, validMs, issuedMs] = [at('exp'), at('nbf'), at('iat')]
+  if (expiresMs !== undefined && !(nowMs < expiresMs + leewayMs)) return false
+  if (validMs !== undefined && !(nowMs >= validMs - leewayMs)) return false
+  return toleranceSeconds === undefined || isInWindow(issuedMs ?? Number.NaN, nowMs, toleranceSeconds * 1000)
+}

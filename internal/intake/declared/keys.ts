@@ -1,0 +1,185 @@
+import { createPublicKey, createSecretKey, type KeyObject, verify } from 'node:crypto'
+import { type HmacHash, type HmacKeys, hmacKeys } from '../signature.ts'
+import { decodeText, sha256 } from './encoding.ts'
+import type { Algorithm, Scheme } from './schema.ts'
+
+/** A public key, or the secret of a JWT, with its id in a key set. */
+export interface VerificationKey {
+  readonly key: KeyObject
+  readonly id: string | undefined
+}
+
+/** Keys of a scheme, made once per change of the secrets. */
+export type SchemeKeys =
+  | { readonly kind: 'hmac'; readonly keys: HmacKeys }
+  | { readonly kind: 'objects'; readonly keys: readonly VerificationKey[] }
+  /** SHA-256 of each secret, so that a comparison does not reveal the length. */
+  | { readonly kind: 'digests'; readonly digests: readonly Uint8Array[] }
+
+/** Maximum keys that a call is verified with: each costs a pass over the signed text. */
+const keyObjectsMax = 8
+const rsaBitsMin = 2048
+
+const hmacHashes: Partial<Record<Algorithm, HmacHash>> = {
+  'hmac-sha1': 'sha1',
+  'hmac-sha256': 'sha256',
+  'hmac-sha384': 'sha384',
+  'hmac-sha512': 'sha512',
+}
+
+/** Returns the hash of an HMAC algorithm; undefined for other algorithms. */
+export function hmacHashOf(algorithm: Algorithm): HmacHash | undefined {
+  return hmacHashes[algorithm]
+}
+
+/** Bytes of digests by hash. */
+export const hashBytes: Record<HmacHash, number> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 }
+
+/** Returns whether the algorithms of a JWT use a shared secret. A scheme uses only one kind, against confusion of the two. */
+export function isSecretJwt(scheme: Scheme): boolean {
+  return scheme.jwtAlgorithms?.every((name) => name.startsWith('HS')) ?? false
+}
+
+/** Returns whether the keys of a scheme are public ones. */
+export function hasPublicKeys(scheme: Scheme): boolean {
+  if (scheme.algorithm === 'jwt') return !isSecretJwt(scheme)
+  return hmacHashOf(scheme.algorithm) === undefined && !['token', 'basic'].includes(scheme.algorithm)
+}
+
+/** Compiles the derivation of a scheme's keys. Secrets that are no key of the declared kind are skipped; no keys verify nothing. */
+export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => SchemeKeys {
+  const hash = hmacHashOf(scheme.algorithm)
+  const derive = (secrets: readonly string[]) =>
+    secrets.flatMap((secret) => keyBytes(secret, scheme.key ?? {}))
+  if (hash !== undefined) return (secrets) => ({ kind: 'hmac', keys: hmacKeys(derive(secrets), hash) })
+  if (scheme.algorithm === 'token' || scheme.algorithm === 'basic') {
+    return (secrets) => ({ kind: 'digests', digests: derive(secrets).map(sha256) })
+  }
+  if (isSecretJwt(scheme)) {
+    return (secrets) => ({
+      kind: 'objects',
+      keys: derive(secrets).map((bytes) => ({ key: createSecretKey(Buffer.from(bytes)), id: undefined })),
+    })
+  }
+  return (secrets) => ({
+    kind: 'objects',
+    keys: secrets
+      .flatMap((secret) => publicKeys(secret, scheme))
+      .filter(({ key }) => fits(key, scheme))
+      .slice(0, keyObjectsMax),
+  })
+}
+
+/** Derives the keys of one secret. An empty key, with which anyone could sign, is none. */
+function keyBytes(
+  secret: string,
+  { prefix = '', decode, bytesMin = 1, orText = false }: NonNullable<Scheme['key']>,
+): (string | Uint8Array)[] {
+  const isPrefixed = prefix !== '' && secret.startsWith(prefix)
+  const rest = isPrefixed ? secret.slice(prefix.length) : secret
+  if (decode === undefined) return Buffer.byteLength(rest) < bytesMin ? [] : [rest]
+  const decoded = decodeText(rest, decode)
+  // A short secret that happens to be decodable would become a key that is easy to guess, so it is not decoded.
+  const meant = decoded !== undefined && decoded.length >= bytesMin ? [decoded] : []
+  return orText && !isPrefixed && secret !== '' ? [...meant, secret] : meant
+}
+
+/** DER before the key: SubjectPublicKeyInfo of Ed25519, P-256 and P-384, by the length of a raw key. */
+const rawKeyHeads: Readonly<Record<number, string>> = {
+  32: '302a300506032b6570032100',
+  65: '3059301306072a8648ce3d020106082a8648ce3d030107034200',
+  97: '3076301006072a8648ce3d020106052b81040022036200',
+}
+
+function publicKeys(secret: string, { key = {} }: Scheme): VerificationKey[] {
+  try {
+    const { format, decode, prefix = '', jwksUrl } = key
+    const rest = prefix !== '' && secret.startsWith(prefix) ? secret.slice(prefix.length) : secret
+    if (format === 'jwk' || jwksUrl !== undefined) return jsonWebKeys(rest)
+    if (format === 'pem') return [{ key: createPublicKey(rest), id: undefined }]
+    const bytes = decode === undefined ? undefined : decodeText(rest, decode)
+    if (bytes === undefined) return []
+    const head = format === 'raw' ? rawKeyHeads[bytes.length] : ''
+    if (head === undefined) return []
+    const der = Buffer.concat([Buffer.from(head, 'hex'), bytes])
+    return [{ key: createPublicKey({ key: der, format: 'der', type: 'spki' }), id: undefined }]
+  } catch {
+    return []
+  }
+}
+
+/** Reads a JSON Web Key or a set of them. */
+function jsonWebKeys(text: string): VerificationKey[] {
+  const parsed: unknown = JSON.parse(text)
+  const set: unknown =
+    typeof parsed === 'object' && parsed !== null && 'keys' in parsed ? parsed.keys : [parsed]
+  const list: unknown[] = Array.isArray(set) ? set.slice(0, keyObjectsMax * 4) : []
+  return list.flatMap((jwk) => {
+    if (typeof jwk !== 'object' || jwk === null) return []
+    const id = 'kid' in jwk && typeof jwk.kid === 'string' ? jwk.kid : undefined
+    try {
+      return [{ key: createPublicKey({ key: { ...jwk }, format: 'jwk' }), id }]
+    } catch {
+      return []
+    }
+  })
+}
+
+/** Returns whether a public key has the type and size of a scheme's algorithms. */
+function fits(key: KeyObject, scheme: Scheme): boolean {
+  const names: readonly string[] =
+    scheme.algorithm === 'jwt' ? (scheme.jwtAlgorithms ?? []) : [scheme.algorithm]
+  return names.some((name) => fitsAlgorithm(key, name))
+}
+
+/** Signature algorithms with public keys, by their names in declarations and in JWTs. */
+const publicAlgorithms: Readonly<
+  Record<
+    string,
+    { readonly type: string; readonly hash: string | null; readonly curve?: string; readonly pss?: true }
+  >
+> = {
+  ed25519: { type: 'ed25519', hash: null },
+  EdDSA: { type: 'ed25519', hash: null },
+  'ecdsa-p256-sha256': { type: 'ec', hash: 'sha256', curve: 'prime256v1' },
+  ES256: { type: 'ec', hash: 'sha256', curve: 'prime256v1' },
+  'ecdsa-p384-sha384': { type: 'ec', hash: 'sha384', curve: 'secp384r1' },
+  ES384: { type: 'ec', hash: 'sha384', curve: 'secp384r1' },
+  'rsa-pkcs1-sha256': { type: 'rsa', hash: 'sha256' },
+  RS256: { type: 'rsa', hash: 'sha256' },
+  'rsa-pkcs1-sha512': { type: 'rsa', hash: 'sha512' },
+  RS512: { type: 'rsa', hash: 'sha512' },
+  'rsa-pss-sha256': { type: 'rsa', hash: 'sha256', pss: true },
+  PS256: { type: 'rsa', hash: 'sha256', pss: true },
+}
+
+function fitsAlgorithm(key: KeyObject, name: string): boolean {
+  const wanted = publicAlgorithms[name]
+  const details = key.asymmetricKeyDetails
+  if (wanted === undefined || key.asymmetricKeyType !== wanted.type) return false
+  if (wanted.type === 'rsa') return (details?.modulusLength ?? 0) >= rsaBitsMin
+  return wanted.curve === undefined || details?.namedCurve === wanted.curve
+}
+
+const pssPadding = { padding: 6, saltLength: -1 } as const
+
+/**
+ * Returns whether a signature is the key's over the content. Never throws.
+ * @param algorithm name in declarations or in JWTs
+ */
+export function isSignedBy(
+  key: KeyObject,
+  algorithm: string,
+  content: Uint8Array,
+  signature: Uint8Array,
+  ecdsaForm: 'der' | 'p1363',
+): boolean {
+  const known = publicAlgorithms[algorithm]
+  if (known === undefined || !fitsAlgorithm(key, algorithm)) return false
+  const dsaEncoding = ecdsaForm === 'der' ? 'der' : 'ieee-p1363'
+  try {
+    return verify(known.hash, content, { key, dsaEncoding, ...(known.pss && pssPadding) }, signature)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,39 @@
+import { Type as t } from '@sinclair/typebox'
+import { type Problem, schemaProblems, tenantApiVersion } from '#internal/tenants/index.ts'
+import { declarationProblems } from './check.ts'
+import { type Declaration, DeclarationSchema } from './schema.ts'
+
+const providerKind = 'Provider'
+
+/** Schema of a manifest of a provider. `metadata.name` is the name of the declaration in `spec`. */
+export const ProviderManifestSchema = t.Object(
+  {
+    apiVersion: t.Literal(tenantApiVersion),
+    kind: t.Literal(providerKind),
+    metadata: t.Object({ name: DeclarationSchema.properties.name }),
+    spec: t.Omit(DeclarationSchema, ['name'], { additionalProperties: false }),
+  },
+  { description: 'Declaration of a provider as a resource.' },
+)
+
+/** Result of `parseProvider`. */
+export type ParsedProvider =
+  | { readonly kind: 'ok'; readonly declaration: Declaration }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
+
+/**
+ * Validates a manifest: first against the schema, then against the rules between fields. Each problem says where it is, what is wrong and
+ * what is allowed. Problems never quote a secret of a vector.
+ */
+export function parseProvider(value: unknown): ParsedProvider {
+  const malformed = schemaProblems(ProviderManifestSchema, value, 'a Provider')
+  if (malformed.length > 0) return { kind: 'invalid', problems: malformed }
+  const { metadata, spec } = value as { metadata: { name: string }; spec: Omit<Declaration, 'name'> }
+  const declaration: Declaration = { ...spec, name: metadata.name }
+  const problems = declarationProblems(declaration).map(inSpec)
+  return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'ok', declaration }
+}
+
+function inSpec({ path, message }: Problem): Problem {
+  return { path: `spec.${path}`, message }
+}

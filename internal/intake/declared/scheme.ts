@@ -1,0 +1,207 @@
+import { refused } from '../normalize.ts'
+import type { RefusalCause, Verification } from '../provider.ts'
+import { equalBytes, isInWindow, isSigned, verdicts } from '../signature.ts'
+import { type CallView, compilePlace, type HeaderTable, type Place, type Read } from './call-view.ts'
+import {
+  bytesOf,
+  type CompiledContent,
+  type Content,
+  compileContent,
+  equalsContent,
+  isRefused,
+} from './content.ts'
+import { type Decode, decodeText, digestDecoder, sha256 } from './encoding.ts'
+import { compileJwt } from './jwt.ts'
+import {
+  compileKeys,
+  hashBytes,
+  hmacHashOf,
+  isSignedBy,
+  type SchemeKeys,
+  type VerificationKey,
+} from './keys.ts'
+import type { Scheme, TimeUnit } from './schema.ts'
+import { compileSignature, type ParsedSignature, signatureCharsMax, withMore } from './signature-value.ts'
+import { parseTime } from './time.ts'
+
+/** A compiled scheme. */
+export interface CompiledScheme {
+  /** Identity of the place of the signature: two schemes with the same place share it. */
+  readonly place: string
+  /** Reads the signature. */
+  readonly read: Read
+  /** Returns whether the scheme applies to a call that has its signature. */
+  applies(view: CallView): boolean
+  prepare(secrets: readonly string[]): SchemeKeys
+  /** Checks the signature that `read` returned. Never throws. */
+  verify(view: CallView, keys: SchemeKeys, value: string): Verification
+}
+
+/** Maximum signatures by a public key: each costs a pass over the signed text for each key. */
+const publicSignaturesMax = 2
+
+/** What the schemes of a declaration share. */
+export interface SchemeContext {
+  readonly headers: HeaderTable
+  /** Names of the header with the event id; empty if it has none. */
+  readonly idNames: readonly string[]
+}
+
+/** Compiles a scheme of a validated declaration. */
+export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledScheme {
+  const { signature, when } = scheme
+  const condition = when && compilePlace(when, context.headers)
+  return {
+    place: placeText(signature),
+    read: compilePlace(signature, context.headers),
+    applies: (view) => condition === undefined || condition(view).kind === 'value',
+    prepare: compileKeys(scheme),
+    verify: compileVerify(scheme, context),
+  }
+}
+
+/** Returns the identity of a place. */
+export function placeText({ header, query, json }: Place): string {
+  return header === undefined ? (query === undefined ? `json:${json}` : `query:${query}`) : `header:${header}`
+}
+
+function compileVerify(scheme: Scheme, context: SchemeContext): CompiledScheme['verify'] {
+  const contentOf = (template: string) => compileContent(template, context.headers, context.idNames)
+  if (scheme.algorithm === 'jwt') return compileJwt(scheme, context.headers, contentOf)
+  const check =
+    scheme.algorithm === 'token' || scheme.algorithm === 'basic'
+      ? secretCheck(scheme)
+      : signatureCheck(scheme, context, contentOf(scheme.signs ?? ''))
+  const requires = (scheme.requires ?? []).map((each) => ({
+    read: compilePlace(each, context.headers),
+    content: contentOf(each.equals),
+  }))
+  if (requires.length === 0) return check
+  return (view, keys, value) => {
+    const verification = check(view, keys, value)
+    if (verification.kind === 'refused') return verification
+    const isMet = requires.every(({ read, content }) => {
+      const reading = read(view)
+      return reading.kind === 'value' && equalsContent(reading.value, content, view)
+    })
+    return isMet ? verification : verdicts.mismatch
+  }
+}
+
+/** Check of a shared secret. */
+function secretCheck({ algorithm, signature: { prefix = '' } }: Scheme): CompiledScheme['verify'] {
+  return (view, keys, value) => {
+    if (value.length > signatureCharsMax) return verdicts.malformed
+    view.meter?.(value.length)
+    const given = algorithm === 'basic' ? basicCredentials(value) : tokenOf(value, prefix)
+    if (given === undefined) return verdicts.malformed
+    if (keys.kind !== 'digests') return verdicts.mismatch
+    const digest = sha256(given)
+    let matches = 0
+    for (const each of keys.digests) matches += equalBytes(digest, each) ? 1 : 0
+    return matches > 0 ? verdicts.verified : verdicts.mismatch
+  }
+}
+
+function tokenOf(value: string, prefix: string): string | undefined {
+  return value.startsWith(prefix) ? value.slice(prefix.length) : undefined
+}
+
+function basicCredentials(value: string): Uint8Array | undefined {
+  const encoded = /^basic +([A-Za-z0-9+/=]+)$/i.exec(value)?.[1]
+  return encoded === undefined ? undefined : decodeText(encoded, 'base64')
+}
+
+type IsSigned = (
+  view: CallView,
+  content: Content,
+  signatures: readonly Uint8Array[],
+  keys: SchemeKeys,
+) => boolean
+
+/** Check of a signature over a content, and of its time. */
+function signatureCheck(
+  scheme: Scheme,
+  { headers }: SchemeContext,
+  content: CompiledContent,
+): CompiledScheme['verify'] {
+  const { timestamp, toleranceSeconds, encoding = 'hex' } = scheme
+  const hash = hmacHashOf(scheme.algorithm)
+  const decode: Decode =
+    hash === undefined ? (text) => decodeText(text, encoding) : digestDecoder(encoding, hashBytes[hash])
+  const parse = compileSignature(scheme, decode)
+  const more = (scheme.signature.moreHeaders ?? []).map((header) => compilePlace({ header }, headers))
+  const timeOf = timestamp && compileTime(timestamp, headers)
+  const isSignedCall = hash === undefined ? publicCheck(scheme) : hmacCheck
+  return (view, keys, value) => {
+    const values = content.gather(view)
+    if (isRefused(values)) return values
+    view.meter?.(value.length)
+    let parsed = parse(value)
+    if (more.length > 0)
+      parsed = withMore(
+        parsed,
+        more.map((read) => read(view)),
+        parse,
+      )
+    if (parsed.kind !== 'signatures')
+      return parsed.kind === 'malformed' ? verdicts.malformed : verdicts.unknown
+    const time = timeOf?.(view, parsed)
+    if (typeof time === 'string') return refused(time)
+    if (parsed.texts.length === 0) return verdicts.unknown
+    if (parsed.signatures.length === 0) return verdicts.malformed
+    const joined = content.join(view, values, time?.text ?? '')
+    if (isRefused(joined)) return joined
+    if (!isSignedCall(view, joined, parsed.signatures, keys)) return verdicts.mismatch
+    if (time === undefined) return verdicts.verified
+    // The time is checked last, so that this cause always means a wrong clock or a replay and never a forgery.
+    const ageMsMax = toleranceSeconds === undefined ? view.call.signatureAgeMsMax : toleranceSeconds * 1000
+    return isInWindow(time.atMs, view.call.nowMs, ageMsMax) ? verdicts.verified : verdicts.outside
+  }
+}
+
+const hmacCheck: IsSigned = (view, content, signatures, keys) => {
+  if (keys.kind !== 'hmac') return false
+  if (view.meter) for (const part of content) view.meter(part.length * keys.keys.length)
+  return isSigned(keys.keys, content, signatures)
+}
+
+function publicCheck({ algorithm, ecdsaForm = 'der' }: Scheme): IsSigned {
+  return (view, content, signatures, keys) => {
+    if (keys.kind !== 'objects') return false
+    const bytes = bytesOf(content)
+    return signatures.slice(0, publicSignaturesMax).some((signature) =>
+      keys.keys.some(({ key }: VerificationKey) => {
+        view.meter?.(bytes.length)
+        return isSignedBy(key, algorithm, bytes, signature, ecdsaForm)
+      }),
+    )
+  }
+}
+
+interface SignedTime {
+  readonly text: string
+  readonly atMs: number
+}
+
+type TimeOf = (
+  view: CallView,
+  parsed: Extract<ParsedSignature, { kind: 'signatures' }>,
+) => SignedTime | RefusalCause
+
+/** Compiles the reading of the signed time, which keeps its text, since the signature covers it. */
+function compileTime(timestamp: NonNullable<Scheme['timestamp']>, headers: HeaderTable): TimeOf {
+  const { unit, pair, listFirst } = timestamp
+  if (pair !== undefined || listFirst) return (_view, { time }) => timed(time ?? '', unit)
+  const read = compilePlace(timestamp, headers)
+  return (view) => {
+    const reading = read(view)
+    if (reading.kind === 'conflict') return 'headers_conflict'
+    return timed(reading.kind === 'value' ? reading.value : '', unit)
+  }
+}
+
+function timed(text: string, unit: TimeUnit): SignedTime | RefusalCause {
+  const atMs = parseTime(text, unit)
+  return atMs === undefined ? 'signature_malformed' : { text, atMs }
+}

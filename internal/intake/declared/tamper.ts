@@ -1,0 +1,180 @@
+import type { ProviderCall } from '../provider.ts'
+import { CallView, compilePlace, type HeaderTable } from './call-view.ts'
+import { coversBody } from './check-scheme.ts'
+import { compileHeaders } from './header-table.ts'
+import { hasPublicKeys } from './keys.ts'
+import type { Declaration, Scheme } from './schema.ts'
+
+/** A call with the secrets of its tenant. */
+interface Keyed {
+  readonly call: ProviderCall
+  readonly secrets: readonly string[]
+}
+
+/** A call that differs from a valid one, and must be refused. */
+export interface Tampered extends Keyed {
+  /** The difference, such as `a changed signature`. */
+  readonly change: string
+}
+
+/**
+ * Derives calls from a valid one, each of which must be refused: a changed body if the signature covers it, a changed, repeated or missing
+ * signature, a repeated time or id, another clock if a time is signed, and other secrets. None for an unsigned handshake.
+ */
+export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[] {
+  const headers = compileHeaders(declaration)
+  const view = new CallView(valid.call, declaration.body, undefined)
+  const scheme = declaration.signature.schemes.find(
+    ({ signature, when }) =>
+      compilePlace(signature, headers)(view).kind === 'value' &&
+      (when === undefined || compilePlace(when, headers)(view).kind === 'value'),
+  )
+  if (scheme === undefined) return []
+  const reading = compilePlace(scheme.signature, headers)(view)
+  const value = reading.kind === 'value' ? reading.value : ''
+  return [
+    ...(coversBody(scheme) ? changedBodies(valid) : []),
+    ...changedSignatures(valid, scheme, headers, value),
+    ...repeatedHeaders(valid, declaration, scheme, headers),
+    ...otherTimes(valid, scheme),
+    {
+      ...valid,
+      change: 'another secret',
+      secrets: valid.secrets.map((secret) => otherSecret(secret, scheme)),
+    },
+  ]
+}
+
+function changedBodies({ call, secrets }: Keyed): Tampered[] {
+  const { body } = call
+  const positions = [...new Set([0, body.length >> 1, body.length - 1])].filter(
+    (at) => at >= 0 && at < body.length,
+  )
+  const flipped = positions.map((at) => {
+    const changed = Uint8Array.from(body)
+    changed[at] = (changed[at] ?? 0) ^ 1
+    return { secrets, change: `byte ${at} of the body changed`, call: { ...call, body: changed } }
+  })
+  const longer = Buffer.concat([body, Buffer.from('x')])
+  return [...flipped, { secrets, change: 'a byte added to the body', call: { ...call, body: longer } }]
+}
+
+function changedSignatures(
+  { call, secrets }: Keyed,
+  scheme: Scheme,
+  headers: HeaderTable,
+  value: string,
+): Tampered[] {
+  const changed = signatureTexts(scheme, value).reduce(
+    (text, one) => text.replaceAll(one, altered(one)),
+    value,
+  )
+  const { header, moreHeaders = [], query } = scheme.signature
+  const replaced = (by: (text: string) => string): ProviderCall => {
+    if (header === undefined)
+      return query === undefined ? withBodyText(call, value, by(value)) : withQuery(call, value, by(value))
+    const names = [header, ...moreHeaders].flatMap((key) => headers[key]?.names ?? [])
+    return withHeaders(call, names, (text) => (text === value ? by(text) : ''))
+  }
+  return [
+    { secrets, change: 'a changed signature', call: replaced(() => changed) },
+    { secrets, change: 'no signature', call: replaced(() => '') },
+  ]
+}
+
+/** Returns the signatures in a value. */
+function signatureTexts(
+  { algorithm, signature: { prefix = '', pairs, list } }: Scheme,
+  value: string,
+): string[] {
+  if (pairs) {
+    const start = `${pairs.name}${pairs.assign}`
+    const own = value
+      .split(pairs.separator)
+      .map((pair) => pair.trim())
+      .filter((pair) => pair.startsWith(start))
+    return own.map((pair) => pair.slice(start.length))
+  }
+  if (list)
+    return value
+      .split(list.separator)
+      .slice(1)
+      .map((item) => item.trim())
+  if (algorithm === 'jwt') return [value.slice(value.lastIndexOf('.') + 1)]
+  if (algorithm === 'basic') return [value.replace(/^basic +/i, '')]
+  return [value.slice(prefix.length)]
+}
+
+/** Changes a character in the middle to another one of every encoding. */
+function altered(text: string): string {
+  const at = text.length >> 1
+  return `${text.slice(0, at)}${text[at] === '0' ? '1' : '0'}${text.slice(at + 1)}`
+}
+
+function repeatedHeaders(
+  { call, secrets }: Keyed,
+  { event }: Declaration,
+  scheme: Scheme,
+  headers: HeaderTable,
+): Tampered[] {
+  const keys = [
+    scheme.signature.header,
+    scheme.timestamp?.header,
+    ...event.id.flatMap(({ header = [] }) => header),
+  ]
+  const present = [...new Set(keys)]
+    .flatMap((key) => headers[key ?? '']?.names ?? [])
+    .filter((name) => call.headers.get(name))
+  return present.map((name) => ({
+    secrets,
+    change: `the header ${name} twice`,
+    call: withHeaders(call, [name], (text) => `${text}, ${text}`),
+  }))
+}
+
+function otherTimes(
+  { call, secrets }: Keyed,
+  { timestamp, toleranceSeconds, algorithm }: Scheme,
+): Tampered[] {
+  if (timestamp === undefined && !(algorithm === 'jwt' && toleranceSeconds !== undefined)) return []
+  const ageMs = toleranceSeconds === undefined ? call.signatureAgeMsMax : toleranceSeconds * 1000
+  // The signed time differs from the clock by up to one age.
+  return [-1, 1].map((sign) => ({
+    secrets,
+    change: sign < 0 ? 'a clock that is too early' : 'a clock that is too late',
+    call: { ...call, nowMs: call.nowMs + sign * (2 * ageMs + 1000) },
+  }))
+}
+
+function withHeaders(
+  call: ProviderCall,
+  names: readonly string[],
+  by: (text: string) => string,
+): ProviderCall {
+  const lower = names.map((name) => name.toLowerCase())
+  const get = (name: string): string | null => {
+    const text = call.headers.get(name)
+    return text !== null && lower.includes(name.toLowerCase()) ? by(text) : text
+  }
+  return { ...call, headers: { get } }
+}
+
+function withQuery(call: ProviderCall, value: string, other: string): ProviderCall {
+  const { method, url } = call.request ?? { method: 'POST', url: '' }
+  const changed = url.replace(encodeURIComponent(value), encodeURIComponent(other)).replace(value, other)
+  return { ...call, request: { method, url: changed } }
+}
+
+function withBodyText(call: ProviderCall, value: string, other: string): ProviderCall {
+  return { ...call, body: Buffer.from(Buffer.from(call.body).toString().replace(value, other)) }
+}
+
+/** Returns a secret that verifies nothing: for JSON Web Keys, the members with the key are changed. */
+function otherSecret(secret: string, scheme: Scheme): string {
+  const isJwk = hasPublicKeys(scheme) && (scheme.key?.format === 'jwk' || scheme.key?.jwksUrl !== undefined)
+  if (!isJwk) return altered(secret)
+  return secret.replace(
+    /("(?:x|n)"\s*:\s*")([^"]+)/g,
+    (_, start: string, text: string) => `${start}${altered(text)}`,
+  )
+}
