@@ -1,0 +1,66 @@
+// Runs the vectors of every shipped declaration, with the calls that are derived from them.
+import { expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { eventTypeTexts } from '../vocabulary.ts'
+import { compileDeclaration } from './compile.ts'
+import { parseProvider } from './manifest.ts'
+import type { Declaration } from './schema.ts'
+import { tamperedCalls } from './tamper.ts'
+import { callOf, outcomeOf, runVectors } from './vectors.ts'
+
+const folder = `${import.meta.dir}/../../../config/providers`
+const packs = readdirSync(folder).map((file) => [file.replace('.yaml', ''), read(file)] as const)
+
+function read(file: string): Declaration {
+  const parsed = parseProvider(parse(readFileSync(`${folder}/${file}`, 'utf8')))
+  if (parsed.kind === 'invalid') throw new Error(`${file}: ${JSON.stringify(parsed.problems)}`)
+  return parsed.declaration
+}
+
+test.each(packs)(
+  'pack %s: has the name of its file, a page that it was written from, and a vector',
+  (name, pack) => {
+    expect(pack.name).toBe(name)
+    expect(pack.sources).not.toBeEmpty()
+    const events = pack.vectors?.filter(({ expect: { type } }) => type !== undefined)
+    expect(events).not.toBeEmpty()
+    const isFromVendor = pack.vectors?.some(({ source }) => source !== undefined)
+    expect(pack.unverified ?? false).toBe(!isFromVendor)
+  },
+)
+
+test.each(packs)('pack %s: its vectors hold, and every call derived from them is refused', (_name, pack) => {
+  expect(runVectors(pack)).toEqual([])
+})
+
+test.each(packs)('pack %s: at least four calls are derived from each event', (_name, pack) => {
+  for (const vector of pack.vectors ?? []) {
+    if (vector.expect.type === undefined) continue
+    const changes = tamperedCalls(pack, { call: callOf(vector), secrets: vector.secrets })
+    expect(changes.length).toBeGreaterThanOrEqual(4)
+  }
+})
+
+test.each(packs)('pack %s: every normalized type is in the vocabulary', (_name, pack) => {
+  expect(pack.types?.map(({ type }) => type).filter((type) => !eventTypeTexts.has(type)) ?? []).toEqual([])
+})
+
+test.each(packs)('pack %s: no handshake signs what an event would have to be signed with', (_name, pack) => {
+  const provider = compileDeclaration(pack)
+  for (const vector of pack.vectors ?? []) {
+    const text = Buffer.from(callOf(vector).body).toString()
+    for (const handshake of pack.handshakes ?? []) {
+      const path = handshake.challenge?.json
+      if (!handshake.hmac || path === undefined) continue
+      const [first = '', ...rest] = path.split('.').toReversed()
+      const inner = rest.reduce<object>((value, name) => ({ [name]: value }), { [first]: text })
+      const conditions = Object.fromEntries(
+        handshake.when?.map((each) => [each.path, each.values?.[0]]) ?? [],
+      )
+      const body = Buffer.from(JSON.stringify({ ...conditions, ...inner }))
+      const call = { ...callOf(vector), body }
+      expect(outcomeOf(provider, call, vector.secrets)).toMatchObject({ cause: 'signature_malformed' })
+    }
+  }
+})
