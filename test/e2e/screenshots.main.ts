@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { openBrowser, signIn, type Visitor } from '#test/support/browser.ts'
+import { openBrowser, sidewaysScrolling, signIn, type Visitor } from '#test/support/browser.ts'
 import { startDashboard } from '#test/support/dashboard.ts'
 
 /** Page by its address, or by a list that links to it. */
@@ -18,8 +18,9 @@ const behind = (name: string, list: string, begins: string): Shot => ({
   name,
   async open(page) {
     await page.goto(list)
-    const href = await page.locator(`main a[href^="${begins}"]`).first().getAttribute('href')
-    if (href !== null) await page.goto(href)
+    const [first] = await page.locator(`main a[href^="${begins}"]`).all()
+    const href = await first?.getAttribute('href')
+    if (href) await page.goto(href)
   },
 })
 
@@ -87,7 +88,8 @@ async function take({ page, troubles }: Visitor, to: string, look: string): Prom
     await open(page)
     await showWhole(page)
     await page.screenshot({ path: join(to, `${name}-${look}.png`) })
-    for (const trouble of troubles) process.stderr.write(`${name} ${look}: ${trouble}\n`)
+    for (const trouble of [...troubles, ...(await sidewaysScrolling(page))])
+      process.stderr.write(`${name} ${look}: ${trouble}\n`)
   }
 }
 

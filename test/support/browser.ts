@@ -134,3 +134,24 @@ interface AxeViolation {
   readonly impact: string | null
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
 }
+
+/** Returns the elements that make the page scroll sideways, with the pixels by which they exceed the viewport. At most ten. */
+export async function sidewaysScrolling(page: Page): Promise<string[]> {
+  return await page.evaluate<string[]>(`(() => {
+    const width = document.documentElement.clientWidth
+    if (document.documentElement.scrollWidth <= width) return []
+    const isClipped = (element) => {
+      for (let each = element; each !== document.body && each !== null; ) {
+        const isAbsolute = getComputedStyle(each).position === 'absolute'
+        each = isAbsolute ? each.offsetParent : each.parentElement
+        if (each && each !== document.body && getComputedStyle(each).overflowX !== 'visible') return true
+      }
+      return false
+    }
+    const beyond = [...document.body.querySelectorAll('*')]
+      .map((element) => ({ element, by: Math.round(element.getBoundingClientRect().right - width) }))
+      .filter(({ element, by }) => by > 0 && !isClipped(element))
+      .map(({ element, by }) => by + ' px too wide: ' + element.outerHTML.slice(0, 120))
+    return ['the page scrolls', ...beyond].slice(0, 10)
+  })()`)
+}
