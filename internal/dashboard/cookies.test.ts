@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import {
   clearedFlashCookie,
+  clockCookie,
   type Flash,
   flashCookie,
   namespacesCookie,
@@ -21,6 +22,7 @@ test('preferences: values that were written as cookies are read back, even among
   ].map(pair)
   expect(readPreferences(`other=1; ${cookies.join('; ')}`)).toEqual({
     ...{ theme: 'dark', namespaces: ['shops', 'a-b'], flash },
+    ...{ browserZone: undefined, zone: 'UTC' },
   })
 })
 
@@ -37,8 +39,23 @@ test.each([
     'flash messages that are not a list',
     `latchkey-flash=${Buffer.from('{"tone":"good"}').toString('base64url')}`,
   ],
+  ['unknown time zones', 'latchkey-zone=Nowhere/Here; latchkey-clock=lunar'],
 ])('preferences: %s are treated as absent', (_case, cookies) => {
-  expect(readPreferences(cookies)).toEqual({ theme: 'auto', namespaces: [], flash: undefined })
+  expect(readPreferences(cookies)).toEqual({
+    ...{ theme: 'auto', namespaces: [], flash: undefined, browserZone: undefined, zone: 'UTC' },
+  })
+})
+
+test.each([
+  ['the zone of the browser', 'latchkey-zone=Asia/Tokyo', 'Asia/Tokyo'],
+  [
+    'the zone of the browser',
+    `latchkey-zone=Asia/Tokyo; ${pair(clockCookie('browser', { isHttps: true }))}`,
+    'Asia/Tokyo',
+  ],
+  ['UTC', `latchkey-zone=Asia/Tokyo; ${pair(clockCookie('utc', { isHttps: true }))}`, 'UTC'],
+])('preferences: times are in %s with the cookies %s', (_case, cookies, zone) => {
+  expect(readPreferences(cookies)).toMatchObject({ browserZone: 'Asia/Tokyo', zone })
 })
 
 test('preferences: cookies are HttpOnly, and over https also Secure', () => {

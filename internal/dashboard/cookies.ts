@@ -1,5 +1,6 @@
 import { type CookieOptions, namespacesMax } from '#internal/access/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
+import { parseZone, utcZone } from './components/clock.ts'
 
 /** Colour themes. `auto` uses the theme of the operating system. */
 export const themes = ['auto', 'light', 'dark'] as const
@@ -18,9 +19,20 @@ export interface Preferences {
   /** Namespaces that lists cover for a user who may not see all namespaces. */
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
+  /** Time zone of the browser, which its script stores. Undefined without scripts. */
+  readonly browserZone: string | undefined
+  /** Time zone of all times on pages: that of the browser unless the user chose UTC. */
+  readonly zone: string
 }
 
-const names = { theme: 'latchkey-theme', namespaces: 'latchkey-namespaces', flash: 'latchkey-flash' } as const
+const names = {
+  theme: 'latchkey-theme',
+  namespaces: 'latchkey-namespaces',
+  flash: 'latchkey-flash',
+  /** Set by `assets/browser.mjs`. */
+  zone: 'latchkey-zone',
+  clock: 'latchkey-clock',
+} as const
 const yearSeconds = 31_536_000
 const flashSeconds = 60
 const flashCharsMax = 500
@@ -29,10 +41,13 @@ const namespacePattern = new RegExp(dnsLabel)
 /** Reads the preferences from a `Cookie` header. Malformed values are treated as absent. */
 export function readPreferences(cookies: string | null): Preferences {
   const values = new Bun.CookieMap(cookies ?? '')
+  const browserZone = parseZone(values.get(names.zone) ?? '')
   return {
     theme: themes.find((theme) => theme === values.get(names.theme)) ?? 'auto',
     namespaces: parseNamespaces(values.get(names.namespaces) ?? '') ?? [],
     flash: readFlash(values.get(names.flash) ?? ''),
+    browserZone,
+    zone: values.get(names.clock) === 'utc' ? utcZone : (browserZone ?? utcZone),
   }
 }
 
@@ -47,6 +62,14 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
 /** Returns a `Set-Cookie` header that stores a theme for a year. */
 export function themeCookie(theme: Theme, options: CookieOptions): string {
   return cookieOf(names.theme, theme, yearSeconds, options)
+}
+
+/** Clocks that the user can choose: that of the browser, or UTC. */
+export const clocks = ['browser', 'utc'] as const
+
+/** Returns a `Set-Cookie` header that stores the choice of the clock for a year. */
+export function clockCookie(clock: (typeof clocks)[number], options: CookieOptions): string {
+  return cookieOf(names.clock, clock, yearSeconds, options)
 }
 
 /** Returns a `Set-Cookie` header that stores namespaces for a year. */

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantSummary } from '#internal/backoffice/index.ts'
 import { Notice } from './components/block.tsx'
+import { utcZone } from './components/clock.ts'
 import { PostForm, Submit } from './components/form.tsx'
 import { Icon, Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
@@ -17,6 +18,8 @@ export interface FrameParts {
   readonly section?: SectionName
   readonly here: string
   readonly theme: Theme
+  readonly zone: string
+  readonly browserZone: string | undefined
   readonly tenant: TenantSummary | undefined
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
@@ -190,7 +193,7 @@ const themeChoices = [
   ['dark', 'moon', 'Dark'],
 ] as const
 
-function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
+function Account({ actor, csrfToken, here, theme, endsAtMs, zone, browserZone }: FrameParts) {
   return (
     <div class="account">
       <p class="who" title={actorName(actor)}>
@@ -212,10 +215,40 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
           </button>
         </PostForm>
       </div>
-      <p class="zone" title="End of this session, and the time zone of this page">
-        Until <Time atMs={endsAtMs} format="minute" /> · <span data-zone>UTC</span>
+      {browserZone !== undefined && browserZone !== utcZone && (
+        <ClockChoice {...{ csrfToken, here, zone, browserZone }} />
+      )}
+      <p class="zone">
+        Times in {zone}. Session ends <Time atMs={endsAtMs} format="minute" />.
       </p>
     </div>
+  )
+}
+
+interface ClockChoiceParts extends Pick<FrameParts, 'csrfToken' | 'here' | 'zone'> {
+  readonly browserZone: string
+}
+
+function ClockChoice({ csrfToken, here, zone, browserZone }: ClockChoiceParts) {
+  const place = browserZone.split('/').at(-1)?.replaceAll('_', ' ') ?? browserZone
+  const choices = [
+    ['browser', place, browserZone],
+    ['utc', 'UTC', utcZone],
+  ] as const
+  return (
+    <PostForm action="/clock" look="theme clock" csrfToken={csrfToken} hidden={{ next: here }}>
+      {choices.map(([value, label, shownZone]) => (
+        <button
+          type="submit"
+          name="clock"
+          value={value}
+          title={`Show times in ${shownZone}`}
+          aria-pressed={shownZone === zone}
+        >
+          {label}
+        </button>
+      ))}
+    </PostForm>
   )
 }
 

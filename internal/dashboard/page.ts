@@ -40,6 +40,8 @@ export interface PageContext {
   /** Masked CSRF token for every form in this response. */
   readonly csrfToken: string
   readonly nowMs: number
+  /** Time zone of the reader. Components take it from `ReaderClockContext`. */
+  readonly zone: string
   /** Address of this page with its query. After a POST, the address of the page that contains the form. */
   readonly here: string
   /** Decoded path parameters. */

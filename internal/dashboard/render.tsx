@@ -1,7 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
+import type { Clock } from '#internal/base/index.ts'
 import { type Answer, acceptsGzip } from '#internal/http/index.ts'
 import type { Assets } from './assets/assets.ts'
+import { ReaderClockContext } from './components/clock.ts'
 import { readPreferences } from './cookies.ts'
 
 const policy = [
@@ -59,13 +61,13 @@ export interface DocumentParts {
  * response masks the CSRF token differently, and no page contains an API key or a signing secret.
  */
 export function documentAnswer(
-  { assets }: { readonly assets: Assets },
+  { assets, clock }: { readonly assets: Assets; readonly clock: Clock },
   request: Request,
   { title, body, status, outcome, refreshSeconds, retryAfterSeconds, cookie }: DocumentParts,
 ): Answer<Uint8Array<ArrayBuffer>> {
-  const { theme } = readPreferences(request.headers.get('cookie'))
+  const { theme, zone } = readPreferences(request.headers.get('cookie'))
   const html = renderToString(
-    <html lang="en" data-theme={theme}>
+    <html lang="en" data-theme={theme} data-zone={zone}>
       <head>
         <meta charset="utf-8" />
         <title>{`${title} · Latchkey`}</title>
@@ -77,7 +79,9 @@ export function documentAnswer(
         <link rel="stylesheet" href={assets.stylesPath} />
         <script src={assets.scriptPath} defer />
       </head>
-      <body>{body}</body>
+      <body>
+        <ReaderClockContext.Provider value={{ zone, nowMs: clock.now() }}>{body}</ReaderClockContext.Provider>
+      </body>
     </html>,
   )
   const bytes = Uint8Array.from(Buffer.from(`<!doctype html>${html}`))

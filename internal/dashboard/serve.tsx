@@ -80,14 +80,14 @@ function findChosen(
 function contextOf(
   { backoffice, clock, directory, statsNote = () => undefined }: DashboardParts,
   { call, session, query }: SignedInCall,
-  { namespaces }: Preferences,
+  { namespaces, zone }: Preferences,
   tenant: TenantSummary | undefined,
 ): Omit<PageContext, 'here'> {
   const selection: TenantSelection = tenant
     ? { tenantId: tenant.id }
     : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
   return {
-    ...{ backoffice, query, tenant, selection, statsNote },
+    ...{ backoffice, query, tenant, selection, statsNote, zone },
     actor: session.actor,
     csrfToken: maskedToken(session),
     nowMs: clock.now(),
@@ -126,7 +126,7 @@ export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' |
 
 /** Renders a page or a problem within the frame. */
 export function framedAnswer(
-  parts: Pick<DashboardParts, 'assets'>,
+  parts: Pick<DashboardParts, 'assets' | 'clock'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
   { preferences, csrfToken, here, section, tenant, ...problem }: Framed,
 ): Answered {

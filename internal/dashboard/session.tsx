@@ -98,7 +98,7 @@ function askAgain(parts: DashboardParts, request: Request, here: string): Answer
 
 /** Renders a problem as a page without the navigation, for calls without a known session. */
 export function problemAnswer(
-  parts: Pick<DashboardParts, 'assets'>,
+  parts: Pick<DashboardParts, 'assets' | 'clock'>,
   { request, requestId }: Pick<Call, 'request' | 'requestId'>,
   problem: Problem,
 ): Answer<Uint8Array<ArrayBuffer>> {

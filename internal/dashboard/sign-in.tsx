@@ -4,7 +4,7 @@ import { type Answer, type Call, type PublicRoute, parseQuery } from '#internal/
 import { Notice } from './components/block.tsx'
 import { Submit } from './components/form.tsx'
 import { JsonBlock } from './components/json.tsx'
-import { namespacesCookie, parseNamespaces, themeCookie, themes } from './cookies.ts'
+import { clockCookie, clocks, namespacesCookie, parseNamespaces, themeCookie, themes } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
 import { Mark } from './layout.tsx'
 import { documentAnswer, redirectAnswer } from './render.tsx'
@@ -26,6 +26,7 @@ export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
     post('/sign-in', (call) => signIn(parts, call)),
     post('/sign-out', (call) => withOwnForm(parts, call, (signedIn) => signOut(parts, signedIn))),
     post('/theme', (call) => withOwnForm(parts, call, changeTheme)),
+    post('/clock', (call) => withOwnForm(parts, call, changeClock)),
     post('/namespaces', (call) => withOwnForm(parts, call, changeNamespaces)),
   ]
 }
@@ -72,6 +73,12 @@ function changeTheme({ call }: SignedInCall, form: Form): Answered {
   const theme = themes.find((each) => each === form['theme'])
   if (theme === undefined) return formRefused()
   return redirectAnswer(safePath(form['next']), themeCookie(theme, factsOf(call.request)))
+}
+
+function changeClock({ call }: SignedInCall, form: Form): Answered {
+  const clock = clocks.find((each) => each === form['clock'])
+  if (clock === undefined) return formRefused()
+  return redirectAnswer(safePath(form['next']), clockCookie(clock, factsOf(call.request)))
 }
 
 function changeNamespaces({ call }: SignedInCall, form: Form): Answered {
@@ -126,14 +133,14 @@ const refusals = {
 type SignInProblem = keyof typeof refusals
 
 function signInPage(
-  { assets, hasOperators = false }: DashboardParts,
+  parts: DashboardParts,
   { request }: Call,
   next: string,
   problem: SignInProblem | undefined,
 ): Answer<Uint8Array<ArrayBuffer>> {
   const { text, ...refused } = problem ? refusals[problem] : { status: 200, outcome: 'page', text: undefined }
-  const body = <SignIn problem={text} next={next} hasOperators={hasOperators} />
-  return documentAnswer({ assets }, request, { title: 'Sign in', body, ...refused })
+  const body = <SignIn problem={text} next={next} hasOperators={parts.hasOperators ?? false} />
+  return documentAnswer(parts, request, { title: 'Sign in', body, ...refused })
 }
 
 const command = 'kubectl create token my-account --namespace my-namespace --audience latchkey --duration 8h'

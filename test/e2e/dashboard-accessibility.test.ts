@@ -64,6 +64,9 @@ async function visit(path: string, { page, transferredBytes }: Visitor = admin, 
 /** Viewport widths in CSS pixels, also those of windows of 1024 and 1280 px at 200 % zoom (512 and 640). */
 const widths = [320, 390, 512, 640, 720, 900, 1_024, 1_280, 1_440, 1_920]
 
+/** Width in which `mm/dd/yyyy, --:--:-- --` is not cut off. */
+const timeWidthMin = 230
+
 /** Expects no serious finding on the current page in both themes and on a phone, no horizontal scrolling, and no browser errors. */
 async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
   for (const [colorScheme, width] of [
@@ -78,6 +81,8 @@ async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
   for (const width of widths) {
     await page.setViewportSize({ width, height: 900 })
     scrolling.push(...(await sidewaysScrolling(page)).map((where) => `${width} px: ${where}`))
+    for (const time of await page.locator('input[type=datetime-local]:visible').all())
+      expect((await time.boundingBox())?.width).toBeGreaterThanOrEqual(timeWidthMin)
   }
   expect([page.url(), scrolling]).toEqual([page.url(), []])
   await page.setViewportSize({ width: 1_280, height: 900 })
@@ -145,7 +150,7 @@ describe('accessibility of form responses', () => {
     'accessibility: the validation errors (422) and the confirmation of an override have no serious finding',
     async () => {
       const page = await visit(addressOf('/usage/override'))
-      const until = page.getByLabel('Until (UTC)')
+      const until = page.getByLabel('Until (Europe/Berlin)')
       const tomorrow = await until.inputValue()
       await page.getByLabel('Amount').fill('250000')
       await page.getByLabel('Reason').fill('A sale on Friday')
@@ -231,7 +236,7 @@ describe('accessibility of replacement pages', () => {
       () => adminToken,
       '/replays/preview?from=&rate=0',
       422,
-      'Give a time in UTC',
+      'Enter a time such as',
     ],
   ])(
     'accessibility: %s has no serious finding',

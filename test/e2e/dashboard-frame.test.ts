@@ -222,11 +222,30 @@ test('dashboard: the navigation opens on a phone without scripts', () =>
     { width: 390, height: 844, runsScripts: false },
   ))
 
-test('dashboard: times are in the browser’s time zone', () =>
+test('dashboard: times are in the browser’s time zone, in UTC on hover, and all in UTC after a switch', () =>
   visit(
     async (page) => {
-      await signIn(page, dashboard.token)
-      expect(await page.locator('[data-zone]').textContent()).toBe('Asia/Tokyo')
+      await signIn(page, dashboard.token, '/audit')
+      await page.getByText('Times in Asia/Tokyo').waitFor()
+      const time = page.locator('td time, th time').first()
+      const instant = Date.parse((await time.getAttribute('datetime')) ?? '')
+      const utc = new Date(instant).toISOString()
+      const tokyo = new Date(instant + 9 * 3_600_000).toISOString()
+      expect(await time.textContent()).toEndWith(`, ${tokyo.slice(11, 19)}`)
+      expect(await time.getAttribute('title')).toBe(`${utc.slice(0, 10)} ${utc.slice(11, 19)} UTC`)
+      // The filter takes what the list shows.
+      await page.getByLabel('From (Asia/Tokyo)').fill(tokyo.slice(0, 19))
+      await page.getByRole('button', { name: 'Filter' }).click()
+      await page.waitForURL(/from=/)
+      expect(await page.locator('td time, th time').last().getAttribute('datetime')).toStartWith(
+        utc.slice(0, 19),
+      )
+      await page.getByRole('button', { name: 'UTC', exact: true }).click()
+      await page.getByText('Times in UTC').waitFor()
+      expect(await page.getByLabel('From (UTC)').inputValue()).toBe(utc.slice(0, 19))
+      expect(await time.textContent()).toEndWith(' UTC')
+      await page.getByRole('button', { name: 'Tokyo', exact: true }).click()
+      await page.getByText('Times in Asia/Tokyo').waitFor()
     },
     { timezone: 'Asia/Tokyo' },
   ))

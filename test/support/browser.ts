@@ -93,8 +93,9 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
   }
 }
 
-/** Signs in with a token or an API key by the form's request, without the form, and opens the requested page. */
+/** Signs in with a token or an API key on the sign-in page, by the form's request, and opens the requested page. */
 export async function signIn(page: Page, token: string, path = '/'): Promise<void> {
+  await page.goto('/sign-in')
   const answer = await page.request.post('/sign-in', {
     ...{ form: { token, next: path }, maxRedirects: 0 },
     headers: { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' },

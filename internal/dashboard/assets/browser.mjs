@@ -1,33 +1,19 @@
-// Progressive enhancement: local times, copy buttons and chart values on hover. The block keeps its variables out of the scope of the other
-// bundled scripts.
+// Progressive enhancement: the browser's time zone, copy buttons and chart values on hover. The block keeps its variables out of the scope of
+// the other bundled scripts.
 {
-  const full = new Intl.DateTimeFormat(undefined, {
-    ...{ year: 'numeric', month: 'short', day: 'numeric' },
-    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+  // The server shows and reads all times in the zone of this cookie, from the next page on.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
+  if (zone && !document.cookie.split('; ').includes(`latchkey-zone=${zone}`)) {
+    const isSecure = location.protocol === 'https:' ? '; Secure' : ''
+    document.cookie = `latchkey-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${isSecure}`
+  }
+  const pointTime = new Intl.DateTimeFormat('en-GB', {
+    ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+    timeZone: document.documentElement.dataset.zone,
   })
-  const formats = {
-    full,
-    short: new Intl.DateTimeFormat(undefined, {
-      ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
-      hourCycle: 'h23',
-    }),
-    day: new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' }),
-    minute: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
-  }
-  const zone = document.querySelector('[data-zone]')
 
-  const localise = (root) => {
-    for (const element of root.querySelectorAll('time[data-format]')) {
-      const at = new Date(element.dateTime)
-      const format = formats[element.dataset.format]
-      if (!format || Number.isNaN(at.getTime())) continue
-      element.title = `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
-      element.textContent = format.format(at)
-    }
-  }
-
-  const enableCopying = (root) => {
-    for (const button of root.querySelectorAll('button[data-copy]')) button.hidden = !navigator.clipboard
+  const enableCopying = () => {
+    for (const button of document.querySelectorAll('button[data-copy]')) button.hidden = !navigator.clipboard
   }
 
   const copy = async (button) => {
@@ -62,7 +48,7 @@
     const output = drawing.closest('figure').querySelector('[data-readout]')
     output.dataset.rest ??= output.textContent
     const at = new Date(Number(drawing.dataset.from) + nth * Number(drawing.dataset.step))
-    output.textContent = `${formats.short.format(at)}  ·  ${points[nth]}`
+    output.textContent = `${pointTime.format(at)}  ·  ${points[nth]}`
   }
 
   const rest = (drawing) => {
@@ -78,13 +64,7 @@
   })
   document.addEventListener('pointermove', readOut)
 
-  const enhance = (root) => {
-    localise(root)
-    enableCopying(root)
-  }
-
-  enhance(document)
-  if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
+  enableCopying()
 
   // The dev server prints the sign-in address with its token in the fragment, because browsers do not send fragments to servers.
   const token = document.querySelector('input[name=token]')
@@ -93,7 +73,7 @@
     history.replaceState(null, '', location.pathname + location.search)
   }
 
-  document.addEventListener('htmx:after:swap', () => enhance(document))
+  document.addEventListener('htmx:after:swap', enableCopying)
   // Status 401 means that the session has ended. Reloading the page leads to the sign-in page.
   document.addEventListener('htmx:sse:error', (event) => {
     if (event.detail?.status === 401) location.reload()

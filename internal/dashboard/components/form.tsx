@@ -1,12 +1,14 @@
 import type { ComponentChildren } from 'preact'
+import { useContext } from 'preact/hooks'
 import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
+import { instantOf, parseZone, ReaderClockContext, utcZone, wallTimeOf } from './clock.ts'
 import { Icon } from './text.tsx'
 
 /** A field of a form. */
 export interface Field {
-  /** `time` is a time in UTC, such as `2026-11-21T19:50`. */
+  /** `time` is a time in the reader's zone, such as `2026-11-21T19:50`. */
   readonly kind: 'text' | 'number' | 'choice' | 'time'
   readonly name: string
   readonly label: string
@@ -65,7 +67,10 @@ export type FieldValues<Fields extends readonly Field[]> = {
   readonly [Each in Fields[number] as Each['name']]?: ValueOf<Each> | undefined
 }
 
-/** Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Pure. */
+/**
+ * Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Times are in the zone that
+ * the form names as `zone`; times that end in Z, or without a zone, are in UTC. Pure.
+ */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,
   typed: Typed,
@@ -75,7 +80,7 @@ export function readFields<const Fields extends readonly Field[]>(
   for (const field of fields) {
     const text = typed[field.name] ?? ''
     if (text === '' && field.isRequired !== true) continue
-    const value = text === '' ? undefined : valueOf(field, text)
+    const value = text === '' ? undefined : valueOf(field, text, zoneOf(typed))
     if (value === undefined) problems[field.name] = field.expected ?? expectedOf(field)
     else values[field.name] = value
   }
@@ -86,11 +91,13 @@ export function readFields<const Fields extends readonly Field[]>(
 
 type Typed = Readonly<Record<string, string | undefined>>
 
+const zoneOf = ({ zone }: Typed) => (zone === undefined ? utcZone : (parseZone(zone) ?? utcZone))
+
 const charsMaxDefault = 300
 
-function valueOf(field: Field, text: string): string | number | undefined {
+function valueOf(field: Field, text: string, zone: string): string | number | undefined {
   const { kind, charsMax = charsMaxDefault, min = 0, max = Number.MAX_SAFE_INTEGER, choices = [] } = field
-  if (kind === 'time') return parseTimeField(text)
+  if (kind === 'time') return parseTimeField(text, zone)
   if (field.parse) return field.parse(text)
   if (kind === 'choice') return choices.find(({ value }) => value === text)?.value
   if (text.length > charsMax) return undefined
@@ -106,9 +113,14 @@ function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Fi
   return `Use ${isRequired ? '1 to' : 'at most'} ${charsMax} characters`
 }
 
-/** Returns the fields with the submitted values and their error texts. */
+/** Returns the fields with the submitted values and their error texts. Valid times are in UTC, as `timeFieldText` formats them. */
 export function filled(fields: readonly Field[], typed: Typed, problems: Problems): readonly Field[] {
-  return fields.map((each) => ({ ...each, value: typed[each.name], problem: problems[each.name] }))
+  const valueIn = ({ kind, name }: Field) => {
+    const text = typed[name]
+    const atMs = kind === 'time' && text !== undefined ? parseTimeField(text, zoneOf(typed)) : undefined
+    return atMs === undefined ? text : timeFieldText(atMs)
+  }
+  return fields.map((each) => ({ ...each, value: valueIn(each), problem: problems[each.name] }))
 }
 
 interface FieldsParts {
@@ -117,10 +129,12 @@ interface FieldsParts {
   readonly idPrefix?: string
 }
 
-/** Renders fields with their values and error texts. */
+/** Renders fields with their values and error texts. Fields of kind `time` bring the name of their zone; a form has one group of them. */
 export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
+  const { zone } = useContext(ReaderClockContext)
   return (
     <>
+      {fields.some(({ kind }) => kind === 'time') && <input type="hidden" name="zone" value={zone} />}
       {fields.map((field) => (
         <FieldOf field={field} id={`${idPrefix}-${field.name}`} />
       ))}
@@ -130,10 +144,12 @@ export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
 
 function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) {
   const { hint, problem, label } = field
+  const { zone } = useContext(ReaderClockContext)
+  const isTime = field.kind === 'time'
   const isShort = field.kind === 'number' || field.isShort === true
   return (
-    <div class={`field${isShort ? ' is-short' : ''}`}>
-      <label for={id}>{label}</label>
+    <div class={`field${isShort ? ' is-short' : ''}${isTime ? ' is-time' : ''}`}>
+      <label for={id}>{isTime ? `${label} (${zone})` : label}</label>
       <Control field={field} id={id} />
       {problem !== undefined && (
         <p class="problem-text" id={`${id}-problem`}>
@@ -151,6 +167,7 @@ function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) 
 
 function Control({ field, id }: { readonly field: Field; readonly id: string }) {
   const { kind, name, value = '', problem, hint } = field
+  const { zone } = useContext(ReaderClockContext)
   const describedBy = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ')
   const own = {
     ...{ id, name },
@@ -170,8 +187,11 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       </select>
     )
   }
-  if (kind === 'time')
-    return <input {...own} type="datetime-local" step="1" value={value} autocomplete="off" />
+  if (kind === 'time') {
+    const atMs = parseTimeField(value)
+    const local = atMs === undefined ? value : wallTimeOf(atMs, zone)
+    return <input {...own} type="datetime-local" step="1" value={local} autocomplete="off" />
+  }
   return (
     <input
       {...own}
@@ -368,28 +388,32 @@ export function FormPage({ title, lead, crumb, card, problem, children, ...form 
   )
 }
 
-const timeForm = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?)?(?:\.\d{1,3})?Z?$/
+const timeForm = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?)?(?:\.\d{1,3})?(Z?)$/
 const yearMin = 2000
 const yearMax = 2100
 
-const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
+const timeProblem = 'Enter a time such as 2026-11-21T19:50'
 
-const orderProblem = 'The end has to be later than the start'
+const orderProblem = 'The end must be later than the start'
 
-/** Parses a date, or a UTC time with or without seconds, into ms since the epoch. Returns undefined for an invalid time. Pure. */
-export function parseTimeField(text: string): number | undefined {
-  const [, day, minute = '00:00', second = ':00'] = timeForm.exec(text) ?? []
+/**
+ * Parses a date, or a time with or without seconds, into ms since the epoch. The time is in the zone unless it ends in Z. Returns undefined
+ * for an invalid time. Pure.
+ */
+export function parseTimeField(text: string, zone: string = utcZone): number | undefined {
+  const [, day, minute = '00:00', second = ':00', isUtc] = timeForm.exec(text) ?? []
   if (day === undefined) return undefined
-  const iso = `${day}T${minute}${second}.000Z`
-  const atMs = Date.parse(iso)
-  if (Number.isNaN(atMs)) return undefined
-  const date = new Date(atMs)
+  const wall = `${day}T${minute}${second}`
+  const asUtcMs = Date.parse(`${wall}Z`)
+  if (Number.isNaN(asUtcMs)) return undefined
+  const date = new Date(asUtcMs)
   // `Date` converts an invalid date such as 30 February to a day in March.
-  const isReal = date.toISOString() === iso
-  return isReal && date.getUTCFullYear() >= yearMin && date.getUTCFullYear() < yearMax ? atMs : undefined
+  const isReal = wallTimeOf(asUtcMs, utcZone) === wall
+  if (!isReal || date.getUTCFullYear() < yearMin || date.getUTCFullYear() >= yearMax) return undefined
+  return isUtc === 'Z' ? asUtcMs : instantOf(wall, zone)
 }
 
-/** Formats a time for a field of kind `time`, in UTC with seconds. Pure. */
+/** Formats a time for a field of kind `time` or for a link, in UTC with seconds: `2026-11-21T19:50:07Z`. Pure. */
 export function timeFieldText(atMs: number): string {
-  return new Date(atMs).toISOString().slice(0, 19)
+  return `${wallTimeOf(atMs, utcZone)}Z`
 }

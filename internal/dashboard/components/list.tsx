@@ -21,7 +21,7 @@ export interface Column<Row> {
   readonly isNumber?: boolean
   /** Gives the column the remaining width and truncates long text. */
   readonly isWide?: boolean
-  /** Hides the column on a phone. */
+  /** Hides the column on narrow screens. */
   readonly isMinor?: boolean
   cell(row: Row): ComponentChildren
 }

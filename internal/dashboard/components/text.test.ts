@@ -4,7 +4,8 @@ import { renderToString } from 'preact-render-to-string'
 import { link } from '../page.ts'
 import { Card, Empty, Facts, Notice, PageHeader } from './block.tsx'
 import { TimeChart } from './chart.tsx'
-import { Confirm, FilterForm } from './form.tsx'
+import { ReaderClockContext } from './clock.ts'
+import { Confirm, Fields, FilterForm } from './form.tsx'
 import { JsonBlock } from './json.tsx'
 import { Table } from './list.tsx'
 import { Ago, Badge, bytesText, Copy, durationText, StateBadge, Time } from './text.tsx'
@@ -116,11 +117,25 @@ test.each([
   expect(bytesText(bytes)).toBe(expected)
 })
 
-test('time element: contains UTC text for pages without scripts, and a machine-readable time for scripts', () => {
+test('time element: is in the reader’s zone, names UTC on hover and is machine-readable', () => {
   const atMs = Date.UTC(2026, 10, 21, 9, 5, 7)
-  expect(renderToString(h(Time, { atMs }))).toBe(
-    '<time datetime="2026-11-21T09:05:07.000Z" data-format="short">21 Nov, 09:05:07 UTC</time>',
+  const clock = { zone: 'Asia/Tokyo', nowMs: Date.UTC(2026, 10, 23) }
+  const inTokyo = (child: ComponentChild) =>
+    renderToString(h(ReaderClockContext.Provider, { value: clock, children: child }))
+  expect(inTokyo(h(Time, { atMs }))).toBe(
+    '<time datetime="2026-11-21T09:05:07.000Z" title="2026-11-21 09:05:07 UTC">21 Nov, 18:05:07</time>',
   )
-  expect(renderToString(h(Ago, { atMs, nowMs: atMs + 200_000 }))).toContain('>3 min 20 s ago<')
+  expect(renderToString(h(Time, { atMs }))).toContain('>21 Nov 2026, 09:05:07 UTC<')
+  const ago = inTokyo(h(Ago, { atMs, nowMs: atMs + 200_000 }))
+  expect(ago).toContain('title="21 Nov 2026, 18:05:07 (2026-11-21 09:05:07 UTC)">3 min 20 s ago<')
   expect(renderToString(h(Ago, { atMs, nowMs: atMs - 60_000 }))).toContain('>in 1 min<')
+})
+
+test('time field: shows the reader’s time with its zone, and the form names the zone', () => {
+  const fields = [{ kind: 'time', name: 'from', label: 'From', value: '2026-11-26T12:09:00Z' }] as const
+  const value = { zone: 'America/New_York', nowMs: 0 }
+  const html = renderToString(h(ReaderClockContext.Provider, { value, children: h(Fields, { fields }) }))
+  expect(html).toContain('>From (America/New_York)</label>')
+  expect(html).toContain('value="2026-11-26T07:09:00"')
+  expect(html).toContain('name="zone" value="America/New_York"')
 })

@@ -1,37 +1,29 @@
 import type { ComponentChildren } from 'preact'
+import { useContext } from 'preact/hooks'
+import { ReaderClockContext, type TimeFormat, timeText, utcText, utcZone } from './clock.ts'
 
 const dayMs = 86_400_000
 
-type TimeFormat = 'full' | 'short' | 'day' | 'minute'
-
-/** Renders a time in UTC. With scripts it is shown in the user's time zone, and in UTC on hover. */
+/** Renders a time in the reader's time zone, and in UTC on hover. */
 export function Time({ atMs, format = 'short' }: { readonly atMs: number; readonly format?: TimeFormat }) {
-  const iso = new Date(atMs).toISOString()
+  const clock = useContext(ReaderClockContext)
   return (
-    <time datetime={iso} data-format={format}>
-      {utcText(iso, format)}
+    <time datetime={new Date(atMs).toISOString()} title={utcText(atMs)}>
+      {timeText(atMs, format, clock)}
     </time>
   )
 }
 
-const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-
-function utcText(iso: string, format: TimeFormat): string {
-  const day = `${Number(iso.slice(8, 10))} ${months[Number(iso.slice(5, 7)) - 1]}`
-  if (format === 'day') return day
-  if (format === 'minute') return iso.slice(11, 16)
-  if (format === 'short') return `${day}, ${iso.slice(11, 19)} UTC`
-  return `${day} ${iso.slice(0, 4)}, ${iso.slice(11, 19)} UTC`
-}
-
 /** Renders how long ago a time was, or how far ahead it is. Shows the exact time on hover. */
 export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: number }) {
-  const iso = new Date(atMs).toISOString()
+  const clock = useContext(ReaderClockContext)
   const apartMs = nowMs - atMs
   const text = durationText(Math.abs(apartMs))
   const isNow = Math.abs(apartMs) < 1_000
+  const utc = utcText(atMs)
+  const title = clock.zone === utcZone ? utc : `${timeText(atMs, 'full', clock)} (${utc})`
   return (
-    <time datetime={iso} title={`${iso.slice(0, 19).replace('T', ' ')} UTC`}>
+    <time datetime={new Date(atMs).toISOString()} title={title}>
       {isNow ? 'just now' : apartMs >= 0 ? `${text} ago` : `in ${text}`}
     </time>
   )

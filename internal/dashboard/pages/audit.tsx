@@ -17,8 +17,8 @@ const isFilter = (action: string) => auditActionFilters.some((each) => each === 
 export const auditFields = [
   { kind: 'text', name: 'actor', label: 'Actor', charsMax: 200, placeholder: 'Part of a name' },
   { kind: 'choice', name: 'action', label: 'Action', none: 'Any', choices: actionChoices },
-  { kind: 'time', name: 'from', label: 'From (UTC)' },
-  { kind: 'time', name: 'to', label: 'Until (UTC)' },
+  { kind: 'time', name: 'from', label: 'From' },
+  { kind: 'time', name: 'to', label: 'Until' },
 ] as const satisfies readonly Filter[]
 
 /** List page of the audit log, newest first. */

@@ -78,7 +78,7 @@ test('event list: filters by state, ids, type, provider and time, and shows the 
 test.each([
   ['/events?type=no.such', 200, 'No events match'],
   ['/events?to=2020-01-01', 200, 'No events match'],
-  ['/events?from=yesterday', 400, 'Give a time in UTC'],
+  ['/events?from=yesterday', 400, 'Enter a time such as'],
   ['/events?state=lost', 400, 'Choose one of these'],
   ['/events?provider=nobody', 400, 'There is no such provider'],
   ['/events?find=src-acme', 400, 'name the tenant'],
@@ -281,7 +281,7 @@ test('replay of many events: can be previewed, started once per form, shown and 
 })
 
 test.each([
-  ['from=&rate=5000', 422, ['Give a time in UTC', '1 to 1000 events a second']],
+  ['from=&rate=5000', 422, ['Enter a time such as', '1 to 1000 events a second']],
   [`type=no.such&from=${hourAgo()}`, 200, ['There is nothing to replay']],
 ])('replay preview: the query %s returns %d without a start button', async (query, status, texts) => {
   const answer = await admin.get(`/replays/preview?tenant=acme&${query}`)

@@ -1,7 +1,8 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, originKinds } from '#internal/events/index.ts'
-import { type FieldValues, LinkButton, providerField } from '../components/form.tsx'
+import { dayStartMs, type ReaderClock } from '../components/clock.ts'
+import { type FieldValues, LinkButton, providerField, timeFieldText } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { Copy, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
@@ -9,6 +10,8 @@ import { originChoices, ProviderCell } from './origin.tsx'
 
 const hourMs = 3_600_000
 const spans = [
+  { value: 'today', label: 'Today', ms: undefined },
+  { value: 'yesterday', label: 'Yesterday', ms: undefined },
   { value: '1h', label: 'Last hour', ms: hourMs },
   { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
   { value: '7d', label: 'Last 7 days', ms: 168 * hourMs },
@@ -29,8 +32,8 @@ export const eventFields = [
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
   { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
   { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
-  { kind: 'time', name: 'from', label: 'Received from (UTC)', place: 'times' },
-  { kind: 'time', name: 'to', label: 'Received before (UTC)', place: 'times' },
+  { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
+  { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
 ] as const satisfies readonly Filter[]
 
 /** List page of events, newest first. */
@@ -38,8 +41,10 @@ export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
   lead: ({ tenant }) =>
     `Events${tenant === undefined ? '' : ` of ${nameOf(tenant)}`} and their delivery status. Where no provider called, a badge says so.`,
-  load: ({ backoffice, actor, selection, nowMs }, { after, ...asked }) =>
-    backoffice.events.list(actor, { ...selection, after, ...eventFilterOf(asked, nowMs) }),
+  load: (context, { after, ...asked }) =>
+    context.backoffice.events.list(context.actor, {
+      ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
+    }),
   actions: replaySeveral,
   columns: columnsOf,
   live: () => 'slow',
@@ -60,23 +65,32 @@ export const eventsRow = listRow({
  */
 export function eventFilterOf(
   { from, to, within, find, ...filter }: FieldValues<typeof eventFields>,
-  nowMs: number,
+  clock: ReaderClock,
 ): EventListRequest {
-  const span = spans.find(({ value }) => value === within)
+  const span = spanOf(within, clock)
   const id = find === undefined ? undefined : parseEventId(find)
   const sourceEventId = id === undefined ? find : undefined
-  return { ...filter, id, sourceEventId, fromMs: from ?? (span && nowMs - span.ms), toMs: to }
+  return { ...filter, id, sourceEventId, fromMs: from ?? span.fromMs, toMs: to ?? span.toMs }
+}
+
+/** Returns the bounds of a time span of the filter “Received”. Days are those of the reader's zone. Pure. */
+function spanOf(within: string | undefined, clock: ReaderClock): { fromMs?: number; toMs?: number } {
+  if (within === 'today') return { fromMs: dayStartMs(clock) }
+  if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }
+  const ms = spans.find(({ value }) => value === within)?.ms
+  return ms === undefined ? {} : { fromMs: clock.nowMs - ms }
 }
 
 async function replaySeveral(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  const { after: _after, find: _find, state, within, from, origin, ...kept } = context.query
-  const span = spans.find(({ value }) => value === within)
+  const { after: _after, find: _find, state, within, from, to, origin, ...kept } = context.query
+  const span = spanOf(within, context)
+  const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
   const fields = {
     ...kept,
     state: state === 'accepted' ? undefined : state,
     origin: origin === 'test' ? undefined : origin,
-    from: from ?? (span && new Date(context.nowMs - span.ms).toISOString().slice(0, 19)),
+    ...{ from: from ?? textOf(span.fromMs), to: to ?? textOf(span.toMs) },
   }
   return <LinkButton href={link('/replays/new', fields)}>Replay several…</LinkButton>
 }

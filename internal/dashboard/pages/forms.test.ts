@@ -17,13 +17,25 @@ const id = createEventId(nowMs, 90)
 type Query = Record<string, string>
 
 test.each([
-  ['2026-11-21T19:50', '2026-11-21T19:50:00'],
-  ['2026-11-21T19:50:07', '2026-11-21T19:50:07'],
-  ['2026-11-21T19:50:07.250', '2026-11-21T19:50:07'],
-  ['2026-11-21 19:50:07Z', '2026-11-21T19:50:07'],
-  ['2026-11-21', '2026-11-21T00:00:00'],
-])('time field: %s is parsed as %s in UTC', (text, expected) => {
-  expect(timeFieldText(parseTimeField(text) ?? 0)).toBe(expected)
+  ['2026-11-21T19:50', undefined, '2026-11-21T19:50:00Z'],
+  ['2026-11-21T19:50:07', undefined, '2026-11-21T19:50:07Z'],
+  ['2026-11-21T19:50:07.250', undefined, '2026-11-21T19:50:07Z'],
+  ['2026-11-21 19:50:07Z', undefined, '2026-11-21T19:50:07Z'],
+  ['2026-11-21', undefined, '2026-11-21T00:00:00Z'],
+  ['2026-11-21', 'Europe/Berlin', '2026-11-20T23:00:00Z'],
+  ['2026-11-21T19:50', 'America/New_York', '2026-11-22T00:50:00Z'],
+  ['2026-11-21T19:50:00Z', 'America/New_York', '2026-11-21T19:50:00Z'],
+])('time field: %s in the zone %s is parsed as %s', (text, zone, expected) => {
+  expect(timeFieldText(parseTimeField(text, zone) ?? 0)).toBe(expected)
+})
+
+test('time field: a form is read in the zone that it names, and in UTC if it names none', () => {
+  const { values } = readFields(lockFields, { from: '2026-11-26T07:09', zone: 'America/New_York' })
+  expect(values.from).toBe(Date.parse('2026-11-26T12:09:00Z'))
+  for (const zone of [undefined, 'Nowhere/Here'])
+    expect(readFields(lockFields, { from: '2026-11-26T07:09', zone }).values.from).toBe(
+      Date.parse('2026-11-26T07:09:00Z'),
+    )
 })
 
 test.each([
@@ -43,6 +55,12 @@ test.each([
   ],
   ['the last hour', { within: '1h' }, { fromMs: nowMs - 3_600_000 }],
   [
+    'yesterday',
+    { within: 'yesterday' },
+    { fromMs: Date.parse('2026-11-19T23:00:00Z'), toMs: Date.parse('2026-11-20T23:00:00Z') },
+  ],
+  ['today', { within: 'today' }, { fromMs: Date.parse('2026-11-20T23:00:00Z') }],
+  [
     'a day',
     { from: '2026-11-20', to: '2026-11-21' },
     { fromMs: Date.parse('2026-11-20T00:00:00Z'), toMs: Date.parse('2026-11-21T00:00:00Z') },
@@ -60,7 +78,9 @@ test.each([
   ['an unknown parameter as no filter', { colour: 'red' }, {}],
 ])('event filters: parse %s', (_case, query, expected) => {
   const { values, problems } = readFields(eventFields, query as Query)
-  expect(JSON.parse(JSON.stringify(eventFilterOf(values, nowMs)))).toEqual(expected)
+  expect(JSON.parse(JSON.stringify(eventFilterOf(values, { nowMs, zone: 'Europe/Berlin' })))).toEqual(
+    expected,
+  )
   expect(problems).toEqual({})
 })
 

@@ -11,8 +11,8 @@ export const lockFields = [
   { kind: 'text', name: 'scope', label: 'Scope', charsMax: 128 },
   { kind: 'text', name: 'key', label: 'Key', charsMax: 255 },
   { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(lockStates) },
-  { kind: 'time', name: 'from', label: 'From (UTC)' },
-  { kind: 'time', name: 'to', label: 'Until (UTC)' },
+  { kind: 'time', name: 'from', label: 'From' },
+  { kind: 'time', name: 'to', label: 'Until' },
 ] as const satisfies readonly Filter[]
 
 /** List page of a tenant's locks. The most recently acquired lock comes first. */

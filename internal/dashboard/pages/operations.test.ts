@@ -68,7 +68,7 @@ describe('usage', () => {
     )
     expect(status).toBe(422)
     expect(html).toContain('Give a whole number of at most 15 digits')
-    expect(html).toContain('Give a time in UTC')
+    expect(html).toContain('Enter a time such as')
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
 
@@ -334,6 +334,6 @@ describe('audit log', () => {
   test('audit log: an invalid time returns 400 with the error text', async () => {
     const { status, html } = await session.get('/audit?from=yesterday')
     expect(status).toBe(400)
-    expect(html).toContain('Give a time in UTC')
+    expect(html).toContain('Enter a time such as')
   })
 })

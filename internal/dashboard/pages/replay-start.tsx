@@ -49,8 +49,8 @@ const formFields = [
   providerField,
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any', charsMax: 255 },
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(replayedOrigins) },
-  { kind: 'time', name: 'from', label: 'Received from (UTC)', isRequired: true },
-  { kind: 'time', name: 'to', label: 'Received before (UTC)', hint: 'Empty: until now.' },
+  { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
+  { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
   {
     ...({ kind: 'number', name: 'rate', label: 'Events a second', min: 1, max: replayRateMax } as const),
     expected: `1 to ${replayRateMax} events a second`,
@@ -271,7 +271,7 @@ function Examples({
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
-  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'rate'],
+  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'zone', 'rate'],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })

@@ -320,8 +320,8 @@ const overrideRow: ActionRow = {
     withLimit(context, context.form['limit'], async (of) => {
       const { form, nowMs, backoffice, actor, csrfToken } = context
       const { tenant, limit } = of
-      const { kind = 'amount', hard: amount = '', expiresAt = '', reason: why = '' } = form
-      const typed = { kind, hard: amount, expiresAt, reason: why }
+      const { kind = 'amount', hard: amount = '', expiresAt = '', reason: why = '', zone = '' } = form
+      const typed = { kind, hard: amount, expiresAt, reason: why, zone }
       const read = parseOverrideForm(limit, typed, nowMs)
       if (read.kind === 'wrong') return showOverrideForm({ context, of, typed, problems: read.problems })
       const { hard, expiresAtMs, reason } = read
@@ -387,7 +387,7 @@ const overrideFields = (limit: AnyLimitName) =>
       hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
     },
     {
-      ...({ kind: 'time', name: 'expiresAt', label: 'Until (UTC)', isRequired: true } as const),
+      ...({ kind: 'time', name: 'expiresAt', label: 'Until', isRequired: true } as const),
       hint: 'At most 366 days ahead.',
     },
     {
@@ -404,7 +404,7 @@ export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: numbe
   const { hard, expiresAt: expiresAtMs = nowMs, reason = '' } = read.values
   const problems: Problems = {
     ...(hard === undefined && { hard: 'Give a whole number of at most 15 digits' }),
-    ...(expiresAtMs <= nowMs && { expiresAt: 'This time has passed: give a later one, in UTC' }),
+    ...(expiresAtMs <= nowMs && { expiresAt: 'This time has passed: enter a later one' }),
     ...read.problems,
   }
   if (hard === undefined || Object.keys(problems).length > 0) return { kind: 'wrong', problems } as const
