@@ -150,6 +150,49 @@ test(
 )
 
 test(
+  'events: new events wait behind a link, rows stay under pointer and focus, and updates can be paused',
+  () =>
+    visit(async (page) => {
+      receiver.answer(() => new Response(null, { status: 204 }))
+      await provide('plain', { type: 'order.first' })
+      await signIn(page, dashboard.token, '/events?tenant=plain')
+      const first = page.locator('tbody tr').first().getByRole('link').first()
+      const hrefs = () => page.locator('tbody th a').evaluateAll((links) => links.map(String))
+      const before = await hrefs()
+      await first.focus()
+      await first.hover()
+      const news = page.locator('[data-news]')
+      // The stream sends this event each 15 s.
+      const refresh = () => page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      for (const type of ['order.second', 'order.third']) await provide('plain', { type })
+      await until('the new events', async () => {
+        await refresh()
+        return (await news.textContent()) === '2 new events' || undefined
+      })
+      expect(await hrefs()).toEqual(before)
+      expect(await page.evaluate('document.activeElement.href')).toBe(before[0])
+      expect(await page.evaluate("document.querySelector('tbody a:hover').href")).toBe(before[0])
+      await news.click()
+      await page.getByRole('link', { name: 'order.third' }).waitFor()
+      expect((await hrefs()).slice(2)).toEqual(before)
+      expect(await news.isVisible()).toBe(false)
+
+      const requests: string[] = []
+      page.on('request', (request) => {
+        if (request.headers()['hx-request'] !== undefined) requests.push(request.url())
+      })
+      await page.getByRole('button', { name: 'Pause updates' }).click()
+      await refresh()
+      await page.getByRole('button', { name: 'Resume updates' }).click()
+      expect(requests).toEqual([])
+      const answered = page.waitForResponse((answer) => answer.url() === page.url())
+      await refresh()
+      await answered
+    }),
+  flowMs,
+)
+
+test(
   'events: filters and replay work without scripts, and filters are part of the URL',
   () =>
     visit(

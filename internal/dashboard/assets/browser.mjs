@@ -1,4 +1,5 @@
-// Progressive enhancement: the browser's time zone, copy buttons and chart values on hover. The block keeps its variables out of the scope of
+// Progressive enhancement: the browser's time zone, copy buttons, chart values on hover and live updates that keep
+// rows in place. The block keeps its variables out of the scope of
 // the other bundled scripts.
 {
   // The server shows and reads all times in the zone of this cookie, from the next page on.
@@ -58,10 +59,60 @@
     delete output.dataset.rest
   }
 
+  /** Gives an update of a table the order of the rows that are shown. Returns the number of rows that it holds back. */
+  const holdRows = (shown, update) => {
+    const fresh = new Map([...update.tBodies[0].rows].map((row) => [row.id, row]))
+    const news = [...fresh.keys()].filter((id) => document.getElementById(id) === null)
+    const lastKnown = [...shown.tBodies[0].rows].findLastIndex(({ id }) => fresh.has(id))
+    const rows = [...shown.tBodies[0].rows].map((row, nth) => {
+      const known = fresh.get(row.id)
+      if (known) return known
+      const copied = row.cloneNode(true)
+      // A row before one that is still listed does not match the filters any more. A later one only made room for new rows.
+      copied.classList.toggle('is-gone', nth < lastKnown)
+      return copied
+    })
+    update.tBodies[0].replaceChildren(...rows)
+    return news.length
+  }
+
+  const holdTables = ({ detail: { tasks } }) => {
+    for (const { fragment } of tasks)
+      for (const update of fragment.querySelectorAll('table[data-stable]')) {
+        const shown = document.getElementById(update.id)
+        const waits = update.dataset.stable === 'wait'
+        if (!shown || !(waits || shown.matches(':hover, :focus-within'))) continue
+        const news = holdRows(shown, update)
+        if (!waits) continue
+        // The next page continues after the rows that are shown.
+        const pager = document.querySelector('.pager')
+        const nextPager = fragment.querySelector('.pager')
+        if (pager && nextPager) nextPager.replaceWith(pager.cloneNode(true))
+        else nextPager?.remove()
+        const link = document.querySelector('[data-news]')
+        link.hidden = news === 0
+        if (news > 0)
+          link.textContent = `${news} new ${news === 1 ? link.dataset.news.replace(/s$/, '') : link.dataset.news}`
+      }
+  }
+
+  const paused = new Set()
+  const pause = (button) => {
+    const { pause: id } = button.dataset
+    if (!paused.delete(id)) paused.add(id)
+    button.textContent = paused.has(id) ? 'Resume updates' : 'Pause updates'
+  }
+
   document.addEventListener('click', (event) => {
-    const button = event.target.closest?.('button[data-copy]')
-    if (button) void copy(button)
+    const button = event.target.closest?.('button[data-copy], button[data-pause]')
+    if (button?.dataset.copy) void copy(button)
+    else if (button) pause(button)
   })
+  document.addEventListener('htmx:before:swap', holdTables)
+  document.addEventListener('htmx:before:request', (event) => {
+    if (paused.has(event.target.id)) event.preventDefault()
+  })
+  for (const button of document.querySelectorAll('button[data-pause]')) button.hidden = false
   document.addEventListener('pointermove', readOut)
 
   enableCopying()

@@ -32,14 +32,26 @@ interface TableParts<Row> {
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly empty?: ComponentChildren
+  /** Lets live updates recognize the rows, so that none moves under the pointer or the focus. */
+  readonly stable?: StableRows<Row>
+}
+
+/** Identity of the rows of a table within `Live`. */
+interface StableRows<Row> {
+  /** HTML id of the table, unique on the page. */
+  readonly id: string
+  /** Returns the id of a row, unique in the table. */
+  rowId(row: Row): string
+  /** Whether new rows always wait until the user asks for them. Otherwise rows stay only under the pointer or the focus. */
+  readonly waits?: boolean
 }
 
 /** Renders a table. On a phone each row is a card. The first column is the heading of its row. `empty` replaces a table without rows. */
-export function Table<Row>({ caption, columns, rows, empty = null }: TableParts<Row>) {
+export function Table<Row>({ caption, columns, rows, empty = null, stable }: TableParts<Row>) {
   if (rows.length === 0) return <>{empty}</>
   return (
     <div class="table-wrap" role="region" aria-label={caption} tabIndex={0}>
-      <table>
+      <table {...(stable && { id: stable.id, 'data-stable': stable.waits === true ? 'wait' : 'hold' })}>
         <caption class="visually-hidden">{caption}</caption>
         <thead>
           <tr>
@@ -52,7 +64,7 @@ export function Table<Row>({ caption, columns, rows, empty = null }: TableParts<
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr>
+            <tr {...(stable && { id: `${stable.id}-${stable.rowId(row)}` })}>
               {columns.map((column, nth) => {
                 const own = { class: classOf(column), 'data-label': column.title }
                 return nth === 0 ? (
@@ -108,6 +120,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   rows?(items: readonly Row[]): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow'
+  /** Returns the id of a row. Required for a table that refreshes: new rows then wait until the user asks for them. */
+  rowId?(row: Row): string
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
   examined(next: string): ComponentChildren
   /** Text for a list without rows and without active filters. */
@@ -151,9 +165,12 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
           </PageHeader>
           <Filters spec={spec} context={context} />
           {isLive ? (
-            <Live id="list" here={context.here} every={spec.live?.(listed.value.items) ?? 'slow'}>
-              {list}
-            </Live>
+            <>
+              {listed.value.items.length > 0 && <LiveBar here={context.here} noun={spec.noun} />}
+              <Live id="list" here={context.here} every={spec.live?.(listed.value.items) ?? 'slow'}>
+                {list}
+              </Live>
+            </>
           ) : (
             list
           )}
@@ -161,6 +178,20 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
       )
     },
   }
+}
+
+/** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
+function LiveBar({ here, noun }: { readonly here: string; readonly noun: string }) {
+  return (
+    <div class="live-bar">
+      <span role="status">
+        <a class="button is-news" href={here} data-news={noun} hidden />
+      </span>
+      <button type="button" class="button is-plain" data-pause="list" hidden>
+        Pause updates
+      </button>
+    </div>
+  )
 }
 
 interface ListParts<Row> {
@@ -238,14 +269,17 @@ export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
 }
 
 function List<Row>({ spec, context, page }: ListParts<Row> & { readonly page: Page<Row> }) {
-  const { title, noun, pageSize = pageSizeDefault, columns, rows } = spec
+  const { title, noun, pageSize = pageSizeDefault, columns, rows, rowId } = spec
+  const stable = rowId && { id: 'rows', rowId, waits: true }
   const { items, next } = page
   if (items.length === 0) return <NoRows spec={spec} context={context} next={next} />
   const isCut = next !== undefined && items.length < pageSize
   return (
     <>
       {rows?.(items)}
-      {columns && <Table<Row> caption={title} rows={items} columns={columns(context)} />}
+      {columns && (
+        <Table<Row> caption={title} rows={items} columns={columns(context)} {...(stable && { stable })} />
+      )}
       {isCut && (
         <p class="muted searched">
           The search covered {spec.examined(next)}. Older {noun} follow.

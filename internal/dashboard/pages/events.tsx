@@ -47,6 +47,7 @@ export const eventsRow = listRow({
     }),
   actions: replaySeveral,
   columns: columnsOf,
+  rowId: ({ id }) => id,
   live: () => 'slow',
   examined(next) {
     const id = parseEventId(next)

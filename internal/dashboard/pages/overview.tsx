@@ -264,6 +264,7 @@ function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ran
       <Table<TenantStats>
         caption="Busiest tenants"
         rows={ranked}
+        stable={{ id: 'ranked', rowId: ({ tenantId }) => tenantId }}
         empty={
           <Empty title="No traffic in this time">Events and deliveries appear here within seconds.</Empty>
         }

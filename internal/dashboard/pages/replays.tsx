@@ -33,6 +33,7 @@ export const replaysRow = listRow({
   load: ({ backoffice, actor, selection }, asked) =>
     backoffice.replays.list(actor, { ...selection, ...asked }),
   columns: columnsOf,
+  rowId: ({ id }) => id,
   live: (items) => (items.some(isActive) ? 'tick' : 'slow'),
   examined: () => 'the latest replays',
   empty: {

@@ -71,6 +71,7 @@ const simulationsRow = listRow({
     { title: 'Outcome', cell: ({ chargeback }) => chargeback.outcome },
     { title: 'Started', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
   ],
+  rowId: ({ simulationId }) => simulationId,
   live: () => 'slow',
   examined: () => 'the simulations that one search examines',
   empty: {
