@@ -10,7 +10,13 @@ import {
   createSessions,
   type Operators,
 } from '#internal/access/index.ts'
-import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
+import {
+  type Backoffice,
+  createBackoffice,
+  internalRoutes,
+  isStoreAway,
+  readStatusVersion,
+} from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
@@ -97,6 +103,7 @@ export async function openBackofficePort(
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
     hasOperators: config.operators !== undefined,
     statsNote: config.statsNote,
+    readStatusVersion: () => readStatusVersion(pools.pool),
   })
   unlabelled(host.metrics).gauge('latchkey_dashboard_live_pages_count', 'Open live pages.', () =>
     dashboard.liveCount(),

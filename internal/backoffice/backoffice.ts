@@ -1,5 +1,6 @@
 import type { Actor } from '#internal/access/index.ts'
 import { UsageTurns } from '#internal/usage/index.ts'
+import { attentionCases } from './attention.ts'
 import { callbackCases } from './callbacks.ts'
 import { eventCases, ingestCases } from './events.ts'
 import { auditCases, lockCases, refusedCases } from './history.ts'
@@ -51,6 +52,7 @@ const cases = {
   simulations: simulationCases,
   locks: lockCases,
   callbacks: callbackCases,
+  attention: attentionCases,
   audit: auditCases,
   stats: statsCases,
 }

@@ -1,6 +1,6 @@
 import { type Action, type Actor, actions } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { readCallbackHalt } from '#internal/events/index.ts'
+import { findSuspendedTenants, readCallbackHalt } from '#internal/events/index.ts'
 import {
   findLiveTenant,
   findTenantHead,
@@ -13,6 +13,7 @@ import {
   type WebhookUrl,
   webhookUrls,
 } from '#internal/tenants/index.ts'
+import { callbackSuspendedReason } from './attention.ts'
 import { conflict, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import { type Page, type PageRequest, pageFrom, readPage } from './page.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
@@ -47,7 +48,7 @@ const list: UseCase<TenantListRequest, Page<TenantSummary>> = async (parts, acto
   const { limit, after } = page.value
   if (seen.value.kind === 'tenant') {
     const row = after === undefined ? await findTenantHead(parts.pool, seen.value.tenantId) : undefined
-    return pageFrom(row && isMatch(row) ? [summaryOf(row)] : [], undefined)
+    return pageFrom(await summariesOf(parts, row && isMatch(row) ? [row] : []), undefined)
   }
   const within = seen.value.kind === 'namespaces' ? seen.value.namespaces : undefined
   const rowsMax = search === '' ? limit + 1 : examinedMax
@@ -55,7 +56,7 @@ const list: UseCase<TenantListRequest, Page<TenantSummary>> = async (parts, acto
   const matches = rows.filter(isMatch)
   const items = matches.slice(0, limit)
   const last = matches.length > limit ? items.at(-1) : rows.length === rowsMax ? rows.at(-1) : undefined
-  return pageFrom(items.map(summaryOf), last && `${last.namespace}/${last.name}`)
+  return pageFrom(await summariesOf(parts, items), last && `${last.namespace}/${last.name}`)
 }
 
 function parsePosition(text: string) {
@@ -63,9 +64,24 @@ function parsePosition(text: string) {
   return namespace === undefined || name === undefined ? undefined : { namespace, name }
 }
 
-function summaryOf({ ready, ...head }: TenantHead): TenantSummary {
-  const isReady = ready?.status === 'True'
-  return { ...head, isReady, reason: isReady ? null : (ready?.reason ?? 'Unknown') }
+/** Returns tenants with the present state of their callbacks, which the operator writes into conditions with a delay. */
+async function summariesOf(
+  { pool }: BackofficeParts,
+  heads: readonly TenantHead[],
+): Promise<readonly TenantSummary[]> {
+  const suspended = await findSuspendedTenants(
+    pool,
+    heads.map(({ id }) => id),
+  )
+  return heads.map((head) => summaryOf(head, suspended.has(head.id)))
+}
+
+function summaryOf({ ready, ...head }: TenantHead, isCallbackSuspended: boolean): TenantSummary {
+  const reason = ready?.status === 'True' ? null : (ready?.reason ?? 'Unknown')
+  if (isCallbackSuspended) return { ...head, isReady: false, reason: reason ?? callbackSuspendedReason }
+  return reason === callbackSuspendedReason
+    ? { ...head, isReady: true, reason: null }
+    : { ...head, isReady: reason === null, reason }
 }
 
 /** A reference that identifies one tenant. */
@@ -98,7 +114,8 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   if (id === undefined || isCut || another !== undefined)
     return conflict('Several tenants have a key with this prefix: name the tenant by its id')
   const head = await findTenantHead(parts.pool, id)
-  return head === undefined ? notFound : ok(summaryOf(head))
+  const [summary] = head === undefined ? [] : await summariesOf(parts, [head])
+  return summary === undefined ? notFound : ok(summary)
 }
 
 /**
@@ -150,7 +167,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   }
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
   return ok({
-    ...summaryOf(head),
+    ...summaryOf(head, halt.suspendedCallback !== undefined),
     conditions,
     spec: { ...spec, ...(callback && { callback }) },
     urls,

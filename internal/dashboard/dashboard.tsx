@@ -24,6 +24,8 @@ export interface DashboardOptions {
   /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
   readonly hasOperators?: boolean
   readonly statsNote?: StatsNote | undefined
+  /** Reads the version of the status that every page shows, which changes with each pause and suspension and their ends. */
+  readStatusVersion(): Promise<string>
 }
 
 /** Returns a note to show above the statistics of a tenant, or of all tenants, from a given time on. Undefined if no note applies. */
@@ -64,7 +66,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   const parts: DashboardParts = {
     ...options,
     assets: createAssets(),
-    live: createLiveStreams(),
+    live: createLiveStreams({ readStatus: () => options.readStatusVersion() }),
     wayBack: createWayBack(pages),
   }
   return {
@@ -97,7 +99,7 @@ async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answere
     ...problemOf(apiError('route_unknown'), parts.wayBack(call.request)),
     preferences: readPreferences(call.request.headers.get('cookie')),
     csrfToken: maskedToken(signedIn.session),
-    ...{ here: '/', tenant: undefined },
+    ...{ here: '/', tenant: undefined, halts: undefined },
   })
 }
 
@@ -105,8 +107,8 @@ function liveRoute(parts: DashboardParts): PublicRoute {
   return {
     ...{ access: 'public', method: 'GET', path: '/live', bodyBytesMax: 0 },
     handle: (call) =>
-      withSession(parts, call, ({ session }) =>
-        parts.live.open({ sessionKey: session.csrfToken, actorName: session.name }),
+      withSession(parts, call, ({ session, query }) =>
+        parts.live.open({ sessionKey: session.csrfToken, actorName: session.name }, query['seen']),
       ),
   }
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantSummary } from '#internal/backoffice/index.ts'
-import { Notice } from './components/block.tsx'
+import { Live, Notice } from './components/block.tsx'
 import { utcZone } from './components/clock.ts'
 import { PostForm, Submit } from './components/form.tsx'
 import { Icon, Time } from './components/text.tsx'
@@ -23,7 +23,16 @@ export interface FrameParts {
   readonly tenant: TenantSummary | undefined
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
+  /** What halts the tenant, or all tenants. Undefined if it is unknown. */
+  readonly halts: FrameHalts | undefined
   readonly children: ComponentChildren
+}
+
+/** What halts calls or deliveries, as every page shows it. */
+export interface FrameHalts {
+  /** Version of the status, by which the live stream notices changes. */
+  readonly version: string
+  readonly notices: ComponentChildren
 }
 
 /** Renders the frame of a page with the navigation, the tenant choice and the account menu. */
@@ -36,8 +45,13 @@ export function Frame(parts: FrameParts) {
       <Sidebar {...parts} />
       <main id="main" tabIndex={-1}>
         {parts.flash !== undefined && <Notice tone={parts.flash.tone}>{parts.flash.text}</Notice>}
+        {parts.halts !== undefined && (
+          <Live id="halts" here={parts.here} every="status">
+            {parts.halts.notices}
+          </Live>
+        )}
         {parts.children}
-        <div id="live" hx-sse:connect="/live" />
+        <div id="live" hx-sse:connect={link('/live', { seen: parts.halts?.version })} />
       </main>
     </div>
   )

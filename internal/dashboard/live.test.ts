@@ -32,6 +32,26 @@ test('live stream: sends a tick event in each interval, and a slow event with ev
   expect(text).toEndWith('event: slow\ndata: 1\n\n')
 })
 
+test('live stream: sends a status event for each version that differs from the last one that the page shows', async () => {
+  const versions = ['1', '1', '2', '2', '3']
+  const readStatus = () => Promise.resolve(versions.shift() ?? '3')
+  const live = createLiveStreams({ statusEveryMs: 1, readStatus })
+  const [current, older, unknown] = [live.open(ada, '1'), live.open(ada, '0'), live.open(ada)].map(opened)
+  await until(() => versions.length === 0)
+  live.close()
+  const countOf = async (answer: Streaming | undefined) =>
+    answer && (await readUntil(answer, /never/)).match(/event: status\n/g)?.length
+  expect([await countOf(current), await countOf(older), await countOf(unknown)]).toEqual([2, 3, 2])
+})
+
+test('live stream: a failing read of the status ends no stream, and the next change is sent', async () => {
+  let reads = 0
+  const readStatus = () => (++reads < 3 ? Promise.reject(new Error('away')) : Promise.resolve('2'))
+  const live = createLiveStreams({ statusEveryMs: 1, readStatus })
+  expect(await readUntil(opened(live.open(ada, '1')), /status/)).toEndWith('event: status\ndata: 1\n\n')
+  live.close()
+})
+
 test('live stream: a stream that the client cancels is removed', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   await opened(live.open(ada)).body.cancel()

@@ -13,11 +13,11 @@ export interface Follower {
 /** Streams of server-sent events by which the open pages of a process refresh themselves. */
 export interface LiveStreams {
   /**
-   * Opens a stream of server-sent events: `tick` every 3 s, and `slow` with every fifth tick. The stream ends after 10 minutes; the page
-   * then opens another stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open
-   * streams.
+   * Opens a stream of server-sent events: `tick` every 3 s, `slow` with every fifth tick, and `status` within 1 s of a change of the status
+   * that pages show, or at once if it changed since the page was rendered. The stream ends after 10 minutes; the page then opens another
+   * stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open streams.
    */
-  open(follower: Follower): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
+  open(follower: Follower, seen?: string): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
   /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
   close(): void
   /** Returns the number of open streams, for the metric. */
@@ -25,6 +25,8 @@ export interface LiveStreams {
 }
 
 const tickMs = 3_000
+/** Interval at which the status is read. */
+const statusMs = 1_000
 const slowEvery = 5
 const lifeMs = 600_000
 const streamsMax = 500
@@ -37,21 +39,35 @@ const streamsPerActorMax = 60
 /** Maximum number of events that are buffered for a client that does not read. */
 const waitingMax = 20
 
+/** Options of the live streams. */
+export interface LiveOptions {
+  readonly everyMs?: number
+  readonly statusEveryMs?: number
+  /** Reads the version of the status that pages show. While it fails, no change is noticed. */
+  readStatus?(): Promise<string>
+}
+
 /** Creates the live streams of a process. */
-export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: number } = {}): LiveStreams {
-  const streams = new Map<() => void, Follower>()
+export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
+  const { everyMs = tickMs, statusEveryMs = statusMs, readStatus } = options
+  const streams = new Map<Stream, Follower>()
   let isClosed = false
+  const watch = createStatusWatch(statusEveryMs, readStatus, (version) => {
+    for (const stream of streams.keys()) stream.showStatus(version)
+    return streams.size > 0
+  })
   return {
-    open(follower) {
+    open(follower, seen) {
       const open = [...streams.values()]
       const ofActor = open.filter(({ actorName }) => actorName === follower.actorName)
       const ofSession = ofActor.filter(({ sessionKey }) => sessionKey === follower.sessionKey)
       const isTooMany = ofSession.length >= streamsPerSessionMax || ofActor.length >= streamsPerActorMax
       if (isClosed || streams.size >= streamsMax || isTooMany)
         return apiError('overloaded', 'Too many pages are followed live', { 'Retry-After': '10' })
-      const body = tickingStream(everyMs, (end) => {
-        streams.set(end, follower)
-        return () => streams.delete(end)
+      const body = tickingStream(everyMs, seen, (stream) => {
+        streams.set(stream, follower)
+        watch.start()
+        return () => streams.delete(stream)
       })
       return {
         ...{ kind: 'answer', status: 200, outcome: 'live', body },
@@ -60,19 +76,54 @@ export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: num
     },
     close() {
       isClosed = true
-      for (const end of [...streams.keys()]) end()
+      for (const stream of [...streams.keys()]) stream.end()
     },
     count: () => streams.size,
   }
 }
 
+interface Stream {
+  end(): void
+  /** Sends `status` if the version differs from the one that the page shows. */
+  showStatus(version: string): void
+}
+
+/** Reads the status at intervals while `onRead` returns true. Skips failed reads. */
+function createStatusWatch(
+  everyMs: number,
+  readStatus: LiveOptions['readStatus'],
+  onRead: (version: string) => boolean,
+): { start(): void } {
+  let timer: ReturnType<typeof setInterval> | undefined
+  let isReading = false
+  const read = async () => {
+    if (isReading || readStatus === undefined) return
+    isReading = true
+    try {
+      if (onRead(await readStatus())) return
+      clearInterval(timer)
+      timer = undefined
+    } catch {
+      // The store is unavailable, which the pages show themselves. The next read follows.
+    } finally {
+      isReading = false
+    }
+  }
+  return {
+    start() {
+      timer ??= setInterval(() => void read(), everyMs)
+    },
+  }
+}
+
 /**
- * Creates a stream that sends ticks. `register` receives the function that ends the stream, and returns the function to call after the
- * stream has ended.
+ * Creates a stream that sends ticks. `seen` is the version of the status that the page shows. `register` receives the stream, and returns
+ * the function to call after the stream has ended.
  */
 function tickingStream(
   everyMs: number,
-  register: (end: () => void) => () => void,
+  seen: string | undefined,
+  register: (stream: Stream) => () => void,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder()
   let stop = () => {}
@@ -93,7 +144,14 @@ function tickingStream(
           const slow = ticks % slowEvery === 0 ? 'event: slow\ndata: 1\n\n' : ''
           controller.enqueue(encoder.encode(`event: tick\ndata: 1\n\n${slow}`))
         }, everyMs)
-        const forget = register(end)
+        let shown = seen
+        const showStatus = (version: string) => {
+          if (version === shown) return
+          // A page that names no version shows an unknown one, and is not refreshed for the first.
+          if (shown !== undefined) controller.enqueue(encoder.encode('event: status\ndata: 1\n\n'))
+          shown = version
+        }
+        const forget = register({ end, showStatus })
         stop = () => {
           clearInterval(timer)
           forget()

@@ -14,6 +14,7 @@ import {
   sections,
   type WayBack,
 } from './page.ts'
+import { haltNotices } from './pages/attention.tsx'
 import { chooseTenant } from './pages/tenants.tsx'
 import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.tsx'
@@ -57,8 +58,9 @@ async function serve(
   if (result.kind === 'goTo')
     return redirectAnswer(safePath(result.path), result.flash && flashCookie(result.flash, factsOf(request)))
   const { csrfToken, here } = context
+  const halts = await readHalts(context, row)
   return framedAnswer(parts, signedIn, {
-    ...{ preferences, csrfToken, here, tenant, section: row.section },
+    ...{ preferences, csrfToken, here, tenant, halts, section: row.section },
     ...contentOf(row, { context, wayBack, preferences, result }),
   })
 }
@@ -99,6 +101,17 @@ function contextOf(
   }
 }
 
+/** Reads what halts the chosen tenant, or all tenants. The overview lists it among what needs attention. */
+async function readHalts(
+  context: PageContext,
+  { path }: Pick<PageRow, 'path'>,
+): Promise<FrameParts['halts']> {
+  const read = await context.backoffice.attention.halts(context.actor, context.tenant?.id)
+  if (read.kind !== 'ok') return undefined
+  const { halts, version } = read.value
+  return { version, notices: path === '/' ? null : await haltNotices(context, halts) }
+}
+
 interface Served {
   readonly context: PageContext
   readonly wayBack: WayBack
@@ -120,7 +133,9 @@ function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, re
 }
 
 /** Content of a framed page, and the data that the frame itself shows. */
-export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'tenant'> {
+export interface Framed
+  extends Problem,
+    Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'halts' | 'tenant'> {
   readonly preferences: Preferences
 }
 
@@ -128,9 +143,18 @@ export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' |
 export function framedAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
-  { preferences, csrfToken, here, section, tenant, ...problem }: Framed,
+  { preferences, csrfToken, here, section, halts, tenant, ...problem }: Framed,
 ): Answered {
-  const frame = { ...preferences, actor, endsAtMs, csrfToken, here, tenant, ...(section && { section }) }
+  const frame = {
+    ...preferences,
+    actor,
+    endsAtMs,
+    csrfToken,
+    here,
+    halts,
+    tenant,
+    ...(section && { section }),
+  }
   const answer = documentAnswer(parts, request, {
     ...problem,
     body: <Frame {...frame}>{problem.body}</Frame>,

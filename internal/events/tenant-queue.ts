@@ -1,4 +1,4 @@
-import { and, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { tenantQueues } from './tables.ts'
@@ -66,6 +66,61 @@ export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
     suspendedCallback: cause === null || suspendedAtMs === undefined ? undefined : { cause, suspendedAtMs },
     breakerEndsAtMs: row?.openUntil?.getTime(),
   }
+}
+
+/**
+ * Lists the tenants whose callback is suspended or whose circuit breaker is open, suspended ones first. Reads one row per tenant of the
+ * installation, or per named tenant.
+ * @throws errors of Postgres
+ */
+export async function listCallbackHalts(
+  pool: Pool,
+  { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
+) {
+  const rows = await orm(pool)
+    .select({ tenantId: idColumn, cause: tenantQueues.suspendedCause, suspendedAt, breakerUntil })
+    .from(tenantQueues)
+    .where(
+      and(
+        or(isNotNull(suspendedAt), gt(breakerUntil, sql`now()`)),
+        tenantIds && inArray(idColumn, [...tenantIds]),
+      ),
+    )
+    .orderBy(asc(suspendedAt), asc(idColumn))
+    .limit(rowsMax)
+  return rows.map(({ tenantId, cause, suspendedAt: at, breakerUntil: until }) => ({
+    tenantId,
+    suspendedCallback: cause === null || at === null ? undefined : { cause, suspendedAtMs: at.getTime() },
+    breakerEndsAtMs: at === null ? until.getTime() : undefined,
+  }))
+}
+
+/** Returns which of the named tenants have a suspended callback. @throws errors of Postgres */
+export async function findSuspendedTenants(
+  pool: Pool,
+  tenantIds: readonly TenantId[],
+): Promise<ReadonlySet<TenantId>> {
+  if (tenantIds.length === 0) return new Set()
+  const rows = await orm(pool)
+    .select({ id: idColumn })
+    .from(tenantQueues)
+    .where(and(isNotNull(suspendedAt), inArray(idColumn, [...tenantIds])))
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Maximum number of suspended callbacks of which the digest notices changes. */
+const digestedMax = 1_000
+
+/** Reads a digest of the suspended callbacks, which differs after each suspension and its end. Uses a partial index. */
+export async function readSuspensionsDigest(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ digest: string | null }>({
+    name: 'read_suspensions_digest',
+    text: `SELECT md5(string_agg(tenant_id || suspended_at, ',' ORDER BY tenant_id)) AS digest
+      FROM (SELECT tenant_id, suspended_at FROM tenant_queues WHERE suspended_at IS NOT NULL
+        ORDER BY tenant_id LIMIT $1) suspended`,
+    values: [digestedMax],
+  })
+  return rows[0]?.digest?.slice(0, 12) ?? 'none'
 }
 
 /**

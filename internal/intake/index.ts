@@ -38,5 +38,5 @@ export {
   type RefusedPage,
   refusedCauses,
 } from './refused-calls.ts'
-export { Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
+export { readSpoolStats, Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
 export { eventAreas, eventTypeTexts } from './vocabulary.ts'

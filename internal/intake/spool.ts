@@ -171,6 +171,13 @@ export interface SpoolStats {
   readonly deadBytes: number
 }
 
+/** Reads the number, size and age of the spool's entries with one cheap call. @throws RedisUnavailable */
+export async function readSpoolStats(redis: Pick<RedisConnection, 'evaluate'>): Promise<SpoolStats> {
+  const reply = await redis.evaluate(spoolScripts.stats, countedKeys, [])
+  const [entries = 0, bytes = 0, oldestAgeMs = 0, deadEntries = 0, deadBytes = 0] = reply as number[]
+  return { entries, bytes, oldestAgeMs, deadEntries, deadBytes }
+}
+
 const defaultBytesMax = 256 * 1024 * 1024
 /** Maximum share of one tenant in the bytes of the spool. It has room for two events of maximum size. */
 const tenantShare = 0.25
@@ -224,10 +231,8 @@ export class Spool {
    * Reads the number, size and age of the spool's entries with one cheap call.
    * @throws RedisUnavailable
    */
-  async stats(): Promise<SpoolStats> {
-    const reply = await this.#options.redis.evaluate(spoolScripts.stats, countedKeys, [])
-    const [entries = 0, bytes = 0, oldestAgeMs = 0, deadEntries = 0, deadBytes = 0] = reply as number[]
-    return { entries, bytes, oldestAgeMs, deadEntries, deadBytes }
+  stats(): Promise<SpoolStats> {
+    return readSpoolStats(this.#options.redis)
   }
 
   async #write(batch: readonly Waiting[]): Promise<void> {

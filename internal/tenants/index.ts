@@ -7,7 +7,7 @@ export type {
   DirectoryTenant,
   FoundKey,
 } from './directory-index.ts'
-export type { RecordStoreOfTenant } from './directory-store.ts'
+export { type RecordStoreOfTenant, readDirectoryVersion } from './directory-store.ts'
 export type { SourceProblem } from './folder/parse.ts'
 export { type FolderOptions, FolderSource } from './folder/source.ts'
 export {
@@ -90,6 +90,7 @@ export {
   findTenantHead,
   listTenantHeads,
   listTenantsOfKey,
+  listUnreadyTenants,
   readTenantSheet,
   type TenantHead,
   type TenantKeyView,

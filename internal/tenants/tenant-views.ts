@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, inArray, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNull, not, or, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
 import type { TenantSpec } from './model.ts'
@@ -45,6 +45,31 @@ export async function findTenantHead(pool: Pool, tenantId: TenantId): Promise<Te
   const isMeant = and(eq(id, tenantId), isNull(deletedAtMs))
   const [head] = await orm(pool).select(headColumns).from(tenants).where(isMeant)
   return head
+}
+
+/**
+ * Lists tenants that are neither deleted nor suspended and whose condition `Ready` is not `True`, by namespace and name. Reads all tenants,
+ * or the named ones.
+ */
+export async function listUnreadyTenants(
+  pool: Pool,
+  { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
+): Promise<readonly { readonly id: TenantId; readonly reason: string }[]> {
+  const isReady = sql`coalesce(${headColumns.ready} ->> 'status', '') = 'True'`
+  const rows = await orm(pool)
+    .select({ id, ready: headColumns.ready })
+    .from(tenants)
+    .where(
+      and(
+        isNull(deletedAtMs),
+        eq(tenants.suspended, false),
+        not(isReady),
+        tenantIds && inArray(id, [...tenantIds]),
+      ),
+    )
+    .orderBy(asc(namespace), asc(name))
+    .limit(rowsMax)
+  return rows.map((row) => ({ id: row.id, reason: row.ready?.reason ?? 'Unknown' }))
 }
 
 /** Lists tenants that are not deleted and have a usable API key with this prefix; with `tenantId`, only that tenant. */

@@ -290,7 +290,7 @@ test(
     const visitor = await browser.visitor(own.origin)
     const { page } = visitor
     try {
-      const followed = page.waitForResponse((answer) => answer.url().endsWith('/live'))
+      const followed = page.waitForResponse((answer) => new URL(answer.url()).pathname === '/live')
       await signIn(page, own.token, '/?range=24h')
       await followed
       // The demo's history is written concurrently, and appears with the next update of the page.

@@ -155,3 +155,28 @@ test(
     }),
   stepMs,
 )
+
+test(
+  'dashboard: a pause and its end reach an open page within two seconds, with the way to resume',
+  () =>
+    visit(async (page) => {
+      const context = page.context()
+      const other = await context.newPage()
+      const followed = page.waitForResponse((answer) => answer.url().includes('/live'))
+      await page.goto('/audit')
+      await followed
+      await other.goto('/settings/change?name=forwarding.paused')
+      await other.getByLabel('Value').selectOption('true')
+      await button(other, 'Change the setting').click()
+      const pausedAt = performance.now()
+      await page.getByText('Deliveries paused for all tenants').waitFor({ timeout: 5_000 })
+      expect(performance.now() - pausedAt).toBeLessThan(2_000)
+      await other.goto('/')
+      await other.getByRole('link', { name: 'Resume', exact: true }).click()
+      await button(other, 'Clear the setting').click()
+      const resumedAt = performance.now()
+      await page.getByText('Deliveries paused for all tenants').waitFor({ state: 'detached', timeout: 5_000 })
+      expect(performance.now() - resumedAt).toBeLessThan(2_000)
+    }),
+  stepMs,
+)

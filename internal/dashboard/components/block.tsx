@@ -194,13 +194,13 @@ interface LiveParts {
   readonly id: string
   /** Address of the page, from `context.here`. */
   readonly here: string
-  readonly every?: 'tick' | 'slow'
+  readonly every?: 'tick' | 'slow' | 'status'
   readonly children: ComponentChildren
 }
 
 /**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. A refresh keeps open elements open and the focus in
- * place. Without scripts the content does not change.
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, and each within 2 s of a pause, a suspension or its
+ * end, `status` only then. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
  */
 export function Live({ id, here, every = 'tick', children }: LiveParts) {
   return (
@@ -208,7 +208,7 @@ export function Live({ id, here, every = 'tick', children }: LiveParts) {
       id={id}
       class="live"
       hx-get={here}
-      hx-trigger={`${every} from:#live`}
+      hx-trigger={[...new Set([every, 'status'])].map((name) => `${name} from:#live`).join(', ')}
       hx-select={`#${id}`}
       hx-target={`#${id}`}
       hx-swap="outerMorph"

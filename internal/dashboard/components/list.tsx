@@ -119,7 +119,7 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Renders the rows in another form than a table. Called with at least one row. */
   rows?(items: readonly Row[]): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
-  live?(items: readonly Row[]): 'tick' | 'slow'
+  live?(items: readonly Row[]): 'tick' | 'slow' | 'status'
   /** Returns the id of a row. Required for a table that refreshes: new rows then wait until the user asks for them. */
   rowId?(row: Row): string
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */

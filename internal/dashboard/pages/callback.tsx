@@ -73,7 +73,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
       </PageHeader>
       <Notice
         tone={isGood ? 'good' : 'bad'}
-        title={isGood ? 'The callback accepted the event' : 'A delivery like this one would have failed'}
+        title={isGood ? 'The callback accepted the event' : 'Test delivery failed'}
       >
         {result.kind === 'failed'
           ? result.message

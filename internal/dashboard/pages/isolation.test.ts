@@ -177,7 +177,7 @@ describe('tenant key', () => {
     expect(html).toContain('acme')
     // The page repeats its own address and the search in its field.
     const shown = html.replaceAll(
-      /value="[^"]*"|“[^”]*”|(href|hx-get)="[^"]*[?&](after|find|search|key)=[^"]*"/g,
+      /value="[^"]*"|“[^”]*”|(href|hx-get)="[^"]*[?&;](after|find|search|key)=[^"]*"/g,
       '',
     )
     const { tenantId, eventId, failedId, replayId, refusedId, simulationId } = rival

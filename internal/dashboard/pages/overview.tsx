@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import type { Stats, StatsPoint, TenantStats } from '#internal/usage/index.ts'
 import { Card, Empty, Live, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
@@ -10,6 +11,7 @@ import {
 import { Table } from '../components/list.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, nameOf, type PageContext, type PageRow, shown } from '../page.ts'
+import { attentionCard } from './attention.tsx'
 import { refusedAdviceOf } from './causes.ts'
 
 const minuteMs = 60_000
@@ -30,13 +32,17 @@ export const overviewRow: PageRow = {
     const { backoffice, actor, selection, nowMs, query } = context
     const range = ranges.find(({ name }) => name === query['range']) ?? ranges[2]
     const request = { ...selection, fromMs: nowMs - range.ms, toMs: nowMs }
-    const [stats, ranked] = await Promise.all([
+    const [stats, ranked, attention] = await Promise.all([
       backoffice.stats.read(actor, request),
       backoffice.stats.rank(actor, request),
+      backoffice.attention.list(actor, selection),
     ])
     if (stats.kind !== 'ok') return stats
     if (ranked.kind !== 'ok') return ranked
-    return shown('Overview', <Overview {...{ context, range, stats: stats.value, ranked: ranked.value }} />)
+    if (attention.kind !== 'ok') return attention
+    const card = await attentionCard(context, attention.value)
+    const parts = { context, range, stats: stats.value, ranked: ranked.value }
+    return shown('Overview', <Overview {...parts} attention={card} />)
   },
 }
 
@@ -47,7 +53,13 @@ interface OverviewParts {
   readonly ranked: readonly TenantStats[]
 }
 
-function Overview({ context, range, stats, ranked }: OverviewParts) {
+function Overview({
+  context,
+  range,
+  stats,
+  ranked,
+  attention,
+}: OverviewParts & { readonly attention: ComponentChildren }) {
   const { tenant, here, actor, query, nowMs } = context
   const hasValues = query['values'] !== undefined
   const note = context.statsNote({ fromMs: nowMs - range.ms, tenantId: tenant?.id })
@@ -58,6 +70,7 @@ function Overview({ context, range, stats, ranked }: OverviewParts) {
         <RangeChoice path="/" ranges={ranges} current={range.name} query={query} />
       </PageHeader>
       <Live id="stats" here={here} every="slow">
+        {attention}
         {note !== undefined && (
           <Notice tone="info" title={note.title}>
             {note.text}

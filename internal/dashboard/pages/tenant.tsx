@@ -1,10 +1,10 @@
 import type { Outcome, TenantDetail } from '#internal/backoffice/index.ts'
 import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
-import { Card, Empty, Facts, Notice, PageHeader } from '../components/block.tsx'
+import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
-import { Ago, Badge, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
+import { Ago, Badge, Copy, durationText, StateBadge } from '../components/text.tsx'
 import { link, nameOf, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { TenantBadge } from './tenants.tsx'
 import { LimitBars, overText } from './usage.tsx'
@@ -38,7 +38,7 @@ function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome
   const { tenant, context } = parts
   const { id } = tenant
   return (
-    <>
+    <Live id="tenant" here={context.here} every="status">
       <PageHeader
         title={nameOf(tenant)}
         badge={<TenantBadge tenant={tenant} />}
@@ -50,7 +50,6 @@ function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome
         <LinkButton href={link('/executions', { tenant: id })}>Lock history</LinkButton>
         <LinkButton href={link('/audit', { tenant: id })}>Audit log</LinkButton>
       </PageHeader>
-      <Halts {...parts} />
       <Details {...parts} />
       <WebhookUrls tenant={tenant} />
       <Callback {...parts} />
@@ -70,45 +69,7 @@ function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome
           <p class="muted">Usage cannot be read at the moment.</p>
         )}
       </Card>
-    </>
-  )
-}
-
-const suspensionCauses: Readonly<Record<string, string>> = {
-  gone: 'It answered 410 Gone',
-  disabled: 'It answered with webhook-delivery: disable',
-}
-
-function Halts({ tenant, may, context }: TenantParts) {
-  const { suspendedCallback, breakerEndsAtMs, suspended, id } = tenant
-  return (
-    <>
-      {suspended && (
-        <Notice tone="warn" title="This tenant is suspended">
-          Its calls are refused and its deliveries are halted until <code>spec.suspended</code> is false.
-        </Notice>
-      )}
-      {suspendedCallback !== undefined && (
-        <Notice tone="bad" title="The callback is suspended">
-          <p>
-            {suspensionCauses[suspendedCallback.cause] ?? `Cause: ${suspendedCallback.cause}`},{' '}
-            <Ago atMs={suspendedCallback.suspendedAtMs} nowMs={context.nowMs} />. Events are accepted and stay
-            pending without using up attempts.
-          </p>
-          {may.replay && (
-            <p>
-              <a href={`/tenants/${id}/resume`}>Resume deliveries</a>
-            </p>
-          )}
-        </Notice>
-      )}
-      {breakerEndsAtMs !== undefined && (
-        <Notice tone="warn" title="The circuit breaker of the callback is open">
-          Most deliveries failed recently. No attempt is made or used up until <Time atMs={breakerEndsAtMs} />
-          ; then deliveries continue automatically.
-        </Notice>
-      )}
-    </>
+    </Live>
   )
 }
 

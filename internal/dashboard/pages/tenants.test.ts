@@ -144,7 +144,7 @@ describe('test event', () => {
       () => new Response('declined 4242 4242 4242 4242 <img src=x onerror=alert(1)>', { status: 500 }),
     )
     const { html } = await session.post('/tenants/acme/test')
-    expect(html).toContain('A delivery like this one would have failed')
+    expect(html).toContain('Test delivery failed')
     expect(html).toContain('It answered 500')
     expect(html).not.toContain('4242 4242 4242 4242')
     expect(html).not.toContain('<img')
@@ -164,10 +164,18 @@ test('suspended callback: the tenant page shows the suspension, and its form res
     [acme],
   )
   const { html } = await session.get('/tenants/acme')
-  expect(html).toContain('The callback is suspended')
-  expect(html).toContain('It answered 410 Gone')
+  expect(html).toContain('<strong>Callback suspended</strong>')
+  expect(html).toContain('the endpoint returned 410 Gone')
+  // The badges say the same, before and after the operator has written its conditions.
+  const badge = (page: string) => /<h1>.*?<\/span>([^<]*)<\/span>/.exec(page)?.[1]
+  expect(badge(html)).toBe('Callback suspended')
+  expect((await session.get('/tenants')).html).toContain('Callback suspended</span>')
+  expect((await session.get('/usage?tenant=acme')).html).toContain('<strong>Callback suspended</strong>')
+  expect((await session.get('/')).html).toContain('Callback suspended')
   expect((await session.get('/tenants/acme/resume')).html).toContain('Resume deliveries to')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
-  expect((await session.get('/tenants/acme')).html).not.toContain('The callback is suspended')
+  for (const path of ['/', '/tenants', '/usage?tenant=acme'])
+    expect((await session.get(path)).html).not.toContain('Callback suspended')
+  expect(badge((await session.get('/tenants/acme')).html)).toBe('Ready')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
 })

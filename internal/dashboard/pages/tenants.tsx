@@ -34,6 +34,8 @@ const list = listRow({
     { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
     { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
   ],
+  rowId: ({ id }) => id,
+  live: () => 'status',
   examined: () => 'the 5,000 tenants that one search examines',
   empty: {
     ...{ icon: 'tenants', title: 'No tenants yet' },
@@ -85,10 +87,16 @@ function slugText({ slug }: TenantSummary) {
   return slug === null ? <span class="muted">taken by another tenant</span> : <code>{slug}</code>
 }
 
-/** Renders the state of a tenant as one word. */
+/** Formats the reason of a condition: `CallbackSuspended` as `Callback suspended`. */
+export function reasonText(reason: string | null): string {
+  const words = (reason ?? 'Unknown').replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+  return words.replaceAll(/\b(api|url|cidr)\b/gi, (word) => word.toUpperCase())
+}
+
+/** Renders the state of a tenant as one or two words. */
 export function TenantBadge({ tenant: { suspended, isReady, reason } }: TenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
-  return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reason}</Badge>
+  return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reasonText(reason)}</Badge>
 }
 
 /** Redirects to the current page for the tenant that the user typed. If no such tenant is found, redirects to a search for the text. */

@@ -144,8 +144,8 @@ const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly
   recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
 
-/** Returns the label of a limit, and of the time in which it counts. */
-function labelsOf(limit: AnyLimitName): { readonly label: string; readonly window: string } {
+/** Returns the name of a limit and its time window in words. Pure. */
+export function labelsOf(limit: AnyLimitName): { readonly label: string; readonly window: string } {
   const own = limitNames.find((name) => name === limit)
   if (own !== undefined) return limitLabels[own]
   return { label: `${emittedKindOf(limit) ?? limit} a month`, window: 'this month' }

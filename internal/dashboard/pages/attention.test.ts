@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+
+let backoffice: TestBackoffice
+let operator: DashboardSession
+let acmeKey: DashboardSession
+const user = someUser()
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(
+    ['acme', 'bolt'].map((name) => dashboardTenantYaml(name)).join('') +
+      dashboardTenantYaml('crate', { namespace: 'depots' }),
+  )
+  backoffice.allow(() => true)
+  operator = await openDashboardSession(backoffice.url, user)
+  acmeKey = await openDashboardSession(backoffice.url, dashboardKey('acme'))
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const pause = (fields: Record<string, string>) =>
+  operator.post('/settings/change', { value: 'true', version: '0', ...fields })
+const resume = async (fields: Record<string, string>) => {
+  const { html } = await operator.get(`/settings/clear?${new URLSearchParams(fields)}`)
+  const version = /name="version" value="(\d+)"/.exec(html)?.[1] ?? ''
+  return operator.post('/settings/clear', { ...fields, version })
+}
+
+test('attention: without troubles the overview has no list, and pages have no notice', async () => {
+  for (const path of ['/', '/events', '/tenants/acme']) {
+    const { html } = await operator.get(path)
+    expect(html).not.toContain('Needs attention')
+    expect(html).not.toContain('class="notice is-warn"')
+  }
+})
+
+test('attention: a pause of all deliveries is on every page, with who paused, and the way to resume', async () => {
+  expect((await pause({ name: 'forwarding.paused' })).status).toBe(303)
+  for (const path of [
+    '/',
+    '/events',
+    '/tenants',
+    '/tenants/acme',
+    '/usage?tenant=bolt',
+    '/audit',
+    '/settings',
+  ]) {
+    const { html } = await operator.get(path)
+    expect([path, html.includes('Deliveries paused for all tenants')]).toEqual([path, true])
+    expect(html).toContain(`Paused by user:${user}`)
+    expect(html).toContain('href="/settings/clear?name=forwarding.paused"')
+  }
+  // A tenant sees the pause, but neither who set it nor a link that it may not follow.
+  const { html } = await acmeKey.get('/events')
+  expect(html).toContain('Paused by the platform team')
+  expect(html).not.toContain(user)
+  expect(html).not.toContain('/settings/clear')
+  expect((await resume({ name: 'forwarding.paused' })).status).toBe(303)
+  expect((await operator.get('/events')).html).not.toContain('Deliveries paused')
+})
+
+test('attention: a pause of one tenant is on its pages and on the overview, and on no page of another tenant', async () => {
+  expect((await pause({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
+  for (const path of ['/', '/events?tenant=acme', '/tenants/acme'])
+    expect((await operator.get(path)).html).toContain('Provider card paused for acme')
+  expect((await acmeKey.get('/refused')).html).toContain('Provider card paused for acme')
+  for (const path of ['/events', '/?tenant=bolt', '/tenants/bolt'])
+    expect((await operator.get(path)).html).not.toContain('paused for acme')
+  expect((await resume({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
+  expect((await operator.get('/')).html).not.toContain('paused for acme')
+})
+
+test.each([
+  ['all tenants', undefined, ['acme', 'crate']],
+  ['the namespace depots', 'depots', ['crate']],
+  ['the namespace shops', 'shops', ['acme']],
+])(
+  'attention: the overview of %s lists failing callbacks and tenants that are not ready',
+  async (_case, namespace, expected) => {
+    const { pool, tenantId } = backoffice
+    for (const name of ['acme', 'crate'])
+      await pool.query(
+        `INSERT INTO tenant_queues (tenant_id, next_due_at, breaker_until) VALUES ($1, now(), now() + interval '1 min')
+       ON CONFLICT (tenant_id) DO UPDATE SET breaker_until = now() + interval '1 min'`,
+        [tenantId(name)],
+      )
+    await pool.query(
+      `UPDATE tenants SET conditions = '[{"type": "Ready", "status": "False", "reason": "SecretMissing", "message": "m"}]' WHERE id = $1`,
+      [tenantId('crate')],
+    )
+    const { html } = await operator.get('/', namespace && `latchkey-namespaces=${namespace}`)
+    const listed = /Needs attention.*?<\/section>/.exec(html)?.[0] ?? ''
+    const named = ['acme', 'bolt', 'crate'].filter((name) => listed.includes(`/tenants/${tenantId(name)}"`))
+    expect(named).toEqual(expected)
+    expect(listed).toContain('Callback failing')
+    expect(listed.includes('Secret missing.')).toBe(expected.includes('crate'))
+  },
+)
+
+test('attention: a limit is near from 80 % of its hard limit on', async () => {
+  const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
+  await backoffice.pool.query(
+    `INSERT INTO usage_hourly (tenant_id, meter, hour, amount) VALUES ($1, 'events', $2, 800)`,
+    [backoffice.tenantId('bolt'), hour],
+  )
+  const override = (hard: string) =>
+    operator.post('/usage/override', {
+      ...{ tenant: 'bolt', limit: 'eventsPerMonth', kind: 'amount', hard, reason: 'r', sure: 'yes' },
+      expiresAt: new Date(Date.now() + 3_600_000).toISOString().slice(0, 19),
+    })
+  expect((await override('1001')).status).toBe(303)
+  expect((await operator.get('/?tenant=bolt')).html).not.toContain('Limit near')
+  expect((await override('1000')).status).toBe(303)
+  expect((await operator.get('/?tenant=bolt')).html).toContain('Events a month: 800 of 1,000 this month.')
+})
