@@ -7,8 +7,10 @@ import {
   type ReplayFilter,
   type ReplayId,
   type ReplayJob,
+  type ReplayOutcome,
   type ReplayPreview,
   readReplay,
+  readReplayOutcome,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
@@ -108,6 +110,16 @@ async function read(
   return all.kind === 'ok' ? ok(job) : all
 }
 
+/** Reads what became of the first events that a replay queued. */
+async function readOutcome(
+  parts: SharedDeskParts,
+  actor: Actor,
+  id: ReplayId,
+): Promise<Outcome<ReplayOutcome>> {
+  const reached = await read(parts, actor, id)
+  return reached.kind === 'ok' ? ok(await readReplayOutcome(parts.readPool, id, parts.clock.now())) : reached
+}
+
 /** Lists replays, newest first. */
 const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, actor, request) => {
   return listPage<ReplayJob, ReplayId>(parts, actor, request, {
@@ -131,4 +143,4 @@ async function cancel(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promi
 }
 
 /** Use cases of replays. */
-export const replayCases = { preview, start, read, list, cancel }
+export const replayCases = { preview, start, read, readOutcome, list, cancel }

@@ -13,6 +13,7 @@ export {
 export { type AttemptRecord, complete, type Ending } from './complete.ts'
 export {
   beginCycles,
+  type CycleResult,
   cycleEventsMax,
   hastenDelivery,
   type ReplayFate,

@@ -10,6 +10,7 @@ export {
   replayedOrigins,
   replayStates,
 } from './job.ts'
+export { type ReplayOutcome, readReplayOutcome } from './outcome.ts'
 export { replayEvent, retryEvent } from './replay-event.ts'
 export {
   cancelReplay,

@@ -10,6 +10,7 @@ import { listFailedEvents } from '#test/support/failed-events.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ReplayFilter } from './job.ts'
 import { listReplays, readReplay } from './job.ts'
+import { readReplayOutcome } from './outcome.ts'
 import { cancelReplay, previewReplay, type StartReplayRequest, startReplay } from './start.ts'
 import { stepReplay, stepReplays } from './step.ts'
 
@@ -132,6 +133,36 @@ describe('replay jobs', () => {
     expect(done?.endedAtMs).toBeGreaterThanOrEqual(done?.startedAtMs ?? Number.NaN)
     expect(await lab.value('SELECT count(*) FROM events WHERE cycle = 2')).toBe(1_100)
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
+  })
+
+  test('replay job: its outcome follows its events until they end, and leaves out what was replayed once more', async () => {
+    const ids = await failed(5)
+    const job = await started()
+    const outcome = () => readReplayOutcome(pool, job.id, Date.now())
+    const none = { examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 }
+    expect(await outcome()).toEqual(none)
+    await workOff()
+    expect(await outcome()).toEqual({ ...none, examinedCount: 5, pendingCount: 5 })
+    const set = (state: string, cycle: number, nth: number) =>
+      lab.pool.query('UPDATE events SET state = $1, cycle = $2 WHERE id = $3', [state, cycle, ids[nth]])
+    await set('processed', 2, 0)
+    await set('delivery_failed', 2, 1)
+    await set('accepted', 3, 2)
+    await lab.pool.query('DELETE FROM events WHERE id = $1', [ids[3]])
+    const ended = { deliveredCount: 1, failedCount: 1, pendingCount: 1, otherCount: 2 }
+    expect(await outcome()).toEqual({ examinedCount: 5, ...ended })
+  })
+
+  test('replay job: its outcome covers the first 1 000 events that it queued', async () => {
+    await failed(1_100)
+    const job = await started()
+    await lab.pool.query('UPDATE replays SET rate_per_second = 1000')
+    await stepReplay(pool, Date.now())
+    await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 h'")
+    await workOff()
+    expect(await readReplayOutcome(pool, job.id, Date.now())).toMatchObject({
+      ...{ examinedCount: 1_000, pendingCount: 1_000 },
+    })
   })
 
   test('replay job: a replay of all states skips accepted events and expired payloads and counts them by cause', async () => {

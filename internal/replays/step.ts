@@ -1,6 +1,7 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import {
   beginCycles,
+  type CycleResult,
   cycleEventsMax,
   hasDueRetries,
   type Queryable,
@@ -9,8 +10,16 @@ import {
   type ScannedEvents,
   scanEvents,
 } from '#internal/events/index.ts'
-import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import {
+  classifySqlError,
+  type Pool,
+  purgeByKey,
+  type RemovedRows,
+  textArrayParam,
+  withTx,
+} from '#internal/storage/index.ts'
 import { isReplayed, type ReplayFilter, type ReplayId } from './job.ts'
+import { outcomeEventsMax, queuedText } from './outcome.ts'
 
 /**
  * Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step failed and will be
@@ -108,7 +117,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const skip = (fate: string) => (skipped[fate] = (skipped[fate] ?? 0) + 1)
   for (const { fate } of results) if (fate !== 'queued') skip(fate)
   const queued = results.filter(({ fate }) => fate === 'queued')
-  await advance(client, job, { queuedCount: queued.length, skipped, searchedTo })
+  await advance(client, job, { queued, skipped, searchedTo })
   return {
     ...{ kind: 'stepped', id: job.id, queuedCount: queued.length, isCompleted: searchedTo === undefined },
     skippedCount: events.length - queued.length,
@@ -126,17 +135,19 @@ async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promis
 }
 
 interface Advance {
-  readonly queuedCount: number
+  readonly queued: readonly CycleResult[]
   readonly skipped: Readonly<Record<string, number>>
   readonly searchedTo: string | undefined
 }
 
 // Records the progress of a replay in its locked row. The time of the next step follows from the number of queued events and the rate.
 async function advance(client: Queryable, { id, rate }: Picked, done: Advance): Promise<void> {
-  const { queuedCount, skipped, searchedTo } = done
+  const { queued, skipped, searchedTo } = done
+  const queuedCount = queued.length
   await client.query({
     text: `UPDATE replays SET state = CASE WHEN $2::text IS NULL THEN 'completed' ELSE 'running' END,
-        examined_to = coalesce($2, examined_to), queued_count = queued_count + $3, is_waiting = false, failures = 0,
+        examined_to = coalesce($2, examined_to), queued_count = queued_count + $3,
+        queued = CASE WHEN cardinality(queued) < ${outcomeEventsMax} THEN (queued || $6::text[])[1:${outcomeEventsMax}] ELSE queued END, is_waiting = false, failures = 0,
         skipped = skipped || coalesce((SELECT jsonb_object_agg(key, coalesce((skipped ->> key)::bigint, 0) + value::bigint)
           FROM jsonb_each_text($4::jsonb)), '{}'),
         started_at = coalesce(started_at, now()), ended_at = CASE WHEN $2::text IS NULL THEN now() END,
@@ -148,6 +159,7 @@ async function advance(client: Queryable, { id, rate }: Picked, done: Advance): 
       queuedCount,
       JSON.stringify(skipped),
       Math.max(pauseMsMin, (queuedCount * 1_000) / rate),
+      textArrayParam(queued.map(queuedText)),
     ],
   })
 }

@@ -246,10 +246,22 @@ test(
       await page.getByRole('button', { name: 'Start the replay' }).click()
       await page.getByText('The replay has begun.').waitFor()
       await page.locator('h1').getByText('Completed').waitFor({ timeout: 30_000 })
+      expect(await page.getByRole('region', { name: 'Outcome' }).textContent()).toContain('Delivered1')
       await page.getByRole('link', { name: 'Its events' }).click()
       await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
       await page.goto('/events?type=order.several&state=processed')
       await page.getByRole('link', { name: 'order.several' }).waitFor()
+
+      // The same event once more, by its checkbox, which an update leaves checked.
+      receiver.answer(() => new Response(null, { status: 500 }))
+      await page.getByRole('checkbox', { name: /^Select order\.several/ }).check()
+      const updated = page.waitForResponse((answer) => answer.url() === page.url())
+      await page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      await updated
+      await page.getByRole('button', { name: 'Replay these 1' }).click()
+      await page.getByRole('button', { name: 'Replay these 1' }).click()
+      await page.getByText('The replay has begun.').waitFor()
+      await page.locator('h1').getByText('1 failed again').waitFor({ timeout: 30_000 })
     }),
   flowMs,
 )

@@ -113,6 +113,12 @@
     if (paused.has(event.target.id)) event.preventDefault()
   })
   for (const button of document.querySelectorAll('button[data-pause]')) button.hidden = false
+  document.addEventListener('change', () => {
+    for (const button of document.querySelectorAll('button[data-selection]')) {
+      const count = document.querySelectorAll(`input[form="${button.dataset.selection}"]:checked`).length
+      button.textContent = count === 0 ? 'Replay selected events' : `Replay these ${count}`
+    }
+  })
   document.addEventListener('pointermove', readOut)
 
   enableCopying()

@@ -115,7 +115,9 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   load(context: PageContext, asked: FieldValues<Filters> & PagePlace): Promise<Outcome<Page<Row>>>
   /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
-  columns?(context: PageContext): readonly Column<Row>[]
+  columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
+  /** Returns the controls above the table, such as those for selected rows. */
+  bar?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   /** Renders the rows in another form than a table. Called with at least one row. */
   rows?(items: readonly Row[]): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
@@ -149,13 +151,15 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
       const { values, problems } = readFields(spec.fields, query)
       const [problem] = Object.values(problems)
       if (problem !== undefined) return refusedList({ spec, context }, problem, problems)
-      const [listed, actions] = await Promise.all([
+      const [listed, actions, bar, columns] = await Promise.all([
         spec.load(context, { ...values, after: query['after'] }),
         spec.actions?.(context),
+        spec.bar?.(context),
+        spec.columns?.(context),
       ])
       if (listed.kind === 'invalid') return refusedList({ spec, context }, invalidText(listed))
       if (listed.kind !== 'ok') return listed
-      const list = <List spec={spec} context={context} page={listed.value} />
+      const list = <List spec={spec} context={context} page={listed.value} columns={columns} />
       const isLive = spec.live !== undefined && query['after'] === undefined
       return shown(
         title,
@@ -166,13 +170,20 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
           <Filters spec={spec} context={context} />
           {isLive ? (
             <>
-              {listed.value.items.length > 0 && <LiveBar here={context.here} noun={spec.noun} />}
+              {listed.value.items.length > 0 && (
+                <LiveBar here={context.here} noun={spec.noun}>
+                  {bar}
+                </LiveBar>
+              )}
               <Live id="list" here={context.here} every={spec.live?.(listed.value.items) ?? 'slow'}>
                 {list}
               </Live>
             </>
           ) : (
-            list
+            <>
+              {bar && <div class="live-bar">{bar}</div>}
+              {list}
+            </>
           )}
         </>,
       )
@@ -180,10 +191,17 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
   }
 }
 
+interface LiveBarParts {
+  readonly here: string
+  readonly noun: string
+  readonly children?: ComponentChildren
+}
+
 /** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
-function LiveBar({ here, noun }: { readonly here: string; readonly noun: string }) {
+function LiveBar({ here, noun, children }: LiveBarParts) {
   return (
     <div class="live-bar">
+      {children}
       <span role="status">
         <a class="button is-news" href={here} data-news={noun} hidden />
       </span>
@@ -268,8 +286,13 @@ export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   return [{ kind: 'text', name: 'tenant', label: 'Tenant', value, placeholder: 'All', charsMax: 200 }]
 }
 
-function List<Row>({ spec, context, page }: ListParts<Row> & { readonly page: Page<Row> }) {
-  const { title, noun, pageSize = pageSizeDefault, columns, rows, rowId } = spec
+interface PageOfList<Row> extends ListParts<Row> {
+  readonly page: Page<Row>
+  readonly columns: readonly Column<Row>[] | undefined
+}
+
+function List<Row>({ spec, context, page, columns }: PageOfList<Row>) {
+  const { title, noun, pageSize = pageSizeDefault, rows, rowId } = spec
   const stable = rowId && { id: 'rows', rowId, waits: true }
   const { items, next } = page
   if (items.length === 0) return <NoRows spec={spec} context={context} next={next} />
@@ -277,9 +300,7 @@ function List<Row>({ spec, context, page }: ListParts<Row> & { readonly page: Pa
   return (
     <>
       {rows?.(items)}
-      {columns && (
-        <Table<Row> caption={title} rows={items} columns={columns(context)} {...(stable && { stable })} />
-      )}
+      {columns && <Table<Row> caption={title} rows={items} columns={columns} {...(stable && { stable })} />}
       {isCut && (
         <p class="muted searched">
           The search covered {spec.examined(next)}. Older {noun} follow.

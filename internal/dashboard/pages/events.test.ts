@@ -280,6 +280,24 @@ test('replay of many events: can be previewed, started once per form, shown and 
   expect(ended.html).not.toContain(`${path}/cancel`)
 })
 
+test('replay of selected events: the list offers ended events, and the form replays exactly the checked ones', async () => {
+  const { html: list } = await admin.get('/events?tenant=acme')
+  for (const part of ['form="selection"', `name="${acme.failedId}" value="on"`, 'Replay selected events'])
+    expect(list).toContain(part)
+  expect((await (await userWith('')).get('/events?tenant=acme')).html).not.toContain('form="selection"')
+  const none = await admin.get('/replays/preview?tenant=acme&selected=yes')
+  expect(none.location).toBe('/events?tenant=acme')
+  const preview = await admin.get(`/replays/preview?tenant=acme&selected=yes&${acme.failedId}=on`)
+  for (const part of ['1 selected event', 'Replay these 1', `/events/${acme.failedId}`])
+    expect(preview.html).toContain(part)
+  expect(preview.html).not.toContain(`/events/${acme.eventId}`)
+  const { location } = await admin.post('/replays', startFields(preview.html))
+  expect(location).toMatch(/^\/replays\/rpl_/)
+  const { html } = await admin.get(location ?? '')
+  for (const part of ['1 selected event', 'No event is queued yet', 'Outcome']) expect(html).toContain(part)
+  expect((await admin.post(`${location?.split('?')[0]}/cancel`)).status).toBe(303)
+})
+
 test.each([
   ['from=&rate=5000', 422, ['Enter a time such as', '1 to 1000 events a second']],
   [`type=no.such&from=${hourAgo()}`, 200, ['There is nothing to replay']],

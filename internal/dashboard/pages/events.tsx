@@ -46,6 +46,7 @@ export const eventsRow = listRow({
       ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
     }),
   actions: replaySeveral,
+  bar: replaySelected,
   columns: columnsOf,
   rowId: ({ id }) => id,
   live: () => 'slow',
@@ -96,7 +97,35 @@ async function replaySeveral(context: PageContext) {
   return <LinkButton href={link('/replays/new', fields)}>Replay several…</LinkButton>
 }
 
-function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<EventSummary>[] {
+/** HTML id of the form for the selected events. Their checkboxes name it, since a form around the table would be replaced with it. */
+const selectionForm = 'selection'
+
+async function replaySelected(context: PageContext) {
+  if (!(await mayReplay(context))) return undefined
+  return (
+    <form id={selectionForm} method="get" action="/replays/preview">
+      <input type="hidden" name="tenant" value={context.query['tenant'] ?? ''} />
+      <input type="hidden" name="selected" value="yes" />
+      <button type="submit" class="button" data-selection={selectionForm}>
+        Replay selected events
+      </button>
+    </form>
+  )
+}
+
+/** Renders the checkbox that selects an event for a replay. Events under way and tests are never replayed. */
+function Selection({ event: { id, type, state, origin } }: { readonly event: EventSummary }) {
+  if (state === 'accepted' || origin.kind === 'test') return <span class="row-select" />
+  return (
+    <span class="row-select">
+      <input type="checkbox" form={selectionForm} name={id} value="on" aria-label={`Select ${type} ${id}`} />
+    </span>
+  )
+}
+
+async function columnsOf(context: PageContext): Promise<readonly Column<EventSummary>[]> {
+  const { query, tenant, tenantLabel } = context
+  const canReplay = await mayReplay(context)
   const ofTenant: Column<EventSummary> = {
     title: 'Tenant',
     cell: ({ tenantId }) => (
@@ -108,7 +137,12 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
   return [
     {
       title: 'Type',
-      cell: ({ id, type }) => <a href={link(`/events/${id}`, { tenant: query['tenant'] })}>{type}</a>,
+      cell: (event) => (
+        <>
+          {canReplay && <Selection event={event} />}
+          <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
+        </>
+      ),
     },
     {
       title: 'State',

@@ -1,5 +1,5 @@
 import { defined } from '#internal/backoffice/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import {
   type ReplayFilter,
@@ -15,6 +15,7 @@ import {
   LinkButton,
   PostForm,
   type Problems,
+  parseTimeField,
   providerField,
   readFields,
   Submit,
@@ -25,6 +26,7 @@ import { countText, durationText, StateBadge, Time } from '../components/text.ts
 import {
   type ActionRow,
   doneAt,
+  goTo,
   link,
   mayReplay,
   type PageContext,
@@ -63,6 +65,15 @@ interface ReplayRequest {
   readonly ratePerSecond: number
 }
 
+/** Maximum number of events of a selection, as of a page of the list. */
+const selectedMax = 50
+
+/** Returns the events that a form or link names: as one list, or by the checkboxes of the list of events. Pure. */
+function selectedIds(typed: Form): readonly EventId[] {
+  const named = [...(typed['ids'] ?? '').split(','), ...Object.keys(typed)]
+  return [...new Set(named.flatMap((text) => parseEventId(text) ?? []))].slice(0, selectedMax)
+}
+
 /** Result of parsing the form of a replay. */
 export type ReplayAsked =
   | ({ readonly kind: 'asked' } & ReplayRequest)
@@ -76,7 +87,16 @@ export function parseReplayForm(
   typed: Form,
   { tenantId, nowMs }: { readonly tenantId: TenantId | undefined; readonly nowMs: number },
 ): ReplayAsked {
+  const ids = selectedIds(typed)
   const to = typed['to'] || timeFieldText(Math.ceil(nowMs / 1_000) * 1_000)
+  if (ids.length > 0) {
+    const { rate = rateDefault } = readFields(formFields, { ...typed, from: to }).values
+    return {
+      kind: 'asked',
+      filter: { ids, fromMs: 0, toMs: parseTimeField(to) ?? nowMs, ...defined({ tenantId }) },
+      ratePerSecond: rate,
+    }
+  }
   const { values, problems } = readFields(formFields, { ...typed, to })
   const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, ...fields } = values
   if (fromMs === undefined || toMs === undefined || Object.keys(problems).length > 0)
@@ -86,9 +106,14 @@ export function parseReplayForm(
 
 /** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
-  filter: { tenantId, provider, type, state, origin, fromMs, toMs },
+  filter: { tenantId, provider, type, state, origin, fromMs, toMs, ids },
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
+  if (ids !== undefined)
+    return {
+      ...{ tenant: tenantId, ids: ids.join(','), rate: String(ratePerSecond) },
+      to: toMs === undefined ? undefined : timeFieldText(toMs),
+    }
   return {
     ...{ tenant: tenantId, state, provider, type, origin, from: timeFieldText(fromMs) },
     to: toMs === undefined ? undefined : timeFieldText(toMs),
@@ -102,13 +127,17 @@ const stateWords = { delivery_failed: 'failed', processed: 'processed', verified
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
   const { state, provider, type, origin, fromMs, toMs, ids } = filter
   const words = [
-    ids === undefined ? undefined : `${ids.length} named`,
+    ids === undefined ? undefined : `${ids.length} selected ${ids.length === 1 ? 'event' : 'events'}`,
     ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
   ]
   return (
     <span>
-      {words.filter((word) => word !== undefined).join(' · ') || 'all ended events'}, <Time atMs={fromMs} />{' '}
-      to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
+      {words.filter((word) => word !== undefined).join(' · ') || 'all ended events'}
+      {ids === undefined && (
+        <>
+          , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
+        </>
+      )}
     </span>
   )
 }
@@ -163,6 +192,8 @@ const previewReplayRow: PageRow = {
   async show(context) {
     const { backoffice, actor, query, tenant, nowMs } = context
     const asked = parseReplayForm(query, { tenantId: tenant?.id, nowMs })
+    if (asked.kind === 'wrong' && query['selected'] !== undefined)
+      return goTo(link('/events', { tenant: query['tenant'] }), 'Select the events to replay first.', 'info')
     if (asked.kind === 'wrong')
       return shown('New replay', <ReplayForm context={context} problems={asked.problems} />, 422)
     return withRightTo(context, asked.filter.tenantId ?? 'all', 'replay', async () => {
@@ -181,7 +212,8 @@ interface PreviewParts {
 
 function Preview({ context, asked, preview: { total, examples } }: PreviewParts) {
   const fields = replayFields(asked)
-  const change = link('/replays/new', fields)
+  const isSelection = asked.filter.ids !== undefined
+  const change = isSelection ? link('/events', { tenant: fields['tenant'] }) : link('/replays/new', fields)
   const isEmpty = total.count === 0
   const isAll = total.isExact && total.count <= examples.length
   return (
@@ -189,9 +221,9 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
       <PageHeader
         title="Start this replay?"
         lead={<ReplayFilterText filter={asked.filter} />}
-        crumbs={[...crumbs, { label: 'New', path: change }]}
+        crumbs={[...crumbs, { label: isSelection ? 'Events' : 'New', path: change }]}
       >
-        <LinkButton href={change}>Change it</LinkButton>
+        <LinkButton href={change}>{isSelection ? 'Back to the events' : 'Change it'}</LinkButton>
         {!isEmpty && (
           <PostForm
             action="/replays"
@@ -199,7 +231,9 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
             hidden={{ ...fields, key: crypto.randomUUID() }}
             look="inline-form"
           >
-            <Submit>Start the replay</Submit>
+            <Submit>
+              {isSelection && total.isExact ? `Replay these ${countText(total.count)}` : 'Start the replay'}
+            </Submit>
           </PostForm>
         )}
       </PageHeader>
@@ -271,7 +305,7 @@ function Examples({
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
-  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'zone', 'rate'],
+  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'zone', 'rate', 'ids'],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })

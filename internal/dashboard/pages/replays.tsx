@@ -1,10 +1,10 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { ReplayFate } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayJob } from '#internal/replays/index.ts'
+import { parseReplayId, type ReplayJob, type ReplayOutcome } from '#internal/replays/index.ts'
 import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { LinkButton, timeFieldText } from '../components/form.tsx'
 import { type Column, listRow } from '../components/list.tsx'
-import { Copy, countText, StateBadge, Time } from '../components/text.tsx'
+import { Badge, Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
 import { ReplayFilterText, replayFields } from './replay-start.tsx'
@@ -57,7 +57,7 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
         </a>
       ),
     },
-    { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+    { title: 'State', cell: (job) => <ReplayBadge job={job} /> },
     ...(tenant === undefined ? [ofTenant] : []),
     { title: 'Events', isWide: true, cell: ({ filter }) => <ReplayFilterText filter={filter} /> },
     { title: 'Progress', cell: (job) => <ReplayProgress job={job} isShort /> },
@@ -89,28 +89,85 @@ interface ProgressParts {
 function ReplayProgress({ job, isShort = false }: ProgressParts) {
   const percent = `${Math.floor(replayShare(job) * 100)} %`
   const { total } = job
-  const tone = job.state === 'failed' ? 'bad' : job.state === 'completed' ? 'good' : 'info'
+  const tone = job.state === 'failed' ? 'bad' : 'info'
   return (
     <span class="progress">
-      <ShareBar share={replayShare(job)} label={`${percent} done`} tone={tone} />
+      <ShareBar share={replayShare(job)} label={`${percent} queued`} tone={tone} />
       <span class="number">
         {percent}
-        {!isShort && ` of ${total.isExact ? '' : 'at least '}${countText(total.count)} events`}
+        {!isShort && ` of ${total.isExact ? '' : 'at least '}${countText(total.count)} events queued`}
       </span>
     </span>
   )
 }
 
-/** Page of one replay with its progress. */
+interface BadgeParts {
+  readonly job: ReplayJob
+  readonly outcome?: ReplayOutcome
+}
+
+/** Renders the state of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
+function ReplayBadge({ job: { state }, outcome }: BadgeParts) {
+  if (state !== 'completed') return <StateBadge state={state} />
+  if (outcome === undefined) return <Badge tone="info">All queued</Badge>
+  if (outcome.pendingCount > 0) return <Badge tone="info">Delivering</Badge>
+  if (outcome.failedCount > 0)
+    return <Badge tone="bad">{`${countText(outcome.failedCount)} failed again`}</Badge>
+  return <Badge tone="good">Completed</Badge>
+}
+
+function Outcomes({ job, outcome }: Required<BadgeParts>) {
+  const { examinedCount, deliveredCount, failedCount, pendingCount, otherCount } = outcome
+  const isPart = job.queuedCount > examinedCount
+  return (
+    <Card
+      title="Outcome"
+      note={isPart ? `of the first ${countText(examinedCount)} queued events` : 'of the queued events'}
+    >
+      {examinedCount === 0 ? (
+        <p class="muted">No event is queued yet.</p>
+      ) : (
+        <>
+          <div class="card-body">
+            <ShareBar
+              share={deliveredCount / examinedCount}
+              label={`${countText(deliveredCount)} of ${countText(examinedCount)} delivered`}
+              tone="good"
+            />
+          </div>
+          <Facts
+            facts={[
+              ['Delivered', countText(deliveredCount)],
+              [
+                'Failed again',
+                <span class={failedCount > 0 ? 'is-bad' : undefined}>{countText(failedCount)}</span>,
+              ],
+              ['Still pending', countText(pendingCount)],
+              otherCount > 0 ? ['Replayed since, or deleted', countText(otherCount)] : undefined,
+            ]}
+          />
+        </>
+      )}
+    </Card>
+  )
+}
+
+/** Page of one replay with its progress and its outcome. */
 const replayRow: PageRow = {
   ...{ method: 'GET', path: '/replays/:id', section: 'replays' },
   async show(context) {
     const found = await findReplay(context)
     if (found.kind !== 'found') return found
     const { subject: job, owner } = found
-    const rights = await context.backoffice.tenants.permissions(context.actor, owner)
+    const { backoffice, actor } = context
+    const [rights, outcome] = await Promise.all([
+      backoffice.tenants.permissions(actor, owner),
+      backoffice.replays.readOutcome(actor, job.id),
+    ])
     if (rights.kind !== 'ok') return rights
-    return shown('Replay', <Replay context={context} job={job} canReplay={rights.value.replay} />)
+    if (outcome.kind !== 'ok') return outcome
+    const parts = { context, job, outcome: outcome.value, canReplay: rights.value.replay }
+    return shown('Replay', <Replay {...parts} />)
   },
 }
 
@@ -125,23 +182,26 @@ async function findReplay({ backoffice, actor, params }: PageContext) {
 interface ReplayParts {
   readonly context: PageContext
   readonly job: ReplayJob
+  readonly outcome: ReplayOutcome
   readonly canReplay: boolean
 }
 
-function Replay({ context, job, canReplay }: ReplayParts) {
+function Replay({ context, job, outcome, canReplay }: ReplayParts) {
   const { here, query } = context
   const { id, filter } = job
   const kept = { tenant: query['tenant'] }
   const events = link('/events', {
     ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type, origin: filter.origin },
-    from: timeFieldText(filter.fromMs),
-    to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
+    ...(filter.ids === undefined && {
+      from: timeFieldText(filter.fromMs),
+      to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
+    }),
   })
   return (
-    <Live id="replay" here={here} every={isActive(job) ? 'tick' : 'slow'}>
+    <Live id="replay" here={here} every={isActive(job) || outcome.pendingCount > 0 ? 'tick' : 'slow'}>
       <PageHeader
         title="Replay"
-        badge={<StateBadge state={job.state} />}
+        badge={<ReplayBadge job={job} outcome={outcome} />}
         crumbs={[{ label: 'Replays', path: link('/replays', kept) }]}
         lead={<Copy text={id} label="Copy the replay’s id" />}
       >
@@ -156,17 +216,18 @@ function Replay({ context, job, canReplay }: ReplayParts) {
         )}
       </PageHeader>
       {noticeOf(job)}
-      <div class="event-columns">
+      <div class="columns">
         <Card title="Progress" note={isActive(job) ? 'updates live' : undefined}>
           <div class="card-body">
             <ReplayProgress job={job} />
           </div>
           <Facts facts={countsOf(job)} />
         </Card>
-        <Card title="Details">
-          <Facts facts={factsOf(context, job)} />
-        </Card>
+        <Outcomes job={job} outcome={outcome} />
       </div>
+      <Card title="Details">
+        <Facts facts={factsOf(context, job)} />
+      </Card>
     </Live>
   )
 }
