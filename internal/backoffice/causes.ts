@@ -61,17 +61,17 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   proxy_failed: {
     title: 'Egress proxy failed',
     means: 'The platform’s egress proxy could not be reached or refused to connect.',
-    todo: 'The platform team has to check the proxy.',
+    todo: 'Ask the platform team to check the proxy.',
   },
   aborted: {
     title: 'Aborted by the platform',
     means: 'The forwarder was shut down during the call.',
-    todo: 'Nothing, unless it happens again.',
+    todo: 'No action needed unless it happens again.',
   },
   worker_lost: {
     title: 'Forwarder lost',
-    means: 'Several forwarders took the delivery and ended before they could record the result.',
-    todo: 'The platform team should check why forwarders end.',
+    means: 'Several forwarders claimed the delivery and stopped before they could record the result.',
+    todo: 'Ask the platform team why forwarders stop.',
   },
   signing_unavailable: {
     title: 'No signing secret',
@@ -111,7 +111,7 @@ const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
   405: { means: 'The callback’s path does not accept POST.', todo: 'Have it accept POST.' },
   410: {
-    means: 'The callback asks for no more deliveries: it is suspended, and the event has ended.',
+    means: 'The callback asked for no more deliveries, so it is suspended, and the event is not retried.',
     todo: 'Resume the callback on the tenant’s page, then replay the event.',
   },
   413: {
@@ -120,7 +120,7 @@ const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
   429: {
     means: 'The callback limits the request rate. Its Retry-After header is followed.',
-    todo: 'Nothing, unless it persists: then raise the callback’s capacity.',
+    todo: 'No action needed unless it persists; then increase the callback’s capacity.',
   },
   503: {
     means: 'The callback, or its load balancer, is not ready. Its Retry-After header is followed.',

@@ -134,14 +134,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     ended('delivery_failed', { attempt: 10, cause: 'aborted' }),
     'failed',
     'The delivery has failed after 10 attempts: all attempts of the retry schedule were made; the last one ended with “Aborted by the platform”.',
-    'Nothing, unless it happens again. Then replay the event.',
+    'No action needed unless it happens again. Then replay the event.',
     { startedAtMs: completedAtMs },
   ],
   [
     ended('delivery_failed', { attempt: 2, status: 422, cause: 'aborted' }),
     'failed',
     'The delivery has failed after 2 attempts: the callback asked not to receive this event again (webhook-delivery: abort-message).',
-    'Nothing: the callback does not want this event. It can still be replayed.',
+    'No action needed: the callback does not want this event. It can still be replayed.',
     { startedAtMs: completedAtMs },
   ],
   [

@@ -155,7 +155,7 @@ const resumeTodo = 'Resume the callback on the tenant’s page, then replay the 
 const endTodos: Readonly<Record<string, string>> = {
   gone: resumeTodo,
   disabled: resumeTodo,
-  aborted: 'Nothing: the callback does not want this event. It can still be replayed.',
+  aborted: 'No action needed: the callback does not want this event. It can still be replayed.',
   payload_expired:
     'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
 }

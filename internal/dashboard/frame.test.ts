@@ -95,12 +95,12 @@ test('unknown paths: a signed-in user gets an error page with the navigation, an
   }
   const framed = await read('/nothing/here?tenant=x', cookie)
   expect(framed.status).toBe(404)
-  for (const part of ['There is no such page', 'aria-label="Main"', 'action="/sign-out"'])
+  for (const part of ['Page not found', 'aria-label="Main"', 'action="/sign-out"'])
     expect(framed.text).toContain(part)
   expect(framed.text).not.toContain('aria-current')
   for (const stranger of [undefined, `${cookie}x`]) {
     const bare = await read('/nothing/here', stranger)
-    expect([bare.status, bare.text.includes('There is no such page')]).toEqual([404, true])
+    expect([bare.status, bare.text.includes('Page not found')]).toEqual([404, true])
     expect(bare.text).not.toContain('aria-label="Main"')
   }
   expect(await read('/internal/v1/nothing', cookie)).toMatchObject({ status: 404, type: 'application/json' })

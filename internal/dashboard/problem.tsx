@@ -26,15 +26,15 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {
     case 'forbidden':
-      return problem(403, 'forbidden', 'You may not do this', {
+      return problem(403, 'forbidden', 'Permission denied', {
         icon: 'lock',
         text: 'Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a new role takes effect within 10 seconds.',
         links: overview,
       })
     case 'notFound':
-      return problem(404, 'not_found', 'There is nothing here', {
+      return problem(404, 'not_found', 'Not found', {
         icon: 'search',
-        text: 'It does not exist, or it belongs to a tenant that you may not see. If your roles are bound in some namespaces only, name them under “Namespaces”.',
+        text: 'It does not exist, or it belongs to a tenant that you may not see. If your roles are bound in some namespaces only, enter them under “Namespaces”.',
         links: overview,
       })
     case 'invalid':
@@ -44,15 +44,15 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'keyReused':
       return problem(422, 'idempotency_key_reused', 'This form was used before', warning(refusal.problem))
     case 'tooMany':
-      return problem(429, refusal.code, 'Too many at a time', warning(refusal.problem))
+      return problem(429, refusal.code, 'Too many at once', warning(refusal.problem))
     case 'unavailable': {
       const parts = { ...awayParts(way), retryAfterMs: refusal.retryAfterMs }
-      return problem(503, 'unavailable', 'No answer at the moment', parts)
+      return problem(503, 'unavailable', 'Temporarily unavailable', parts)
     }
     case 'secretsUnreadable':
       return problem(503, 'secrets_unreadable', 'Secrets cannot be decrypted', {
         ...warning(
-          'The platform’s key ring cannot decrypt the tenant’s signing secrets. Nothing was sent. The platform team has to correct the key ring.',
+          'The platform’s key ring cannot decrypt the tenant’s signing secrets. Nothing was sent. The platform team must correct the key ring.',
         ),
         retryAfterMs: refusal.retryAfterMs,
       })
@@ -63,9 +63,9 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
 
 /** Asks a user who may not see all tenants to name namespaces, instead of showing a list. */
 export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
-  return problem(403, 'forbidden', 'Which namespaces are yours?', {
+  return problem(403, 'forbidden', 'Choose your namespaces', {
     icon: 'lock',
-    text: 'Your roles do not cover all tenants. Name the namespaces that they cover; this browser remembers them.',
+    text: 'Your roles do not cover all tenants. Enter the namespaces that they cover; this browser remembers them.',
     links: <NamespacesForm {...form} namespaces={[]} id="my-namespaces" />,
   })
 }
@@ -73,12 +73,12 @@ export function namespacesProblem(form: { readonly csrfToken: string; readonly h
 function errorProblem(error: ApiError, way: WayBack): Problem {
   const status = statusOf(error.code)
   if (error.code === 'route_unknown')
-    return problem(status, error.code, 'There is no such page', {
+    return problem(status, error.code, 'Page not found', {
       ...{ icon: 'search', links: overview },
-      text: 'The address may be mistyped, or be one of an older version.',
+      text: 'The address may be mistyped or from an older version.',
     })
   if (status >= 500 && error.code !== 'internal')
-    return problem(status, error.code, 'No answer at the moment', awayParts(way))
+    return problem(status, error.code, 'Temporarily unavailable', awayParts(way))
   const isBug = error.code === 'internal'
   return problem(status, error.code, isBug ? 'Internal error' : 'Invalid request', {
     icon: 'warning',
@@ -95,7 +95,7 @@ const againLink = ({ here, isForm }: WayBack) => (
 
 const awayParts = (way: WayBack): ProblemParts => ({
   icon: 'clock',
-  text: 'A store or the Kubernetes API does not answer, so this page cannot be shown. Deliveries and records may be unaffected. Try again shortly.',
+  text: 'A store or the Kubernetes API does not respond, so this page cannot be shown. Deliveries and records may be unaffected. Try again shortly.',
   links: againLink(way),
 })
 

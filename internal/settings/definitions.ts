@@ -57,18 +57,21 @@ const daysMax = 90
 
 const flag = { schema: t.Boolean(), expected: 'true or false', default: false }
 
-const limitEnds = { soft: 'from which on a tenant is warned of', hard: 'that a tenant may reach' } as const
+const limitTexts = {
+  soft: (amount: string) => `Soft limit: ${amount} before a warning.`,
+  hard: (amount: string) => `Hard limit: maximum ${amount}.`,
+} as const
 const amountSetting = {
   ...({ scope: 'installation' } as const),
   schema: t.Integer({ minimum: 0, maximum: limitAmountMax }),
   expected: `a whole number from 0 to ${limitAmountMax}`,
 }
 const limitDocs: Record<LimitName, string> = {
-  locksPerMinute: 'Locks in a UTC minute',
-  locksPerMonth: 'Locks in a UTC month',
-  eventsPerMinute: 'Events in a UTC minute',
-  eventsPerMonth: 'Events in a UTC month',
-  recordBytes: 'Bytes of all records and locks',
+  locksPerMinute: 'locks per UTC minute',
+  locksPerMonth: 'locks per UTC month',
+  eventsPerMinute: 'events per UTC minute',
+  eventsPerMonth: 'events per UTC month',
+  recordBytes: 'bytes of all records and locks',
 }
 const limitDefaults: Partial<Record<FixedSettingName, number>> = {
   'limits.locksPerMinute.hard': 60_000,
@@ -80,7 +83,7 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
   'forwarding.paused': {
     ...flag,
     scope: 'any',
-    doc: 'Nothing is sent to callbacks; events go on to be accepted and wait, and no attempt is spent. Paused for all, or for this tenant: either is enough.',
+    doc: 'Stops deliveries to callbacks. Events are still accepted and wait; no attempts are used up. Applies when paused globally or for this tenant.',
   },
   ...(Object.fromEntries(
     providerNames.map((name) => [`providers.${name}.paused`, providerPause(name)]),
@@ -90,7 +93,7 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
     schema: t.Number({ minimum: 0, maximum: 1 }),
     expected: 'a number from 0 to 1',
     default: 1,
-    doc: 'Share of log lines about what went well that each process writes: requests under 400, deliveries that arrived. All else is always logged, and metrics count everything.',
+    doc: 'Share of log lines about successes that each process writes: requests with a status below 400, and deliveries that arrived. Failures are always logged, and metrics count everything.',
   },
   ...(Object.fromEntries(limitNames.flatMap(limitSettings)) as Record<
     `limits.${LimitName}.${'soft' | 'hard'}`,
@@ -101,17 +104,17 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
     schema: t.Union([t.Literal('accept'), t.Literal('refuse')]),
     expected: 'accept or refuse',
     default: 'accept',
-    doc: 'Whether events over limits.eventsPerMonth.hard are accepted and marked, or refused; for tenants without that limit of their own.',
+    doc: 'Whether events over limits.eventsPerMonth.hard are accepted and marked, or refused. Default for tenants without a limit of their own.',
   },
   'records.durability': {
     scope: 'installation',
     schema: t.Union(recordDurabilities.map((each) => t.Literal(each))),
     expected: recordDurabilities.join(' or '),
     default: 'redis',
-    doc: 'Where records and locks are kept, for tenants whose spec.records.durability leaves it open: redis is faster, postgres survives the loss of Redis.',
+    doc: 'Store for records and locks of tenants that do not set spec.records.durability. redis is faster; postgres survives the loss of Redis.',
   },
-  'retention.payloadDays': days(30, 'Days that payloads are kept'),
-  'retention.eventDays': days(90, 'Days that events and attempts are kept'),
+  'retention.payloadDays': days(30, 'Days to keep payloads'),
+  'retention.eventDays': days(90, 'Days to keep events and attempts'),
 }
 
 /** All fixed setting names, in display order. */
@@ -147,7 +150,7 @@ export function definitionOf(name: SettingName): SettingDefinition {
   return {
     ...amountSetting,
     default: null,
-    doc: `Usage of ${kind} in a UTC month ${limitEnds[end]}, where its spec.limits.emitted leaves it open. At most ${emittedKindsMax} kinds.`,
+    doc: `${limitTexts[end](`usage of ${kind} per UTC month`)} Default for tenants without an entry in spec.limits.emitted. At most ${emittedKindsMax} kinds.`,
   }
 }
 
@@ -168,7 +171,7 @@ function providerPause(name: ProviderName): SettingDefinition {
   return {
     ...flag,
     scope: 'any',
-    doc: `Calls of ${name} are answered 503 with Retry-After, so that the provider sends them again. Paused for all, or for this tenant: either is enough.`,
+    doc: `Answers calls of ${name} with 503 and Retry-After, so that the provider retries them. Applies when paused globally or for this tenant.`,
   }
 }
 
@@ -180,7 +183,7 @@ function limitSettings(limit: LimitName): [FixedSettingName, SettingDefinition][
       {
         ...amountSetting,
         default: limitDefaults[name] ?? null,
-        doc: `${limitDocs[limit]} ${limitEnds[end]}, where its spec.limits.${limit} leaves it open.`,
+        doc: `${limitTexts[end](limitDocs[limit])} Default for tenants that do not set spec.limits.${limit}.`,
       },
     ]
   })
@@ -192,7 +195,7 @@ function days(standard: number, doc: string): SettingDefinition {
     schema: t.Integer({ minimum: 1, maximum: daysMax }),
     expected: `a whole number from 1 to ${daysMax}`,
     default: standard,
-    doc: `${doc}, for tenants whose spec.retention leaves it open. Holds for what is received from then on.`,
+    doc: `${doc}, for tenants that do not set spec.retention. Applies to events received after the change.`,
   }
 }
 

@@ -175,7 +175,7 @@ describe('accessibility of form responses', () => {
       expect((await other.post('/settings/change', fields)).status).toBe(303)
       await page.getByLabel('Value').selectOption('false')
       await button(page, 'Change the setting').click()
-      await page.getByText('This setting was changed meanwhile').waitFor()
+      await page.getByText('This setting was changed in the meantime').waitFor()
       await isFine()
     },
     visitMs,
@@ -219,17 +219,17 @@ describe('accessibility of replacement pages', () => {
       () => seer,
       '/simulations/new?tenant=acme',
       403,
-      'You may not do this',
+      'Permission denied',
     ],
     [
       'the page for a user without known namespaces (403)',
       someUser,
       '/tenants',
       403,
-      'Which namespaces are yours?',
+      'Choose your namespaces',
     ],
-    ['the page for a missing object (404)', () => adminToken, '/events/evt_0', 404, 'There is nothing here'],
-    ['the page for an unknown URL (404)', () => adminToken, '/nowhere', 404, 'There is no such page'],
+    ['the page for a missing object (404)', () => adminToken, '/events/evt_0', 404, 'Not found'],
+    ['the page for an unknown URL (404)', () => adminToken, '/nowhere', 404, 'Page not found'],
     ['a page without a selected tenant', () => adminToken, '/usage', 200, 'Choose a tenant'],
     [
       'a page with an invalid query (422)',

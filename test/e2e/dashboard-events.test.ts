@@ -284,7 +284,7 @@ test(
       ]) {
         const answer = await page.goto(path)
         expect([path, answer?.status()]).toEqual([path, 404])
-        expect(await page.getByText('There is nothing here').count()).toBeGreaterThan(0)
+        expect(await page.getByText('Not found').count()).toBeGreaterThan(0)
       }
     }),
   flowMs,

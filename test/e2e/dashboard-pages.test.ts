@@ -71,7 +71,7 @@ describe('without scripts', () => {
       visit(
         async (page) => {
           await page.goto('/usage?tenant=demo')
-          await page.getByRole('link', { name: 'Override Events a month' }).click()
+          await page.getByRole('link', { name: 'Override Events per month' }).click()
           const until = page.getByLabel('Until (UTC)')
           const tomorrow = await until.inputValue()
           await page.getByLabel('Amount').fill('250000')

@@ -108,8 +108,8 @@ function valueOf(field: Field, text: string, zone: string): string | number | un
 
 function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Field): string {
   if (kind === 'time') return timeProblem
-  if (kind === 'choice') return 'Choose one of these'
-  if (kind === 'number') return `Give a whole number of at most ${charsMax} digits`
+  if (kind === 'choice') return 'Choose one of the options'
+  if (kind === 'number') return `Enter a whole number of at most ${charsMax} digits`
   return `Use ${isRequired ? '1 to' : 'at most'} ${charsMax} characters`
 }
 

@@ -112,5 +112,5 @@ test('attention: a limit is near from 80 % of its hard limit on', async () => {
   expect((await override('1001')).status).toBe(303)
   expect((await operator.get('/?tenant=bolt')).html).not.toContain('Limit near')
   expect((await override('1000')).status).toBe(303)
-  expect((await operator.get('/?tenant=bolt')).html).toContain('Events a month: 800 of 1,000 this month.')
+  expect((await operator.get('/?tenant=bolt')).html).toContain('Events per month: 800 of 1,000 this month.')
 })

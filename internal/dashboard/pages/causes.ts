@@ -5,8 +5,8 @@ import type { RefusedCause } from '#internal/intake/index.ts'
 export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   signature_missing: {
     title: 'No signature',
-    means: 'The call has no signature header, so that its sender is unknown.',
-    todo: 'Check that the webhook at the provider has a signing secret. Calls of scanners look like this, too, and can be ignored.',
+    means: 'The call has no signature header, so its sender is unknown.',
+    todo: 'Check that the webhook has a signing secret at the provider. Scanners also send such calls; ignore those.',
   },
   signature_malformed: {
     title: 'Signature malformed',
@@ -14,14 +14,14 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     todo: 'Check that the provider is configured with its own URL, and that no proxy rewrites headers.',
   },
   signature_mismatch: {
-    title: 'Signature wrong',
-    means: 'The signature does not match the body under any current secret.',
-    todo: 'Copy the signing secret from the provider into the tenant’s Secret again. After a rotation keep the old secret beside it for a while.',
+    title: 'Invalid signature',
+    means: 'The signature does not match the body with any current secret.',
+    todo: 'Copy the signing secret from the provider into the tenant’s Secret again. After a rotation, keep the old secret beside it for a while.',
   },
   timestamp_outside_window: {
     title: 'Timestamp out of range',
     means: 'The signed time is too far from now: an old call was replayed, or a clock is wrong.',
-    todo: 'Have the provider send the event again. If all calls are refused like this, check clocks.',
+    todo: 'Ask the provider to resend the event. If all calls are refused like this, check the clocks.',
   },
   scheme_unknown: {
     title: 'Signature scheme unknown',
@@ -31,12 +31,12 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   headers_conflict: {
     title: 'Headers contradict each other',
     means:
-      'Two headers give different values for the same thing, or an unsigned header names another event id than the signed body.',
-    todo: 'Look for a proxy that adds headers. A custom sender has to use one id in header and body. Otherwise treat the call as forged.',
+      'Two headers give different values for the same thing, or an unsigned header names an event id other than the signed body’s.',
+    todo: 'Look for a proxy that adds headers. A custom sender must use the same id in header and body. Otherwise treat the call as forged.',
   },
   shop_mismatch: {
-    title: 'Another shop',
-    means: 'The call is signed, but for another shop than the tenant’s.',
+    title: 'Wrong shop',
+    means: 'The signature is valid, but the call is for a shop other than the tenant’s.',
     todo: 'Correct storefront.shopDomain in the tenant’s spec, or remove the webhook from the other shop.',
   },
   certificate_url_refused: {
@@ -60,17 +60,17 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     todo: 'Notify the provider; the platform team decides.',
   },
   certificate_subject_mismatch: {
-    title: 'Certificate of another subject',
-    means: 'The certificate is valid, but not that of the provider’s webhooks.',
-    todo: 'Check that the tenant’s environment, live or sandbox, is that of the webhook. Otherwise treat the call as forged.',
+    title: 'Wrong certificate subject',
+    means: 'The certificate is valid, but does not belong to the provider’s webhooks.',
+    todo: 'Check that the tenant and the webhook use the same environment, live or sandbox. Otherwise treat the call as forged.',
   },
   certificate_outside_dates: {
     title: 'Certificate expired',
     means: 'The certificate is not valid yet, or has expired.',
-    todo: 'The provider has to renew it; check the cluster’s clocks, too.',
+    todo: 'The provider must renew it. Also check the cluster’s clocks.',
   },
   body_not_json: {
-    title: 'Body is not JSON',
+    title: 'Body is not valid JSON',
     means: 'The signature is valid, but the body is not a JSON object.',
     todo: 'Set the webhook at the provider to send JSON.',
   },
@@ -80,13 +80,13 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     todo: 'Have the sender flatten the payload, or send the nested part as text.',
   },
   body_ambiguous: {
-    title: 'Body repeats a name',
-    means: 'A name occurs twice at the top level of the JSON, and parsers disagree about which value counts.',
-    todo: 'Have the sender write each name once.',
+    title: 'Duplicate JSON key',
+    means: 'A key occurs twice at the top level of the JSON, and parsers disagree about which value counts.',
+    todo: 'Have the sender use each key once.',
   },
   event_id_missing: {
     title: 'No event id',
-    means: 'The call has no event id, so that repeats cannot be recognised.',
+    means: 'The call has no event id, so duplicates cannot be detected.',
     todo: 'Have the sender give each event an id, in the header or member that the tenant’s page names.',
   },
   event_id_malformed: {
@@ -102,7 +102,7 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   tenant_suspended: {
     title: 'Tenant suspended',
     means: 'The tenant is suspended and accepts no calls.',
-    todo: 'Set spec.suspended to false to resume. Providers retry refused calls for a time.',
+    todo: 'Set spec.suspended to false to resume. Providers retry refused calls for some time.',
   },
   provider_not_configured: {
     title: 'Provider not configured',
@@ -116,39 +116,39 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   },
   secrets_missing: {
     title: 'Secret missing',
-    means: 'The provider has no current signing secret, so that no call can be verified.',
+    means: 'The provider has no current signing secret, so no call can be verified.',
     todo: 'See the tenant’s conditions: the Secret may be missing, or lack the named key.',
   },
   secrets_unreadable: {
     title: 'Secrets unreadable',
     means:
       'The platform’s key ring cannot decrypt the provider’s signing secrets. The provider was asked to retry.',
-    todo: 'Nothing for the tenant: the platform team has to correct the key ring. Providers retry.',
+    todo: 'No action needed by the tenant: the platform team must correct the key ring. Providers retry.',
   },
   loop_detected: {
     title: 'Forwarding loop',
-    means: 'The event was forwarded five times already: the callback sends events back to Latchkey.',
+    means: 'The event has already been forwarded five times: the callback sends events back to Latchkey.',
     todo: 'Correct the callback’s URL, or its handling of events.',
   },
   provider_paused: {
     title: 'Provider paused',
     means: 'The platform has paused this provider. The provider was asked to retry.',
-    todo: 'Nothing: the provider retries. The pause is a runtime setting.',
+    todo: 'No action needed: the provider retries. The pause is a runtime setting.',
   },
   certificate_unavailable: {
-    title: 'Certificate unavailable',
+    title: 'Certificate could not be fetched',
     means: 'The provider’s certificate could not be fetched. The provider was asked to retry.',
-    todo: 'Nothing for a single call. If it persists, the platform team should check egress to the provider.',
+    todo: 'No action needed for a single call. If it persists, ask the platform team to check egress to the provider.',
   },
   events_per_minute: {
     title: 'Events per minute exceeded',
     means: 'The tenant’s limit of events per minute was reached. The provider was asked to retry.',
-    todo: 'Nothing for a short peak: providers retry. Otherwise raise the limit, or override it for a time.',
+    todo: 'No action needed for a short peak: providers retry. Otherwise raise the limit, or override it temporarily.',
   },
   events_per_month: {
     title: 'Events per month exceeded',
     means: 'The tenant’s limit of events per month is used up.',
-    todo: 'Raise the limit, or override it for a time: see its usage.',
+    todo: 'Raise the limit, or override it temporarily on the usage page.',
   },
 }
 

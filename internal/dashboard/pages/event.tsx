@@ -38,7 +38,7 @@ const eventRow: PageRow = {
       <div class="event-page">
         <Progress {...parts} />
         <Payload {...parts} />
-        <Card title="Headers" note="as forwarded to the callback; credentials are never kept">
+        <Card title="Headers" note="as forwarded to the callback; credentials are never stored">
           <JsonBlock text={JSON.stringify(detail.headers)} label="headers, redacted" />
         </Card>
       </div>,
@@ -74,7 +74,7 @@ function Progress({ context, detail, rights, explanation, simulationPath }: Even
         crumbs={[{ label: 'Events', path: link('/events', kept) }]}
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
-        <LinkButton href={link('/events', { ...kept, type: event.type })}>Same type</LinkButton>
+        <LinkButton href={link('/events', { ...kept, type: event.type })}>Events of this type</LinkButton>
         {rights.replay && explanation.position === 'waiting' && (
           <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
             <Submit tone="primary">Attempt now</Submit>

@@ -79,7 +79,7 @@ test.each([
   ['/events?type=no.such', 200, 'No events match'],
   ['/events?to=2020-01-01', 200, 'No events match'],
   ['/events?from=yesterday', 400, 'Enter a time such as'],
-  ['/events?state=lost', 400, 'Choose one of these'],
+  ['/events?state=lost', 400, 'Choose one of the options'],
   ['/events?provider=nobody', 400, 'There is no such provider'],
   ['/events?find=src-acme', 400, 'name the tenant'],
   ['/events?after=nonsense', 400, 'begin with the first page'],
@@ -266,7 +266,7 @@ test('replay of many events: can be previewed, started once per form, shown and 
   const { html } = await admin.get(path)
   for (const part of [
     'Queued',
-    'at most 100 events a second',
+    'at most 100 events per second',
     'operator:dev',
     'updates live',
     `${path}/cancel`,
@@ -299,8 +299,8 @@ test('replay of selected events: the list offers ended events, and the form repl
 })
 
 test.each([
-  ['from=&rate=5000', 422, ['Enter a time such as', '1 to 1000 events a second']],
-  [`type=no.such&from=${hourAgo()}`, 200, ['There is nothing to replay']],
+  ['from=&rate=5000', 422, ['Enter a time such as', '1 to 1000 events per second']],
+  [`type=no.such&from=${hourAgo()}`, 200, ['Nothing to replay']],
 ])('replay preview: the query %s returns %d without a start button', async (query, status, texts) => {
   const answer = await admin.get(`/replays/preview?tenant=acme&${query}`)
   expect(answer.status).toBe(status)
@@ -332,7 +332,7 @@ describe('refused calls', () => {
     expect((await admin.get('/refused')).html).toContain('Choose a tenant')
     const { status, html } = await admin.get('/refused?tenant=acme')
     expect(status).toBe(200)
-    const advice = ['Signature wrong', 'Copy the signing secret', 'signature_mismatch']
+    const advice = ['Invalid signature', 'Copy the signing secret', 'signature_mismatch']
     for (const part of [acme.refusedId, '203.0.113.7', ...advice]) expect(html).toContain(part)
   })
 
@@ -340,7 +340,7 @@ describe('refused calls', () => {
     ['provider=card&cause=signature_mismatch', 200, () => acme.refusedId],
     ['provider=wallet', 200, () => 'No calls match'],
     ['cause=loop_detected', 200, () => 'No calls match'],
-    ['cause=no_such', 400, () => 'Choose one of these'],
+    ['cause=no_such', 400, () => 'Choose one of the options'],
     ['provider=nobody', 400, () => 'There is no such provider'],
   ])('refused calls: the filter %s returns %d', async (filter, status, text) => {
     const answer = await admin.get(`/refused?tenant=acme&${filter}`)

@@ -40,7 +40,9 @@ export const eventFields = [
 export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
   lead: ({ tenant }) =>
-    `Events${tenant === undefined ? '' : ` of ${nameOf(tenant)}`} and their delivery status. Where no provider called, a badge says so.`,
+    tenant === undefined
+      ? 'Events received from providers and their delivery status.'
+      : `Events of ${nameOf(tenant)} and their delivery status.`,
   load: (context, { after, ...asked }) =>
     context.backoffice.events.list(context.actor, {
       ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
@@ -56,7 +58,7 @@ export const eventsRow = listRow({
   },
   empty: {
     ...{ icon: 'events', title: 'No events yet' },
-    text: 'Enter the webhook URL from the tenant’s page at a provider, or start a simulation.',
+    text: 'Register the webhook URL from the tenant’s page with a provider, or start a simulation.',
   },
   noMatch: () => 'All stored events were searched. Events are deleted after their tenant’s retention.',
 })

@@ -19,7 +19,7 @@ export const lockFields = [
 export const lockHistoryRow = listRow({
   ...{ path, section: 'locks', title: 'Lock history', noun: 'locks', needsTenant: true, fields: lockFields },
   lead: ({ tenant }) =>
-    `Every lock of ${tenant && nameOf(tenant)}, from its acquisition to its end. Up to a second behind; for diagnosis only.`,
+    `Every lock of ${tenant && nameOf(tenant)}, from acquisition to end. Delayed by up to a second; for diagnosis only.`,
   async load({ backoffice, actor, tenant }, { from, to, ...asked }) {
     if (tenant === undefined) return { kind: 'notFound' }
     return backoffice.locks.list(actor, { tenantId: tenant.id, ...asked, fromMs: from, toMs: to })

@@ -51,7 +51,7 @@ describe('usage', () => {
 
   test('limit override: can be set after a confirmation, and is shown and recorded in the audit log', async () => {
     const asked = await session.post('/usage/override', fields())
-    expect(asked.html).toContain('Override events a month of acme?')
+    expect(asked.html).toContain('Override events per month of acme?')
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
     const done = await session.post('/usage/override', fields({ sure: 'yes' }))
     expect(done.location).toBe(`/usage?tenant=${acme}`)
@@ -67,7 +67,7 @@ describe('usage', () => {
       fields({ hard: 'many', expiresAt: 'never' }),
     )
     expect(status).toBe(422)
-    expect(html).toContain('Give a whole number of at most 15 digits')
+    expect(html).toContain('Enter a whole number of at most 15 digits')
     expect(html).toContain('Enter a time such as')
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
@@ -94,14 +94,14 @@ describe('usage', () => {
     const limit = 'exports.rowsPerMonth'
     await session.post('/usage/override', fields({ limit, hard: '99', sure: 'yes' }))
     const { html } = await session.get('/usage?tenant=acme')
-    expect(html).toContain('exports.rows a month')
+    expect(html).toContain('exports.rows per month')
     expect(html).toMatch(/<strong>99<\/strong> of 99 · 100 %/)
     expect(html).toContain('At the limit')
     const form = await session.get(`/usage/override?tenant=acme&limit=${limit}`)
-    expect(form.html).toContain('Override exports.rows a month')
+    expect(form.html).toContain('Override exports.rows per month')
     expect(fieldIn(form.html, 'hard')).toBe('99')
     await session.post('/usage/override/clear', { tenant: 'acme', limit })
-    expect((await session.get('/usage?tenant=acme')).html).not.toContain('exports.rows a month')
+    expect((await session.get('/usage?tenant=acme')).html).not.toContain('exports.rows per month')
   })
 
   test('limit override: an unknown limit returns 400', async () => {
@@ -135,7 +135,7 @@ describe('simulations', () => {
       fields({ amount: '0', reference: 'INV-7' }),
     )
     expect(status).toBe(422)
-    expect(html).toContain('Give a whole number from 1')
+    expect(html).toContain('Enter a whole number from 1')
     expect([fieldIn(html, 'amount'), fieldIn(html, 'reference'), fieldIn(html, 'key')]).toEqual([
       '0',
       'INV-7',
@@ -261,7 +261,7 @@ describe('settings', () => {
   test('settings: changing an outdated version returns 409, and the form can be sent again', async () => {
     const late = await form({ value: '8000', version: '0' })
     expect(late.status).toBe(409)
-    expect(late.html).toContain('This setting was changed meanwhile')
+    expect(late.html).toContain('This setting was changed in the meantime')
     expect(fieldIn(late.html, 'value')).toBe('8000')
     const again = await form({ value: '8000', version: fieldIn(late.html, 'version') ?? '' })
     expect(again.location).toBe('/settings')
@@ -270,7 +270,7 @@ describe('settings', () => {
   test('settings: a limit on an emitted kind has a form before it is set, and is listed afterwards', async () => {
     const limit = 'limits.exports.rowsPerMonth.hard'
     const form = await session.get(`/settings/change?name=${limit}`)
-    expect([form.status, form.html.includes('Usage of exports.rows in a UTC month')]).toEqual([200, true])
+    expect([form.status, form.html.includes('usage of exports.rows per UTC month')]).toEqual([200, true])
     expect((await session.get('/settings')).html).not.toContain(limit)
     const sent = { name: limit, value: '77', version: '0' }
     expect((await session.post('/settings/change', sent)).location).toBe('/settings')

@@ -79,7 +79,7 @@ function Overview({
         <StatTiles stats={stats} context={context} />
         {accepted + refused + delivered + failed === 0 && (
           <Notice tone="info" title="No events in this time">
-            Enter the webhook URL from the tenant’s page at a provider, or start a simulation.
+            Register the webhook URL from the tenant’s page with a provider, or start a simulation.
           </Notice>
         )}
         <div class="charts">
@@ -144,7 +144,7 @@ function StatTiles({ stats: { total, points, stepMs }, context }: Pick<OverviewP
       />
       {queue !== undefined && (
         <Tile
-          label={stepMs <= minuteMs ? 'Queue' : `Queue, maximum of ${durationText(stepMs)}`}
+          label={stepMs <= minuteMs ? 'Queue' : `Peak queue (${durationText(stepMs)})`}
           value={compactText(queue.dueCount)}
           note={queue.dueCount === 0 ? 'empty' : `oldest ${durationText(queue.oldestAgeMs)}`}
           tone={queue.oldestAgeMs > minuteMs ? 'warn' : undefined}
@@ -192,7 +192,7 @@ function chartsOf(stats: Stats): readonly Chart[] {
     },
     {
       ...{ title: 'Deliveries', kind: 'bars', unit: 'count' },
-      summary: `${countText(total.delivered)} delivered, ${countText(total.failed)} failed for good, ${countText(total.attemptsFailed)} attempts failed`,
+      summary: `${countText(total.delivered)} delivered, ${countText(total.failed)} failed, ${countText(total.attemptsFailed)} failed attempts`,
       series: [
         of('Delivered', 'good', ({ delivered }) => delivered),
         of('Failed attempts', 'warn', ({ attemptsFailed }) => attemptsFailed),

@@ -54,9 +54,9 @@ const formFields = [
   { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
   {
-    ...({ kind: 'number', name: 'rate', label: 'Events a second', min: 1, max: replayRateMax } as const),
-    expected: `1 to ${replayRateMax} events a second`,
-    hint: 'Upper bound. New events keep three quarters of the tenant’s capacity at any rate.',
+    ...({ kind: 'number', name: 'rate', label: 'Events per second', min: 1, max: replayRateMax } as const),
+    expected: `1 to ${replayRateMax} events per second`,
+    hint: 'Maximum rate. New events keep at least 75 % of capacity.',
   },
 ] as const satisfies readonly Field[]
 
@@ -159,13 +159,17 @@ interface FormParts {
 function ReplayForm({ context, problems }: FormParts) {
   return (
     <>
-      <PageHeader title="New replay" lead="Delivers ended events again." crumbs={crumbs} />
+      <PageHeader
+        title="New replay"
+        lead="Redelivers events that were processed or have failed."
+        crumbs={crumbs}
+      />
       {context.tenant === undefined && (
         <Notice tone="info">
-          Without a tenant the replay covers all tenants, which needs the right for the whole cluster.
+          Leave the tenant empty to include all tenants (requires cluster-wide permission).
         </Notice>
       )}
-      <Card title="Events to replay" note="the next page previews them">
+      <Card title="Events to replay" note="previewed on the next page">
         <form class="form" method="get" action="/replays/preview">
           <Fields fields={[...tenantFields(context), ...fieldsOf(context, problems)]} idPrefix="replay" />
           <div class="buttons">
@@ -238,7 +242,7 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
         )}
       </PageHeader>
       {isEmpty ? (
-        <Empty icon="search" title="There is nothing to replay">
+        <Empty icon="search" title="Nothing to replay">
           <p>No ended event matches.</p>
         </Empty>
       ) : (
@@ -274,7 +278,7 @@ function Estimate({
       <Tile
         label="Duration"
         value={`${least}${durationText(Math.max(1_000, (count / ratePerSecond) * 1_000))}`}
-        note={`at ${countText(ratePerSecond)} a second, if the callback keeps up`}
+        note={`at ${countText(ratePerSecond)} per second, if the callback keeps up`}
       />
     </Tiles>
   )

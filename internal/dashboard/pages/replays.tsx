@@ -38,7 +38,7 @@ export const replaysRow = listRow({
   examined: () => 'the latest replays',
   empty: {
     ...{ icon: 'replays', title: 'No replays yet' },
-    text: 'After an outage of a callback, its events end as failed. Fix the callback, then deliver them again from here.',
+    text: 'Events fail after the last retry. Fix the callback, then replay them from here.',
   },
 })
 
@@ -257,7 +257,7 @@ const skippedWords: Readonly<Record<Exclude<ReplayFate, 'queued'>, string>> = {
   no_callback: 'Skipped: tenant without a callback',
   cycles_exhausted: 'Skipped: too many delivery cycles',
   test_event: 'Skipped: test event',
-  changed: 'Skipped: changed meanwhile',
+  changed: 'Skipped: changed in the meantime',
   not_found: 'Skipped: deleted',
 }
 
@@ -267,7 +267,7 @@ function countsOf({ queuedCount, skipped, total }: ReplayJob): readonly Fact[] {
     return count === 0 ? [] : [[words, countText(count)]]
   })
   return [
-    ['Matched at the start', `${total.isExact ? '' : 'at least '}${countText(total.count)}`],
+    ['Matched at start', `${total.isExact ? '' : 'at least '}${countText(total.count)}`],
     ['Queued for delivery', countText(queuedCount)],
     ...left,
   ]
@@ -282,10 +282,10 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] 
       tenantId === undefined ? 'all tenants' : <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
     ],
     ['Events', <ReplayFilterText filter={filter} />],
-    ['Rate', `at most ${countText(ratePerSecond)} events a second`],
+    ['Rate', `at most ${countText(ratePerSecond)} events per second`],
     ['Requested by', requestedBy],
     ['Requested', <Time atMs={createdAtMs} format="full" />],
-    ['Begun', startedAtMs === null ? undefined : <Time atMs={startedAtMs} format="full" />],
+    ['Started', startedAtMs === null ? undefined : <Time atMs={startedAtMs} format="full" />],
     ['Ended', endedAtMs === null ? undefined : <Time atMs={endedAtMs} format="full" />],
   ]
 }

@@ -50,7 +50,7 @@ const groups = [
   { title: 'Providers', note: 'acceptance of their calls', begins: 'providers.' },
   {
     title: 'Records',
-    note: 'default for tenants; a change moves tenants that do not choose, and each then needs both stores for weeks',
+    note: 'default for tenants; a change moves tenants without a choice of their own, which then use both stores for weeks',
     begins: 'records.',
   },
   { title: 'Logs', note: 'of every process', begins: 'log.' },
@@ -158,7 +158,7 @@ interface SettingParts extends Pick<SettingsParts, 'installation'> {
 function EffectiveValue({ setting: { name, value }, installation }: SettingParts) {
   const isOn = value === true || pauseOfAll(name, installation) !== undefined
   if (name.endsWith('.paused'))
-    return isOn ? <Badge tone="warn">Paused</Badge> : <Badge tone="good">Runs</Badge>
+    return isOn ? <Badge tone="warn">Paused</Badge> : <Badge tone="good">Running</Badge>
   return <span class="number">{valueText(value)}</span>
 }
 
@@ -275,7 +275,7 @@ function showForm({ context, setting, typed, problem, conflict }: FormParts) {
         conflict === undefined
           ? undefined
           : {
-              title: 'This setting was changed meanwhile',
+              title: 'This setting was changed in the meantime',
               text: `${conflict}. Your value is kept below: check the current value, then send the form again.`,
             }
       }
@@ -302,7 +302,7 @@ function fieldOf({ name, definition }: ListedSetting, typed: string, problem: st
   const common = { name: 'value', label: 'Value', value: typed, problem }
   if (name.endsWith('.paused')) {
     const choices = [
-      { value: 'false', label: 'Runs (false)' },
+      { value: 'false', label: 'Running (false)' },
       { value: 'true', label: 'Paused (true)' },
     ]
     return { kind: 'choice', choices, ...common }

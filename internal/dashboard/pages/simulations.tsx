@@ -41,7 +41,7 @@ import { deedRows } from './deed.tsx'
 /** List page of simulated disputes, newest first. */
 const simulationsRow = listRow({
   ...{ path: '/simulations', section: 'simulations', title: 'Simulations', noun: 'simulations' },
-  lead: () => 'Simulated disputes: the events of a chargeback, sent through the same path as real ones.',
+  lead: () => 'Send simulated chargebacks through the real delivery path.',
   fields: [
     { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(simulationStates) },
   ],
@@ -130,11 +130,11 @@ const startRow: ActionRow = {
 
 const expected = {
   provider: 'Choose card or wallet',
-  amount: 'Give a whole number from 1, in the smallest unit of the currency: 4200 is 42.00 EUR',
-  currency: 'Give the three letters of ISO 4217, such as EUR',
+  amount: 'Enter a whole number from 1, in the smallest unit of the currency: 4200 is 42.00 EUR',
+  currency: 'Enter a three-letter ISO 4217 code, such as EUR',
   reason: 'Choose a reason from the list',
   outcome: 'Choose won or lost',
-  stepSeconds: `Give whole seconds from 0 to ${stepSecondsMax}`,
+  stepSeconds: `Enter whole seconds from 0 to ${stepSecondsMax}`,
   reference: 'Use 1 to 127 printable characters',
 } as const
 type StartField = keyof typeof expected
@@ -201,7 +201,7 @@ const startFields: readonly (Field & { readonly name: StartField })[] = [
   },
   {
     ...{ kind: 'text', name: 'reference', label: 'Reference', charsMax: 127 },
-    hint: 'Your own name of the payment; optional.',
+    hint: 'Your own reference for the payment (optional).',
   },
 ]
 
@@ -330,11 +330,11 @@ function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
 }
 
 const causeTexts: Readonly<Record<string, string>> = {
-  store_unavailable: 'A store does not answer; the event is retried.',
+  store_unavailable: 'A store does not respond; the event is retried.',
   signing_unavailable: 'The provider has no current signing secret.',
   secrets_unreadable:
     'The platform’s key ring cannot decrypt the provider’s signing secrets; the event is retried.',
-  too_late: 'The event was due too long ago: its signature would be refused.',
+  too_late: 'The event was due too long ago; its signature would be refused.',
   tenant_unknown: 'The tenant was deleted.',
   internal: 'An internal error occurred and was logged.',
 }
@@ -394,7 +394,7 @@ function Details({ context, simulation }: Pick<SimulationParts, 'context' | 'sim
           ['Between events', durationText(chargeback.stepSeconds * 1_000)],
           ['Requested by', requestedBy],
           ['Requested', <Time atMs={createdAtMs} />],
-          ['Begun', startedAtMs === null ? undefined : <Time atMs={startedAtMs} />],
+          ['Started', startedAtMs === null ? undefined : <Time atMs={startedAtMs} />],
           ['Ended', endedAtMs === null ? undefined : <Time atMs={endedAtMs} />],
         ]}
       />

@@ -122,7 +122,7 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
     </Empty>
   )
   return (
-    <Card title="Webhook URLs" note="to enter at each provider">
+    <Card title="Webhook URLs" note="register each with its provider">
       <Table<WebhookUrl>
         caption="Webhook URLs"
         rows={urls}
@@ -135,7 +135,7 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
                 provider
               ) : (
                 <>
-                  {provider} <Badge tone="quiet">{stage === 'off' ? 'off' : 'verify only'}</Badge>
+                  {provider} <Badge tone="quiet">{stage === 'off' ? 'Off' : 'Verify only'}</Badge>
                 </>
               ),
           },
@@ -154,8 +154,8 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
       {stage !== 'enabled' && urls.some(({ provider }) => provider === rolledOut) && (
         <p class="card-note">
           {stage === 'off'
-            ? 'Calls of the wallet are refused'
-            : 'Events of the wallet are verified and kept, not delivered'}{' '}
+            ? 'Wallet calls are refused'
+            : 'Wallet events are verified and stored, but not delivered'}{' '}
           until <code>spec.walletRollout.stage</code> is changed.
         </p>
       )}
@@ -191,7 +191,7 @@ function Callback({ tenant, may }: TenantParts) {
           ['Jitter', `± ${jitterPercent} %`],
           [
             'On redelivery of a failed event',
-            callback.retryOnRedelivery ? 'one new delivery cycle' : 'nothing',
+            callback.retryOnRedelivery ? 'one new delivery cycle' : 'no new delivery',
           ],
           [
             'Additional allowed networks',
@@ -204,9 +204,9 @@ function Callback({ tenant, may }: TenantParts) {
 }
 
 function callbackState({ suspendedCallback, breakerEndsAtMs, suspended }: TenantDetail): string {
-  if (suspended) return 'suspended with its tenant'
+  if (suspended) return 'tenant_suspended'
   if (suspendedCallback !== undefined) return 'suspended'
-  return breakerEndsAtMs === undefined ? 'active' : 'circuit breaker open'
+  return breakerEndsAtMs === undefined ? 'active' : 'breaker_open'
 }
 
 function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
@@ -281,7 +281,7 @@ function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
           { title: 'Prefix', cell: ({ prefix }) => (prefix === null ? '–' : <code>{prefix}…</code>) },
           { title: 'Scopes', cell: ({ scopes }) => <span class="wraps">{scopes.join(', ')}</span> },
           { title: 'Issued', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
-          { title: 'Ends', cell: endOf },
+          { title: 'Expires', cell: endOf },
         ]}
       />
     </Card>

@@ -68,7 +68,7 @@ describe('tenant list', () => {
     const clerk = await openDashboardSession(backoffice.url, someUser())
     const refused = await clerk.get('/tenants')
     expect(refused.status).toBe(403)
-    expect(refused.html).toContain('Which namespaces are yours?')
+    expect(refused.html).toContain('Choose your namespaces')
     backoffice.allow(() => true)
   })
 })
@@ -86,8 +86,8 @@ describe('tenant page', () => {
   })
 
   test.each([
-    ['off', 'crate', 'Calls of the wallet are refused until'],
-    ['verify only', 'dock', 'Events of the wallet are verified and kept, not delivered until'],
+    ['Off', 'crate', 'Wallet calls are refused until'],
+    ['Verify only', 'dock', 'Wallet events are verified and stored, but not delivered until'],
   ])('tenant page: a wallet in stage %s is marked as not in use', async (badge, slug, note) => {
     const { html } = await session.get(`/tenants/${slug}`)
     expect(html).toContain(`/v1/t/${slug}/webhooks/wallet`)

@@ -52,7 +52,7 @@ const tenantsRow: PageRow = {
     const { search } = context.query
     if (search?.startsWith('lk_') !== true || search.length <= keyPrefixChars) return list.show(context)
     const path = link('/tenants', { search: search.slice(0, keyPrefixChars) })
-    return goTo(path, 'The key was cut to its first 11 characters, which identify its tenant.', 'info')
+    return goTo(path, 'The key was shortened to its first 11 characters, which identify its tenant.', 'info')
   },
 }
 
@@ -132,7 +132,7 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
     { title: 'Slug', cell: ({ slug }) => (slug === null ? '–' : <code>{slug}</code>) },
     { title: 'Name', cell: ({ namespace, name }) => `${namespace}/${name}` },
   ]
-  const lead = 'This page shows one tenant. Choose it here, or type its slug or id in the sidebar.'
+  const lead = 'Select a tenant to continue, or type its slug or id in the sidebar.'
   return shown(
     'Choose a tenant',
     <>
@@ -169,7 +169,7 @@ function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
     <Empty icon="clock" title="Tenants cannot be listed at the moment" />
   ) : (
     <Empty icon="tenants" title="Tenants are listed by namespace">
-      If your roles are bound in some namespaces only, name them under “Namespaces”.
+      If your roles are bound in some namespaces only, enter them under “Namespaces”.
     </Empty>
   )
 }

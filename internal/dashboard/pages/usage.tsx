@@ -81,7 +81,7 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
       </PageHeader>
       <Live id="usage" here={here} every="slow">
         {report.limits.some(({ used }) => used === null) && (
-          <Notice tone="warn" title="Redis does not answer">
+          <Notice tone="warn" title="Redis does not respond">
             Usage of the current minute is unknown; monthly usage is that of the last roll-up.
           </Notice>
         )}
@@ -137,10 +137,10 @@ function KindChart({ kind, report, range, nowMs, hasValues }: KindParts) {
 }
 
 const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly window: string }>> = {
-  locksPerMinute: { label: 'Locks a minute', window: 'this minute' },
-  locksPerMonth: { label: 'Locks a month', window: 'this month' },
-  eventsPerMinute: { label: 'Events a minute', window: 'this minute' },
-  eventsPerMonth: { label: 'Events a month', window: 'this month' },
+  locksPerMinute: { label: 'Locks per minute', window: 'this minute' },
+  locksPerMonth: { label: 'Locks per month', window: 'this month' },
+  eventsPerMinute: { label: 'Events per minute', window: 'this minute' },
+  eventsPerMonth: { label: 'Events per month', window: 'this month' },
   recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
 
@@ -148,7 +148,7 @@ const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly
 export function labelsOf(limit: AnyLimitName): { readonly label: string; readonly window: string } {
   const own = limitNames.find((name) => name === limit)
   if (own !== undefined) return limitLabels[own]
-  return { label: `${emittedKindOf(limit) ?? limit} a month`, window: 'this month' }
+  return { label: `${emittedKindOf(limit) ?? limit} per month`, window: 'this month' }
 }
 
 /** Formats an amount in the unit of its limit. Pure. */
@@ -393,7 +393,7 @@ const overrideFields = (limit: AnyLimitName) =>
     {
       ...({ kind: 'text', name: 'reason', label: 'Reason', charsMax: 500, isRequired: true } as const),
       hint: 'Shown beside the limit and in the audit log.',
-      expected: 'Give a reason of at most 500 characters for the audit log',
+      expected: 'Enter a reason of at most 500 characters for the audit log',
     },
   ] as const
 
@@ -403,7 +403,7 @@ export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: numbe
   const read = readFields(overrideFields(limit), isNone ? { ...typed, hard: '0' } : typed)
   const { hard, expiresAt: expiresAtMs = nowMs, reason = '' } = read.values
   const problems: Problems = {
-    ...(hard === undefined && { hard: 'Give a whole number of at most 15 digits' }),
+    ...(hard === undefined && { hard: 'Enter a whole number of at most 15 digits' }),
     ...(expiresAtMs <= nowMs && { expiresAt: 'This time has passed: enter a later one' }),
     ...read.problems,
   }
