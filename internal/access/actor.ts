@@ -151,7 +151,8 @@ export function authenticateApiKey(
 ): Principal | ApiError {
   const found = findApiKey(directory, digestOf(authorization))
   if ('code' in found) return found
-  return found.key.scopes.has(scope) ? found : apiError('api_key_scope')
+  if (found.key.scopes.has(scope)) return found
+  return apiError('api_key_scope', `This API key lacks the scope ${scope}: ask for a key with it`)
 }
 
 /**

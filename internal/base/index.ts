@@ -23,6 +23,7 @@ export {
   type TenantId,
   tenantIdFromBytes,
 } from './ids.ts'
+export { findJsonError } from './json-error.ts'
 export {
   endOfString,
   endOfValue,

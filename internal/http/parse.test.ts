@@ -224,6 +224,20 @@ describe('createParser', () => {
     expect(messageFor(value)).toBe(message)
   })
 
+  test('createParser: the error names every invalid field once, and at most ten', () => {
+    expect(messageFor({ name: null, seconds: 0, second: 1 })).toBe(
+      [
+        `"second" is not a field of this call: it takes ${names}`,
+        '"name" must be a string of 1 to 5 characters without control characters or U+FFFD',
+        '"seconds" must be a whole number from 1 to 9',
+      ].join('; '),
+    )
+    const strangers = Object.fromEntries(Array.from({ length: 500 }, (_none, nth) => [`x${nth}`, 1]))
+    const message = messageFor({ name: 'a', ...strangers })
+    expect(message?.match(/is not a field/g)).toHaveLength(10)
+    expect(message).toEndWith('; and more')
+  })
+
   test('createParser: the error message never contains the value', () => {
     for (const field of ['name', 'token', 'seconds', 'list', 'flag', 'choice', 'code']) {
       expect(messageFor({ name: 'a', [field]: 'a-secret-value' })).not.toContain('secret')

@@ -4,6 +4,7 @@ import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import {
   type ApiError,
   apiError,
+  findJsonError,
   findMembers,
   hasRepeatedMember,
   isNestedTooDeep,
@@ -85,12 +86,19 @@ export function parseJsonObject(body: Uint8Array): JsonObject {
   try {
     value = JSON.parse(text)
   } catch {
-    return apiError('invalid_request', 'The body must be JSON')
+    return apiError('invalid_request', `The body must be JSON${jsonErrorText(text)}`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return apiError('invalid_request', 'The body must be a JSON object')
   if (hasRepeatedMember(text, value)) return repeatedField(text, 'the body')
   return { kind: 'object', text, value }
+}
+
+function jsonErrorText(text: string): string {
+  const place = findJsonError(text)
+  if (place === undefined) return ''
+  const { line, column, isEnd } = place
+  return `: ${isEnd ? 'it ends' : 'unexpected character'} at line ${line}, column ${column}`
 }
 
 /** Returns the error for the JSON text of an object with a repeated field. @param place object in the message, such as `the body` */
@@ -112,8 +120,8 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiError
 
 /**
- * Compiles a schema into a parser of external values. Its error names the first invalid field and the allowed values, but never contains
- * the value itself.
+ * Compiles a schema into a parser of external values. Its error names up to ten invalid fields and the allowed values, but never contains
+ * a value itself.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
@@ -121,9 +129,26 @@ export function createParser<Schema extends TSchema>(
   const compiled = TypeCompiler.Compile(schema)
   return (value) => {
     if (compiled.Check(value)) return { kind: 'parsed', value }
-    const error = compiled.Errors(value).First()
-    return apiError('invalid_request', error ? describe(error) : undefined)
+    return apiError('invalid_request', describeAll(compiled.Errors(value)))
   }
+}
+
+const problemsMax = 10
+/** Maximum number of errors that are looked through. A schema can have several errors about one field. */
+const errorsMax = 200
+
+/** Describes each invalid field once. A field within an invalid field is left out. */
+function describeAll(errors: Iterable<ValueError>): string | undefined {
+  const texts = new Map<string, string>()
+  let count = 0
+  for (const error of errors) {
+    if (++count > errorsMax || texts.size > problemsMax) break
+    const isKnown = [...texts.keys()].some((path) => error.path === path || error.path.startsWith(`${path}/`))
+    if (!isKnown) texts.set(error.path, describe(error))
+  }
+  const [...all] = texts.values()
+  if (all.length === 0) return undefined
+  return all.slice(0, problemsMax).join('; ') + (all.length > problemsMax ? '; and more' : '')
 }
 
 const fieldsListedMax = 20
