@@ -3,10 +3,11 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
 import { notifyForwarders, resumeCallback } from '#internal/events/index.ts'
-import { createTestEvent } from '#internal/intake/index.ts'
+import { parseJsonObject } from '#internal/http/index.ts'
+import { createTestEvent, eventCatalogue, type TestEventContent } from '#internal/intake/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
-import { retentionOf } from '#internal/tenants/index.ts'
+import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { conflict, type Done, invalid, noCallback, type Outcome, ok, secretsUnreadable } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
@@ -29,19 +30,26 @@ export type TestEventResult =
 interface TestEvent {
   readonly tenantId: TenantId
   readonly idempotencyKey?: string | undefined
+  /** Event to send instead of one of type `latchkey.test`. */
+  readonly content?:
+    | { readonly provider: ProviderName; readonly type: string; readonly payload: string }
+    | undefined
 }
+
+/** Maximum length of a payload, as a form can carry it. */
+const payloadCharsMax = 16_384
 
 const keyCharsMax = 255
 
 /**
- * Stores an event of type `latchkey.test` and sends it, signed, to the callback immediately. The same address rules apply as for deliveries.
+ * Stores an event of type `latchkey.test`, or with the given content, and sends it, signed, to the callback immediately. The same address rules apply as for deliveries.
  * Also works while the callback is suspended. The event is never retried or replayed and counts as no usage. Each request sends another
  * event; a request with the idempotency key of an earlier one sends the earlier event again, as a further attempt.
  */
 const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   parts,
   actor,
-  { tenantId, idempotencyKey },
+  { tenantId, idempotencyKey, content: asked },
 ) => {
   if (idempotencyKey !== undefined && (idempotencyKey === '' || idempotencyKey.length > keyCharsMax))
     return invalid(`The idempotency key must have 1 to ${keyCharsMax} characters`)
@@ -49,18 +57,41 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   if (reached.kind !== 'ok') return reached
   const tenant = reached.value
   if (!tenant.callback) return noCallback
+  const content = asked && contentOf(asked)
+  if (content?.kind === 'invalid') return content
   if (tenant.suspended) return conflict('This tenant is suspended: nothing is sent to its callback')
   const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} } as const
   const nowMs = parts.clock.now()
   await writeAudit(parts.pool, entry, nowMs)
   const retention = retentionOf(tenant.retention, parts.retentionDefaults())
-  const event = createTestEvent({ tenant, actor: actorName(actor), idempotencyKey, retention, nowMs })
+  const event = createTestEvent({
+    ...{ tenant, actor: actorName(actor), idempotencyKey, retention, nowMs, content: content?.value },
+  })
   const sent = await sendTest(parts, { tenant, event })
   if (sent.kind === 'no_callback') return noCallback
   if (sent.kind === 'unreadable') return secretsUnreadable
   if (sent.kind === 'unsigned')
     return conflict('The callback has no valid signing secret: see the tenant’s conditions')
   return ok({ id: sent.id, result: redactResult(parts.redactorOf(tenant), sent.result) })
+}
+
+/** Validates the content of a test event: a type of the catalogue, or any type of generic, and a JSON object. */
+function contentOf({
+  provider,
+  type,
+  payload,
+}: NonNullable<TestEvent['content']>): Outcome<TestEventContent> & {
+  readonly kind: 'ok' | 'invalid'
+} {
+  const listed = eventCatalogue.find((entry) => entry.type === type)?.providers
+  const rawType = listed?.find((each) => each.provider === provider)?.providerRawType
+  if (rawType === undefined && (provider !== 'generic' || !/^[a-z0-9_.-]{1,255}$/.test(type)))
+    return invalid('must be an event type of this provider', 'type')
+  if (payload.length > payloadCharsMax)
+    return invalid(`must have at most ${payloadCharsMax} characters`, 'payload')
+  const parsed = parseJsonObject(new TextEncoder().encode(payload))
+  if (parsed.kind === 'error') return invalid(parsed.message ?? 'must be a JSON object', 'payload')
+  return ok({ provider, type, rawType: rawType ?? type, payload })
 }
 
 function redactResult(redactor: Redactor, result: CallResult): TestEventResult {

@@ -79,6 +79,22 @@ interface TestEventFields {
   readonly idempotencyKey?: string | undefined
   readonly retention: RetentionDays
   readonly nowMs: number
+  /** Default: an event of type `latchkey.test`. */
+  readonly content?: TestEventContent | undefined
+}
+
+/** Content of a test event, in the format of a provider. */
+export interface TestEventContent {
+  readonly provider: ProviderName
+  readonly rawType: string
+  readonly type: string
+  /** JSON text of an object. */
+  readonly payload: string
+}
+
+const testContent: TestEventContent = {
+  ...{ provider: 'generic', rawType: testEventType, type: testEventType },
+  payload: '{"message":"A test of this callback. No provider sent it."}',
 }
 
 /** Creates an event that tests a tenant's callback. It is not queued: its state is `verified`, which means stored and not delivered. */
@@ -87,6 +103,7 @@ export function createTestEvent({
   actor,
   retention,
   nowMs,
+  content: { provider, ...content } = testContent,
   ...fields
 }: TestEventFields): ReceivedEvent {
   const { idempotencyKey = randomToken() } = fields
@@ -94,10 +111,9 @@ export function createTestEvent({
   // A hash, so that the id of a provider's event equals it only on purpose.
   const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
   return createReceivedEvent({
-    ...{ tenant, provider: 'generic', origin, receivedAtMs: nowMs, state: 'verified', retention },
+    ...{ tenant, provider, origin, receivedAtMs: nowMs, state: 'verified', retention },
     event: {
-      ...{ kind: 'event', sourceEventId: `test_${digest}`, rawType: testEventType, type: testEventType },
-      ...{ occurredAtMs: nowMs, payload: '{"message":"A test of this callback. No provider sent it."}' },
+      ...{ kind: 'event', sourceEventId: `test_${digest}`, occurredAtMs: nowMs, ...content },
     },
     headers: JSON.stringify({ [hopsHeader]: '1', ...originHeaders(origin) }),
   })

@@ -10,7 +10,7 @@ export {
   createCertificateFetch,
 } from './certificates/store.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
-export { createTestEvent } from './event.ts'
+export { createTestEvent, type TestEventContent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
 export { exampleCalls } from './examples.ts'

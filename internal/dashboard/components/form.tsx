@@ -9,7 +9,7 @@ import { Icon } from './text.tsx'
 /** A field of a form. */
 export interface Field {
   /** `time` is a time in the reader's zone, such as `2026-11-21T19:50`. */
-  readonly kind: 'text' | 'number' | 'choice' | 'time'
+  readonly kind: 'text' | 'lines' | 'number' | 'choice' | 'time'
   readonly name: string
   readonly label: string
   readonly value?: string | undefined
@@ -101,7 +101,7 @@ function valueOf(field: Field, text: string, zone: string): string | number | un
   if (field.parse) return field.parse(text)
   if (kind === 'choice') return choices.find(({ value }) => value === text)?.value
   if (text.length > charsMax) return undefined
-  if (kind === 'text') return text
+  if (kind === 'text' || kind === 'lines') return text
   const number = /^\d+$/.test(text) ? Number(text) : -1
   return number >= min && number <= max ? number : undefined
 }
@@ -187,6 +187,18 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       </select>
     )
   }
+  if (kind === 'lines')
+    return (
+      <textarea
+        {...own}
+        rows={16}
+        class="code"
+        spellcheck={false}
+        maxLength={field.charsMax ?? charsMaxDefault}
+      >
+        {value}
+      </textarea>
+    )
   if (kind === 'time') {
     const atMs = parseTimeField(value)
     const local = atMs === undefined ? value : wallTimeOf(atMs, zone)
@@ -229,17 +241,26 @@ interface FilterFormParts {
   readonly kept?: Hidden
   /** Shows the link that clears all filters. */
   readonly isActive: boolean
+  /** Label of the button. Default: Filter. */
+  readonly button?: string
 }
 
 /** Renders the filters of a list as a `GET` form, so that the address contains the filters and can be shared. */
-export function FilterForm({ path, fields, times = [], kept = {}, isActive }: FilterFormParts) {
+export function FilterForm({
+  path,
+  fields,
+  times = [],
+  kept = {},
+  isActive,
+  button = 'Filter',
+}: FilterFormParts) {
   return (
     <form class="filters" method="get" action={path} role="search" aria-label="Filters">
       <HiddenFields fields={kept} />
       <Fields fields={fields} idPrefix="filter" />
       <div class="filter-buttons">
         <button type="submit" class="button is-primary">
-          <Icon name="search" /> Filter
+          <Icon name="search" /> {button}
         </button>
         {isActive && (
           <LinkButton href={link(path, kept)} tone="plain">

@@ -1,10 +1,33 @@
 import type { TestEventSent } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
+import { eventCatalogue } from '#internal/intake/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
-import { LinkButton, PostForm, Submit } from '../components/form.tsx'
+import {
+  Fields,
+  FilterForm,
+  filled,
+  LinkButton,
+  PostForm,
+  type Problems,
+  providerField,
+  readFields,
+  Submit,
+} from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { Copy, durationText } from '../components/text.tsx'
-import { type ActionContext, doneAt, link, nameOf, type PageContext, shown } from '../page.ts'
+import {
+  type ActionContext,
+  type ActionRow,
+  doneAt,
+  link,
+  nameOf,
+  type PageContext,
+  type PageRow,
+  shown,
+  withRight,
+} from '../page.ts'
+import { invalidText } from '../problem.tsx'
 import { deedRows } from './deed.tsx'
 
 type Tenant = NonNullable<PageContext['tenant']>
@@ -14,42 +37,134 @@ const findTenant = ({ tenant }: PageContext) =>
     ? ({ kind: 'needsTenant' } as const)
     : ({ kind: 'found', subject: tenant, owner: tenant.id } as const)
 
-const testRows = deedRows<Tenant>({
-  ...{ path: '/tenants/:tenant/test', section: 'tenants', back: '/tenants/:tenant/test' },
-  ...{ title: 'Send a test event', right: 'replay', find: findTenant },
-  ask: (tenant) => ({
-    question: `Send a test event to ${nameOf(tenant)}?`,
-    button: 'Send the test event',
-    hidden: { key: randomToken() },
-    back: `/tenants/${tenant.id}`,
-    text: (
-      <>
-        <p>
-          The callback is called once, now, with an event of type <code>latchkey.test</code>, signed like
-          every delivery. The receiver recognizes it by <code>latchkey-origin: test</code> among the event’s{' '}
-          <code>headers</code>; a sender of generic can use its type. It is listed with the origin “Test”,
-          never retried or replayed, and no other event is affected.
+const testPath = '/tenants/:tenant/test'
+const plainType = 'latchkey.test'
+const plainPayload = JSON.stringify(
+  { message: 'A test of this callback. No provider sent it.' },
+  undefined,
+  2,
+)
+const payloadCharsMax = 16_384
+
+const sampleFields = [
+  { ...providerField, none: 'generic' },
+  { kind: 'text', name: 'type', label: 'Event type', charsMax: 255, placeholder: plainType },
+] as const
+const payloadField = { kind: 'lines', name: 'payload', label: 'Payload', charsMax: payloadCharsMax } as const
+
+/** Page with the editor of a test event. The query names a provider and a type, whose sample it loads. */
+const testFormRow: PageRow = {
+  ...{ method: 'GET', path: testPath, section: 'tenants' },
+  show: (context) =>
+    withRight(context, 'replay', (tenant) => {
+      const { values, problems } = readFields(sampleFields, context.query)
+      return showTestForm({ context, tenant, key: randomToken(), ...values, problems })
+    }),
+}
+
+/** Sends a test event: of the type and with the payload of the form, or the plain one without them. */
+const sendTestRow: ActionRow = {
+  ...{ method: 'POST', path: testPath, section: 'tenants', back: testPath, backKeeps: ['provider', 'type'] },
+  act: (context) =>
+    withRight(context, 'replay', async (tenant) => {
+      const { backoffice, actor, form } = context
+      const { key, payload } = form
+      const { provider = 'generic', type = plainType } = readFields(sampleFields, form).values
+      const asked = payload === undefined ? undefined : { provider, type, payload }
+      const idempotencyKey = key === '' ? undefined : key
+      const request = { tenantId: tenant.id, idempotencyKey, content: asked }
+      const sent = await backoffice.callbacks.sendTestEvent(actor, request)
+      if (sent.kind === 'invalid' && sent.field !== undefined) {
+        const problems = { [sent.field]: invalidText(sent) }
+        return showTestForm({ context, tenant, key: randomToken(), provider, type, payload, problems })
+      }
+      if (sent.kind !== 'ok') return sent
+      const again = asked ?? {}
+      return shown('Test event', <TestResult sent={sent.value} {...{ context, tenant, again }} />)
+    }),
+}
+
+interface TestFormParts {
+  readonly context: PageContext
+  readonly tenant: Tenant
+  readonly key: string
+  readonly provider?: ProviderName | undefined
+  readonly type?: string | undefined
+  readonly payload?: string | undefined
+  readonly problems: Problems
+}
+
+/** Returns the sample payload of a provider's type; undefined for a type that is not in the catalogue. */
+function sampleOf(provider: ProviderName, type: string): string | undefined {
+  const listed = eventCatalogue.find((entry) => entry.type === type)?.providers
+  const example = listed?.find((each) => each.provider === provider)?.example
+  return example && JSON.stringify(example, undefined, 2)
+}
+
+function showTestForm({
+  context,
+  tenant,
+  key,
+  provider = 'generic',
+  type = plainType,
+  payload,
+  problems,
+}: TestFormParts) {
+  const path = `/tenants/${tenant.id}/test`
+  const sample = sampleOf(provider, type)
+  const isUnlisted = sample === undefined && provider !== 'generic'
+  const typeProblem =
+    problems['type'] ?? (isUnlisted ? `${provider} has no event type of this name` : undefined)
+  const shownProblems = { ...problems, ...(typeProblem && { type: typeProblem }) }
+  const crumbs = [
+    { label: 'Tenants', path: '/tenants' },
+    { label: nameOf(tenant), path: `/tenants/${tenant.id}` },
+  ]
+  return shown(
+    'Send a test event',
+    <>
+      <PageHeader
+        title={`Send a test event to ${nameOf(tenant)}`}
+        crumbs={crumbs}
+        lead="The callback is called once, now, signed like every delivery. You will see the response; the audit log records the call."
+      />
+      <FilterForm
+        path={path}
+        fields={filled(sampleFields, { provider, type }, shownProblems)}
+        isActive={false}
+        button="Load sample"
+      />
+      <Card title={type} note={provider}>
+        <PostForm action={path} csrfToken={context.csrfToken} hidden={{ key, provider, type }}>
+          <Fields fields={filled([payloadField], { payload: payload ?? sample ?? plainPayload }, problems)} />
+          <div class="buttons">
+            <Submit>Send the test event</Submit>
+            <LinkButton href={`/tenants/${tenant.id}`} tone="plain">
+              Back
+            </LinkButton>
+          </div>
+        </PostForm>
+        <p class="card-note">
+          The receiver recognizes a test by <code>latchkey-origin: test</code> among the event’s{' '}
+          <code>headers</code>, whatever its type. It is listed with the origin “Test” and never retried or
+          replayed; no other event is affected.{' '}
+          <a href={link('/event-types', { tenant: tenant.id })}>Event types</a>
         </p>
-        <p>You will see the response. The audit log records the call.</p>
-      </>
-    ),
-  }),
-  async act(tenant, context) {
-    const { backoffice, actor, form } = context
-    const idempotencyKey = form['key'] === '' ? undefined : form['key']
-    const sent = await backoffice.callbacks.sendTestEvent(actor, { tenantId: tenant.id, idempotencyKey })
-    if (sent.kind !== 'ok') return sent
-    return shown('Test event', <TestResult sent={sent.value} context={context} tenant={tenant} />)
-  },
-})
+      </Card>
+    </>,
+    Object.keys(shownProblems).length > 0 ? 422 : 200,
+  )
+}
 
 interface TestParts {
   readonly sent: TestEventSent
   readonly context: ActionContext
   readonly tenant: Tenant
+  /** Fields of a form that sends another event of this content. */
+  readonly again: Readonly<Record<string, string>>
 }
 
-function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: TestParts) {
+function TestResult({ sent: { id, result }, context: { csrfToken }, tenant, again }: TestParts) {
   const answered = result.kind === 'answered' ? result : undefined
   const isGood = answered !== undefined && answered.status >= 200 && answered.status < 300
   const time = durationText(result.durationMs)
@@ -64,7 +179,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
         <PostForm
           action={`${path}/test`}
           csrfToken={csrfToken}
-          hidden={{ key: randomToken() }}
+          hidden={{ key: randomToken(), ...again }}
           look="inline-form"
         >
           <Submit tone="normal">Send another</Submit>
@@ -129,4 +244,4 @@ const resumeRows = deedRows<Tenant>({
 })
 
 /** Pages and actions for a tenant's callback. */
-export const callbackRows = [...testRows, ...resumeRows] as const
+export const callbackRows = [testFormRow, sendTestRow, ...resumeRows] as const

@@ -87,7 +87,17 @@ const eventTypeRow: PageRow = {
         </PageHeader>
         {entry === undefined && <Unlisted type={type} tenant={tenant} />}
         {entry?.providers.map(({ provider, since, sources, providerRawType, example }) => (
-          <Card title={provider} note={`since ${since}`}>
+          <Card
+            title={provider}
+            note={`since ${since}`}
+            actions={
+              tenant !== undefined && (
+                <a href={link(`/tenants/${encodeURIComponent(tenant)}/test`, { provider, type })}>
+                  Send as a test event
+                </a>
+              )
+            }
+          >
             <Table
               caption={`Raw types of ${provider}`}
               rows={sources}

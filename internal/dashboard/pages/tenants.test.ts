@@ -151,6 +151,44 @@ describe('test event', () => {
     expect(html).toContain('&lt;img src=x')
   })
 
+  test('test event: the editor loads the sample of a type, and the callback receives the edited payload', async () => {
+    const { html: form } = await session.get('/tenants/acme/test?provider=card&type=payment.succeeded')
+    expect(form).toContain('payment_intent.succeeded')
+    receiver.answer(() => new Response(null, { status: 204 }))
+    const before = receiver.calls.length
+    const fields = {
+      provider: 'card',
+      type: 'payment.succeeded',
+      payload: '{"type":"edited",\r\n"amount":4200}',
+    }
+    const { status, html } = await session.post('/tenants/acme/test', { key: crypto.randomUUID(), ...fields })
+    expect([status, html.includes('The callback accepted the event')]).toEqual([200, true])
+    // “Send another” repeats the content.
+    expect(html).toContain('name="type" value="payment.succeeded"')
+    const [call] = receiver.calls.slice(before)
+    expect(call?.verified).toBe(true)
+    expect(call?.body).toContain('4200')
+    expect(call?.body).toContain('"payment.succeeded"')
+    expect(call?.body).toContain('"latchkey-origin":"test"')
+  })
+
+  test.each([
+    ['a payload that is not JSON', { payload: '{"a":1,}' }, 'unexpected character at line 1, column 8'],
+    ['a payload that is no object', { payload: '[]' }, 'The body must be a JSON object'],
+    [
+      'a type that the provider lacks',
+      { provider: 'card', type: 'no.such', payload: '{}' },
+      'Must be an event type',
+    ],
+    ['a type of generic with spaces', { type: 'a b', payload: '{}' }, 'Must be an event type'],
+  ])('test event: %s returns 422, keeps the text and sends nothing', async (_case, fields, text) => {
+    const before = receiver.calls.length
+    const { status, html } = await session.post('/tenants/acme/test', fields)
+    expect([status, html.includes(text)]).toEqual([422, true])
+    expect(html.replaceAll('&quot;', '"')).toContain(fields.payload)
+    expect(receiver.calls.length).toBe(before)
+  })
+
   test('test event: for an unreachable callback the page shows the cause', async () => {
     const { html } = await session.post('/tenants/bolt/test')
     expect(html).toContain('connect_failed')
