@@ -16,7 +16,7 @@ beforeAll(async () => {
   pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
   await pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
-     VALUES ($1, $1, 'shops', 'acme', 'acme', false, '{}', 1, now(), now(), now())`,
+     VALUES ($1, $1, 'shops', 'acme', 'acme', false, '{"callback":{}}', 1, now(), now(), now())`,
     [tenantId],
   )
 })
