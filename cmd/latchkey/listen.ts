@@ -17,7 +17,10 @@ Each event is sent as a callback receives it, signed with the secret that is pri
 the one of --secret-file or LATCHKEY_SIGNING_SECRET. The tenant's own callback gets it, too. The
 place in the events is kept by the service under a name: events that come while the command does not run are
 sent when it runs again, unless --skip is given. A call that fails is shown and not repeated; press r and
-Return to send all failed ones again.`
+Return to send all failed ones again.
+
+For a tenant without a callback, events that were sent count as processed, as if a consumer of its own had
+acknowledged them. Its other subscriptions still get them.`
 
 const forwardMsMax = 30_000
 /** Maximum failed events that are kept to be sent again. */
