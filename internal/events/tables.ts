@@ -24,6 +24,8 @@ export const dedupeKeys = pgTable('dedupe_keys', {
   expiresOn: date('expires_on').notNull(),
 })
 
+const transactionId = customType<{ data: string }>({ dataType: () => 'xid8' })
+
 /**
  * Events, partitioned by the day on which they expire. Migration 0002_events.sql explains the columns of this and the other tables of
  * events. Ids are compared as bytes (COLLATE "C").
@@ -49,9 +51,7 @@ export const events = pgTable(
     overLimit: boolean('over_limit').notNull().default(false),
     origin: text('origin').$type<OriginKind>().notNull().default('provider'),
     originBy: text('origin_by'),
-    storedBy: customType<{ data: string }>({ dataType: () => 'xid8' })('stored_by').default(
-      sql`pg_current_xact_id()`,
-    ),
+    storedBy: transactionId('stored_by').default(sql`pg_current_xact_id()`),
   },
   (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
 )
@@ -127,6 +127,12 @@ export const pullsDue = pgTable('pulls_due', {
   eventId: text('event_id').primaryKey(),
   tenantId: text('tenant_id').notNull(),
   expiresOn: date('expires_on').notNull(),
+})
+
+/** Numbers of transactions by time, for subscriptions that begin at a time. Migration 0019 explains them. */
+export const feedMarks = pgTable('feed_marks', {
+  at: timestamp('at', { withTimezone: true, mode: 'date' }).primaryKey(),
+  transaction: transactionId('transaction').notNull(),
 })
 
 /** Tenant queues: position and state of each tenant in the delivery queue. */

@@ -17,6 +17,8 @@ export const replays = pgTable('replays', {
   examinedTo: text('examined_to'),
   endsBefore: text('ends_before').notNull(),
   queuedCount: integer('queued_count').notNull().default(0),
+  /** Migration 0020 explains it. */
+  queued: text('queued').array().notNull().default([]),
   skipped: jsonb('skipped').$type<ReplayJob['skipped']>().notNull().default({}),
   isWaiting: boolean('is_waiting').notNull().default(false),
   failures: smallint('failures').notNull().default(0),
