@@ -397,11 +397,14 @@ export const DeclarationSchema = strict(
         strict(
           {
             url: t.String({ pattern: '^https://', maxLength: 300, description: 'Address of the page.' }),
-            readAt: t.String({
-              pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$',
-              maxLength: 10,
-              description: 'Date it was read.',
-            }),
+            readAt: t.Optional(
+              t.String({
+                pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$',
+                maxLength: 10,
+                description:
+                  'Date it was read. Absent: the page describes the scheme, but the declaration follows other sources.',
+              }),
+            ),
           },
           'Page of the vendor.',
         ),
