@@ -12,6 +12,7 @@ import {
 } from '#internal/access/index.ts'
 import {
   type Backoffice,
+  type BackofficeParts,
   createBackoffice,
   internalRoutes,
   isStoreAway,
@@ -61,6 +62,7 @@ export interface BackofficePortParts {
   readonly settings: SettingsWatch
   readonly usage: Usage
   readonly stats: StatsTally
+  readonly manifestFileOf?: BackofficeParts['manifestFileOf']
   /** Connection to the API server. Without it, only tenants' keys can authenticate. */
   readonly transport?: Transport | undefined
   /** Called for each finished request. `cause` is the exception if the request failed. */

@@ -6,17 +6,19 @@ import './typescript-6.preload.ts'
 const called = {
   public: [
     ...['listEvents', 'readEvent', 'explainEvent', 'readEventPayload', 'replayEvent', 'retryEvent'],
-    ...['previewReplay', 'startReplay', 'readReplay', 'listRefusedCalls', 'readUsage'],
+    ...['previewReplay', 'startReplay', 'listReplays', 'readReplay', 'cancelReplay'],
+    ...['listRefusedCalls', 'readUsage'],
     ...['fetchRecord', 'removeRecord', 'simulateEvent'],
-    ...['writeSubscription', 'seekSubscription', 'acknowledgeEvents', 'deleteSubscription'],
+    ...['listSubscriptions', 'writeSubscription', 'seekSubscription', 'deleteSubscription'],
+    'acknowledgeEvents',
   ],
   internal: [
-    'listTenants',
-    'findTenant',
-    'readTenant',
-    'readTenantSetting',
-    'readInstallationSetting',
-    'listAuditEntries',
+    ...['listTenants', 'findTenant', 'readTenant', 'resumeCallback', 'listAuditEntries'],
+    ...['listInstallationSettings', 'readInstallationSetting'],
+    ...['writeInstallationSetting', 'clearInstallationSetting'],
+    ...['listTenantSettings', 'readTenantSetting', 'writeTenantSetting', 'clearTenantSetting'],
+    ...['listTenantsSettings', 'replayEvent'],
+    ...['previewReplay', 'startReplay', 'listReplays', 'readReplay', 'cancelReplay'],
   ],
 } as const
 
@@ -38,7 +40,7 @@ export async function cliContractFiles(): Promise<readonly (readonly [path: stri
 
 interface OperationDoc {
   readonly operationId: string
-  readonly parameters?: readonly { readonly name: string; readonly schema: Json }[]
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: Json }[]
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Json }>> }
   readonly responses: Readonly<Record<string, { readonly content: unknown }>>
 }
@@ -59,9 +61,13 @@ async function moduleText(document: Json, ids: readonly string[]): Promise<strin
       const [status = '', { content } = { content: {} }] =
         Object.entries(responses).find(([each]) => each < '300') ?? []
       const answer = { [status]: { description: '', content } }
+      // Values in a path can be newer than the program, and the service says which ones it has.
+      const given = parameters?.map((each) =>
+        each.in === 'path' ? { ...each, schema: { type: 'string' } } : each,
+      )
       paths[path] = {
         ...paths[path],
-        [method]: outline({ operationId, parameters, requestBody, responses: answer }),
+        [method]: outline({ operationId, parameters: given, requestBody, responses: answer }),
       }
       const { schema } = (content as Record<string, { schema: unknown }>)['application/json'] ?? {}
       choices[operationId] = choicesOf(operation, all)

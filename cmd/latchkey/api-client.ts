@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import Ajv from 'ajv/dist/2020'
 import { findMembers } from '#internal/base/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
@@ -139,6 +140,11 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
+  /** Derives a secret of 32 bytes from the credential, which it does not reveal. The same for the same purpose. */
+  deriveSecret(purpose: string): Buffer {
+    return createHmac('sha256', this.#connection.credential).update(purpose).digest()
+  }
+
   #parse<Answer>(schema: object, text: string | undefined, call: string): Reply<Answer> {
     if (text === undefined) return problem(`The answer of ${call} is longer than ${answerBytesMax} bytes`)
     const body = parseJson(text)
@@ -196,7 +202,8 @@ async function readText({ body }: Response): Promise<string | undefined> {
   return Buffer.concat(chunks).toString()
 }
 
-function parseJson(text: string): unknown {
+/** Parses JSON. Returns undefined for any other text. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -244,7 +251,7 @@ function unreachable(origin: string, error: unknown) {
 }
 
 /** Names the reason of a failed connection by its code, since the message can contain advice for programmers. */
-function reasonText(error: unknown): string {
+export function reasonText(error: unknown): string {
   if (!(error instanceof Error)) return 'no answer'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.message
 }

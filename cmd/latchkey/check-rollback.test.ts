@@ -3,7 +3,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import type { TestDatabase } from '#test/support/stores.ts'
+import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -39,9 +39,9 @@ async function addTenant(
 }
 
 const run = (...args: string[]) =>
-  latchkey(['check-rollback', ...args], { LATCHKEY_DATABASE_URL: database.url })
+  latchkey(['migrate', '--check-rollback', ...args], { LATCHKEY_DATABASE_URL: database.url })
 
-test('latchkey check-rollback: succeeds while each tenant in service has its records in Redis', async () => {
+test('latchkey migrate --check-rollback: succeeds while each tenant in service has its records in Redis', async () => {
   await addTenant('plain', 'redis')
   await addTenant('asleep', 'postgres', { suspended: true })
   await addTenant('gone', 'postgres', { deleted: true })
@@ -52,7 +52,7 @@ test('latchkey check-rollback: succeeds while each tenant in service has its rec
   })
 })
 
-test('latchkey check-rollback: fails and names the tenants with records in Postgres, also after a move away from it', async () => {
+test('latchkey migrate --check-rollback: fails and names the tenants with records in Postgres, also after a move away from it', async () => {
   await addTenant('plain', 'redis')
   await addTenant('durable', 'postgres')
   await addTenant('leaving', 'redis', { before: 'postgres' })
@@ -64,15 +64,17 @@ test('latchkey check-rollback: fails and names the tenants with records in Postg
   expect(err).not.toContain('plain')
 })
 
-test('latchkey check-rollback: fails without such tenants while Postgres is the default of records', async () => {
+test('latchkey migrate --check-rollback: fails without such tenants while Postgres is the default of records', async () => {
   await addTenant('plain', 'redis')
   await pool.query(`INSERT INTO settings VALUES ('', 'records.durability', '"postgres"', 1, now(), 'test')`)
   const { code, out, err } = await run()
   expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(err).toContain('latchkey settings set records.durability redis')
+  const json = await run('--json')
+  expect([json.code, JSON.parse(json.out)]).toEqual([1, { problem: err.trimEnd() }])
 })
 
-test('latchkey check-rollback: fails and names the tenants without a callback, but not deleted ones', async () => {
+test('latchkey migrate --check-rollback: fails and names the tenants without a callback, but not deleted ones', async () => {
   await addTenant('plain', 'redis')
   await addTenant('reel', 'redis', { hasCallback: false })
   await addTenant('gone', 'redis', { hasCallback: false, deleted: true })
@@ -81,13 +83,29 @@ test('latchkey check-rollback: fails and names the tenants without a callback, b
   expect(err).toContain('Tenants without one: 1\nshops/reel\n')
 })
 
-test('latchkey check-rollback: names at most 20 tenants and counts the others', async () => {
+test('latchkey migrate --check-rollback: names at most 20 tenants and counts the others', async () => {
   for (let at = 0; at < 23; at += 1) await addTenant(`shop-${at}`, 'postgres')
   const { err } = await run()
   expect(err.match(/^shops\//gm)).toHaveLength(20)
   expect(err).toContain('\nand 3 more\n')
 })
 
-test('latchkey check-rollback: rejects arguments', async () => {
+test('latchkey migrate --check-rollback: rejects arguments', async () => {
   expect(await run('now')).toMatchObject({ code: 2, out: '' })
+})
+
+test('latchkey migrate --check-rollback: says what is wrong without a database, without its schema, and without a setting', async () => {
+  const check = (url: string) => latchkey(['migrate', '--check-rollback'], { LATCHKEY_DATABASE_URL: url })
+  const missing = await check('')
+  expect(missing.code).toBe(2)
+  expect(missing.err).toContain('LATCHKEY_DATABASE_URL is missing')
+  const away = await check('postgres://u:hidden@127.0.0.1:9/x')
+  expect(away.code).toBe(1)
+  expect(away.err).toMatch(/^The command failed: .*ECONNREFUSED/)
+  expect(away.err).not.toContain('hidden')
+  const empty = await createTestDatabase()
+  const { code, err } = await check(empty.url)
+  await empty.drop()
+  expect(code).toBe(1)
+  expect(err).toContain('run latchkey migrate first')
 })

@@ -1,54 +1,46 @@
+import { databaseOf } from '#cmd/serving/stores.ts'
+import type { Config } from '#internal/config/index.ts'
 import { listSettings } from '#internal/settings/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
 import { type DurableTenant, listDurableTenants, listPullOnlyTenants } from '#internal/tenants/index.ts'
-import { type Cli, type Program, type Result } from './cli.ts'
-import { withStores } from './stores.ts'
+import type { Result } from './cli.ts'
 import { columnsText } from './tables.ts'
 
-/** Maximum number of tenants that the command names. */
+/** Maximum number of tenants that the result names. */
 const namedMax = 20
 
-const afterHelp = `
-Fails if a tenant that is not suspended can have records or locks in Postgres, and names such
-tenants. A version without durable records uses Redis for every tenant, so it would run their saved
-operations again. Run the command before a rollback to such a version: Helm cannot, since a rollback
-runs the hooks of the version that it restores.
+/** Checks that no tenant needs what an earlier version lacks, now or at the next upgrade. Changes nothing. @throws errors of Postgres */
+export async function checkRollback(config: Config<'migrate'>): Promise<Result> {
+  const pool = createPool({
+    ...{ ...databaseOf(config), applicationName: 'latchkey-migrate', connectionsMax: 1 },
+    ...{ queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 },
+  })
+  try {
+    return await check(pool)
+  } finally {
+    await pool.end()
+  }
+}
 
-Fails also while the setting records.durability is postgres: the next upgrade would move the tenants
-that the older version has served since the rollback, while pods of the older version still serve
-them from Redis.
-
-Fails also while a tenant has no callback: a version that requires one cannot read its tenants.
-
-Needs LATCHKEY_DATABASE_URL and changes nothing.`
-
-/** Adds `latchkey check-rollback`, which checks that no tenant needs what an earlier version lacks, now or at the next upgrade. */
-export function addCheckRollbackCommand(program: Program, cli: Cli): void {
-  program
-    .command('check-rollback')
-    .description(
-      'checks whether a version without durable records and pull-only tenants can replace this one',
-    )
-    .addHelpText('after', afterHelp)
-    .action(
-      cli.action(() =>
-        withStores(cli, async ({ pool }) => {
-          const settings = await listSettings(pool, null)
-          const isDefault = settings.some(
-            ({ name, value }) => name === 'records.durability' && value === 'postgres',
-          )
-          const pullOnly = await listPullOnlyTenants(pool, namedMax)
-          if (pullOnly.total > 0) return cli.answer(pullOnlyProblem(pullOnly), {})
-          const { total, tenants } = await listDurableTenants(pool, namedMax)
-          return cli.answer(total === 0 && isDefault ? defaultProblem : verdictOf(total, tenants), {})
-        }),
-      ),
-    )
+async function check(pool: Pool): Promise<Result> {
+  const pullOnly = await listPullOnlyTenants(pool, namedMax)
+  if (pullOnly.total > 0) return pullOnlyProblem(pullOnly)
+  const { total, tenants } = await listDurableTenants(pool, namedMax)
+  if (total > 0) return tenantsProblem(total, tenants)
+  const settings = await listSettings(pool, null, 'records.durability')
+  const durability = settings.find(({ name }) => name === 'records.durability')
+  return durability?.value === 'postgres'
+    ? defaultProblem
+    : {
+        text: 'The rollback is safe: no tenant in service has records in Postgres, and each has a callback',
+        json: { total },
+      }
 }
 
 const defaultProblem: Result = {
   problem: [
     'Do not roll back to a version without durable records while the setting records.durability is postgres',
-    'Run latchkey settings set records.durability redis --by NAME: see docs/change-policy.md',
+    'Run latchkey settings set records.durability redis: see docs/change-policy.md',
   ].join('\n'),
 }
 
@@ -64,12 +56,7 @@ function pullOnlyProblem({ total, tenants }: Awaited<ReturnType<typeof listPullO
   }
 }
 
-function verdictOf(total: number, tenants: readonly DurableTenant[]): Result {
-  if (total === 0)
-    return {
-      text: 'The rollback is safe: no tenant in service has records in Postgres, and each has a callback',
-      json: { total },
-    }
+function tenantsProblem(total: number, tenants: readonly DurableTenant[]): Result {
   const rows = tenants.map(({ namespace, name, store, earlierStore }) => [
     `${namespace}/${name}`,
     ...[store, earlierStore ?? ''],

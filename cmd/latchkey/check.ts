@@ -1,4 +1,4 @@
-import { type Cli, exitCodes, type Program } from './cli.ts'
+import { type Cli, jsonOption, type Program } from './cli.ts'
 
 const deadlineMs = 30_000
 const againMs = 500
@@ -15,13 +15,15 @@ export function addCheckCommand(program: Program, cli: Cli): void {
     .description('checks that addresses respond')
     .addHelpText('after', afterHelp)
     .argument('<url...>', 'addresses to call')
+    .option(...jsonOption)
   check.action(
-    cli.action(async (urls) => {
+    cli.action(async (urls, options) => {
       if (!urls.every(isHttp)) check.error('An address has to begin with http:// or https://')
       const untilMs = performance.now() + deadlineMs
       const answers = await Promise.all(urls.map((url) => callUntil(url, untilMs)))
-      for (const { url, text } of answers) cli.terminal.say(`${url}: ${text}`)
-      return answers.every(({ ok }) => ok) ? exitCodes.ok : exitCodes.failed
+      const text = answers.map(({ url, answer }) => `${url}: ${answer}`).join('\n')
+      const isWell = answers.every(({ ok }) => ok)
+      return cli.answer(isWell ? { text, json: answers } : { problem: text, json: answers }, options)
     }),
   )
 }
@@ -34,13 +36,14 @@ function isHttp(text: string): boolean {
 interface Answer {
   readonly url: string
   readonly ok: boolean
-  readonly text: string
+  /** Status, or why there is none. */
+  readonly answer: string
 }
 
 async function callUntil(url: string, untilMs: number): Promise<Answer> {
   for (;;) {
-    const answer = await callOnce(url)
-    if (answer.ok || performance.now() + againMs > untilMs) return answer
+    const called = await callOnce(url)
+    if (called.ok || performance.now() + againMs > untilMs) return called
     await Bun.sleep(againMs)
   }
 }
@@ -49,8 +52,8 @@ async function callOnce(url: string): Promise<Answer> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(answerMsMax), redirect: 'manual' })
     await response.body?.cancel()
-    return { url, ok: response.ok, text: String(response.status) }
+    return { url, ok: response.ok, answer: String(response.status) }
   } catch (error) {
-    return { url, ok: false, text: error instanceof Error ? error.message : 'no answer' }
+    return { url, ok: false, answer: error instanceof Error ? error.message : 'no answer' }
   }
 }

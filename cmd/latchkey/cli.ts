@@ -3,7 +3,7 @@ import { type Clock, toWire } from '#internal/base/index.ts'
 import { Tables } from './tables.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Exit codes of `latchkey`. Commands that start a process of Latchkey set their own, and those on the stores have the first three. */
+/** Exit codes of `latchkey`. A command that starts a process of Latchkey sets its own. */
 export const exitCodes = { ok: 0, failed: 1, misused: 2, notFound: 3, refused: 4, unavailable: 5 } as const
 
 /** Exit code of a command. Undefined for a process that sets its own exit code. */
@@ -38,9 +38,9 @@ export class Cli {
   /** Prints a result as text, or as one JSON document, and returns the exit code. */
   answer(result: Result, { json: isJson }: JsonOption): ExitCode {
     const isFailure = 'problem' in result
-    if (isJson) this.terminal.say(jsonTextOf(result))
+    const text = isJson ? jsonTextOf(result) : isFailure ? '' : result.text
+    if (text !== '') this.terminal.say(text)
     else if (isFailure) this.terminal.complain(result.problem)
-    else if (result.text !== '') this.terminal.say(result.text)
     if ('note' in result && result.note !== undefined) this.terminal.complain(result.note)
     return isFailure ? (result.exitCode ?? exitCodes.failed) : exitCodes.ok
   }

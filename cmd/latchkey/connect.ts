@@ -1,7 +1,7 @@
-import { type Config, readConfig } from '#internal/config/index.ts'
+import { type Config, type ProcessName, readConfig } from '#internal/config/index.ts'
 import { ApiClient, type ApiName } from './api-client.ts'
 import { type Cli, type ExitCode, exitCodes, type JsonOption, type Result } from './cli.ts'
-import { chooseConnection, environmentOf, profilesPath, readProfiles } from './profiles.ts'
+import { chooseApi, chooseConnection, environmentOf, profilesPath, readProfiles } from './profiles.ts'
 
 /** Flags and description of the option that chooses a profile. */
 export const profileOption = [
@@ -14,14 +14,17 @@ export interface ClientOptions extends JsonOption {
   readonly profile?: string | undefined
 }
 
+/** Use case of a command with the client of an API. */
+type Use<Name extends ApiName> = (client: ApiClient<Name>, config: Config<'latchkey'>) => Promise<Result>
+
 /** Runs a use case with the client of an API, and prints its result. Returns exit code 2 for invalid settings. */
 export async function withApi<Name extends ApiName>(
   cli: Cli,
   api: Name,
   options: ClientOptions,
-  use: (client: ApiClient<Name>, config: Config<'latchkey'>) => Promise<Result>,
+  use: Use<Name>,
 ): Promise<ExitCode> {
-  const config = configOf(cli)
+  const config = configFor(cli, 'latchkey')
   if (config === undefined) return exitCodes.misused
   const given = environmentOf(config, api)
   const isComplete =
@@ -33,9 +36,28 @@ export async function withApi<Name extends ApiName>(
   return cli.answer(await use(new ApiClient(api, connection), config), options)
 }
 
-/** Reads the configuration. Prints its problems and returns undefined if it is invalid. */
-export function configOf({ terminal }: Cli): Config<'latchkey'> | undefined {
-  const read = readConfig(terminal.env, { process: 'latchkey' })
+/** Like `withApi`, with the internal API if there is a token for it, and otherwise with the public API. */
+export async function withEitherApi(
+  cli: Cli,
+  options: ClientOptions,
+  uses: { readonly [Name in ApiName]: Use<Name> },
+): Promise<ExitCode> {
+  const config = configFor(cli, 'latchkey')
+  if (config === undefined) return exitCodes.misused
+  const read = await readProfiles(profilesPath(cli.terminal.env))
+  if ('problem' in read) return cli.answer(read, options)
+  const api = chooseApi(config, { named: options.profile, ...read })
+  return api === 'internal'
+    ? withApi(cli, api, options, uses.internal)
+    : withApi(cli, api, options, uses.public)
+}
+
+/** Reads the configuration of a process. Prints its problems and returns undefined if it is invalid. */
+export function configFor<Process extends ProcessName>(
+  { terminal }: Cli,
+  process: Process,
+): Config<Process> | undefined {
+  const read = readConfig(terminal.env, { process })
   if (read.kind === 'ok') return read.config
   for (const problem of read.problems) terminal.complain(problem)
   return undefined

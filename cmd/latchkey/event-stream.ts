@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ApiClient } from './api-client.ts'
+import { type ApiClient, reasonText } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 /** An event of a stream. */
@@ -15,7 +15,7 @@ export interface FollowOptions {
   readonly api: ApiClient<'public'>
   readonly subscription: string
   /** Called when the connection is lost, with the reason, and when it is open. */
-  onState(problem: Problem | undefined): void
+  onState(problem: (Problem & { readonly code?: string | undefined }) | undefined): void
   /** Ends the events. */
   readonly signal: AbortSignal
 }
@@ -26,7 +26,7 @@ const eventCharsMax = 32 * 1024 * 1024
 const silenceMsMax = 60_000
 const firstPauseMs = 500
 const pauseMsMax = 15_000
-/** Problems that a further try does not mend. A held lease ends by itself. */
+/** Problems that another attempt does not solve. A held lease ends by itself. */
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
 /** Follows a subscription. Reconnects until the signal aborts. @returns why it cannot go on, or undefined after the signal */
@@ -53,7 +53,10 @@ export async function* followEvents(
         }
       } catch (error) {
         if (signal.aborted) return undefined
-        onState({ problem: error instanceof Error ? error.message : 'the connection was lost' })
+        const why = silence.signal.aborted
+          ? `no sign of life for ${silenceMsMax / 1000} s`
+          : reasonText(error)
+        onState({ problem: `The connection was lost: ${why}` })
       }
     }
     // An abort ends the pause.
@@ -69,13 +72,12 @@ async function* parseEvents(
   silence: AbortController,
 ): AsyncGenerator<StreamedEvent> {
   const decoder = new TextDecoder()
-  const noise = () => setTimeout(() => silence.abort(), silenceMsMax)
-  let timer = noise()
+  const expectNoise = () => setTimeout(() => silence.abort(), silenceMsMax)
+  let timer = expectNoise()
   let rest = ''
   try {
     for await (const bytes of body) {
       clearTimeout(timer)
-      timer = noise()
       const blocks = (rest + decoder.decode(bytes, { stream: true })).split('\n\n')
       rest = blocks.pop() ?? ''
       if (rest.length > eventCharsMax) throw new Error(`an event has over ${eventCharsMax} characters`)
@@ -86,6 +88,8 @@ async function* parseEvents(
         const [streamId] = valuesOf('id')
         if (streamId !== undefined) yield { streamId, text: valuesOf('data').join('\n') }
       }
+      // Starts when the events are handled, since the handling of many can take longer.
+      timer = expectNoise()
     }
   } finally {
     clearTimeout(timer)

@@ -157,7 +157,6 @@ describe('latchkey events get', () => {
   })
 
   test.each([
-    ['without a secret', [], {}, 'A signing secret is needed: give --secret-file PATH'],
     ['with a missing file', ['--secret-file', '/none'], {}, '/none cannot be read: ENOENT'],
     [
       'with another text',

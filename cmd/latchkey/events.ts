@@ -1,25 +1,32 @@
 import { Option } from '@commander-js/extra-typings'
 import { parseEventId, randomToken } from '#internal/base/index.ts'
-import { type ApiClient, memberText, type RequestBody, type Schemas } from './api-client.ts'
-import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cli.ts'
+import { type ApiClient, memberText, type Schemas } from './api-client.ts'
+import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
-import { curlOf, readSigningKey } from './event-curl.ts'
+import { curlOf } from './event-curl.ts'
 import { addTailCommand } from './listen.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { choices } from './public-api.generated.ts'
+import {
+  eventsText,
+  filterOf,
+  preview,
+  publicReplays,
+  type ReplayApi,
+  type ReplayJob,
+  replayEvent,
+  replayOptions,
+  start,
+} from './replay-jobs.ts'
+import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
-import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole } from './values.ts'
+import { fromOption, isoTime, parseId, parseTime, parseUrl } from './values.ts'
 
 type Api = ApiClient<'public'>
-type EventSummary = Schemas<'public'>['EventSummary']
-type Replay = Schemas<'public'>['Replay']
 
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
 /** Address at which a callback is developed. */
 const curlUrl = 'http://127.0.0.1:3000/'
-const rateMax = 1_000
-const waitAgainMs = 1_000
-const waitMsMax = 600_000
 
 const afterHelp = `
 With an id, delivers this event again. With --from and other filters, counts the events, shows the
@@ -101,30 +108,18 @@ function addGetCommand(events: Program, cli: Cli): void {
         .argParser(parseUrl)
         .implies({ curl: true }),
     )
-    .addOption(
-      new Option(
-        '--secret-file <path>',
-        'file with the signing secret of the callback; default: LATCHKEY_SIGNING_SECRET',
-      ).implies({ curl: true }),
-    )
+    .addOption(new Option(...secretOption).implies({ curl: true }))
     .option(...profileOption)
     .option(...jsonOption)
     .action(
       cli.action((id, { curl, to = curlUrl, secretFile, ...options }) =>
         withApi(cli, 'public', options, async (api, { signingSecret }) => {
           if (!curl) return get(cli, api, id)
-          const key = await readSigningKey(secretFile, signingSecret)
+          const key = await chooseSigningKey(api, { path: secretFile, given: signingSecret })
           return 'problem' in key ? key : curlOf(api, { id, url: to, key: key.key, nowMs: cli.clock.now() })
         }),
       ),
     )
-}
-
-function eventsText({ tables }: Cli, events: readonly EventSummary[]): string {
-  const rows = events.map(({ receivedAt, id, provider, type, state, origin }) => [
-    ...[receivedAt, id, provider, type, state, String(origin['kind'])],
-  ])
-  return tables.list(['RECEIVED AT', 'ID', 'PROVIDER', 'TYPE', 'STATE', 'ORIGIN'], rows, 'No events')
 }
 
 async function get(cli: Cli, api: Api, eventId: string): Promise<Result> {
@@ -189,29 +184,23 @@ async function retry(api: Api, eventId: string): Promise<Result> {
 }
 
 function addReplayCommand(events: Program, cli: Cli): void {
-  const nowMs = cli.clock.now()
-  const values = choices.startReplay
+  const { from, to, state, provider, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
   events
     .command('replay')
     .description('delivers an event, or all events of a filter, again')
     .addHelpText('after', afterHelp)
     .argument('[id]', 'id of the event', parseId('evt', parseEventId))
-    .option(...fromOption('events received since then', nowMs))
-    .option('--to <time>', 'and before; default: now', parseTime(nowMs))
-    .addOption(
-      new Option('--state <state>', 'in one state; default: delivery_failed').choices([
-        ...values.state,
-        'any',
-      ] as const),
-    )
-    .addOption(new Option('--provider <name>', 'of one provider').choices(values.provider))
-    .option('--type <type>', 'of one normalized type')
-    .addOption(new Option('--origin <origin>', 'of one origin').choices(values.origin))
-    .option('--rate <n>', `events per second, 1 to ${rateMax}; default: 50`, parseWhole(1, rateMax))
-    .option('--key <text>', 'repeated commands with this key start one job; give --from as a date then')
-    .option('--dry-run', 'counts the events, and starts nothing')
+    .option(...from)
+    .option(...to)
+    .addOption(state)
+    .addOption(provider)
+    .option(...type)
+    .addOption(origin)
+    .option(...rate)
+    .option(...key)
+    .option(...dryRun)
     .option('--yes', 'starts the job without a question')
-    .option('--wait', `waits until the job ends, at most ${waitMsMax / 60_000} minutes`)
+    .option(...wait)
     .option(...profileOption)
     .option(...jsonOption)
     .action(
@@ -219,89 +208,41 @@ function addReplayCommand(events: Program, cli: Cli): void {
         const { profile: _profile, json: _json, ...given } = options
         if (id !== undefined && Object.keys(given).length > 0)
           return command.error('error: give either the id of an event, or filters')
-        if (id !== undefined) return withApi(cli, 'public', options, (api) => replayOne(api, id))
-        const { from, to, state = 'delivery_failed', provider, type, origin } = given
-        if (from === undefined)
+        if (id !== undefined)
+          return withApi(cli, 'public', options, (api) => replayEvent(publicReplays(api), id))
+        const { from: fromMs } = given
+        if (fromMs === undefined)
           return command.error('error: give the id of an event, or --from TIME and other filters')
-        const times = { from: new Date(from).toISOString(), to: isoTime(to) }
-        const filter = { ...times, provider, type, origin, state: state === 'any' ? undefined : state }
-        const { rate: ratePerSecond, key = randomToken(), dryRun, yes, wait } = given
-        const flags = { isDryRun: dryRun === true, isAgreed: yes === true, isAwaited: wait === true }
-        const job = { filter, ratePerSecond, key, ...flags }
-        return withApi(cli, 'public', options, (api) => replayMany(cli, api, job))
+        const filter = filterOf({ ...given, from: fromMs })
+        const {
+          rate: ratePerSecond,
+          key: givenKey = randomToken(),
+          dryRun: isDryRun,
+          yes,
+          wait: isAwaited = false,
+        } = given
+        const job = { filter, ratePerSecond, key: givenKey, isAwaited }
+        const asking = { isDryRun: isDryRun === true, isAgreed: yes === true }
+        return withApi(cli, 'public', options, (api) => replayMany(cli, publicReplays(api), job, asking))
       }),
     )
 }
 
-async function replayOne(api: Api, eventId: string): Promise<Result> {
-  const reply = await api.call('replayEvent', { path: { eventId }, body: {} })
-  if (reply.kind === 'problem') return reply
-  const { cycle, isNew } = reply.body
-  const text = isNew
-    ? `Delivery cycle ${cycle} begins now`
-    : `Delivery cycle ${cycle} is in progress: nothing was changed`
-  return { text, json: reply.body }
-}
-
-interface Job {
-  readonly filter: RequestBody<'previewReplay'>
-  readonly ratePerSecond: number | undefined
-  readonly key: string
-  readonly isDryRun: boolean
-  readonly isAgreed: boolean
-  readonly isAwaited: boolean
-}
-
-async function replayMany(cli: Cli, api: Api, job: Job): Promise<Result> {
-  const preview = await api.call('previewReplay', { body: job.filter })
-  if (preview.kind === 'problem') return preview
-  const { total, examples } = preview.body
-  const text = `${countText(total)} events match\n${eventsText(cli, examples)}`
-  if (job.isDryRun || total.count === 0) return { text: `${text}\nNothing was started`, json: preview.body }
-  if (!job.isAgreed) {
+/** Shows the events, asks, and starts a replay. */
+async function replayMany(
+  cli: Cli,
+  api: ReplayApi,
+  job: ReplayJob,
+  { isDryRun, isAgreed }: { readonly isDryRun: boolean; readonly isAgreed: boolean },
+): Promise<Result> {
+  const shown = await preview(cli, api, job.filter)
+  if ('problem' in shown) return shown
+  const { text, json, isEmpty } = shown
+  if (isDryRun || isEmpty) return { text: `${text}\nNothing was started`, json }
+  if (!isAgreed) {
     cli.terminal.complain(text)
     const problem = await cli.confirm('Deliver them again?')
     if (problem) return problem
   }
-  const { filter, ratePerSecond, key: idempotencyKey } = job
-  const started = await api.call('startReplay', { body: { ...filter, ratePerSecond }, idempotencyKey })
-  if (started.kind === 'problem') return started
-  const { replay } = started.body
-  return job.isAwaited ? awaitEnd(cli, api, replay) : replayResult(cli, replay)
-}
-
-async function awaitEnd(cli: Cli, api: Api, started: Replay): Promise<Result> {
-  let replay = started
-  const untilMs = performance.now() + waitMsMax
-  while (replay.endedAt === null && performance.now() < untilMs) {
-    await Bun.sleep(waitAgainMs)
-    const reply = await api.call('readReplay', { path: { replayId: replay.id } })
-    // The job goes on while the API is unavailable.
-    if (reply.kind === 'problem' && reply.exitCode !== exitCodes.unavailable) return reply
-    if (reply.kind === 'ok') replay = reply.body
-  }
-  if (replay.state === 'completed') return replayResult(cli, replay)
-  const problem =
-    replay.endedAt === null
-      ? `The replay ${replay.id} has not ended within ${waitMsMax / 60_000} minutes, and goes on`
-      : `The replay ${replay.id} has ended: ${replay.state}${replay.cause === null ? '' : `, ${replay.cause}`}`
-  return { problem: printable(problem), json: replay }
-}
-
-function replayResult({ tables }: Cli, replay: Replay): Result {
-  const skipped = Object.entries(replay.skipped).map(([cause, count]) => `${count} ${cause}`)
-  const text = tables.details([
-    ['replay', replay.id],
-    ['state', replay.state],
-    ['events', countText(replay.total)],
-    ['queued', replay.queuedCount],
-    ['skipped', skipped.join(', ')],
-    ['rate', `${replay.ratePerSecond} a second`],
-    ['ended at', replay.endedAt],
-  ])
-  return { text, json: replay }
-}
-
-function countText({ count, isExact }: Replay['total']): string {
-  return isExact ? String(count) : `More than ${count}`
+  return start(cli, api, job)
 }

@@ -48,6 +48,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/v1/tenants/{tenantId}/callback/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["resumeCallback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/v1/audit-entries": {
         parameters: {
             query?: never;
@@ -64,6 +80,102 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/v1/events/{eventId}/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["replayEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/replay-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["previewReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listReplays"];
+        put?: never;
+        post: operations["startReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/replays/{replayId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["readReplay"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/replays/{replayId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancelReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listInstallationSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/v1/settings/{name}": {
         parameters: {
             query?: never;
@@ -72,6 +184,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["readInstallationSetting"];
+        put: operations["writeInstallationSetting"];
+        post?: never;
+        delete: operations["clearInstallationSetting"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/tenants/{tenantId}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listTenantSettings"];
         put?: never;
         post?: never;
         delete?: never;
@@ -88,6 +216,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["readTenantSetting"];
+        put: operations["writeTenantSetting"];
+        post?: never;
+        delete: operations["clearTenantSetting"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/v1/tenant-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listTenantsSettings"];
         put?: never;
         post?: never;
         delete?: never;
@@ -254,7 +398,11 @@ export interface components {
                 cause: string;
                 suspendedAt: string;
             };
+            manifestFile?: string | null;
             breakerEndsAt?: string;
+        };
+        Done: {
+            isNew: boolean;
         };
         AuditEntry: {
             id: string;
@@ -270,6 +418,79 @@ export interface components {
             items: components["schemas"]["AuditEntry"][];
             next?: string;
         };
+        EventOrigin: {
+            [key: string]: unknown;
+        };
+        EventSummary: {
+            id: string;
+            tenantId: string;
+            provider: string;
+            sourceEventId: string;
+            providerRawType: string;
+            type: string;
+            occurredAt: string;
+            receivedAt: string;
+            payloadBytes: number;
+            payloadExpiresOn: string;
+            /** @enum {string} */
+            state: "accepted" | "processed" | "delivery_failed" | "verified";
+            origin: components["schemas"]["EventOrigin"];
+            cycle: number;
+            completedAt: string | null;
+        };
+        EventReplayed: {
+            tenantId: string;
+            cycle: number;
+            isNew: boolean;
+        };
+        ReplayPreview: {
+            total: {
+                count: number;
+                isExact: boolean;
+            };
+            examples: components["schemas"]["EventSummary"][];
+            newest?: components["schemas"]["EventSummary"];
+        };
+        Replay: {
+            id: string;
+            filter: {
+                from: string;
+                to?: string;
+                tenantId?: string;
+                provider?: string;
+                type?: string;
+                /** @enum {string} */
+                state?: "accepted" | "processed" | "delivery_failed" | "verified";
+                ids?: string[];
+                origin?: string;
+            };
+            ratePerSecond: number;
+            requestedBy: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "completed" | "cancelled" | "failed";
+            total: {
+                count: number;
+                isExact: boolean;
+            };
+            queuedCount: number;
+            skipped: {
+                [key: string]: number;
+            };
+            examinedTo: string | null;
+            isWaiting: boolean;
+            cause: string | null;
+            createdAt: string;
+            startedAt: string | null;
+            endedAt: string | null;
+        };
+        ReplayChanged: {
+            replay: components["schemas"]["Replay"];
+            isNew: boolean;
+        };
+        ReplayPage: {
+            items: components["schemas"]["Replay"][];
+            next?: string;
+        };
         Setting: {
             name: string;
             value: boolean | number | string | null;
@@ -279,6 +500,34 @@ export interface components {
             version: number;
             updatedAt?: string;
             updatedBy?: string;
+        };
+        Settings: {
+            items: components["schemas"]["Setting"][];
+        };
+        SettingChanged: {
+            name: string;
+            version: number;
+            isNew: boolean;
+            previousValue: boolean | number | string | null;
+        };
+        SettingCleared: {
+            name: string;
+            existed: boolean;
+            previousValue: boolean | number | string | null;
+        };
+        TenantSetting: {
+            tenantId: string;
+            name: string;
+            value: boolean | number | string | null;
+            default: boolean | number | string | null;
+            expected: string;
+            description: string;
+            version: number;
+            updatedAt: string;
+            updatedBy: string;
+        };
+        TenantSettings: {
+            items: components["schemas"]["TenantSetting"][];
         };
     };
     responses: never;
@@ -359,6 +608,27 @@ export interface operations {
             };
         };
     };
+    resumeCallback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+        };
+    };
     listAuditEntries: {
         parameters: {
             query?: {
@@ -387,6 +657,191 @@ export interface operations {
             };
         };
     };
+    replayEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eventId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    cycle?: number;
+                };
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventReplayed"];
+                };
+            };
+        };
+    };
+    previewReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    tenantId?: string;
+                    /** @enum {string} */
+                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    type?: string;
+                    /** @enum {string} */
+                    state?: "processed" | "delivery_failed" | "verified";
+                    /** @enum {string} */
+                    origin?: "provider" | "service" | "simulation";
+                    from: string;
+                    to?: string;
+                    ids?: string[];
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayPreview"];
+                };
+            };
+        };
+    };
+    listReplays: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+                tenantId?: string;
+                namespaces?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayPage"];
+                };
+            };
+        };
+    };
+    startReplay: {
+        parameters: {
+            query?: never;
+            header: {
+                "Idempotency-Key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    tenantId?: string;
+                    /** @enum {string} */
+                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    type?: string;
+                    /** @enum {string} */
+                    state?: "processed" | "delivery_failed" | "verified";
+                    /** @enum {string} */
+                    origin?: "provider" | "service" | "simulation";
+                    from: string;
+                    to?: string;
+                    ids?: string[];
+                    ratePerSecond?: number;
+                };
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayChanged"];
+                };
+            };
+        };
+    };
+    readReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+        };
+    };
+    cancelReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayChanged"];
+                };
+            };
+        };
+    };
+    listInstallationSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settings"];
+                };
+            };
+        };
+    };
     readInstallationSetting: {
         parameters: {
             query?: never;
@@ -408,13 +863,85 @@ export interface operations {
             };
         };
     };
+    writeInstallationSetting: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    value: boolean | number | string;
+                    expectedVersion?: number;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingChanged"];
+                };
+            };
+        };
+    };
+    clearInstallationSetting: {
+        parameters: {
+            query?: {
+                expectedVersion?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingCleared"];
+                };
+            };
+        };
+    };
+    listTenantSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settings"];
+                };
+            };
+        };
+    };
     readTenantSetting: {
         parameters: {
             query?: never;
             header?: never;
             path: {
                 tenantId: string;
-                name: "forwarding.paused" | "providers.card.paused" | "providers.storefront.paused" | "providers.codehost.paused" | "providers.generic.paused" | "providers.wallet.paused" | "providers.gateway.paused" | "providers.stripe.paused" | "providers.shopify.paused" | "providers.github.paused" | "providers.paypal.paused" | "providers.braintree.paused";
+                name: string;
             };
             cookie?: never;
         };
@@ -430,13 +957,85 @@ export interface operations {
             };
         };
     };
+    writeTenantSetting: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    value: boolean | number | string;
+                    expectedVersion?: number;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingChanged"];
+                };
+            };
+        };
+    };
+    clearTenantSetting: {
+        parameters: {
+            query?: {
+                expectedVersion?: number;
+            };
+            header?: never;
+            path: {
+                tenantId: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingCleared"];
+                };
+            };
+        };
+    };
+    listTenantsSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantSettings"];
+                };
+            };
+        };
+    };
 }
 
 /** Method, path and schema of the answer of each operation. Sets of values that may grow are open. */
-export const calls = {"listTenants":{"method":"GET","path":"/internal/v1/tenants","answer":{"$ref":"#/components/schemas/TenantPage"}},"findTenant":{"method":"GET","path":"/internal/v1/tenants/lookup","answer":{"$ref":"#/components/schemas/TenantSummary"}},"readTenant":{"method":"GET","path":"/internal/v1/tenants/{tenantId}","answer":{"$ref":"#/components/schemas/TenantDetail"}},"listAuditEntries":{"method":"GET","path":"/internal/v1/audit-entries","answer":{"$ref":"#/components/schemas/AuditPage"}},"readInstallationSetting":{"method":"GET","path":"/internal/v1/settings/{name}","answer":{"$ref":"#/components/schemas/Setting"}},"readTenantSetting":{"method":"GET","path":"/internal/v1/tenants/{tenantId}/settings/{name}","answer":{"$ref":"#/components/schemas/Setting"}}}
+export const calls = {"listTenants":{"method":"GET","path":"/internal/v1/tenants","answer":{"$ref":"#/components/schemas/TenantPage"}},"findTenant":{"method":"GET","path":"/internal/v1/tenants/lookup","answer":{"$ref":"#/components/schemas/TenantSummary"}},"readTenant":{"method":"GET","path":"/internal/v1/tenants/{tenantId}","answer":{"$ref":"#/components/schemas/TenantDetail"}},"resumeCallback":{"method":"POST","path":"/internal/v1/tenants/{tenantId}/callback/resume","answer":{"$ref":"#/components/schemas/Done"}},"listAuditEntries":{"method":"GET","path":"/internal/v1/audit-entries","answer":{"$ref":"#/components/schemas/AuditPage"}},"replayEvent":{"method":"POST","path":"/internal/v1/events/{eventId}/replays","answer":{"$ref":"#/components/schemas/EventReplayed"}},"previewReplay":{"method":"POST","path":"/internal/v1/replay-previews","answer":{"$ref":"#/components/schemas/ReplayPreview"}},"startReplay":{"method":"POST","path":"/internal/v1/replays","answer":{"$ref":"#/components/schemas/ReplayChanged"}},"listReplays":{"method":"GET","path":"/internal/v1/replays","answer":{"$ref":"#/components/schemas/ReplayPage"}},"readReplay":{"method":"GET","path":"/internal/v1/replays/{replayId}","answer":{"$ref":"#/components/schemas/Replay"}},"cancelReplay":{"method":"POST","path":"/internal/v1/replays/{replayId}/cancel","answer":{"$ref":"#/components/schemas/ReplayChanged"}},"listInstallationSettings":{"method":"GET","path":"/internal/v1/settings","answer":{"$ref":"#/components/schemas/Settings"}},"readInstallationSetting":{"method":"GET","path":"/internal/v1/settings/{name}","answer":{"$ref":"#/components/schemas/Setting"}},"writeInstallationSetting":{"method":"PUT","path":"/internal/v1/settings/{name}","answer":{"$ref":"#/components/schemas/SettingChanged"}},"clearInstallationSetting":{"method":"DELETE","path":"/internal/v1/settings/{name}","answer":{"$ref":"#/components/schemas/SettingCleared"}},"listTenantSettings":{"method":"GET","path":"/internal/v1/tenants/{tenantId}/settings","answer":{"$ref":"#/components/schemas/Settings"}},"readTenantSetting":{"method":"GET","path":"/internal/v1/tenants/{tenantId}/settings/{name}","answer":{"$ref":"#/components/schemas/Setting"}},"writeTenantSetting":{"method":"PUT","path":"/internal/v1/tenants/{tenantId}/settings/{name}","answer":{"$ref":"#/components/schemas/SettingChanged"}},"clearTenantSetting":{"method":"DELETE","path":"/internal/v1/tenants/{tenantId}/settings/{name}","answer":{"$ref":"#/components/schemas/SettingCleared"}},"listTenantsSettings":{"method":"GET","path":"/internal/v1/tenant-settings","answer":{"$ref":"#/components/schemas/TenantSettings"}}}
 
 /** Values of the parameters, and of the fields of the body, that have a set of values. */
-export const choices = {"listTenants":{},"findTenant":{},"readTenant":{},"listAuditEntries":{"action":["callbacks.","callbacks.resumed","callbacks.tested","events.","events.ingested","events.replayed","events.retried","payloads.","payloads.pulled","payloads.read","records.","records.epoch_lost","replays.","replays.cancelled","replays.started","sessions.","sessions.ended","sessions.started","settings.","settings.cleared","settings.set","simulations.","simulations.advanced","simulations.cancelled","simulations.started","stats.","stats.made_up","subscriptions.","subscriptions.deleted","subscriptions.moved","subscriptions.written","tenants.","tenants.adopted","tenants.changed","tenants.created","tenants.credentials","tenants.deleted","tenants.restored","usage.","usage.committed","usage.emitted","usage.override_cleared","usage.override_set","usage.soft_limit_crossed"]},"readInstallationSetting":{},"readTenantSetting":{"name":["forwarding.paused","providers.card.paused","providers.storefront.paused","providers.codehost.paused","providers.generic.paused","providers.wallet.paused","providers.gateway.paused","providers.stripe.paused","providers.shopify.paused","providers.github.paused","providers.paypal.paused","providers.braintree.paused"]}} as const
+export const choices = {"listTenants":{},"findTenant":{},"readTenant":{},"resumeCallback":{},"listAuditEntries":{"action":["callbacks.","callbacks.resumed","callbacks.tested","events.","events.ingested","events.replayed","events.retried","payloads.","payloads.pulled","payloads.read","records.","records.epoch_lost","replays.","replays.cancelled","replays.started","sessions.","sessions.ended","sessions.started","settings.","settings.cleared","settings.set","simulations.","simulations.advanced","simulations.cancelled","simulations.started","stats.","stats.made_up","subscriptions.","subscriptions.deleted","subscriptions.moved","subscriptions.written","tenants.","tenants.adopted","tenants.changed","tenants.created","tenants.credentials","tenants.deleted","tenants.restored","usage.","usage.committed","usage.emitted","usage.override_cleared","usage.override_set","usage.soft_limit_crossed"]},"replayEvent":{},"previewReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"startReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"listReplays":{},"readReplay":{},"cancelReplay":{},"listInstallationSettings":{},"readInstallationSetting":{},"writeInstallationSetting":{},"clearInstallationSetting":{},"listTenantSettings":{},"readTenantSetting":{"name":["forwarding.paused","providers.card.paused","providers.storefront.paused","providers.codehost.paused","providers.generic.paused","providers.wallet.paused","providers.gateway.paused","providers.stripe.paused","providers.shopify.paused","providers.github.paused","providers.paypal.paused","providers.braintree.paused"]},"writeTenantSetting":{"name":["forwarding.paused","providers.card.paused","providers.storefront.paused","providers.codehost.paused","providers.generic.paused","providers.wallet.paused","providers.gateway.paused","providers.stripe.paused","providers.shopify.paused","providers.github.paused","providers.paypal.paused","providers.braintree.paused"]},"clearTenantSetting":{"name":["forwarding.paused","providers.card.paused","providers.storefront.paused","providers.codehost.paused","providers.generic.paused","providers.wallet.paused","providers.gateway.paused","providers.stripe.paused","providers.shopify.paused","providers.github.paused","providers.paypal.paused","providers.braintree.paused"]},"listTenantsSettings":{}} as const
 
 /** Schemas that answers refer to, by name. */
-export const schemas = {"TenantSummary":{"type":"object","required":["id","namespace","name","slug","displayName","suspended","isReady","reason","createdAt"],"properties":{"id":{"type":"string"},"namespace":{"type":"string"},"name":{"type":"string"},"slug":{"anyOf":[{"type":"string"},{"type":"null"}]},"displayName":{"anyOf":[{"type":"string"},{"type":"null"}]},"suspended":{"type":"boolean"},"isReady":{"type":"boolean"},"reason":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"}}},"TenantPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/TenantSummary"}},"next":{"type":"string"}}},"TenantDetail":{"type":"object","required":["id","namespace","name","slug","displayName","suspended","isReady","reason","createdAt","conditions","spec","urls","keys","secrets","recordStore"],"properties":{"id":{"type":"string"},"namespace":{"type":"string"},"name":{"type":"string"},"slug":{"anyOf":[{"type":"string"},{"type":"null"}]},"displayName":{"anyOf":[{"type":"string"},{"type":"null"}]},"suspended":{"type":"boolean"},"isReady":{"type":"boolean"},"reason":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"conditions":{"type":"array","items":{"type":"object","required":["type","status","reason","message","lastTransitionTime"],"properties":{"type":{"type":"string"},"status":{"type":"string","enum":["True","False"]},"reason":{"type":"string"},"message":{"type":"string"},"lastTransitionTime":{"type":"string"}}}},"spec":{"additionalProperties":false,"type":"object","required":["slug","suspended","deletionPolicy","providers","walletRollout","apiKeys","records","limits","retention","redaction"],"properties":{"slug":{"type":"string"},"displayName":{"type":"string"},"suspended":{"type":"boolean"},"deletionPolicy":{"type":"string"},"callback":{"additionalProperties":false,"type":"object","required":["url","timeoutSeconds","allowedCIDRs","retryOnRedelivery","retry"],"properties":{"url":{"type":"string"},"timeoutSeconds":{"type":"integer"},"allowedCIDRs":{"uniqueItems":true,"type":"array","items":{"type":"string"}},"signingSecretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}},"retryOnRedelivery":{"type":"boolean"},"retry":{"additionalProperties":false,"default":{},"type":"object","required":["schedule","jitterPercent"],"properties":{"schedule":{"type":"array","items":{"type":"string"}},"jitterPercent":{"type":"integer"}}}}},"providers":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["name","enabled"],"properties":{"name":{"type":"string"},"enabled":{"type":"boolean"},"secretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}},"storefront":{"additionalProperties":false,"type":"object","required":["shopDomain"],"properties":{"shopDomain":{"type":"string"}}},"wallet":{"additionalProperties":false,"type":"object","required":["webhookId","environment"],"properties":{"webhookId":{"type":"string"},"environment":{"type":"string"}}},"gateway":{"additionalProperties":false,"type":"object","required":["publicKey"],"properties":{"publicKey":{"type":"string"}}}}}},"walletRollout":{"additionalProperties":false,"default":{},"type":"object","required":["stage"],"properties":{"stage":{"type":"string"},"review":{"additionalProperties":false,"type":"object","required":["approvedBy","approvedAt"],"properties":{"approvedBy":{"type":"string"},"approvedAt":{"type":"string"},"note":{"type":"string"}}}}},"apiKeys":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["name","scopes"],"properties":{"name":{"type":"string"},"scopes":{"uniqueItems":true,"type":"array","items":{"type":"string"}},"expiresAt":{"type":"string"},"secretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}}}},"records":{"additionalProperties":false,"default":{},"type":"object","required":["requireLockToken","ttlSecondsMax","bodyBytesMax"],"properties":{"durability":{"type":"string"},"requireLockToken":{"type":"boolean"},"ttlSecondsMax":{"type":"integer"},"bodyBytesMax":{"type":"integer"}}},"limits":{"additionalProperties":false,"default":{},"type":"object","properties":{"locksPerMinute":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"locksPerMonth":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"eventsPerMinute":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"eventsPerMonth":{"additionalProperties":false,"type":"object","required":["over"],"properties":{"soft":{"type":"integer"},"hard":{"type":"integer"},"over":{"type":"string"}}},"recordBytes":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"emitted":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["kind"],"properties":{"kind":{"type":"string"},"soft":{"type":"integer"},"hard":{"type":"integer"}}}}}},"retention":{"additionalProperties":false,"default":{},"type":"object","properties":{"payloadDays":{"type":"integer"},"eventDays":{"type":"integer"}}},"redaction":{"additionalProperties":false,"default":{},"type":"object","required":["fields"],"properties":{"fields":{"uniqueItems":true,"type":"array","items":{"type":"string"}}}}}},"urls":{"type":"array","items":{"type":"object","required":["provider","url"],"properties":{"provider":{"type":"string"},"url":{"type":"string"}}}},"keys":{"type":"array","items":{"type":"object","required":["name","scopes","prefix","createdAt","expiresAt"],"properties":{"name":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"prefix":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"expiresAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}}},"secrets":{"type":"array","items":{"type":"object","required":["field","secretName","createdAt"],"properties":{"field":{"type":"string"},"secretName":{"type":"string"},"createdAt":{"type":"string"}}}},"recordStore":{"type":"string"},"earlierRecordStore":{"type":"string"},"suspendedCallback":{"type":"object","required":["cause","suspendedAt"],"properties":{"cause":{"type":"string"},"suspendedAt":{"type":"string"}}},"breakerEndsAt":{"type":"string"}}},"AuditEntry":{"type":"object","required":["id","occurredAt","actor","action","tenantId","detail"],"properties":{"id":{"type":"string"},"occurredAt":{"type":"string"},"actor":{"type":"string"},"action":{"type":"string"},"tenantId":{"anyOf":[{"type":"string"},{"type":"null"}]},"detail":{"type":"object","additionalProperties":true}}},"AuditPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/AuditEntry"}},"next":{"type":"string"}}},"Setting":{"type":"object","required":["name","value","default","expected","description","version"],"properties":{"name":{"type":"string"},"value":{"type":["boolean","number","string","null"]},"default":{"type":["boolean","number","string","null"]},"expected":{"type":"string"},"description":{"type":"string"},"version":{"type":"integer"},"updatedAt":{"type":"string"},"updatedBy":{"type":"string"}}}}
+export const schemas = {"TenantSummary":{"type":"object","required":["id","namespace","name","slug","displayName","suspended","isReady","reason","createdAt"],"properties":{"id":{"type":"string"},"namespace":{"type":"string"},"name":{"type":"string"},"slug":{"anyOf":[{"type":"string"},{"type":"null"}]},"displayName":{"anyOf":[{"type":"string"},{"type":"null"}]},"suspended":{"type":"boolean"},"isReady":{"type":"boolean"},"reason":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"}}},"TenantPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/TenantSummary"}},"next":{"type":"string"}}},"TenantDetail":{"type":"object","required":["id","namespace","name","slug","displayName","suspended","isReady","reason","createdAt","conditions","spec","urls","keys","secrets","recordStore"],"properties":{"id":{"type":"string"},"namespace":{"type":"string"},"name":{"type":"string"},"slug":{"anyOf":[{"type":"string"},{"type":"null"}]},"displayName":{"anyOf":[{"type":"string"},{"type":"null"}]},"suspended":{"type":"boolean"},"isReady":{"type":"boolean"},"reason":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"conditions":{"type":"array","items":{"type":"object","required":["type","status","reason","message","lastTransitionTime"],"properties":{"type":{"type":"string"},"status":{"type":"string","enum":["True","False"]},"reason":{"type":"string"},"message":{"type":"string"},"lastTransitionTime":{"type":"string"}}}},"spec":{"additionalProperties":false,"type":"object","required":["slug","suspended","deletionPolicy","providers","walletRollout","apiKeys","records","limits","retention","redaction"],"properties":{"slug":{"type":"string"},"displayName":{"type":"string"},"suspended":{"type":"boolean"},"deletionPolicy":{"type":"string"},"callback":{"additionalProperties":false,"type":"object","required":["url","timeoutSeconds","allowedCIDRs","retryOnRedelivery","retry"],"properties":{"url":{"type":"string"},"timeoutSeconds":{"type":"integer"},"allowedCIDRs":{"uniqueItems":true,"type":"array","items":{"type":"string"}},"signingSecretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}},"retryOnRedelivery":{"type":"boolean"},"retry":{"additionalProperties":false,"default":{},"type":"object","required":["schedule","jitterPercent"],"properties":{"schedule":{"type":"array","items":{"type":"string"}},"jitterPercent":{"type":"integer"}}}}},"providers":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["name","enabled"],"properties":{"name":{"type":"string"},"enabled":{"type":"boolean"},"secretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}},"storefront":{"additionalProperties":false,"type":"object","required":["shopDomain"],"properties":{"shopDomain":{"type":"string"}}},"wallet":{"additionalProperties":false,"type":"object","required":["webhookId","environment"],"properties":{"webhookId":{"type":"string"},"environment":{"type":"string"}}},"gateway":{"additionalProperties":false,"type":"object","required":["publicKey"],"properties":{"publicKey":{"type":"string"}}}}}},"walletRollout":{"additionalProperties":false,"default":{},"type":"object","required":["stage"],"properties":{"stage":{"type":"string"},"review":{"additionalProperties":false,"type":"object","required":["approvedBy","approvedAt"],"properties":{"approvedBy":{"type":"string"},"approvedAt":{"type":"string"},"note":{"type":"string"}}}}},"apiKeys":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["name","scopes"],"properties":{"name":{"type":"string"},"scopes":{"uniqueItems":true,"type":"array","items":{"type":"string"}},"expiresAt":{"type":"string"},"secretRef":{"additionalProperties":false,"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}}}},"records":{"additionalProperties":false,"default":{},"type":"object","required":["requireLockToken","ttlSecondsMax","bodyBytesMax"],"properties":{"durability":{"type":"string"},"requireLockToken":{"type":"boolean"},"ttlSecondsMax":{"type":"integer"},"bodyBytesMax":{"type":"integer"}}},"limits":{"additionalProperties":false,"default":{},"type":"object","properties":{"locksPerMinute":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"locksPerMonth":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"eventsPerMinute":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"eventsPerMonth":{"additionalProperties":false,"type":"object","required":["over"],"properties":{"soft":{"type":"integer"},"hard":{"type":"integer"},"over":{"type":"string"}}},"recordBytes":{"additionalProperties":false,"type":"object","properties":{"soft":{"type":"integer"},"hard":{"type":"integer"}}},"emitted":{"type":"array","items":{"additionalProperties":false,"type":"object","required":["kind"],"properties":{"kind":{"type":"string"},"soft":{"type":"integer"},"hard":{"type":"integer"}}}}}},"retention":{"additionalProperties":false,"default":{},"type":"object","properties":{"payloadDays":{"type":"integer"},"eventDays":{"type":"integer"}}},"redaction":{"additionalProperties":false,"default":{},"type":"object","required":["fields"],"properties":{"fields":{"uniqueItems":true,"type":"array","items":{"type":"string"}}}}}},"urls":{"type":"array","items":{"type":"object","required":["provider","url"],"properties":{"provider":{"type":"string"},"url":{"type":"string"}}}},"keys":{"type":"array","items":{"type":"object","required":["name","scopes","prefix","createdAt","expiresAt"],"properties":{"name":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"prefix":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"expiresAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}}},"secrets":{"type":"array","items":{"type":"object","required":["field","secretName","createdAt"],"properties":{"field":{"type":"string"},"secretName":{"type":"string"},"createdAt":{"type":"string"}}}},"recordStore":{"type":"string"},"earlierRecordStore":{"type":"string"},"suspendedCallback":{"type":"object","required":["cause","suspendedAt"],"properties":{"cause":{"type":"string"},"suspendedAt":{"type":"string"}}},"manifestFile":{"anyOf":[{"type":"string"},{"type":"null"}]},"breakerEndsAt":{"type":"string"}}},"Done":{"type":"object","required":["isNew"],"properties":{"isNew":{"type":"boolean"}}},"AuditEntry":{"type":"object","required":["id","occurredAt","actor","action","tenantId","detail"],"properties":{"id":{"type":"string"},"occurredAt":{"type":"string"},"actor":{"type":"string"},"action":{"type":"string"},"tenantId":{"anyOf":[{"type":"string"},{"type":"null"}]},"detail":{"type":"object","additionalProperties":true}}},"AuditPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/AuditEntry"}},"next":{"type":"string"}}},"EventOrigin":{"type":"object","additionalProperties":true},"EventSummary":{"type":"object","required":["id","tenantId","provider","sourceEventId","providerRawType","type","occurredAt","receivedAt","payloadBytes","payloadExpiresOn","state","origin","cycle","completedAt"],"properties":{"id":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"sourceEventId":{"type":"string"},"providerRawType":{"type":"string"},"type":{"type":"string"},"occurredAt":{"type":"string"},"receivedAt":{"type":"string"},"payloadBytes":{"type":"integer"},"payloadExpiresOn":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"origin":{"$ref":"#/components/schemas/EventOrigin"},"cycle":{"type":"integer"},"completedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"EventReplayed":{"type":"object","required":["tenantId","cycle","isNew"],"properties":{"tenantId":{"type":"string"},"cycle":{"type":"integer"},"isNew":{"type":"boolean"}}},"ReplayPreview":{"type":"object","required":["total","examples"],"properties":{"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"examples":{"type":"array","items":{"$ref":"#/components/schemas/EventSummary"}},"newest":{"$ref":"#/components/schemas/EventSummary"}}},"Replay":{"type":"object","required":["id","filter","ratePerSecond","requestedBy","state","total","queuedCount","skipped","examinedTo","isWaiting","cause","createdAt","startedAt","endedAt"],"properties":{"id":{"type":"string"},"filter":{"type":"object","required":["from"],"properties":{"from":{"type":"string"},"to":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"type":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"ids":{"type":"array","items":{"type":"string"}},"origin":{"type":"string"}}},"ratePerSecond":{"type":"integer"},"requestedBy":{"type":"string"},"state":{"type":"string","enum":["queued","running","completed","cancelled","failed"]},"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"queuedCount":{"type":"integer"},"skipped":{"type":"object","additionalProperties":{"type":"integer"}},"examinedTo":{"anyOf":[{"type":"string"},{"type":"null"}]},"isWaiting":{"type":"boolean"},"cause":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"startedAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"endedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"ReplayChanged":{"type":"object","required":["replay","isNew"],"properties":{"replay":{"$ref":"#/components/schemas/Replay"},"isNew":{"type":"boolean"}}},"ReplayPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/Replay"}},"next":{"type":"string"}}},"Setting":{"type":"object","required":["name","value","default","expected","description","version"],"properties":{"name":{"type":"string"},"value":{"type":["boolean","number","string","null"]},"default":{"type":["boolean","number","string","null"]},"expected":{"type":"string"},"description":{"type":"string"},"version":{"type":"integer"},"updatedAt":{"type":"string"},"updatedBy":{"type":"string"}}},"Settings":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/Setting"}}}},"SettingChanged":{"type":"object","required":["name","version","isNew","previousValue"],"properties":{"name":{"type":"string"},"version":{"type":"integer"},"isNew":{"type":"boolean"},"previousValue":{"type":["boolean","number","string","null"]}}},"SettingCleared":{"type":"object","required":["name","existed","previousValue"],"properties":{"name":{"type":"string"},"existed":{"type":"boolean"},"previousValue":{"type":["boolean","number","string","null"]}}},"TenantSetting":{"type":"object","required":["tenantId","name","value","default","expected","description","version","updatedAt","updatedBy"],"properties":{"tenantId":{"type":"string"},"name":{"type":"string"},"value":{"type":["boolean","number","string","null"]},"default":{"type":["boolean","number","string","null"]},"expected":{"type":"string"},"description":{"type":"string"},"version":{"type":"integer"},"updatedAt":{"type":"string"},"updatedBy":{"type":"string"}}},"TenantSettings":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/TenantSetting"}}}}}

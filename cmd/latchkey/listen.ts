@@ -1,26 +1,27 @@
-import { randomBytes } from 'node:crypto'
 import { hostname, userInfo } from 'node:os'
 import type { SigningKey } from '#internal/delivery/index.ts'
-import type { EventContent } from '#internal/events/index.ts'
 import { type ApiClient, memberText } from './api-client.ts'
 import type { Cli, Problem, Program, Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
-import { readSigningKey } from './event-curl.ts'
 import { followEvents, type StreamedEvent } from './event-stream.ts'
+import { type EventFields, localCall } from './local-call.ts'
+import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
 import { fromOption, isoTime, parseUrl, parseWhole } from './values.ts'
 
 type Api = ApiClient<'public'>
 
-const afterHelp = `
-Each event is sent as a callback receives it, signed with the secret that is printed at the start, or with
-the one of --secret-file or LATCHKEY_SIGNING_SECRET. The tenant's own callback gets it, too. The
-place in the events is kept by the service under a name: events that come while the command does not run are
-sent when it runs again, unless --skip is given. A call that fails is shown and not repeated; press r and
-Return to send all failed ones again.
+/** Days without use after which the subscription of a listener may be deleted, so that abandoned ones do not use up those of the tenant. */
+const listenerIdleDays = 14
+const tailIdleDays = 1
 
-For a tenant without a callback, events that were sent count as processed, as if a consumer of its own had
-acknowledged them. Its other subscriptions still get them.`
+const afterHelp = `
+Each event is sent as a callback receives it, signed with the secret that is printed at the start, which
+is the same each time, or with the one of --secret-file or LATCHKEY_SIGNING_SECRET. The tenant's own
+callback gets it, too. The place in the events is kept by the service under a name: events that come
+while the command does not run are sent when it runs again, unless --skip is given. A second listener at
+the same time needs a --name of its own, and gets a copy of each event. A call that fails is shown and
+not repeated; press r to send all failed ones again. A name that is not used for ${listenerIdleDays} days can lose its place.`
 
 const forwardMsMax = 30_000
 /** Maximum failed events that are kept to be sent again. */
@@ -38,29 +39,27 @@ export function addListenCommand(program: Program, cli: Cli): void {
       parseTarget,
     )
     .option(...typesOption)
-    .option('--secret-file <path>', 'file with the signing secret')
+    .option(...secretOption)
+    .option('--skip-verify', 'accepts any certificate of the URL, such as a self-signed one')
     .option(...nameOption)
     .option(...fromOption(fromText, cli.clock.now()))
     .option('--skip', 'skips the events that came while the command did not run')
     .option(...maxOption)
     .option(...profileOption)
+    .option('--json', 'prints the listener and each call as a line of JSON')
     .action(
       cli.action((options) =>
-        withApi(cli, 'public', options, async (api, config) => {
-          const key = await keyOf(options.secretFile, config.signingSecret)
-          if ('problem' in key) return key
-          const name = options.name ?? nameOf('listen')
-          const cursor = {
-            name,
-            types: options.events,
-            fromMs: options.from,
-            isSkipped: options.skip === true,
-          }
-          const problem = await openCursor(api, cursor)
+        withApi(cli, 'public', options, async (api, { signingSecret }) => {
+          const chosen = await chooseSigningKey(api, { path: options.secretFile, given: signingSecret })
+          if ('problem' in chosen) return chosen
+          const { name = nameOf('listen', cli), forwardTo: url, json = false, skip = false } = options
+          const cursor = { name, types: options.events, fromMs: options.from, isSkipped: skip }
+          const problem = await openCursor(api, { ...cursor, idleDays: listenerIdleDays })
           if (problem) return problem
-          if (key.secret !== undefined) cli.terminal.say(`Signing secret of this listener: ${key.secret}`)
-          cli.terminal.say(`Forwarding events to ${options.forwardTo}, as ${name}. Ctrl-C ends it.`)
-          const listener = new Listener(cli, { api, name, url: options.forwardTo, key: key.key })
+          const { key, listenerSecret } = chosen
+          const target = { url, key, isUnverified: options.skipVerify === true }
+          const listener = new Listener(cli, { api, name, target, isJson: json })
+          listener.introduce(listenerSecret)
           return listener.run(options.max)
         }),
       ),
@@ -80,13 +79,14 @@ export function addTailCommand(events: Program, cli: Cli): void {
     .option('--json', 'prints each event as a line of JSON, with its payload')
     .action(
       cli.action((options) =>
-        withApi(cli, 'public', { profile: options.profile }, async (api) => {
-          const name = options.name ?? nameOf('tail')
+        withApi(cli, 'public', options, async (api) => {
+          const { name = nameOf('tail', cli) } = options
           const cursor = { name, types: options.events, fromMs: options.from, isSkipped: true }
-          const problem = await openCursor(api, cursor)
+          const problem = await openCursor(api, { ...cursor, idleDays: tailIdleDays })
           if (problem) return problem
           return follow(cli, api, { name, max: options.max }, async ({ text }) => {
-            cli.terminal.say(options.json ? JSON.stringify(JSON.parse(text)) : lineOf(text))
+            // Between the members of JSON a line feed is a space. Parsing could change numbers.
+            cli.terminal.say(options.json ? text.replaceAll(/[\r\n]+/g, ' ') : lineOf(text))
           })
         }),
       ),
@@ -110,8 +110,10 @@ const fromText = 'begins with the events received since then'
 const maxOption = ['--max <count>', 'ends after so many events', parseWhole(1, 1_000_000)] as const
 
 /** Returns the name of the subscription of this user on this host. */
-function nameOf(command: string): string {
-  const owner = `${userInfo().username}-${hostname()}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+function nameOf(command: string, { terminal: { env } }: Cli): string {
+  // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
+  const user = env['USER'] || env['LOGNAME'] || userInfo().username
+  const owner = `${user}-${hostname()}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
   return `${command}-${owner}`.slice(0, 63).replace(/-+$/, '')
 }
 
@@ -120,38 +122,29 @@ interface Cursor {
   readonly types: readonly string[] | undefined
   readonly fromMs: number | undefined
   readonly isSkipped: boolean
+  readonly idleDays: number
 }
 
 /** Creates the subscription or changes its filter, and moves it. Returns the problem if that fails. */
 async function openCursor(
   api: Api,
-  { name, types = [], fromMs, isSkipped }: Cursor,
+  { name, types = [], fromMs, isSkipped, idleDays: deleteAfterIdleDays }: Cursor,
 ): Promise<Problem | undefined> {
   const path = { subscriptionName: name }
   const from = isoTime(fromMs)
-  const written = await api.call('writeSubscription', { path, body: { types: [...types], from } })
-  if (written.kind === 'problem') return written
+  const body = { types: [...types], from, deleteAfterIdleDays }
+  const written = await api.call('writeSubscription', { path, body })
+  if (written.kind === 'problem')
+    return written.code === 'conflict'
+      ? { ...written, problem: `${written.problem}. latchkey subscriptions list shows them` }
+      : written
   if (from === undefined && !isSkipped) return undefined
   const moved = await api.call('seekSubscription', { path, body: { from } })
   return moved.kind === 'problem' ? moved : undefined
 }
 
-interface OwnKey {
-  readonly key: SigningKey
-  /** The secret, if this command made it. */
-  readonly secret?: string
-}
-
-async function keyOf(path: string | undefined, given: string | undefined): Promise<OwnKey | Problem> {
-  if (path !== undefined || given !== undefined) return readSigningKey(path, given)
-  const secret = `whsec_${randomBytes(24).toString('base64')}`
-  const { prepareSigningKey } = await import('#internal/delivery/index.ts')
-  const key = prepareSigningKey(secret)
-  return key ? { key, secret } : { problem: 'No signing secret could be made' }
-}
-
 /** Result of a command that has printed everything. */
-const nothing: Result = { text: '', json: null }
+const nothing: Result = { text: '', jsonText: '' }
 
 /** Calls a function for each event and acknowledges it afterwards. */
 async function follow(
@@ -166,6 +159,8 @@ async function follow(
     ...{ api, subscription: name, signal: ended.signal },
     onState(problem) {
       if (problem && !isLost) cli.terminal.complain(`${problem.problem}. Trying again.`)
+      if (problem?.code === 'conflict' && !isLost)
+        cli.terminal.complain(`If another command uses the name ${name}, give one of them a --name.`)
       if (!problem && isLost) cli.terminal.complain('Connected again.')
       isLost = problem !== undefined
     },
@@ -187,11 +182,26 @@ async function follow(
   }
 }
 
+/** Receiver on this machine. */
+interface Target {
+  readonly url: string
+  readonly key: SigningKey
+  /** Accepts any certificate. */
+  readonly isUnverified: boolean
+}
+
 interface ListenerOptions {
   readonly api: Api
   readonly name: string
-  readonly url: string
-  readonly key: SigningKey
+  readonly target: Target
+  readonly isJson: boolean
+}
+
+/** Result of a call. */
+interface Outcome {
+  /** Null without an answer. */
+  readonly status: number | null
+  readonly problem: string | null
 }
 
 /** Forwards events to a URL, and keeps those that failed. */
@@ -205,10 +215,23 @@ class Listener {
     this.#options = options
   }
 
+  /** Prints the name, the URL, and the secret if the receiver does not know it. */
+  introduce(signingSecret: string | undefined): void {
+    const { terminal } = this.#cli
+    const { name, target, isJson } = this.#options
+    if (isJson) {
+      terminal.say(JSON.stringify({ listener: name, forwardTo: target.url, signingSecret }))
+      return
+    }
+    if (signingSecret !== undefined) terminal.say(`Signing secret of this listener: ${signingSecret}`)
+    const keys = terminal.onKey === undefined ? '' : ' Press r to send failed events again.'
+    terminal.say(`Forwarding events to ${target.url}, as ${name}.${keys} Ctrl-C ends it.`)
+  }
+
   async run(max: number | undefined): Promise<Result> {
     const { api, name } = this.#options
-    const stop = this.#cli.terminal.onLine?.((line) => {
-      if (line.trim() === 'r') void this.#repeatFailed()
+    const stop = this.#cli.terminal.onKey?.((key) => {
+      if (key === 'r') void this.#repeatFailed()
     })
     try {
       return await follow(this.#cli, api, { name, max }, ({ text }) => this.#forward(text))
@@ -220,67 +243,58 @@ class Listener {
   async #repeatFailed(): Promise<void> {
     const failed = this.#failed
     this.#failed = []
-    this.#cli.terminal.say(failed.length === 0 ? 'No event has failed.' : `Sending ${failed.length} again.`)
+    const { terminal } = this.#cli
+    terminal.complain(failed.length === 0 ? 'No event has failed.' : `Sending ${failed.length} again.`)
     for (const text of failed) await this.#forward(text)
   }
 
   async #forward(text: string): Promise<void> {
-    const { url, key } = this.#options
-    const { terminal, clock } = this.#cli
+    const { target, isJson } = this.#options
+    const { terminal, clock, tables } = this.#cli
     const startedAtMs = clock.now()
-    const outcome = await send(text, { url, key, nowMs: startedAtMs })
-    const isOk = typeof outcome === 'number' && outcome >= 200 && outcome < 300
+    const outcome = await send(text, target, startedAtMs)
+    const durationMs = clock.now() - startedAtMs
+    const { status, problem } = outcome
+    const isOk = status !== null && status >= 200 && status < 300
     if (!isOk) this.#failed = [...this.#failed, text].slice(-failedMax)
-    terminal.say(`${lineOf(text)}  ${outcome}  ${clock.now() - startedAtMs} ms`)
+    if (isJson) {
+      const { id, type, provider, receivedAt } = fieldsOf(text)
+      terminal.say(JSON.stringify({ id, type, provider, receivedAt, ...outcome, durationMs }))
+    } else {
+      const shown = tables.paint(isOk ? 'green' : 'red', String(problem ?? status))
+      terminal.say(`${lineOf(text)}  ${shown}  ${durationMs} ms`)
+    }
   }
 }
 
-/** Calls the URL like a forwarder. Returns the status, or why there is none. */
-async function send(
-  text: string,
-  { url, key, nowMs }: { readonly url: string; readonly key: SigningKey; readonly nowMs: number },
-): Promise<number | string> {
-  const content = contentOf(text)
-  const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
-  const call = signedCall({ url, allowedCIDRs: [], timeoutMs: forwardMsMax, keys: [key] }, content, {
-    ...{ ...carriedHeaders(content.headers), nowMs },
-  })
+/** Calls the URL like a forwarder. Never rejects. */
+async function send(text: string, { url, key, isUnverified }: Target, nowMs: number): Promise<Outcome> {
+  const [payload, headers] = [memberText(text, 'payload'), memberText(text, 'headers')]
+  const call = await localCall({ event: fieldsOf(text), payload, headers }, { url, key, nowMs })
   try {
     const response = await fetch(url, {
       ...{ method: 'POST', headers: call.headers, body: call.body, redirect: 'manual' },
       signal: AbortSignal.timeout(forwardMsMax),
+      ...(isUnverified && { tls: { rejectUnauthorized: false } }),
     })
     await response.body?.cancel()
-    return response.status
+    return { status: response.status, problem: null }
   } catch (error) {
-    if (error instanceof Error && error.name === 'TimeoutError')
-      return `no answer in ${forwardMsMax / 1000} s`
-    return error instanceof Error && 'code' in error ? String(error.code) : 'failed'
+    return { status: null, problem: problemOf(error) }
   }
 }
 
-interface ShownEvent {
-  readonly id: string
-  readonly type: string
-  readonly provider: string
-  readonly providerRawType: string
-  readonly tenantId: string
-  readonly occurredAt: string
-  readonly receivedAt: string
+function problemOf(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return `no answer in ${forwardMsMax / 1000} s`
+  return error instanceof Error && 'code' in error ? String(error.code) : 'failed'
 }
 
-/** Returns an event of a stream for `signedCall`, which writes it as it was received. */
-function contentOf(text: string): EventContent {
-  const event = JSON.parse(text) as ShownEvent
-  const { id, tenantId, provider, providerRawType: rawType, type } = event
-  return {
-    ...{ id, tenantId, provider, rawType, type },
-    ...{ occurredAtMs: Date.parse(event.occurredAt), receivedAtMs: Date.parse(event.receivedAt) },
-    ...{ payload: memberText(text, 'payload'), headers: memberText(text, 'headers') },
-  } as EventContent
+/** Returns the fields of an event of a stream. */
+function fieldsOf(text: string): EventFields {
+  return JSON.parse(text) as EventFields
 }
 
 function lineOf(text: string): string {
-  const { id, type, provider, receivedAt } = JSON.parse(text) as ShownEvent
+  const { id, type, provider, receivedAt } = fieldsOf(text)
   return [receivedAt, id, provider, type].map(printable).join('  ')
 }

@@ -171,6 +171,21 @@ describe('profiles', () => {
     expect(err).not.toContain('a b')
   })
 
+  test('profiles: a key and a token can come from files that other users cannot read', async () => {
+    const [keyFile, tokenFile] = [join(lab.configFolder, 'key'), join(lab.configFolder, 'token')]
+    writeFileSync(keyFile, `${acmeKey}\n`, { mode: 0o600 })
+    writeFileSync(tokenFile, adminToken, { mode: 0o640 })
+    const given = {
+      ...{ LATCHKEY_URL: lab.api.url, LATCHKEY_API_KEY_FILE: keyFile },
+      ...{ LATCHKEY_INTERNAL_URL: lab.backoffice.url, LATCHKEY_TOKEN_FILE: tokenFile },
+    }
+    for (const args of [['usage'], ['settings', 'list']])
+      expect((await latchkey(args, { ...env, ...given })).code).toBe(0)
+    chmodSync(keyFile, 0o644)
+    const { code, err } = await latchkey(['usage'], { ...env, ...given })
+    expect([code, err]).toEqual([2, expect.stringContaining('LATCHKEY_API_KEY_FILE: other users can read')])
+  })
+
   test.each([0o640, 0o604, 0o620])('profiles: a file of mode %o is refused', async (mode) => {
     await logIn(acmeKey)
     chmodSync(path, mode)

@@ -1,7 +1,7 @@
 import type { Config } from '#internal/config/index.ts'
 import { ApiClient, type ApiName, type Connection } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
-import { configOf } from './connect.ts'
+import { configFor } from './connect.ts'
 import { environmentOf, parseCredential, profilesPath, readProfiles, writeProfiles } from './profiles.ts'
 import { parseBaseUrl, parseProfile } from './values.ts'
 
@@ -26,7 +26,7 @@ export function addLoginCommands(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async ({ url, internal, profile, json }) => {
-        const config = configOf(cli)
+        const config = configFor(cli, 'latchkey')
         if (config === undefined) return exitCodes.misused
         const api = internal ? 'internal' : 'public'
         const request = { api, url, profile: profile ?? config.profile, config } as const
@@ -40,7 +40,7 @@ export function addLoginCommands(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async ({ profile, json }) => {
-        const config = configOf(cli)
+        const config = configFor(cli, 'latchkey')
         if (config === undefined) return exitCodes.misused
         return cli.answer(await logOut(profilesPath(cli.terminal.env), profile ?? config.profile), { json })
       }),

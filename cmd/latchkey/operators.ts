@@ -1,4 +1,5 @@
-import { readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
+import { Option } from '@commander-js/extra-typings'
 import { stringify } from 'yaml'
 import {
   type OperatorEntry,
@@ -9,7 +10,9 @@ import {
 } from '#internal/access/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { type Cli, exitCodes, type JsonOption, jsonOption, type Problem, type Program } from './cli.ts'
-import { configOf } from './connect.ts'
+import { configFor } from './connect.ts'
+import { replaceFile } from './profiles.ts'
+import { parseMoment } from './values.ts'
 
 interface FileOptions extends JsonOption {
   readonly file?: string | undefined
@@ -38,9 +41,13 @@ export function addOperatorsCommand(program: Program, cli: Cli): void {
       'adds an operator, and prints the token once; replaces the token of an operator with this name',
     )
     .argument('<name>', 'name in the audit log')
-    .requiredOption('--role <role...>', `${operatorRoleNames.join(', ')}; can be repeated`)
+    .addOption(
+      new Option('--role <role...>', 'what the operator may do')
+        .choices(operatorRoleNames)
+        .makeOptionMandatory(),
+    )
     .option('--namespace <name...>', 'namespace of the tenants that the operator sees; default: all')
-    .option('--expires <time>', 'end of the token, such as 2027-01-31T00:00:00Z; default: none')
+    .option('--expires <time>', 'end of the token, such as 2027-01-31T00:00:00Z; default: none', parseMoment)
     .option(...fileOption)
     .option(...jsonOption)
     .action(cli.action(async (name, options) => cli.answer(await add(cli, name, options), options)))
@@ -53,7 +60,7 @@ export function addOperatorsCommand(program: Program, cli: Cli): void {
   operators
     .command('remove')
     .description('removes an operator, whose token and sessions end within seconds')
-    .argument('<name>')
+    .argument('<name>', 'name in the audit log')
     .option(...fileOption)
     .option(...jsonOption)
     .action(cli.action(async (name, options) => cli.answer(await remove(cli, name, options), options)))
@@ -77,7 +84,7 @@ async function add(cli: Cli, name: string, { role, namespace, expires, ...option
   return {
     text: token,
     json: { name, token },
-    note: `The token is shown only now. ${opened.path} has its hash; the service reads the file within seconds.`,
+    note: `The token is shown only now. ${opened.path} has its hash; the service reads the file within seconds`,
   }
 }
 
@@ -88,8 +95,8 @@ async function list(cli: Cli, options: FileOptions) {
     ...[name, roles.join(', '), namespaces?.join(', ') ?? 'all', expiresAt ?? ''],
   ])
   return {
-    text: cli.tables.list(['name', 'roles', 'namespaces', 'expires at'], rows, 'No operators'),
-    json: { operators: opened.entries.map(({ tokenSha256: _hash, ...rest }) => rest) },
+    text: cli.tables.list(['NAME', 'ROLES', 'NAMESPACES', 'EXPIRES AT'], rows, 'No operators'),
+    json: opened.entries.map(({ tokenSha256: _hash, ...rest }) => rest),
   }
 }
 
@@ -99,7 +106,7 @@ async function remove(cli: Cli, name: string, options: FileOptions) {
   const entries = opened.entries.filter((each) => each.name !== name)
   if (entries.length === opened.entries.length)
     return { problem: `${opened.path} has no operator ${name}`, exitCode: exitCodes.notFound }
-  return (await write(opened.path, entries)) ?? { text: `Removed ${name}.`, json: { name } }
+  return (await write(opened.path, entries)) ?? { text: `The operator ${name} is removed`, json: { name } }
 }
 
 interface OpenedFile {
@@ -108,7 +115,7 @@ interface OpenedFile {
 }
 
 async function open(cli: Cli, { file }: FileOptions): Promise<OpenedFile | Problem> {
-  const config = configOf(cli)
+  const config = configFor(cli, 'latchkey')
   if (config === undefined) return { problem: 'The settings are invalid', exitCode: exitCodes.misused }
   const path = file ?? config.operatorsFile ?? fileDefault
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
@@ -123,14 +130,13 @@ async function open(cli: Cli, { file }: FileOptions): Promise<OpenedFile | Probl
 async function write(path: string, operators: readonly object[]): Promise<Problem | undefined> {
   const text = stringify({ operators })
   const parsed = parseOperators(text)
-  if (parsed.kind === 'invalid') return { problem: parsed.problem, exitCode: exitCodes.misused }
+  if (parsed.kind === 'invalid')
+    return { problem: `The operator is invalid: ${parsed.problem}`, exitCode: exitCodes.misused }
   const mode = await stat(path).then(
     (before) => before.mode & 0o755,
     // The file has only hashes of random tokens, and the user of the service has to read it.
     () => 0o644,
   )
-  const unfinished = `${path}.${process.pid}`
-  await writeFile(unfinished, text, { mode })
-  await rename(unfinished, path)
+  await replaceFile(path, text, mode)
   return undefined
 }

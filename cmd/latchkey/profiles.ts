@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { type Config, type Environment, isCredential } from '#internal/config/index.ts'
-import type { ApiName, Connection } from './api-client.ts'
+import { type ApiName, type Connection, parseJson } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 const StoredConnection = Type.Object({ url: Type.String(), credential: Type.String() })
@@ -50,11 +50,16 @@ export async function readProfiles(path: string): Promise<{ readonly profiles: P
 /** Replaces the profiles. Only the owner can read the file. */
 export async function writeProfiles(path: string, profiles: Profiles): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await replaceFile(path, `${JSON.stringify({ profiles }, null, 2)}\n`, 0o600)
+}
+
+/** Replaces a file at once, so that no reader sees a part of it. */
+export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
   const part = `${path}.${process.pid}`
   await rm(part, { force: true })
-  const file = await open(part, 'wx', 0o600)
+  const file = await open(part, 'wx', mode)
   try {
-    await file.writeFile(`${JSON.stringify({ profiles }, null, 2)}\n`)
+    await file.writeFile(text)
   } finally {
     await file.close()
   }
@@ -79,6 +84,21 @@ export function environmentOf(config: Config<'latchkey'>, api: ApiName): Partial
   const [url, credential] =
     api === 'public' ? [config.url, config.apiKey] : [config.internalUrl, config.token]
   return { ...(url !== undefined && { url }), ...(credential !== undefined && { credential }) }
+}
+
+/**
+ * Decides which API a command calls that both have: the internal one if the profile that an option names has a token, otherwise by the
+ * environment, otherwise by the profile in force. Pure.
+ */
+export function chooseApi(
+  config: Config<'latchkey'>,
+  { named, profiles }: { readonly named: string | undefined; readonly profiles: Profiles },
+): ApiName {
+  if (named === undefined && config.token !== undefined) return 'internal'
+  if (named === undefined && config.apiKey !== undefined) return 'public'
+  const profile = named ?? config.profile
+  const { internal } = (Object.hasOwn(profiles, profile) && profiles[profile]) || {}
+  return internal === undefined ? 'public' : 'internal'
 }
 
 /**
@@ -145,12 +165,4 @@ function refused(problem: string): Problem {
 function unlessMissing(error: unknown): undefined {
   if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
   throw error
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

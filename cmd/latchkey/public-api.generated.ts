@@ -135,7 +135,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        get: operations["listReplays"];
         put?: never;
         post: operations["startReplay"];
         delete?: never;
@@ -154,6 +154,22 @@ export interface paths {
         get: operations["readReplay"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/replays/{replayId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancelReplay"];
         delete?: never;
         options?: never;
         head?: never;
@@ -184,6 +200,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["readUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listSubscriptions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -402,6 +434,10 @@ export interface components {
             replay: components["schemas"]["Replay"];
             isNew: boolean;
         };
+        ReplayPage: {
+            items: components["schemas"]["Replay"][];
+            next?: string;
+        };
         RefusedCall: {
             id: string;
             provider: string;
@@ -446,9 +482,14 @@ export interface components {
             providers: string[];
             types: string[];
             createdAt: string;
+            deleteAfterIdleDays: number | null;
+            expiresAt: string | null;
             acknowledgedAt: string | null;
             isLeased: boolean;
             availableAt: string | null;
+        };
+        SubscriptionList: {
+            items: components["schemas"]["Subscription"][];
         };
         SubscriptionChanged: {
             subscription: components["schemas"]["Subscription"];
@@ -708,6 +749,28 @@ export interface operations {
             };
         };
     };
+    listReplays: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayPage"];
+                };
+            };
+        };
+    };
     startReplay: {
         parameters: {
             query?: never;
@@ -766,6 +829,27 @@ export interface operations {
             };
         };
     };
+    cancelReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayChanged"];
+                };
+            };
+        };
+    };
     listRefusedCalls: {
         parameters: {
             query?: {
@@ -812,6 +896,25 @@ export interface operations {
             };
         };
     };
+    listSubscriptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionList"];
+                };
+            };
+        };
+    };
     writeSubscription: {
         parameters: {
             query?: never;
@@ -827,6 +930,7 @@ export interface operations {
                     providers?: ("card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree")[];
                     types?: string[];
                     from?: string;
+                    deleteAfterIdleDays?: number;
                 };
             };
         };
@@ -942,10 +1046,10 @@ export interface operations {
 }
 
 /** Method, path and schema of the answer of each operation. Sets of values that may grow are open. */
-export const calls = {"fetchRecord":{"method":"GET","path":"/v1/record","answer":{"$ref":"#/components/schemas/FetchAnswer"}},"removeRecord":{"method":"DELETE","path":"/v1/record","answer":{"$ref":"#/components/schemas/RemoveAnswer"}},"listEvents":{"method":"GET","path":"/v1/events","answer":{"$ref":"#/components/schemas/EventPage"}},"readEvent":{"method":"GET","path":"/v1/events/{eventId}","answer":{"$ref":"#/components/schemas/EventDetail"}},"explainEvent":{"method":"GET","path":"/v1/events/{eventId}/explain","answer":{"$ref":"#/components/schemas/Explanation"}},"readEventPayload":{"method":"GET","path":"/v1/events/{eventId}/payload","answer":{"$ref":"#/components/schemas/StoredPayload"}},"replayEvent":{"method":"POST","path":"/v1/events/{eventId}/replay","answer":{"$ref":"#/components/schemas/EventReplayed"}},"retryEvent":{"method":"POST","path":"/v1/events/{eventId}/retry","answer":{"$ref":"#/components/schemas/EventRetried"}},"previewReplay":{"method":"POST","path":"/v1/replay-previews","answer":{"$ref":"#/components/schemas/ReplayPreview"}},"startReplay":{"method":"POST","path":"/v1/replays","answer":{"$ref":"#/components/schemas/ReplayChanged"}},"readReplay":{"method":"GET","path":"/v1/replays/{replayId}","answer":{"$ref":"#/components/schemas/Replay"}},"listRefusedCalls":{"method":"GET","path":"/v1/refused-calls","answer":{"$ref":"#/components/schemas/RefusedPage"}},"readUsage":{"method":"GET","path":"/v1/usage","answer":{"$ref":"#/components/schemas/Usage"}},"writeSubscription":{"method":"PUT","path":"/v1/subscriptions/{subscriptionName}","answer":{"$ref":"#/components/schemas/SubscriptionChanged"}},"deleteSubscription":{"method":"DELETE","path":"/v1/subscriptions/{subscriptionName}","answer":{"$ref":"#/components/schemas/Removed"}},"seekSubscription":{"method":"POST","path":"/v1/subscriptions/{subscriptionName}/seek","answer":{"$ref":"#/components/schemas/Subscription"}},"acknowledgeEvents":{"method":"POST","path":"/v1/subscriptions/{subscriptionName}/ack","answer":{"$ref":"#/components/schemas/LeaseChanged"}},"simulateEvent":{"method":"POST","path":"/v1/simulate/event","answer":{"$ref":"#/components/schemas/SimulatedEventAnswer"}}}
+export const calls = {"fetchRecord":{"method":"GET","path":"/v1/record","answer":{"$ref":"#/components/schemas/FetchAnswer"}},"removeRecord":{"method":"DELETE","path":"/v1/record","answer":{"$ref":"#/components/schemas/RemoveAnswer"}},"listEvents":{"method":"GET","path":"/v1/events","answer":{"$ref":"#/components/schemas/EventPage"}},"readEvent":{"method":"GET","path":"/v1/events/{eventId}","answer":{"$ref":"#/components/schemas/EventDetail"}},"explainEvent":{"method":"GET","path":"/v1/events/{eventId}/explain","answer":{"$ref":"#/components/schemas/Explanation"}},"readEventPayload":{"method":"GET","path":"/v1/events/{eventId}/payload","answer":{"$ref":"#/components/schemas/StoredPayload"}},"replayEvent":{"method":"POST","path":"/v1/events/{eventId}/replay","answer":{"$ref":"#/components/schemas/EventReplayed"}},"retryEvent":{"method":"POST","path":"/v1/events/{eventId}/retry","answer":{"$ref":"#/components/schemas/EventRetried"}},"previewReplay":{"method":"POST","path":"/v1/replay-previews","answer":{"$ref":"#/components/schemas/ReplayPreview"}},"startReplay":{"method":"POST","path":"/v1/replays","answer":{"$ref":"#/components/schemas/ReplayChanged"}},"listReplays":{"method":"GET","path":"/v1/replays","answer":{"$ref":"#/components/schemas/ReplayPage"}},"readReplay":{"method":"GET","path":"/v1/replays/{replayId}","answer":{"$ref":"#/components/schemas/Replay"}},"cancelReplay":{"method":"POST","path":"/v1/replays/{replayId}/cancel","answer":{"$ref":"#/components/schemas/ReplayChanged"}},"listRefusedCalls":{"method":"GET","path":"/v1/refused-calls","answer":{"$ref":"#/components/schemas/RefusedPage"}},"readUsage":{"method":"GET","path":"/v1/usage","answer":{"$ref":"#/components/schemas/Usage"}},"listSubscriptions":{"method":"GET","path":"/v1/subscriptions","answer":{"$ref":"#/components/schemas/SubscriptionList"}},"writeSubscription":{"method":"PUT","path":"/v1/subscriptions/{subscriptionName}","answer":{"$ref":"#/components/schemas/SubscriptionChanged"}},"deleteSubscription":{"method":"DELETE","path":"/v1/subscriptions/{subscriptionName}","answer":{"$ref":"#/components/schemas/Removed"}},"seekSubscription":{"method":"POST","path":"/v1/subscriptions/{subscriptionName}/seek","answer":{"$ref":"#/components/schemas/Subscription"}},"acknowledgeEvents":{"method":"POST","path":"/v1/subscriptions/{subscriptionName}/ack","answer":{"$ref":"#/components/schemas/LeaseChanged"}},"simulateEvent":{"method":"POST","path":"/v1/simulate/event","answer":{"$ref":"#/components/schemas/SimulatedEventAnswer"}}}
 
 /** Values of the parameters, and of the fields of the body, that have a set of values. */
-export const choices = {"fetchRecord":{},"removeRecord":{},"listEvents":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["accepted","processed","delivery_failed","verified"],"origin":["provider","service","simulation","test"]},"readEvent":{},"explainEvent":{},"readEventPayload":{},"replayEvent":{},"retryEvent":{},"previewReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"startReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"readReplay":{},"listRefusedCalls":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"cause":["signature_missing","signature_malformed","signature_mismatch","timestamp_outside_window","scheme_unknown","headers_conflict","shop_mismatch","certificate_url_refused","certificate_not_found","certificate_untrusted","certificate_weak","certificate_subject_mismatch","certificate_outside_dates","body_not_json","body_too_deep","body_ambiguous","event_id_missing","event_id_malformed","event_type_malformed","tenant_suspended","provider_not_configured","provider_not_enabled","secrets_missing","secrets_unreadable","loop_detected","provider_paused","certificate_unavailable","events_per_minute","events_per_month"]},"readUsage":{},"writeSubscription":{},"deleteSubscription":{},"seekSubscription":{},"acknowledgeEvents":{},"simulateEvent":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"]}} as const
+export const choices = {"fetchRecord":{},"removeRecord":{},"listEvents":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["accepted","processed","delivery_failed","verified"],"origin":["provider","service","simulation","test"]},"readEvent":{},"explainEvent":{},"readEventPayload":{},"replayEvent":{},"retryEvent":{},"previewReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"startReplay":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"state":["processed","delivery_failed","verified"],"origin":["provider","service","simulation"]},"listReplays":{},"readReplay":{},"cancelReplay":{},"listRefusedCalls":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"cause":["signature_missing","signature_malformed","signature_mismatch","timestamp_outside_window","scheme_unknown","headers_conflict","shop_mismatch","certificate_url_refused","certificate_not_found","certificate_untrusted","certificate_weak","certificate_subject_mismatch","certificate_outside_dates","body_not_json","body_too_deep","body_ambiguous","event_id_missing","event_id_malformed","event_type_malformed","tenant_suspended","provider_not_configured","provider_not_enabled","secrets_missing","secrets_unreadable","loop_detected","provider_paused","certificate_unavailable","events_per_minute","events_per_month"]},"readUsage":{},"listSubscriptions":{},"writeSubscription":{},"deleteSubscription":{},"seekSubscription":{},"acknowledgeEvents":{},"simulateEvent":{"provider":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"]}} as const
 
 /** Schemas that answers refer to, by name. */
-export const schemas = {"SavedRecord":{"type":"object","required":["status","headers","body"],"properties":{"status":{"type":"integer"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}}},"RecordFound":{"type":"object","required":["cached","record"],"properties":{"cached":{"type":"boolean","const":true},"record":{"$ref":"#/components/schemas/SavedRecord"}}},"RecordMissing":{"type":"object","required":["cached"],"properties":{"cached":{"type":"boolean","const":false}}},"FetchAnswer":{"oneOf":[{"$ref":"#/components/schemas/RecordFound"},{"$ref":"#/components/schemas/RecordMissing"}]},"RemoveAnswer":{"type":"object","required":["ok","existed"],"properties":{"ok":{"type":"boolean","const":true},"existed":{"type":"boolean"}}},"EventOrigin":{"type":"object","additionalProperties":true},"EventSummary":{"type":"object","required":["id","tenantId","provider","sourceEventId","providerRawType","type","occurredAt","receivedAt","payloadBytes","payloadExpiresOn","state","origin","cycle","completedAt"],"properties":{"id":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"sourceEventId":{"type":"string"},"providerRawType":{"type":"string"},"type":{"type":"string"},"occurredAt":{"type":"string"},"receivedAt":{"type":"string"},"payloadBytes":{"type":"integer"},"payloadExpiresOn":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"origin":{"$ref":"#/components/schemas/EventOrigin"},"cycle":{"type":"integer"},"completedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"EventPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/EventSummary"}},"next":{"type":"string"}}},"EventDetail":{"type":"object","required":["event","hasEarlierAttempts","headers","attempts"],"properties":{"event":{"$ref":"#/components/schemas/EventSummary"},"hasEarlierAttempts":{"type":"boolean"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"attempts":{"type":"array","items":{"type":"object","required":["cycle","attempt","startedAt","durationMs","outcome","status","cause","answer"],"properties":{"cycle":{"type":"integer"},"attempt":{"type":"integer"},"startedAt":{"type":"string"},"durationMs":{"type":"integer"},"outcome":{"type":"string","enum":["delivered","refused","failed"]},"status":{"anyOf":[{"type":"integer"},{"type":"null"}]},"cause":{"anyOf":[{"type":"string"},{"type":"null"}]},"answer":{"anyOf":[{"type":"string"},{"type":"null"}]}}}},"redactedPayload":{"type":"object","required":["text","isCut"],"properties":{"text":{"type":"string"},"isCut":{"type":"boolean"}}},"delivery":{"type":"object","required":["dueAt","isClaimed","attemptCount"],"properties":{"dueAt":{"type":"string"},"isClaimed":{"type":"boolean"},"attemptCount":{"type":"integer"}}}}},"Explanation":{"type":"object","required":["position","sentence"],"properties":{"position":{"type":"string"},"sentence":{"type":"string"},"todo":{"type":"string"},"startedAt":{"type":"string"},"nextChangeAt":{"type":"string"}}},"StoredPayload":{"type":"object","required":["event","payload"],"properties":{"event":{"$ref":"#/components/schemas/EventSummary"},"payload":{"type":"object","additionalProperties":true}}},"EventReplayed":{"type":"object","required":["tenantId","cycle","isNew"],"properties":{"tenantId":{"type":"string"},"cycle":{"type":"integer"},"isNew":{"type":"boolean"}}},"EventRetried":{"type":"object","required":["tenantId","cycle","change","isNew"],"properties":{"tenantId":{"type":"string"},"cycle":{"type":"integer"},"change":{"type":"string","enum":["new_cycle","due_now","none"]},"isNew":{"type":"boolean"}}},"ReplayPreview":{"type":"object","required":["total","examples"],"properties":{"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"examples":{"type":"array","items":{"$ref":"#/components/schemas/EventSummary"}},"newest":{"$ref":"#/components/schemas/EventSummary"}}},"Replay":{"type":"object","required":["id","filter","ratePerSecond","requestedBy","state","total","queuedCount","skipped","examinedTo","isWaiting","cause","createdAt","startedAt","endedAt"],"properties":{"id":{"type":"string"},"filter":{"type":"object","required":["from"],"properties":{"from":{"type":"string"},"to":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"type":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"ids":{"type":"array","items":{"type":"string"}},"origin":{"type":"string"}}},"ratePerSecond":{"type":"integer"},"requestedBy":{"type":"string"},"state":{"type":"string","enum":["queued","running","completed","cancelled","failed"]},"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"queuedCount":{"type":"integer"},"skipped":{"type":"object","additionalProperties":{"type":"integer"}},"examinedTo":{"anyOf":[{"type":"string"},{"type":"null"}]},"isWaiting":{"type":"boolean"},"cause":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"startedAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"endedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"ReplayChanged":{"type":"object","required":["replay","isNew"],"properties":{"replay":{"$ref":"#/components/schemas/Replay"},"isNew":{"type":"boolean"}}},"RefusedCall":{"type":"object","required":["id","provider","cause","refusedAt","sourceAddress","headers","sample"],"properties":{"id":{"type":"string"},"provider":{"type":"string"},"cause":{"type":"string"},"refusedAt":{"type":"string"},"sourceAddress":{"anyOf":[{"type":"string"},{"type":"null"}]},"headers":{"type":"object","additionalProperties":{"type":"string"}},"sample":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"RefusedPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/RefusedCall"}},"next":{"type":"string"}}},"LimitUsage":{"type":"object","required":["limit","used","soft","hard","state"],"properties":{"limit":{"type":"string"},"used":{"anyOf":[{"type":"integer"},{"type":"null"}]},"soft":{"anyOf":[{"type":"integer"},{"type":"null"}]},"hard":{"anyOf":[{"type":"integer"},{"type":"null"}]},"state":{"anyOf":[{"type":"string","enum":["ok","soft","overridden","hard"]},{"type":"null"}]},"override":{"type":"object","required":["hard","expiresAt","reason","updatedAt","updatedBy"],"properties":{"hard":{"anyOf":[{"type":"integer"},{"type":"null"}]},"expiresAt":{"type":"string"},"reason":{"type":"string"},"updatedAt":{"type":"string"},"updatedBy":{"type":"string"}}},"resetsAt":{"type":"string"}}},"Usage":{"type":"object","required":["limits","over","hours"],"properties":{"limits":{"type":"array","items":{"$ref":"#/components/schemas/LimitUsage"}},"over":{"type":"string"},"hours":{"type":"array","items":{"type":"object","required":["hour","kind","amount"],"properties":{"hour":{"type":"string"},"kind":{"type":"string"},"amount":{"type":"integer"}}}}}},"Subscription":{"type":"object","required":["name","providers","types","createdAt","acknowledgedAt","isLeased","availableAt"],"properties":{"name":{"type":"string"},"providers":{"type":"array","items":{"type":"string"}},"types":{"type":"array","items":{"type":"string"}},"createdAt":{"type":"string"},"acknowledgedAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"isLeased":{"type":"boolean"},"availableAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"SubscriptionChanged":{"type":"object","required":["subscription","isNew"],"properties":{"subscription":{"$ref":"#/components/schemas/Subscription"},"isNew":{"type":"boolean"}}},"Removed":{"type":"object","required":["existed"],"properties":{"existed":{"type":"boolean"}}},"LeaseChanged":{"type":"object","required":["isNew"],"properties":{"isNew":{"type":"boolean"}}},"SimulatedEventAnswer":{"type":"object","required":["ok","simulationId","event"],"properties":{"ok":{"type":"boolean","const":true},"simulationId":{"type":"string"},"event":{"type":"object","required":["id","type","providerRawType","sourceEventId"],"properties":{"id":{"type":"string"},"type":{"type":"string"},"providerRawType":{"type":"string"},"sourceEventId":{"type":"string"}}}}},"SimulateEventRequest":{"additionalProperties":false,"type":"object","required":["provider","type"],"properties":{"provider":{"enum":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"type":"string"},"type":{"type":"string"},"overrides":{"type":"object","patternProperties":{"^(.*)$":{}},"additionalProperties":true}}}}
+export const schemas = {"SavedRecord":{"type":"object","required":["status","headers","body"],"properties":{"status":{"type":"integer"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}}},"RecordFound":{"type":"object","required":["cached","record"],"properties":{"cached":{"type":"boolean","const":true},"record":{"$ref":"#/components/schemas/SavedRecord"}}},"RecordMissing":{"type":"object","required":["cached"],"properties":{"cached":{"type":"boolean","const":false}}},"FetchAnswer":{"oneOf":[{"$ref":"#/components/schemas/RecordFound"},{"$ref":"#/components/schemas/RecordMissing"}]},"RemoveAnswer":{"type":"object","required":["ok","existed"],"properties":{"ok":{"type":"boolean","const":true},"existed":{"type":"boolean"}}},"EventOrigin":{"type":"object","additionalProperties":true},"EventSummary":{"type":"object","required":["id","tenantId","provider","sourceEventId","providerRawType","type","occurredAt","receivedAt","payloadBytes","payloadExpiresOn","state","origin","cycle","completedAt"],"properties":{"id":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"sourceEventId":{"type":"string"},"providerRawType":{"type":"string"},"type":{"type":"string"},"occurredAt":{"type":"string"},"receivedAt":{"type":"string"},"payloadBytes":{"type":"integer"},"payloadExpiresOn":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"origin":{"$ref":"#/components/schemas/EventOrigin"},"cycle":{"type":"integer"},"completedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"EventPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/EventSummary"}},"next":{"type":"string"}}},"EventDetail":{"type":"object","required":["event","hasEarlierAttempts","headers","attempts"],"properties":{"event":{"$ref":"#/components/schemas/EventSummary"},"hasEarlierAttempts":{"type":"boolean"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"attempts":{"type":"array","items":{"type":"object","required":["cycle","attempt","startedAt","durationMs","outcome","status","cause","answer"],"properties":{"cycle":{"type":"integer"},"attempt":{"type":"integer"},"startedAt":{"type":"string"},"durationMs":{"type":"integer"},"outcome":{"type":"string","enum":["delivered","refused","failed"]},"status":{"anyOf":[{"type":"integer"},{"type":"null"}]},"cause":{"anyOf":[{"type":"string"},{"type":"null"}]},"answer":{"anyOf":[{"type":"string"},{"type":"null"}]}}}},"redactedPayload":{"type":"object","required":["text","isCut"],"properties":{"text":{"type":"string"},"isCut":{"type":"boolean"}}},"delivery":{"type":"object","required":["dueAt","isClaimed","attemptCount"],"properties":{"dueAt":{"type":"string"},"isClaimed":{"type":"boolean"},"attemptCount":{"type":"integer"}}}}},"Explanation":{"type":"object","required":["position","sentence"],"properties":{"position":{"type":"string"},"sentence":{"type":"string"},"todo":{"type":"string"},"startedAt":{"type":"string"},"nextChangeAt":{"type":"string"}}},"StoredPayload":{"type":"object","required":["event","payload"],"properties":{"event":{"$ref":"#/components/schemas/EventSummary"},"payload":{"type":"object","additionalProperties":true}}},"EventReplayed":{"type":"object","required":["tenantId","cycle","isNew"],"properties":{"tenantId":{"type":"string"},"cycle":{"type":"integer"},"isNew":{"type":"boolean"}}},"EventRetried":{"type":"object","required":["tenantId","cycle","change","isNew"],"properties":{"tenantId":{"type":"string"},"cycle":{"type":"integer"},"change":{"type":"string","enum":["new_cycle","due_now","none"]},"isNew":{"type":"boolean"}}},"ReplayPreview":{"type":"object","required":["total","examples"],"properties":{"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"examples":{"type":"array","items":{"$ref":"#/components/schemas/EventSummary"}},"newest":{"$ref":"#/components/schemas/EventSummary"}}},"Replay":{"type":"object","required":["id","filter","ratePerSecond","requestedBy","state","total","queuedCount","skipped","examinedTo","isWaiting","cause","createdAt","startedAt","endedAt"],"properties":{"id":{"type":"string"},"filter":{"type":"object","required":["from"],"properties":{"from":{"type":"string"},"to":{"type":"string"},"tenantId":{"type":"string"},"provider":{"type":"string"},"type":{"type":"string"},"state":{"type":"string","enum":["accepted","processed","delivery_failed","verified"]},"ids":{"type":"array","items":{"type":"string"}},"origin":{"type":"string"}}},"ratePerSecond":{"type":"integer"},"requestedBy":{"type":"string"},"state":{"type":"string","enum":["queued","running","completed","cancelled","failed"]},"total":{"type":"object","required":["count","isExact"],"properties":{"count":{"type":"integer"},"isExact":{"type":"boolean"}}},"queuedCount":{"type":"integer"},"skipped":{"type":"object","additionalProperties":{"type":"integer"}},"examinedTo":{"anyOf":[{"type":"string"},{"type":"null"}]},"isWaiting":{"type":"boolean"},"cause":{"anyOf":[{"type":"string"},{"type":"null"}]},"createdAt":{"type":"string"},"startedAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"endedAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"ReplayChanged":{"type":"object","required":["replay","isNew"],"properties":{"replay":{"$ref":"#/components/schemas/Replay"},"isNew":{"type":"boolean"}}},"ReplayPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/Replay"}},"next":{"type":"string"}}},"RefusedCall":{"type":"object","required":["id","provider","cause","refusedAt","sourceAddress","headers","sample"],"properties":{"id":{"type":"string"},"provider":{"type":"string"},"cause":{"type":"string"},"refusedAt":{"type":"string"},"sourceAddress":{"anyOf":[{"type":"string"},{"type":"null"}]},"headers":{"type":"object","additionalProperties":{"type":"string"}},"sample":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"RefusedPage":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/RefusedCall"}},"next":{"type":"string"}}},"LimitUsage":{"type":"object","required":["limit","used","soft","hard","state"],"properties":{"limit":{"type":"string"},"used":{"anyOf":[{"type":"integer"},{"type":"null"}]},"soft":{"anyOf":[{"type":"integer"},{"type":"null"}]},"hard":{"anyOf":[{"type":"integer"},{"type":"null"}]},"state":{"anyOf":[{"type":"string","enum":["ok","soft","overridden","hard"]},{"type":"null"}]},"override":{"type":"object","required":["hard","expiresAt","reason","updatedAt","updatedBy"],"properties":{"hard":{"anyOf":[{"type":"integer"},{"type":"null"}]},"expiresAt":{"type":"string"},"reason":{"type":"string"},"updatedAt":{"type":"string"},"updatedBy":{"type":"string"}}},"resetsAt":{"type":"string"}}},"Usage":{"type":"object","required":["limits","over","hours"],"properties":{"limits":{"type":"array","items":{"$ref":"#/components/schemas/LimitUsage"}},"over":{"type":"string"},"hours":{"type":"array","items":{"type":"object","required":["hour","kind","amount"],"properties":{"hour":{"type":"string"},"kind":{"type":"string"},"amount":{"type":"integer"}}}}}},"Subscription":{"type":"object","required":["name","providers","types","createdAt","deleteAfterIdleDays","expiresAt","acknowledgedAt","isLeased","availableAt"],"properties":{"name":{"type":"string"},"providers":{"type":"array","items":{"type":"string"}},"types":{"type":"array","items":{"type":"string"}},"createdAt":{"type":"string"},"deleteAfterIdleDays":{"anyOf":[{"type":"integer"},{"type":"null"}]},"expiresAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"acknowledgedAt":{"anyOf":[{"type":"string"},{"type":"null"}]},"isLeased":{"type":"boolean"},"availableAt":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"SubscriptionList":{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":{"$ref":"#/components/schemas/Subscription"}}}},"SubscriptionChanged":{"type":"object","required":["subscription","isNew"],"properties":{"subscription":{"$ref":"#/components/schemas/Subscription"},"isNew":{"type":"boolean"}}},"Removed":{"type":"object","required":["existed"],"properties":{"existed":{"type":"boolean"}}},"LeaseChanged":{"type":"object","required":["isNew"],"properties":{"isNew":{"type":"boolean"}}},"SimulatedEventAnswer":{"type":"object","required":["ok","simulationId","event"],"properties":{"ok":{"type":"boolean","const":true},"simulationId":{"type":"string"},"event":{"type":"object","required":["id","type","providerRawType","sourceEventId"],"properties":{"id":{"type":"string"},"type":{"type":"string"},"providerRawType":{"type":"string"},"sourceEventId":{"type":"string"}}}}},"SimulateEventRequest":{"additionalProperties":false,"type":"object","required":["provider","type"],"properties":{"provider":{"enum":["card","storefront","codehost","generic","wallet","gateway","stripe","shopify","github","paypal","braintree"],"type":"string"},"type":{"type":"string"},"overrides":{"type":"object","patternProperties":{"^(.*)$":{}},"additionalProperties":true}}}}

@@ -40,7 +40,7 @@ describe('latchkey records get', () => {
     await call('POST', { scope: 'orders', key })
     const { code, out, err } = await lab.run('records', 'get', 'orders', key)
     expect({ code, out }).toEqual({ code: 3, out: '' })
-    expect(err).toBe('No response is saved under this scope and key; a lock is none\n')
+    expect(err).toBe('No response is saved under this scope and key, which may be locked\n')
   })
 
   test('latchkey records get: with a key of another scope ends with code 4', async () => {

@@ -50,7 +50,7 @@ async function get({ tables }: Cli, api: ApiClient<'public'>, query: Address): P
   if (reply.kind === 'problem') return reply
   if (!reply.body.cached)
     return {
-      problem: 'No response is saved under this scope and key; a lock is none',
+      problem: 'No response is saved under this scope and key, which may be locked',
       exitCode: exitCodes.notFound,
     }
   const { status, headers } = reply.body.record

@@ -1,3 +1,4 @@
+import type { Environment } from '#internal/config/index.ts'
 import {
   createKubeClient,
   createTransport,
@@ -11,8 +12,7 @@ import {
   type Transport,
 } from '#internal/kube/index.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
-import { type Cli, exitCodes, type Program } from './cli.ts'
-import type { Terminal } from './terminal.ts'
+import { type Cli, jsonOption, type Program } from './cli.ts'
 
 const leaseName = 'latchkey-operator'
 /** Maximum wait in ms until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
@@ -37,20 +37,26 @@ export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
       "first scales this Deployment in the command's own namespace to 0, and waits until no operator leads",
     )
     .option('--namespaces <a,b>', 'namespaces, separated by commas; default: all')
+    .option(...jsonOption)
     .action(
-      cli.action(async ({ operator, namespaces }) => {
-        await removeFinalizers(operator, namespaces?.split(',').filter(Boolean), cli.terminal)
-        return exitCodes.ok
+      cli.action(async ({ operator, namespaces, ...options }) => {
+        const within = namespaces?.split(',').filter(Boolean)
+        const removed = await removeFinalizers(operator, within, cli.terminal.env)
+        return cli.answer(
+          { text: `The finalizer was removed from ${removed} Tenants`, json: { removed } },
+          options,
+        )
       }),
     )
 }
 
+/** Returns the number of Tenants that had the finalizer. */
 async function removeFinalizers(
   operator: string | undefined,
   namespaces: readonly string[] | undefined,
-  terminal: Terminal,
-): Promise<void> {
-  const endpoint = await findEndpoint(terminal.env)
+  env: Environment,
+): Promise<number> {
+  const endpoint = await findEndpoint(env)
   const options = { endpoint, userAgent: 'latchkey-remove-finalizers' }
   const probed = await probeServer(options, { watches: false })
   if (probed.kind === 'unsafe') throw new Error(probed.reason)
@@ -66,11 +72,11 @@ async function removeFinalizers(
     const { items } = expectOk('listing Tenants', listed)
     for (const tenant of items) count += Number(await letGo(client, tenant))
   }
-  terminal.say(`The finalizer was removed from ${count} Tenants`)
+  return count
 }
 
 /** Returns the endpoint of the API server from KUBECONFIG, or from the variables that Kubernetes sets in every pod. */
-async function findEndpoint(env: Terminal['env']): Promise<Endpoint> {
+async function findEndpoint(env: Environment): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
   const host = env['KUBERNETES_SERVICE_HOST']

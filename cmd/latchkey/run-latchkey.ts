@@ -9,6 +9,9 @@ import { addListenCommand } from './listen.ts'
 import { addLoginCommands } from './login.ts'
 import { addProcessCommands } from './processes.ts'
 import { addRecordsCommand } from './records.ts'
+import { addReplayCommand } from './replay.ts'
+import { addSettingsCommand } from './settings.ts'
+import { addSubscriptionsCommand } from './subscriptions.ts'
 import { addTenantsCommand } from './tenants.ts'
 import type { Terminal } from './terminal.ts'
 import { addTriggerCommand } from './trigger.ts'
@@ -32,8 +35,8 @@ export async function runLatchkey(args: readonly string[], terminal: Terminal): 
 }
 
 /**
- * Returns the program with its commands in the order of the overview. Those for operators are left out if the arguments begin with another
- * command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
+ * Returns the program with its commands in the order of the overview. Those beside the service are left out if the arguments begin with
+ * another command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
  */
 export async function createProgram(cli: Cli, args: readonly string[] = []): Promise<Command> {
   const { terminal } = cli
@@ -60,12 +63,15 @@ export async function createProgram(cli: Cli, args: readonly string[] = []): Pro
     addLoginCommands,
     addListenCommand,
     addEventsCommand,
+    addSubscriptionsCommand,
     addTriggerCommand,
     addRecordsCommand,
     addUsageCommands,
   ])
     add(program, cli)
-  for (const add of [addTenantsCommand, addAuditCommand]) add(program, cli)
+  program.commandsGroup('For operators, over HTTP:')
+  for (const add of [addTenantsCommand, addSettingsCommand, addReplayCommand, addAuditCommand])
+    add(program, cli)
   const isComplete = args[0] === '--version' || program.commands.some((each) => each.name() === args[0])
   if (!isComplete) {
     const { addOperatorCommands } = await import('./operator-commands.ts')

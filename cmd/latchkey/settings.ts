@@ -1,50 +1,54 @@
-import { systemClock, type TenantId } from '#internal/base/index.ts'
-import {
-  checkSettingName,
-  clearSetting,
-  type ListedSetting,
-  listSettings,
-  parseSettingText,
-  readSettings,
-  type SettingValue,
-  type StoredSetting,
-  tellSettings,
-  writeSetting,
-} from '#internal/settings/index.ts'
+import type { SettingValue } from '#internal/settings/index.ts'
+import type { ApiClient, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
-import { noTenant, type ToolStores, tenantOf, whoRuns, withStores } from './stores.ts'
-import { columnsText } from './tables.ts'
-import { byOption, parseWhole } from './values.ts'
+import { type ClientOptions, profileOption, withApi } from './connect.ts'
+import { printable } from './tables.ts'
+import { findTenantId } from './tenants.ts'
+import { parseWhole } from './values.ts'
 
-const tenantOption = ['--tenant <id|slug>', 'for one tenant; default: for the whole installation'] as const
+type Api = ApiClient<'internal'>
+type Setting = Schemas<'internal'>['Setting']
+
+const tenantOption = [
+  '--tenant <tenant>',
+  'for one tenant: id, slug, or namespace/name; default: for the whole installation',
+] as const
 const versionOption = [
   '--expect-version <n>',
   'writes only if this is the stored version; 0: only if the setting is not set',
   parseWhole(0, Number.MAX_SAFE_INTEGER),
 ] as const
 
-/** Adds `latchkey settings list|get|set|clear`, which reads and writes runtime settings. */
+/** Adds `latchkey settings list|get|set|clear`, which use the internal API. */
 export function addSettingsCommand(program: Program, cli: Cli): void {
   const settings = program
     .command('settings')
-    .description('reads and changes runtime settings: pauses, log sampling, defaults')
-    .addHelpText(
-      'after',
-      '\nNeeds LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes immediately.',
+    .description(
+      'reads and changes runtime settings: pauses, log sampling, defaults, with a token for the internal API',
     )
   settings
     .command('list')
-    .description('shows all settings with their values')
+    .description('shows all settings with their values, and those that tenants have of their own')
     .option(...tenantOption)
+    .option(...profileOption)
     .option(...jsonOption)
-    .action(cli.action((options) => answer(cli, options, list)))
+    .action(
+      cli.action((options) =>
+        withOwner(cli, options, (api, tenantId) =>
+          tenantId === undefined ? listAll(cli, api) : listOfTenant(cli, api, tenantId),
+        ),
+      ),
+    )
   settings
     .command('get')
     .description('shows one setting with its description')
     .argument('<name>', 'name of the setting')
     .option(...tenantOption)
+    .option(...profileOption)
     .option(...jsonOption)
-    .action(cli.action((name, options) => answer(cli, options, (...about) => get(name, ...about))))
+    .action(
+      cli.action((name, options) => withOwner(cli, options, (api, tenantId) => get(api, { name, tenantId }))),
+    )
   settings
     .command('set')
     .description('sets a value, which applies in every process within 2 s')
@@ -52,12 +56,14 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
     .argument('<value>', 'its new value')
     .option(...tenantOption)
     .option(...versionOption)
-    .option(...byOption)
+    .option(...profileOption)
     .option(...jsonOption)
     .action(
-      cli.action((name, text, options) => {
-        const value = parseSettingText(text)
-        return answer(cli, options, (...about) => write({ name, value, ...options }, ...about))
+      cli.action(async (name, text, options) => {
+        // Loaded here, since other commands need nothing of the room.
+        const { parseSettingText } = await import('#internal/settings/index.ts')
+        const body = { value: parseSettingText(text), expectedVersion: options.expectVersion }
+        return withOwner(cli, options, (api, tenantId) => set(api, { name, tenantId }, body))
       }),
     )
   settings
@@ -66,100 +72,113 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
     .argument('<name>', 'name of the setting')
     .option(...tenantOption)
     .option(...versionOption)
-    .option(...byOption)
+    .option(...profileOption)
     .option(...jsonOption)
     .action(
       cli.action((name, options) =>
-        answer(cli, options, (...about) => write({ name, value: undefined, ...options }, ...about)),
+        withOwner(cli, options, (api, tenantId) => clear(api, { name, tenantId }, options.expectVersion)),
       ),
     )
 }
 
-/** Prints the result of a use case for the tenant of the options, or for the installation. */
-function answer(
+/** Runs a use case for the tenant of the options, or for the installation. */
+function withOwner(
   cli: Cli,
-  options: { readonly tenant?: string | undefined; readonly json?: true | undefined },
-  use: (stores: ToolStores, tenantId: TenantId | null) => Promise<Result>,
+  options: ClientOptions & { readonly tenant?: string | undefined },
+  use: (api: Api, tenantId: string | undefined) => Promise<Result>,
 ) {
-  return withStores(cli, async (stores) => {
-    const tenantId = await tenantOf(stores.pool, options.tenant)
-    return cli.answer(tenantId === undefined ? noTenant : await use(stores, tenantId), options)
+  return withApi(cli, 'internal', options, async (api) => {
+    const { tenant } = options
+    const found = tenant === undefined ? { id: undefined } : await findTenantId(api, tenant)
+    return 'problem' in found ? found : use(api, found.id)
   })
 }
 
-async function list({ pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
-  const listed = await listSettings(pool, tenantId)
-  const rows = listed.map(({ name, value, stored }) => [
-    ...[name, printed(value), stored ? writtenBy(stored) : 'default'],
-  ])
-  const { settings } = await readSettings(pool)
-  const ofTenants = settings
-    .filter((each) => tenantId === null && each.tenantId !== null)
-    .map((each) => [each.tenantId ?? '', each.name, printed(each.value), writtenBy(each)])
-  const tables = [columnsText([['SETTING', 'VALUE', ''], ...rows])]
-  if (ofTenants.length > 0) tables.push(columnsText([['TENANT', 'SETTING', 'VALUE', ''], ...ofTenants]))
-  return { text: tables.join('\n\n'), json: listed.map((each) => settingJson(each, tenantId)) }
+async function listAll(cli: Cli, api: Api): Promise<Result> {
+  const [all, own] = [
+    await api.call('listInstallationSettings', {}),
+    await api.call('listTenantsSettings', {}),
+  ]
+  if (all.kind === 'problem') return all
+  if (own.kind === 'problem') return own
+  const rows = own.body.items.map((each) => [each.tenantId, ...rowOf(each)])
+  const ofTenants = rows.length === 0 ? [] : [cli.tables.list(['TENANT', ...head], rows, '')]
+  const text = [settingsText(cli, all.body.items), ...ofTenants].join('\n\n')
+  return { text, json: [...all.body.items, ...own.body.items] }
 }
 
-async function get(setting: string, { pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
-  const named = checkSettingName({ name: setting, ofTenant: tenantId !== null })
-  if (named.kind === 'refused') return named
-  const found = (await listSettings(pool, tenantId, named.name)).find((each) => each.name === named.name)
-  if (found === undefined) return { problem: 'There is no setting of that name' }
-  const { name, value, stored, definition } = found
-  const origin = stored ? `${writtenBy(stored)}; by default ${printed(definition.default)}` : 'the default'
-  return {
-    text: `${name} = ${printed(value)}   (${origin})\n${definition.doc}\nIt has to be ${definition.expected}.`,
-    json: settingJson(found, tenantId),
-  }
+async function listOfTenant(cli: Cli, api: Api, tenantId: string): Promise<Result> {
+  const reply = await api.call('listTenantSettings', { path: { tenantId } })
+  if (reply.kind === 'problem') return reply
+  const { items } = reply.body
+  return { text: settingsText(cli, items), json: items.map((each) => ({ tenantId, ...each })) }
 }
 
-interface Change {
+const head = ['SETTING', 'VALUE', 'VERSION', 'SET AT', 'SET BY'] as const
+
+function settingsText({ tables }: Cli, items: readonly Setting[]): string {
+  return tables.list(head, items.map(rowOf), 'No settings')
+}
+
+function rowOf({ name, value, version, updatedAt, updatedBy }: Setting) {
+  return version === 0
+    ? [name, printed(value), 'default', '', '']
+    : [name, printed(value), version, updatedAt, updatedBy]
+}
+
+/** A setting of a tenant, or of the installation without one. */
+interface Place {
   readonly name: string
-  readonly value: SettingValue | undefined
-  readonly expectVersion?: number | undefined
-  readonly by?: string | undefined
+  readonly tenantId: string | undefined
 }
 
-/** Sets a setting, or clears it if no value is given. */
-async function write(
-  { name: setting, value, expectVersion: expectedVersion, by = whoRuns() }: Change,
-  { pool, notify }: ToolStores,
-  tenantId: TenantId | null,
+async function get(api: Api, { name: asked, tenantId }: Place): Promise<Result> {
+  const reply =
+    tenantId === undefined
+      ? await api.call('readInstallationSetting', { path: { name: asked } })
+      : await api.call('readTenantSetting', { path: { tenantId, name: asked } })
+  if (reply.kind === 'problem') return reply
+  const { name, value, version, updatedAt, updatedBy, expected, description } = reply.body
+  const origin =
+    version === 0
+      ? 'the default'
+      : `version ${version}, ${updatedAt} by ${updatedBy}; by default ${printed(reply.body.default)}`
+  const lines = [`${name} = ${printed(value)}   (${origin})`, description, `It has to be ${expected}.`]
+  return { text: lines.map(printable).join('\n'), json: reply.body }
+}
+
+async function set(
+  api: Api,
+  { name: asked, tenantId }: Place,
+  body: { readonly value: SettingValue; readonly expectedVersion: number | undefined },
 ): Promise<Result> {
-  const storing = { pool, clock: systemClock }
-  const change = { name: setting, tenantId, expectedVersion, by }
-  const written = await (value === undefined
-    ? clearSetting(storing, change)
-    : writeSetting(storing, { ...change, value }))
-  if (written.kind === 'refused') return written
-  if (written.kind === 'conflict') {
-    const { present } = written
-    const now = present ? `${printed(present.value)}, ${writtenBy(present)}` : 'it is not set'
-    return { problem: `${setting} is not at that version: now ${now}. Nothing was written` }
-  }
-  await notify(tellSettings)
-  const { name, old, version } = written
-  const before = old === undefined ? 'was not set' : `was ${printed(old)}`
-  const cleared = old === undefined ? `${name} was not set` : `${name} is cleared (${before})`
-  const set = `${name} = ${printed(value ?? null)} (${before}), version ${version}: in force within 2 s`
-  return {
-    text: value === undefined ? cleared : set,
-    json: { name, tenantId, old: old ?? null, new: value ?? null, version },
-  }
+  const reply =
+    tenantId === undefined
+      ? await api.call('writeInstallationSetting', { path: { name: asked }, body })
+      : await api.call('writeTenantSetting', { path: { tenantId, name: asked }, body })
+  if (reply.kind === 'problem') return reply
+  const { name, version, isNew, previousValue } = reply.body
+  const before = previousValue === null ? 'was not set' : `was ${printed(previousValue)}`
+  const text = isNew
+    ? `${name} = ${printed(body.value)} (${before}), version ${version}: in force within 2 s`
+    : `${name} = ${printed(body.value)} already, version ${version}: nothing was written`
+  return { text: printable(text), json: reply.body }
 }
 
-function settingJson({ name, value, stored, definition }: ListedSetting, tenantId: TenantId | null): object {
-  const { default: byDefault, expected, doc } = definition
-  const { version = 0, updatedAtMs = null, updatedBy = null } = stored ?? {}
-  return {
-    ...{ name, tenantId, value, default: byDefault, version, updatedAtMs, updatedBy, expected },
-    description: doc,
-  }
-}
-
-function writtenBy({ version, updatedAtMs, updatedBy }: StoredSetting): string {
-  return `version ${version}, ${new Date(updatedAtMs).toISOString()} by ${updatedBy}`
+async function clear(
+  api: Api,
+  { name: asked, tenantId }: Place,
+  expectedVersion: number | undefined,
+): Promise<Result> {
+  const query = { expectedVersion }
+  const reply =
+    tenantId === undefined
+      ? await api.call('clearInstallationSetting', { path: { name: asked }, query })
+      : await api.call('clearTenantSetting', { path: { tenantId, name: asked }, query })
+  if (reply.kind === 'problem') return reply
+  const { name, existed, previousValue } = reply.body
+  const text = existed ? `${name} is cleared (was ${printed(previousValue)})` : `${name} was not set`
+  return { text: printable(text), json: reply.body }
 }
 
 function printed(value: SettingValue | null): string {

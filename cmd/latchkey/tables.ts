@@ -63,11 +63,12 @@ export class Tables {
     const texts = rows.map((row) => row.map((cell) => printable(String(cell ?? '-'))))
     return columnsText(texts, (padded, cell, row) => {
       const colour = isHead(row) ? 'bold' : colours.get(cell)
-      return colour === undefined ? padded : this.#style(colour, padded)
+      return colour === undefined ? padded : this.paint(colour, padded)
     })
   }
 
-  #style(style: Colour | 'bold', text: string): string {
+  /** Adds a colour to a text on a terminal. */
+  paint(style: Colour | 'bold', text: string): string {
     return this.#isColoured ? styleText(style, text, { validateStream: false }) : text
   }
 }

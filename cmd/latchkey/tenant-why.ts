@@ -17,6 +17,7 @@ export interface TenantFacts {
     | 'conditions'
     | 'suspendedCallback'
     | 'breakerEndsAt'
+    | 'manifestFile'
   >
   readonly pause: Pause
   readonly nowMs: number
@@ -76,22 +77,30 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
   return { reason: 'InForce', sentence: `${who} is served, and nothing holds its deliveries.` }
 }
 
-function held(
-  reason: string,
-  sentence: string,
-  { namespace, name, slug }: TenantFacts['tenant'],
-): TenantExplanation {
-  // Names of Kubernetes need no quoting in a shell.
-  const isPlain = [namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))
-  const command = isPlain ? commandFor(reason, { namespace, name, slug }) : undefined
+function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): TenantExplanation {
+  const command = commandFor(reason, tenant)
   return { reason, sentence, ...(command !== undefined && { command }) }
 }
 
 /** Returns the command that ends what a reason of a condition names; `internal/tenants/README.md` lists the reasons. */
-function commandFor(
-  reason: string,
-  { namespace, name, slug }: Pick<TenantDetail, 'namespace' | 'name' | 'slug'>,
-): string | undefined {
+function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
+  const { namespace, name, slug, manifestFile } = tenant
+  // Names of Kubernetes need no quoting in a shell.
+  if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
+  if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
+  // The message has the command, or the file.
+  if (reason === 'Forbidden' || reason === 'FileBroken') return undefined
+  return manifestFile === undefined
+    ? clusterCommand(reason, { namespace, name, slug })
+    : folderCommand(reason, { name, slug, file: manifestFile ?? 'FILE-OF-THE-TENANT' })
+}
+
+interface Names {
+  readonly name: string
+  readonly slug: string | null
+}
+
+function clusterCommand(reason: string, { namespace, name, slug }: Names & { readonly namespace: string }) {
   const tenant = `tenant ${name} -n ${namespace}`
   const patch = (spec: object) => `kubectl patch ${tenant} --type merge -p '${JSON.stringify({ spec })}'`
   switch (reason) {
@@ -121,8 +130,6 @@ function commandFor(
     case 'AddressNotListed':
     case 'AddressNotAllowed':
       return patch({ callback: { url: 'URL' } })
-    case 'CallbackSuspended':
-      return `kubectl annotate ${tenant} --overwrite latchkey.dev/resume-callback="$(date +%s)"`
     case 'AdoptRefused':
       return `kubectl annotate ${tenant} latchkey.dev/adopt-`
     case 'NameTaken':
@@ -130,11 +137,47 @@ function commandFor(
       return `kubectl edit ${tenant}`
     case 'Retrying':
       return 'kubectl logs -n latchkey deployment/latchkey-operator --tail 50'
-    // The message has the command.
-    case 'Forbidden':
-    case 'FileBroken':
-      return undefined
     default:
       return `kubectl describe ${tenant}`
+  }
+}
+
+/** Returns the command that opens the manifest of a tenant of a folder, with what to write there. The service reads the file when it changes. */
+function folderCommand(reason: string, { file, ...names }: Names & { readonly file: string }): string {
+  if (reason === 'Retrying') return 'journalctl -u latchkey --lines 50'
+  const quoted = /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`
+  return `\${EDITOR:-vi} ${quoted}   # ${folderChange(reason, names)}`
+}
+
+function folderChange(reason: string, { name, slug }: Names): string {
+  switch (reason) {
+    case 'Suspended':
+      return 'Tenant: spec.suspended: false'
+    case 'SlugTaken':
+    case 'SlugAwaited':
+    case 'SlugKept':
+      return 'Tenant: spec.slug: SLUG'
+    case 'SlugImmutable':
+      return `Tenant: spec.slug: ${slug}`
+    case 'SecretMissing':
+    case 'SecretInvalid':
+    case 'SecretTooShort':
+    case 'StoredUnreadable':
+    case 'KeyMissing':
+    case 'KeyInvalid':
+    case 'KeyInUse':
+      return 'Secret: what the sentence says, here or in another file of the folder'
+    case 'SecretNotLabelled':
+      return `Secret: metadata.labels: {latchkey.dev/tenant: ${name}}`
+    case 'UrlRefused':
+    case 'PortRefused':
+    case 'PortNotListed':
+    case 'AddressNotListed':
+    case 'AddressNotAllowed':
+      return 'Tenant: spec.callback.url: URL'
+    case 'AdoptRefused':
+      return 'Tenant: metadata.annotations without latchkey.dev/adopt'
+    default:
+      return 'Tenant: what the sentence says'
   }
 }

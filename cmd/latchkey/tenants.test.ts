@@ -105,7 +105,11 @@ describe('latchkey tenants why', () => {
     )
     const { out } = await lab.run('tenants', 'why', 'reader')
     expect(out).toContain('The callback of shops/reader is suspended since 20')
-    expect(out).toContain('kubectl annotate tenant reader -n shops --overwrite latchkey.dev/resume-callback=')
+    expect(out).toEndWith('\n\n  latchkey tenants resume shops/reader\n')
+    expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('waiting deliveries go on')
+    expect((await lab.run('tenants', 'resume', 'reader')).out).toContain('nothing was changed')
+    expect(await lab.json('tenants', 'why', 'reader')).toMatchObject({ reason: 'InForce' })
+    expect((await lab.run('tenants', 'resume', 'nobody')).code).toBe(3)
   })
 })
 
@@ -146,7 +150,7 @@ test.each<[string, TenantFacts, string, string | undefined]>([
     'a suspended callback by its condition',
     facts({ conditions: [condition('CallbackSuspended')], suspendedCallback }),
     'CallbackSuspended',
-    'kubectl annotate tenant acme -n shops --overwrite latchkey.dev/resume-callback="$(date +%s)"',
+    'latchkey tenants resume shops/acme',
   ],
   [
     'a missing callback',
@@ -186,6 +190,30 @@ test.each<[string, TenantFacts, string, string | undefined]>([
     facts({ conditions: [condition('StageOff', 'WalletEnabled')] }),
     'InForce',
     undefined,
+  ],
+  [
+    'the manifest of a tenant of a folder',
+    facts({ suspended: true, manifestFile: '/etc/latchkey/tenants/acme.yaml' }),
+    'Suspended',
+    '${EDITOR:-vi} /etc/latchkey/tenants/acme.yaml   # Tenant: spec.suspended: false',
+  ],
+  [
+    'a manifest whose path needs quotes',
+    facts({ conditions: [condition('SlugImmutable')], manifestFile: "/srv/it's mine/a.yaml" }),
+    'SlugImmutable',
+    "${EDITOR:-vi} '/srv/it'\\''s mine/a.yaml'   # Tenant: spec.slug: acme",
+  ],
+  [
+    'a Secret without its label, and an unknown manifest',
+    facts({ conditions: [condition('SecretNotLabelled')], manifestFile: null }),
+    'SecretNotLabelled',
+    '${EDITOR:-vi} FILE-OF-THE-TENANT   # Secret: metadata.labels: {latchkey.dev/tenant: acme}',
+  ],
+  [
+    'the log of a service without Kubernetes',
+    facts({ conditions: [condition('Retrying')], manifestFile: '/etc/latchkey/tenants/acme.yaml' }),
+    'Retrying',
+    'journalctl -u latchkey --lines 50',
   ],
   [
     'a pause of the installation',

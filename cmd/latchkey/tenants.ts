@@ -13,7 +13,7 @@ type TenantDetail = Schemas<'internal'>['TenantDetail']
 export const namespacesOption = ['--namespaces <a,b>', 'in these namespaces, separated by commas'] as const
 const tenantArgument = ['<tenant>', 'id, slug, or namespace/name'] as const
 
-/** Adds `latchkey tenants list|get|why`, which use the internal API. */
+/** Adds `latchkey tenants list|get|why|resume`, which use the internal API. */
 export function addTenantsCommand(program: Program, cli: Cli): void {
   const tenants = program
     .command('tenants')
@@ -57,6 +57,25 @@ export function addTenantsCommand(program: Program, cli: Cli): void {
     .option(...profileOption)
     .option(...jsonOption)
     .action(cli.action((named, options) => withApi(cli, 'internal', options, (api) => why(cli, api, named))))
+  tenants
+    .command('resume')
+    .description('resumes the deliveries to a suspended callback')
+    .argument(...tenantArgument)
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(cli.action((named, options) => withApi(cli, 'internal', options, (api) => resume(api, named))))
+}
+
+/** Resumes the deliveries to a suspended callback. */
+async function resume(api: Api, named: string): Promise<Result> {
+  const found = await findTenantId(api, named)
+  if ('problem' in found) return found
+  const reply = await api.call('resumeCallback', { path: { tenantId: found.id } })
+  if (reply.kind === 'problem') return reply
+  const text = reply.body.isNew
+    ? `The callback of ${named} is resumed: waiting deliveries go on`
+    : `The callback of ${named} is not suspended: nothing was changed`
+  return { text, json: reply.body }
 }
 
 /** Finds the id of a tenant by its id, its slug, or its namespace and name. */
@@ -89,6 +108,7 @@ function detailText({ tables }: Cli, tenant: TenantDetail): string {
     ['id', tenant.id],
     ['slug', tenant.slug],
     ['display name', tenant.displayName],
+    ['manifest', tenant.manifestFile],
     ['callback', spec.callback?.url ?? 'none: events are pulled'],
     ['suspended at', suspendedCallback?.suspendedAt],
     ['breaker until', tenant.breakerEndsAt],

@@ -15,8 +15,11 @@ export interface Terminal {
   read(): Promise<string | undefined>
   /** Asks a person; absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
   readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
-  /** Calls a function for each line that a person types, until the returned function is called; absent if standard input is no terminal. */
-  readonly onLine?: ((listener: (line: string) => void) => () => void) | undefined
+  /**
+   * Calls a function for each key that a person presses, until the returned function is called; absent if standard input is no terminal.
+   * Ctrl-C ends the process.
+   */
+  readonly onKey?: ((listener: (key: string) => void) => () => void) | undefined
 }
 
 /** Question to a person at the terminal. */
@@ -39,14 +42,32 @@ export function processTerminal(): Terminal {
     complain: (text) => void stderr.write(`${text}\n`),
     read: readInput,
     ask: stdin.isTTY ? ask : undefined,
-    onLine: stdin.isTTY ? onLine : undefined,
+    onKey: stdin.isTTY ? onKey : undefined,
   }
 }
 
-function onLine(listener: (line: string) => void): () => void {
-  const lines = createInterface({ input: process.stdin })
-  lines.on('line', listener)
-  return () => lines.close()
+const interrupts: ReadonlySet<string> = new Set(['\u0003', '\u0004'])
+
+function onKey(listener: (key: string) => void): () => void {
+  const { stdin } = process
+  const hear = (bytes: Buffer) => {
+    for (const key of bytes.toString()) {
+      if (!interrupts.has(key)) listener(key)
+      else {
+        stop()
+        process.kill(process.pid, 'SIGINT')
+      }
+    }
+  }
+  const stop = () => {
+    stdin.off('data', hear)
+    stdin.setRawMode(false)
+    stdin.pause()
+  }
+  // In raw mode the terminal gives each key at once, and no signal for Ctrl-C.
+  stdin.setRawMode(true)
+  stdin.on('data', hear)
+  return stop
 }
 
 async function readInput(): Promise<string | undefined> {

@@ -1,12 +1,6 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
 import { isBaseUrl } from './profiles.ts'
 
-/** Option with the actor of a change. */
-export const byOption = [
-  '--by <name>',
-  'actor for the audit log; default: the user and host of this command',
-] as const
-
 const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const absolute = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
 
@@ -21,6 +15,12 @@ export function parseTime(nowMs: number): (text: string) => number {
       'It has to be a time such as 2026-11-01 or 2026-11-01T08:30:00Z, or how long ago, such as 24h or 7d.',
     )
   }
+}
+
+/** Parses a time with its offset, and returns it as given. */
+export function parseMoment(text: string): string {
+  if (text.includes('T') && absolute.test(text) && !Number.isNaN(Date.parse(text))) return text
+  throw new InvalidArgumentError('It has to be a time such as 2027-01-31T00:00:00Z.')
 }
 
 /** Returns the flags, description and parser of the option with the start of a time range. */

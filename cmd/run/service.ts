@@ -2,7 +2,11 @@ import { resolve } from 'node:path'
 import { type ApiConfig, apiStores, openApiPort, type ServerAddress } from '#cmd/api/app.ts'
 import { observeRequests, withRecordEvents } from '#cmd/api/telemetry.ts'
 import { startUsage } from '#cmd/api/usage.ts'
-import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/port.ts'
+import {
+  type BackofficePortConfig,
+  type BackofficePortParts,
+  openBackofficePort,
+} from '#cmd/backoffice/port.ts'
 import { startForwarding } from '#cmd/forwarder/app.ts'
 import type { DeliveriesConfig } from '#cmd/forwarder/deliveries.ts'
 import { type Core, openCore } from '#cmd/serving/core.ts'
@@ -49,7 +53,9 @@ export async function startService(process: Host, config: ServiceConfig): Promis
     ...{ check: 'service', reason: 'the service has not started yet' },
   })
   const usage = await startUsage(host, { ...core, actor: 'run' })
-  const serving = { ...core, usage, observe: observeRequests(host, core) }
+  let tenants: FolderTenants | undefined
+  const manifestFileOf: BackofficePortParts['manifestFileOf'] = (tenant) => tenants?.source.fileOf(tenant)
+  const serving = { ...core, usage, manifestFileOf, observe: observeRequests(host, core) }
   const api = runs.has('api') ? await openApiPort(host, config, serving) : undefined
   if (runs.has('backoffice') || runs.has('forwarder')) await startQueueStats(host, core)
   const { bindAddress, backofficeBindAddress = bindAddress, isLocal = false } = config
@@ -57,7 +63,7 @@ export async function startService(process: Host, config: ServiceConfig): Promis
   const backofficePort = runs.has('backoffice')
     ? await openBackofficePort(host, { ...config, publicUrl, bindAddress: backofficeBindAddress }, serving)
     : undefined
-  const tenants = runs.has('operator') ? await openTenants(host, config, core) : undefined
+  if (runs.has('operator')) tenants = await openTenants(host, config, core)
   if (runs.has('forwarder')) await startForwarding(host, config, core)
   core.ops.markStarted()
   return { core, api, backofficePort, tenants }

@@ -118,6 +118,10 @@ export const TenantDetail = answer(
         'Present while deliveries are suspended.',
         unshown(objectOf({ cause: text(), suspendedAt: time() })),
       ),
+      manifestFile: described(
+        'Present outside of a cluster, but not for API keys: file of its manifest; null if the process that answers does not read it.',
+        unshown(orNull(text())),
+      ),
       breakerEndsAt: described('Time until which the circuit breaker stops deliveries.', time()),
     },
   ),
@@ -445,28 +449,32 @@ export const CallbackTested = answer(
 )
 
 const value = of({ type: ['boolean', 'number', 'string', 'null'] })
+const settingFields: Fields = {
+  name: text('forwarding.paused'),
+  value: described('Value in force: the stored one or the default; null without either.', value(true)),
+  ...{ default: value(false), expected: text('true or false') },
+  description: text('Nothing is sent to callbacks.'),
+  version: described('0 while it is not set.', whole(7)),
+}
+const settingChange: Fields = { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') }
 /** A runtime setting with its value. */
-export const Setting = answer(
-  'Setting',
-  objectOf(
-    {
-      name: text('forwarding.paused'),
-      value: described('Value in force: the stored one or the default; null without either.', value(true)),
-      ...{ default: value(false), expected: text('true or false') },
-      description: text('Nothing is sent to callbacks.'),
-      version: described('0 while it is not set.', whole(7)),
-    },
-    { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
-  ),
-)
+export const Setting = answer('Setting', objectOf(settingFields, settingChange))
 
 /** The runtime settings with their values. */
 export const Settings = answer('Settings', objectOf({ items: listOf(Setting) }))
+/** The settings that tenants have of their own. */
+export const TenantSettings = answer(
+  'TenantSettings',
+  objectOf({
+    items: listOf(answer('TenantSetting', objectOf({ tenantId, ...settingFields, ...settingChange }))),
+  }),
+)
 /** Result of changing a runtime setting. */
 export const SettingChanged = answer(
   'SettingChanged',
   objectOf({
     ...{ name: text('forwarding.paused'), version: whole(8), isNew },
+    previousValue: described('Stored value before; null if it was not set.', value(null)),
   }),
 )
 /** Result of clearing a runtime setting. */
@@ -475,6 +483,7 @@ export const SettingCleared = answer(
   objectOf({
     name: text('forwarding.paused'),
     existed: described('Whether it was set. Its default applies now.', flag(true)),
+    previousValue: described('Value that was removed; null if it was not set.', value(true)),
   }),
 )
 

@@ -13,6 +13,7 @@ import {
   text,
   time,
   unshown,
+  whole,
 } from './http-schemas.ts'
 
 const subscriptionExample = '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11'
@@ -24,6 +25,11 @@ export const Subscription = answer(
     providers: described('Empty for all providers.', listOf(providerOf(), [])),
     types: described('Empty for all types.', listOf(text('payment.*'))),
     createdAt: time(at('09:00:00')),
+    deleteAfterIdleDays: described(
+      'Days without use after which it is deleted when the tenant creates another one; null: never.',
+      orNull(whole(14)),
+    ),
+    expiresAt: described('End of these days; null: never.', orNull(time('2026-12-05T09:10:00Z'))),
     acknowledgedAt: described('Time of the last `ack`; null before the first.', orNull(time(at('09:10:00')))),
     isLeased: described(
       'Whether a pull or a stream has events that it has neither acknowledged nor released. Its lease can have ended.',

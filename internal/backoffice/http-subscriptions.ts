@@ -4,6 +4,7 @@ import { forwardedEvent } from '#internal/delivery/index.ts'
 import type { Params } from '#internal/http/index.ts'
 import {
   filterTextsMax,
+  idleDaysMax,
   leaseSecondsMax,
   parseSubscriptionName,
   pullEventsMax,
@@ -66,6 +67,13 @@ const FilterBody = t.Object(
       ),
     ),
     from: t.Optional(timestamp(`Where a new subscription begins. ${fromText}`)),
+    deleteAfterIdleDays: t.Optional(
+      t.Integer({
+        ...{ minimum: 1, maximum: idleDaysMax },
+        description:
+          'Days without a stream, a pull with events or an `ack`, after which the subscription is deleted when the tenant creates another one. Default: never.',
+      }),
+    ),
   },
   strict,
 )
@@ -111,11 +119,11 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
       example: { types: ['payment.*'] },
       act: (call) =>
         placed(call, async (place) => {
-          const { providers = [], types = [], from } = call.body
+          const { providers = [], types = [], from, deleteAfterIdleDays } = call.body
           const times = readTimes({ from })
           if (times.kind !== 'ok') return times
           return call.backoffice.subscriptions.write(call.actor, {
-            ...{ ...place, fromMs: times.value.from },
+            ...{ ...place, fromMs: times.value.from, deleteAfterIdleDays },
             providers: [...new Set(providers.flatMap((each) => neutralProviderName(each) ?? []))].toSorted(),
             types: [...new Set(types)].toSorted(),
           })

@@ -16,6 +16,7 @@ import {
   SimulationChanged,
   SimulationPage,
   SimulationStarted,
+  TenantSettings,
 } from './http-answers.ts'
 import { internalApi, internalRoute, publicApi } from './http-apis.ts'
 import { eventRoutes, ingestRoutes } from './http-events.ts'
@@ -99,6 +100,17 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
     }),
   ]
 }
+
+const tenantSettingsRoute = internalRoute({
+  ...{ method: 'GET', path: '/internal/v1/tenant-settings', id: 'listTenantsSettings', tag: 'settings' },
+  ...{ answer: TenantSettings, right: 'see', isForAllTenants: true },
+  summary: 'Runtime settings that tenants have of their own, by tenant',
+  async act({ backoffice, actor }) {
+    const listed = await backoffice.settings.listOfTenants(actor, null)
+    if (listed.kind !== 'ok') return listed
+    return ok({ items: listed.value.map(({ tenantId, ...rest }) => ({ tenantId, ...shownSetting(rest) })) })
+  },
+})
 
 function shownSetting({ name, definition, stored, value }: ListedSetting) {
   return {
@@ -189,6 +201,7 @@ export const internalRoutes = [
   ...subscriptionRoutes(internalApi),
   ...settingRoutes('/internal/v1/settings', 'Installation'),
   ...settingRoutes(`${tenant}/settings`, 'Tenant'),
+  tenantSettingsRoute,
   ...simulationRoutes,
 ]
 

@@ -129,14 +129,16 @@ describe('names of providers', () => {
       const named = `${path}/providers.paypal.paused`
       const neutral = `${path}/providers.wallet.paused`
       expect((await call('PUT', named, { value: true })).json).toMatchObject({
-        ...{ name: 'providers.wallet.paused', isNew: true },
+        ...{ name: 'providers.wallet.paused', isNew: true, previousValue: null },
       })
       expect((await call('PUT', neutral, { value: true })).json).toMatchObject({ isNew: false })
       const read = await call('GET', named)
       expect(read.json).toMatchObject({ name: 'providers.wallet.paused', value: true, default: false })
       const { items } = (await call('GET', path)).json as { items: { name: string }[] }
       expect(items.find(({ name }) => name === 'providers.wallet.paused')).toEqual(read.json as never)
-      expect((await call('DELETE', named)).json).toEqual({ name: 'providers.wallet.paused', existed: true })
+      expect((await call('DELETE', named)).json).toEqual({
+        ...{ name: 'providers.wallet.paused', existed: true, previousValue: true },
+      })
       expect((await call('DELETE', neutral)).json).toMatchObject({ existed: false })
     }
   })

@@ -6,7 +6,13 @@ import type { Callers } from '#internal/intake/index.ts'
 import { createRedactor, type Redactor } from '#internal/redaction/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
-import type { Directory, DirectoryTenant, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
+import type {
+  Directory,
+  DirectoryTenant,
+  RetentionDays,
+  SecretOpener,
+  TenantHead,
+} from '#internal/tenants/index.ts'
 import type { LimitsInForce, Meter, SoftCrossing, UsageTurns } from '#internal/usage/index.ts'
 import type { Outcome } from './outcome.ts'
 import type { Ranking } from './stats.ts'
@@ -43,6 +49,10 @@ export interface BackofficeParts extends SharedParts {
   onSoftCrossing(crossing: SoftCrossing): void
   /** Base of the webhook URLs, placed before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
+  /** Returns the file of a tenant's manifest, if this process knows it. Omit it in a cluster. */
+  readonly manifestFileOf?:
+    | ((tenant: Pick<TenantHead, 'namespace' | 'name'>) => string | undefined)
+    | undefined
 }
 
 /** Dependencies of each use case that the public API has, too. */

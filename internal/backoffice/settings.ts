@@ -5,8 +5,11 @@ import {
   clearSetting,
   type ListedSetting,
   listSettings,
+  listTenantSettings,
   type SettingName,
+  type SettingValue,
   type SettingWritten,
+  type TenantSetting,
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
@@ -18,6 +21,12 @@ import { reachOwner } from './reach.ts'
 const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
   return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
+}
+
+/** Lists the settings that tenants have of their own. Takes the right to see all tenants. */
+const listOfTenants: UseCase<null, readonly TenantSetting[]> = async (parts, actor) => {
+  const reached = await reachOwner(parts, actor, null, 'see')
+  return reached.kind === 'ok' ? ok(await listTenantSettings(parts.pool)) : reached
 }
 
 interface SettingClear {
@@ -35,10 +44,14 @@ interface SettingWrite extends SettingClear {
 interface SettingWriteDone extends Done {
   readonly name: SettingName
   readonly version: number
+  /** Value that was stored before; null if none was. */
+  readonly previousValue: SettingValue | null
 }
 
 interface SettingRemoved extends Removed {
   readonly name: SettingName
+  /** Value that was removed; null if none was stored. */
+  readonly previousValue: SettingValue | null
 }
 
 /** Reads one setting. `name` may contain the vendor's name of a provider. */
@@ -68,9 +81,11 @@ const write: UseCase<SettingWrite, SettingWriteDone> = async (parts, actor, { va
   if (found.kind !== 'ok') return found
   const { name, stored } = found.value
   if (stored !== undefined && stored.value === value)
-    return ok({ name, version: stored.version, isNew: false })
+    return ok({ name, version: stored.version, previousValue: stored.value, isNew: false })
   const done = await doneOf(parts, await writeSetting(parts, { ...changeOf(actor, asked, name), value }))
-  return done.kind === 'ok' ? ok({ name, version: done.value.version, isNew: true }) : done
+  if (done.kind !== 'ok') return done
+  const { version, old: previousValue = null } = done.value
+  return ok({ name, version, previousValue, isNew: true })
 }
 
 /** Clears a setting, so that the default applies. */
@@ -78,9 +93,11 @@ const clear: UseCase<SettingClear, SettingRemoved> = async (parts, actor, asked)
   const found = await findToChange(parts, actor, asked)
   if (found.kind !== 'ok') return found
   const { name, stored } = found.value
-  if (stored === undefined) return ok({ name, existed: false })
+  if (stored === undefined) return ok({ name, existed: false, previousValue: null })
   const done = await doneOf(parts, await clearSetting(parts, changeOf(actor, asked, name)))
-  return done.kind === 'ok' ? ok({ name, existed: done.value.old !== undefined }) : done
+  if (done.kind !== 'ok') return done
+  const { old } = done.value
+  return ok({ name, existed: old !== undefined, previousValue: old ?? null })
 }
 
 async function findToChange(
@@ -121,4 +138,4 @@ function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['pre
 }
 
 /** Use cases of settings. */
-export const settingCases = { list, read, write, clear }
+export const settingCases = { list, listOfTenants, read, write, clear }

@@ -60,6 +60,8 @@ const write: SharedUseCase<WrittenSubscription, SubscriptionChanged> = async (pa
     case 'changed': {
       const { providers, types, name } = wanted
       await audit(parts, actor, wanted, 'subscriptions.written', { name, providers, types })
+      for (const deleted of result.kind === 'created' ? result.deleted : [])
+        await audit(parts, actor, wanted, 'subscriptions.deleted', { name: deleted, cause: 'unused' })
       return ok({ subscription: result.subscription, isNew: true })
     }
   }

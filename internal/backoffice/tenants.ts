@@ -152,6 +152,8 @@ export interface TenantDetail
   readonly earlierRecordStore?: RecordDurability
   /** Webhook URLs by provider. Only paths if no public URL is configured. */
   readonly urls: readonly WebhookUrl[]
+  /** File of its manifest outside of a cluster, for operators; null if this process does not know it. */
+  readonly manifestFile?: string | null
 }
 
 /** Reads a tenant with its conditions, keys and secrets. */
@@ -166,6 +168,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     url: parts.redactorOf(reached.value).text(spec.callback.url),
   }
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
+  const isShown = parts.manifestFileOf !== undefined && actor.kind !== 'tenantKey'
   return ok({
     ...summaryOf(head, halt.suspendedCallback !== undefined),
     conditions,
@@ -175,6 +178,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     secrets,
     recordStore,
     ...(earlierRecordStore && { earlierRecordStore }),
+    ...(isShown && { manifestFile: parts.manifestFileOf?.(head) ?? null }),
     ...(callback && halt),
   })
 }

@@ -58,7 +58,7 @@ export interface Setting {
 }
 
 const serving = ['api', 'forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
-const everywhere = processNames
+const onDatabase = [...serving, 'migrate'] as const
 const lasting = [...serving, 'migrate'] as const
 const intake = ['api', 'run', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
@@ -127,7 +127,7 @@ export const settings = {
     type: postgresUrl,
     defaultNote: 'dev: embedded',
     doc: 'Postgres 15 or newer; `?host=/dir` for a socket.',
-    usedBy: everywhere,
+    usedBy: onDatabase,
     requiredBy: [...deployed, 'migrate'],
   },
   databaseTlsCaFile: {
@@ -135,28 +135,28 @@ export const settings = {
     type: certificatesFile,
     defaultNote: 'public CAs',
     doc: 'CA certificates for Postgres. If any of the four TLS settings is set, TLS is required and verified, host name included.',
-    usedBy: everywhere,
+    usedBy: onDatabase,
   },
   databaseTlsCertFile: {
     env: 'LATCHKEY_DATABASE_TLS_CERT_FILE',
     type: certificatesFile,
     defaultNote: 'none',
     doc: 'Client certificate for Postgres with its chain. The files are reread for each new connection.',
-    usedBy: everywhere,
+    usedBy: onDatabase,
   },
   databaseTlsKeyFile: {
     env: 'LATCHKEY_DATABASE_TLS_KEY_FILE',
     type: privateKeyFile,
     defaultNote: 'none',
     doc: 'Private key of that certificate, unencrypted.',
-    usedBy: everywhere,
+    usedBy: onDatabase,
   },
   databaseTlsServerName: {
     env: 'LATCHKEY_DATABASE_TLS_SERVER_NAME',
     type: line('name'),
     defaultNote: 'the URL’s host',
     doc: 'Expected name in the certificate of Postgres.',
-    usedBy: everywhere,
+    usedBy: onDatabase,
   },
   redisUrl: {
     env: 'LATCHKEY_REDIS_URL',
@@ -164,7 +164,7 @@ export const settings = {
     type: redisUrl,
     defaultNote: 'dev: a local server',
     doc: 'Redis 7.0 or newer: `redis://`, `redis+sentinel://host:26379,host2/<master-name>`, `redis+cluster://host:6379,host2`; `rediss…` for TLS.',
-    usedBy: [...serving, 'latchkey'],
+    usedBy: serving,
     requiredBy: deployed,
   },
   redisTlsCaFile: {
@@ -172,28 +172,28 @@ export const settings = {
     type: certificatesFile,
     defaultNote: 'public CAs',
     doc: 'CA certificates for Redis, its Sentinels and all Cluster nodes. Requires a `rediss…` URL.',
-    usedBy: [...serving, 'latchkey'],
+    usedBy: serving,
   },
   redisTlsCertFile: {
     env: 'LATCHKEY_REDIS_TLS_CERT_FILE',
     type: certificatesFile,
     defaultNote: 'none',
     doc: 'Client certificate for Redis and its Sentinels. The files are reread for each new connection.',
-    usedBy: [...serving, 'latchkey'],
+    usedBy: serving,
   },
   redisTlsKeyFile: {
     env: 'LATCHKEY_REDIS_TLS_KEY_FILE',
     type: privateKeyFile,
     defaultNote: 'none',
     doc: 'Private key of that certificate, unencrypted.',
-    usedBy: [...serving, 'latchkey'],
+    usedBy: serving,
   },
   redisTlsServerName: {
     env: 'LATCHKEY_REDIS_TLS_SERVER_NAME',
     type: line('name'),
     defaultNote: 'the host of each server',
     doc: 'Expected name in the certificate of every server, for Sentinel and Cluster, whose servers are known by address only.',
-    usedBy: [...serving, 'latchkey'],
+    usedBy: serving,
   },
   keyRing: {
     env: 'LATCHKEY_KEY_RING',
@@ -402,6 +402,7 @@ export const settings = {
   },
   apiKey: {
     env: 'LATCHKEY_API_KEY',
+    fromFile: true,
     type: credential('API key'),
     defaultNote: 'that of the profile',
     doc: 'API key for the public API.',
@@ -417,6 +418,7 @@ export const settings = {
   },
   token: {
     env: 'LATCHKEY_TOKEN',
+    fromFile: true,
     type: credential('token'),
     defaultNote: 'that of the profile',
     doc: 'Bearer token for the internal API.',
@@ -433,8 +435,8 @@ export const settings = {
   signingSecret: {
     env: 'LATCHKEY_SIGNING_SECRET',
     type: credential('whsec_…'),
-    defaultNote: 'none',
-    doc: 'Signing secret of the callback, with which `latchkey events get --curl` signs.',
+    defaultNote: 'that of the listeners',
+    doc: 'Signing secret with which `latchkey listen` and `latchkey events get --curl` sign.',
     secret: true,
     usedBy: ['latchkey'],
   },

@@ -266,6 +266,7 @@ describe('answers of the internal API', () => {
       await done('GET', path, values)
       await done('GET', `${path}/{name}`, setting)
       await done('PUT', `${path}/{name}`, setting, { body: { value: true, expectedVersion: 0 } })
+      await done('GET', '/internal/v1/tenant-settings', {})
       await done('DELETE', `${path}/{name}`, setting)
     }
     await walkSubscriptions(mine)

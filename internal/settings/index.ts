@@ -10,11 +10,13 @@ export {
   clearSetting,
   type ListedSetting,
   listSettings,
+  listTenantSettings,
   purgeSettings,
   readSetting,
   readSettings,
   type SettingWritten,
   type StoredSetting,
+  type TenantSetting,
   writeSetting,
 } from './store.ts'
 export { SettingsWatch, settingsChannel, tellSettings } from './watch.ts'

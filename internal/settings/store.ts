@@ -128,6 +128,21 @@ export async function listSettings(
     })
 }
 
+/** A setting that a tenant has of its own. */
+export interface TenantSetting extends ListedSetting {
+  readonly tenantId: TenantId
+  readonly stored: StoredSetting
+}
+
+/** Lists the settings that tenants have of their own, at most `tenantsPerSettingMax` of each name, by tenant and name. */
+export async function listTenantSettings(pool: Pool): Promise<readonly TenantSetting[]> {
+  const read = await readSettings(pool)
+  return read.settings.flatMap((stored) => {
+    const { name, tenantId, value } = stored
+    return tenantId === null ? [] : [{ name, tenantId, stored, value, definition: definitionOf(name) }]
+  })
+}
+
 /** A setting to clear, and the actor that clears it. */
 export interface SettingClearing {
   readonly name: string

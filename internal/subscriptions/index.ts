@@ -23,6 +23,7 @@ export {
 export { type EventPages, EventStreams, type StreamPage } from './stream.ts'
 export {
   filterTextsMax,
+  idleDaysMax,
   parseSubscriptionName,
   type Subscription,
   type SubscriptionName,

@@ -20,16 +20,28 @@ import {
 export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilter {
   /** Where a new subscription begins, in milliseconds since the epoch: events that were received then or later. Default: its creation. */
   readonly fromMs?: number | undefined
+  /** Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Default: never. */
+  readonly deleteAfterIdleDays?: number | undefined
 }
 
 /** Result of writing a subscription. */
 export type WriteResult =
-  | { readonly kind: 'created' | 'changed' | 'unchanged'; readonly subscription: Subscription }
+  | { readonly kind: 'changed' | 'unchanged'; readonly subscription: Subscription }
+  /** `deleted`: subscriptions that had not been used for their days. */
+  | {
+      readonly kind: 'created'
+      readonly subscription: Subscription
+      readonly deleted: readonly SubscriptionName[]
+    }
   | { readonly kind: 'too_many'; readonly max: number }
   | { readonly kind: 'unknown_tenant' }
 
+/** End of the days without use. A stream that lasts renews its lease, and a pull with events makes one. */
+const expiresAt = `greatest(used_at, acknowledged_at, held_until) + make_interval(days => idle_days)`
+
 const columns = `name, providers, types, floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs",
   floor(extract(epoch FROM acknowledged_at) * 1000)::bigint AS "acknowledgedAtMs", lease IS NOT NULL AS "isLeased",
+  idle_days AS "deleteAfterIdleDays", floor(extract(epoch FROM ${expiresAt}) * 1000)::bigint AS "expiresAtMs",
   CASE WHEN held_until > now() THEN floor(extract(epoch FROM held_until) * 1000)::bigint END AS "availableAtMs",
   position_transaction::text AS transaction, position_event AS "eventId", received_from AS "receivedFrom", version::text`
 
@@ -123,7 +135,7 @@ function isOfType(type: string, wanted: string): boolean {
  * @throws errors of Postgres
  */
 export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
-  const { tenantId, name, providers, types } = wanted
+  const { tenantId, name, providers, types, deleteAfterIdleDays: idleDays = null } = wanted
   return withTx(pool, async (tx): Promise<WriteResult> => {
     // Makes concurrent calls count each other's subscriptions.
     const owner = await tx.query(
@@ -132,12 +144,13 @@ export async function writeSubscription(pool: Pool, wanted: WrittenSubscription)
     )
     if (owner.rowCount === 0) return { kind: 'unknown_tenant' }
     const before = await readStored(tx, wanted)
-    if (before && Bun.deepEquals([before.providers, before.types], [providers, types]))
+    const stored = before && [before.providers, before.types, before.deleteAfterIdleDays]
+    if (before && Bun.deepEquals(stored, [providers, types, idleDays]))
       return { kind: 'unchanged', subscription: shown(before) }
     const { rows } = await tx.query<Row>(
-      `UPDATE subscriptions SET providers = $3, types = $4, lease = NULL, held_until = '-infinity', version = version + 1
+      `UPDATE subscriptions SET providers = $3, types = $4, idle_days = $5, lease = NULL, held_until = '-infinity', version = version + 1
        WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
-      [tenantId, name, providers, types],
+      [tenantId, name, providers, types, idleDays],
     )
     return rows[0] ? { kind: 'changed', subscription: shown(storedOf(rows[0])) } : create(tx, wanted)
   })
@@ -145,17 +158,28 @@ export async function writeSubscription(pool: Pool, wanted: WrittenSubscription)
 
 async function create(
   tx: PoolClient,
-  { tenantId, name, providers, types, fromMs }: WrittenSubscription,
+  { tenantId, name, providers, types, deleteAfterIdleDays, fromMs }: WrittenSubscription,
 ): Promise<WriteResult> {
+  const expired = await tx.query<{ name: SubscriptionName }>(
+    `DELETE FROM subscriptions WHERE tenant_id = $1 AND ${expiresAt} < now() RETURNING name`,
+    [tenantId],
+  )
   const { position, receivedFrom } = await startOf(tx, fromMs)
   const { rows } = await tx.query<Row>(
-    `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
-     SELECT $1, $2, $3, $4, $5::xid8, $6, $7 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
+    `INSERT INTO subscriptions
+       (tenant_id, name, providers, types, position_transaction, position_event, received_from, idle_days)
+     SELECT $1, $2, $3, $4, $5::xid8, $6, $7, $8 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
      RETURNING ${columns}`,
-    [tenantId, name, providers, types, position.transaction, position.eventId, receivedFrom],
+    [
+      ...[tenantId, name, providers, types, position.transaction, position.eventId, receivedFrom],
+      deleteAfterIdleDays ?? null,
+    ],
   )
   return rows[0]
-    ? { kind: 'created', subscription: shown(storedOf(rows[0])) }
+    ? {
+        ...{ kind: 'created', subscription: shown(storedOf(rows[0])) },
+        deleted: expired.rows.map((row) => row.name),
+      }
     : { kind: 'too_many', max: subscriptionsMax }
 }
 

@@ -211,7 +211,7 @@ interface TakenRow {
 // A caller that reconnects with an id of the current lease takes the lease over, since it is the same caller.
 const takeText = `
 UPDATE subscriptions SET lease = $3, leased_transaction = NULL, leased_event = NULL,
-  held_until = now() + make_interval(secs => ${leaseSeconds}), version = version + 1
+  held_until = now() + make_interval(secs => ${leaseSeconds}), used_at = now(), version = version + 1
 WHERE tenant_id = $1 AND name = $2 AND (held_until <= now() OR (lease = $4) IS TRUE)
 RETURNING position_transaction::text AS transaction, position_event AS "eventId", providers, types,
   received_from AS "receivedFrom", position_transaction >= pg_snapshot_xmax(pg_current_snapshot()) AS "isBeyondEnd"`
@@ -246,7 +246,7 @@ async function releaseLease(
   { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,
 ): Promise<void> {
   await pool.query(
-    `UPDATE subscriptions SET held_until = '-infinity', version = version + 1
+    `UPDATE subscriptions SET held_until = '-infinity', used_at = now(), version = version + 1
      WHERE tenant_id = $1 AND name = $2 AND lease = $3`,
     [tenantId, name, token],
   )

@@ -3,6 +3,8 @@ import type { FeedPosition } from '#internal/events/index.ts'
 
 /** Maximum subscriptions of a tenant. */
 export const subscriptionsMax = 20
+/** Maximum days without use after which a subscription is deleted. */
+export const idleDaysMax = 90
 /** Maximum providers, and types, in the filter of a subscription. */
 export const filterTextsMax = 50
 
@@ -39,6 +41,10 @@ export interface Subscription extends SubscriptionFilter {
   readonly name: SubscriptionName
   /** Milliseconds since the epoch, as for all times in this interface. */
   readonly createdAtMs: number
+  /** Days without use after which it is deleted when the tenant creates another one; null: never. */
+  readonly deleteAfterIdleDays: number | null
+  /** Time from which it may be deleted, unless it is used; null: never. */
+  readonly expiresAtMs: number | null
   /** Time of the last acknowledgement; null before the first. */
   readonly acknowledgedAtMs: number | null
   /** Whether a lease was neither acknowledged nor released. It can have ended. */

@@ -88,6 +88,7 @@ describe('subscriptions', () => {
     expect(found).toEqual({
       ...{ name, providers: [], types: ['payment.*'], createdAtMs: expect.any(Number) },
       ...{ acknowledgedAtMs: null, isLeased: false, availableAtMs: null },
+      ...{ deleteAfterIdleDays: null, expiresAtMs: null },
     })
     expect(await listSubscriptions(pool, tenantId)).toEqual(found ? [found] : [])
     expect(await deleteSubscription(pool, place())).toBe(true)
@@ -105,6 +106,31 @@ describe('subscriptions', () => {
     expect((await write({ tenantId: 'ten_unknown' as TenantId })).kind).toBe('unknown_tenant')
     expect(await purgeSubscriptions(pool, tenantId, 1_000)).toBe(subscriptionsMax)
     expect(await listSubscriptions(pool, tenantId)).toEqual([])
+  })
+
+  test('a subscription that is unused for its days is deleted when the tenant creates another one', async () => {
+    const idle = { deleteAfterIdleDays: 14 }
+    for (const each of ['unused', 'used', 'held', 'acked'] as SubscriptionName[])
+      await write({ name: each, ...idle })
+    await write({ name: 'kept' as SubscriptionName })
+    const stored = await readSubscription(pool, { tenantId, name: 'used' as SubscriptionName })
+    const dayMs = 86_400_000
+    expect(stored).toMatchObject({ ...idle, expiresAtMs: (stored?.createdAtMs ?? 0) + 14 * dayMs })
+    await pool.query(
+      `UPDATE subscriptions SET created_at = now() - interval '15 days', used_at = now() - interval '15 days'`,
+    )
+    const set = (what: string, of: string) =>
+      pool.query(`UPDATE subscriptions SET ${what} = now() - interval '13 days' WHERE name = $1`, [of])
+    await set('used_at', 'used')
+    await set('held_until', 'held')
+    await set('acknowledged_at', 'acked')
+    expect(await write({ name: 'unused' as SubscriptionName, ...idle })).toMatchObject({ kind: 'unchanged' })
+    expect(await write({ name: 'new' as SubscriptionName })).toMatchObject({
+      kind: 'created',
+      deleted: ['unused'],
+    })
+    const names = (await listSubscriptions(pool, tenantId)).map((each) => each.name as string)
+    expect(names).toEqual(['acked', 'held', 'kept', 'new', 'used'])
   })
 
   test('a subscription is that of its tenant', async () => {

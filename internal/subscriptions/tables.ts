@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm'
-import { bigint, customType, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, customType, pgTable, primaryKey, smallint, text, timestamp } from 'drizzle-orm/pg-core'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
 const transactionId = customType<{ data: string }>({ dataType: () => 'xid8' })
 
-/** Subscriptions of tenants. Migration 0018_subscriptions.sql explains the columns. */
+/** Subscriptions of tenants. The migrations `subscriptions` and `subscription_expiry` explain the columns. */
 export const subscriptions = pgTable(
   'subscriptions',
   {
@@ -24,6 +24,8 @@ export const subscriptions = pgTable(
     acknowledgedAt: at('acknowledged_at'),
     version: bigint('version', { mode: 'number' }).notNull().default(1),
     createdAt: at('created_at').notNull().defaultNow(),
+    idleDays: smallint('idle_days'),
+    usedAt: at('used_at').notNull().defaultNow(),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.name] })],
 )

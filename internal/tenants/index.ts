@@ -77,7 +77,6 @@ export type { TenantManifest, TenantSource } from './source.ts'
 export type { LiveTenant } from './store.ts'
 export {
   findLiveTenant,
-  findLiveTenantId,
   findWriterFence,
   isKindLimited,
   listLiveTenants,

@@ -176,17 +176,6 @@ export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<Ten
   return row?.id
 }
 
-/** Finds a tenant by its id or slug; undefined if the tenant is deleted or unknown. A slug never has the form of an id. */
-export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
-  const isMeant = or(sql`${id} = ${idOrSlug}`, eq(slug, idOrSlug))
-  const [row] = await orm(pool)
-    .select({ id })
-    .from(tenants)
-    .where(and(isMeant, isNull(deletedAtMs)))
-    .limit(1)
-  return row?.id
-}
-
 /** Lists tenants without a callback by namespace and name, and returns the number of all. */
 export async function listPullOnlyTenants(
   pool: Pool,

@@ -178,6 +178,11 @@ export const breakingChanges: readonly BreakingChange[] = [
     lines: ['settings *: required by run'],
   },
   {
+    reason:
+      'The commands `settings` and `replay` call the internal API, and its audit log names the caller of the token.',
+    lines: ['commands replay: --by removed', 'commands settings: --by removed'],
+  },
+  {
     reason: 'API keys have further scopes, for the events of their tenant.',
     lines: ['internal TenantDetail (answer).spec.apiKeys[].scopes: maxItems 5 became 8'],
   },

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventId, parseTenantId, systemClock, type TenantId } from '#internal/base/index.ts'
 import { Spool } from '#internal/intake/spool.ts'
 import type * as OpenApi from '#internal/openapi/index.ts'
+import type * as Settings from '#internal/settings/store.ts'
 import { openRedis, type Pool, withTx } from '#internal/storage/index.ts'
 import type * as Emissions from '#internal/usage/emissions.ts'
 import type * as Overrides from '#internal/usage/overrides.ts'
@@ -105,6 +106,20 @@ const backoffice = (version: RunningVersion, method: string, path: string, body?
   send(`${version.backofficeUrl}/internal/v1/${path}`, method, body, {
     'Idempotency-Key': crypto.randomUUID(),
   })
+
+/** Writes a setting with the code of a version, as its backoffice does for an admin; clears it without a value. */
+async function applySetting(
+  { load, pool }: RunningVersion,
+  { value, ...rest }: Omit<Settings.SettingWriting, 'by'>,
+): Promise<void> {
+  const { clearSetting, writeSetting } = await load<typeof Settings>('internal/settings/store.ts')
+  const parts = { pool, clock: systemClock }
+  const change = { ...rest, by: 'test' }
+  const { kind } = await (value === undefined
+    ? clearSetting(parts, change)
+    : writeSetting(parts, { ...change, value }))
+  expect(kind).toBe('written')
+}
 
 /** Sends a webhook and returns its status and the provider's id. */
 async function sendWebhook(
@@ -273,9 +288,9 @@ test('versions: N−1 refuses a tenant in Postgres that was suspended for a roll
   )
   const saved = { status: 201, headers: {}, body: { id: 7 } }
   await call(current, 'PUT', { ...key, lockToken: lock, ...saved })
-  await expect(current.latchkey('check-rollback')).rejects.toThrow()
+  await expect(current.latchkey('migrate', '--check-rollback')).rejects.toThrow()
   await applyWith('suspended: true')
-  expect(await current.latchkey('check-rollback')).toContain('The rollback is safe')
+  expect(await current.latchkey('migrate', '--check-rollback')).toContain('The rollback is safe')
   await until(
     'N−1 refuses the tenant',
     async () => (await call(previous, 'POST', key)).json['code'] === 'tenant_suspended',
@@ -384,7 +399,7 @@ test('versions: N−1 works on beside limits on emitted kinds, and N counts what
     )
   const recordByPrevious = (id: string, amount: number) => recordAt(previous, { id, kind, amount, at: nowMs })
   const [first, second] = [crypto.randomUUID(), crypto.randomUUID()]
-  await current.latchkey('settings', 'set', `limits.${kind}PerMonth.hard`, '10')
+  await applySetting(current, { name: `limits.${kind}PerMonth.hard`, value: 10, tenantId: null })
   expect(await commit(first, 4)).toMatchObject({ kind: 'committed' })
   expect(await recordByPrevious(first, 4)).toBe('known')
   expect(await recordByPrevious(second, 5)).toBe('recorded')
@@ -396,16 +411,19 @@ test('versions: N−1 works on beside limits on emitted kinds, and N counts what
 })
 
 test.each(orders)(
-  'versions: a setting written by the command of %s applies at the API of %s',
+  'versions: a setting written by %s applies at the API of %s',
   async (_one, _other, both) => {
     const [one, other] = both()
-    await one.latchkey('settings', 'set', 'providers.generic.paused', 'true', '--tenant', slug)
+    const setting = { name: 'providers.generic.paused', tenantId }
+    await applySetting(one, { ...setting, value: true })
     await until('the provider is paused', async () => (await sendWebhook(other)).status === 503)
-    expect(await other.latchkey('settings', 'get', 'providers.generic.paused', '--tenant', slug)).toContain(
-      'true',
+    const { json } = await backoffice(other, 'GET', `tenants/${tenantId}/settings`)
+    expect(json['items']).toContainEqual(
+      expect.objectContaining({ name: setting.name, value: true, updatedBy: 'test' }),
     )
-    await other.latchkey('settings', 'clear', 'providers.generic.paused', '--tenant', slug)
-    await until('the provider is resumed', async () => (await sendWebhook(one)).status === 200)
+    await applySetting(other, { ...setting, value: undefined })
+    for (const each of [one, other])
+      await until('the provider is resumed', async () => (await sendWebhook(each)).status === 200)
   },
 )
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { tokenDigest } from '#internal/access/index.ts'
 import { startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
+import { latchkey } from '#test/support/latchkey.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
@@ -118,6 +119,26 @@ test('run: serves the tenants of a folder, delivers their events, and knows oper
   await receiver.received(1)
   expect(await (await one.tenants('operator-token')).text()).toContain('acme')
   expect((await one.tenants('other-token')).status).toBe(401)
+})
+
+test('run: latchkey tenants why names the manifest of a suspended tenant, and edits of it apply', async () => {
+  await write(manifest())
+  const one = await run()
+  await serves(one)
+  await write(manifest().replace('  slug: acme', '  suspended: true\n  slug: acme'))
+  const operator = {
+    LATCHKEY_INTERNAL_URL: `http://127.0.0.1:${String(one.ports['backofficePort'])}`,
+    LATCHKEY_TOKEN: 'operator-token',
+  }
+  const why = () => latchkey(['tenants', 'why', 'shops/acme'], operator)
+  const { out } = await until('the suspension', async () => {
+    const found = await why()
+    return found.out.includes('is suspended') && found
+  })
+  expect(out).toEndWith(`\n  \${EDITOR:-vi} ${path()}   # Tenant: spec.suspended: false\n`)
+  expect((await latchkey(['tenants', 'get', 'shops/acme'], operator)).out).toContain(path())
+  await write(manifest())
+  await until('the end of the suspension', async () => (await why()).out.includes('nothing holds'))
 })
 
 test('run: an empty folder deletes no tenant, also after a restart, until a manifest asks for it', async () => {

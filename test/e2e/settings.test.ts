@@ -7,6 +7,7 @@ import {
   startProcess,
   type TestProcess,
 } from '#test/support/api-process.ts'
+import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
 import { emptyTables } from '#test/support/empty-tables.ts'
 import { latchkey } from '#test/support/latchkey.ts'
@@ -26,6 +27,7 @@ let env: Record<string, string>
 let api: ApiProcess
 let forwarder: TestProcess
 let forwarderOps: string
+let backoffice: Awaited<ReturnType<typeof openBackofficeOn>>
 
 beforeAll(async () => {
   database = await createMigratedDatabase()
@@ -43,6 +45,7 @@ beforeAll(async () => {
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
     LATCHKEY_CALLBACK_PORTS: 'any',
   }
+  backoffice = await openBackofficeOn({ databaseUrl: database.url, redisUrl })
   forwarder = startProcess('forwarder', env)
   api = await startApiProcess(env)
   forwarderOps = `http://localhost:${String((await forwarder.logged('listening')).opsPort)}`
@@ -50,6 +53,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const each of [api, forwarder]) each.signal('SIGTERM')
   expect(await Promise.all([api.exited, forwarder.exited])).toEqual([0, 0])
+  await backoffice.close()
   await tenants.close()
   await Promise.all(Object.values(receivers).map((receiver) => receiver.stop()))
   await pool.end()
@@ -80,7 +84,8 @@ stringData: {signingSecret: ${callbackSecret}}
 
 /** Runs `latchkey settings` and returns its output. */
 async function settings(...args: string[]): Promise<string> {
-  const { code, out, err } = await latchkey(['settings', ...args], env)
+  const caller = { LATCHKEY_INTERNAL_URL: backoffice.url, LATCHKEY_TOKEN: adminToken }
+  const { code, out, err } = await latchkey(['settings', ...args], caller)
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return out
 }
@@ -101,7 +106,7 @@ const pausesOf = async (opsUrl: string) =>
 describe('settings, in force within 2 s', () => {
   test('settings: pausing forwarding for a tenant uses no attempts, and forwarding resumes immediately', async () => {
     const [acme, other] = [receivers.acme.calls.length, receivers.other.calls.length]
-    await settings('set', 'forwarding.paused', 'true', '--tenant', 'acme', '--by', 'ada')
+    await settings('set', 'forwarding.paused', 'true', '--tenant', 'acme')
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
     expect((await send()).status).toBe(200)
     expect((await send(otherKey)).status).toBe(200)
@@ -123,7 +128,7 @@ describe('settings, in force within 2 s', () => {
       await rows(`SELECT actor, action, detail->'old' AS old, detail->'new' AS new FROM audit
       WHERE action LIKE 'settings.%' ORDER BY id`),
     ).toMatchObject([
-      { actor: 'ada', action: 'settings.set', old: null, new: true },
+      { actor: 'operator:dev', action: 'settings.set', old: null, new: true },
       { action: 'settings.cleared', old: true, new: null },
     ])
   }, 60_000)

@@ -69,7 +69,7 @@ function readyWhen(
 test('store TLS: migration, commands and API work with stores that require certificates of a private CA', async () => {
   const migration = startProcess('migrate', env)
   expect(await migration.exited).toBe(0)
-  const tool = startProgram(['cmd/latchkey/main.ts', 'settings', 'list'], env)
+  const tool = startProgram(['cmd/latchkey/main.ts', 'migrate', '--check-rollback'], env)
   expect([await tool.exited, tool.errors()]).toEqual([0, ''])
   const api = await startApiProcess(env)
   await readyWhen(api.opsUrl, ({ ok }) => ok)

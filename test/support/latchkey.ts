@@ -12,20 +12,25 @@ export interface LatchkeyRun {
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-  input: Pick<Partial<Terminal>, 'ask' | 'onLine' | 'say'> & { readonly text?: string } = {},
+  input: Pick<Partial<Terminal>, 'ask' | 'complain' | 'isColoured' | 'onKey' | 'say'> & {
+    readonly text?: string
+  } = {},
 ): Promise<LatchkeyRun> {
   const said = { out: '', err: '' }
   const code = await runLatchkey(args, {
     env,
-    isColoured: false,
+    isColoured: input.isColoured ?? false,
     read: () => Promise.resolve(input.text ?? ''),
     ask: input.ask,
-    onLine: input.onLine,
+    onKey: input.onKey,
     say(text) {
       said.out += `${text}\n`
       input.say?.(text)
     },
-    complain: (text) => void (said.err += `${text}\n`),
+    complain(text) {
+      said.err += `${text}\n`
+      input.complain?.(text)
+    },
   })
   return { code, ...said }
 }

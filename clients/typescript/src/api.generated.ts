@@ -549,6 +549,10 @@ export interface components {
             types: string[];
             /** Format: date-time */
             createdAt: string;
+            /** @description Days without use after which it is deleted when the tenant creates another one; null: never. */
+            deleteAfterIdleDays: number | null;
+            /** @description End of these days; null: never. */
+            expiresAt: string | null;
             /** @description Time of the last `ack`; null before the first. */
             acknowledgedAt: string | null;
             /** @description Whether a pull or a stream has events that it has neither acknowledged nor released. Its lease can have ended. */

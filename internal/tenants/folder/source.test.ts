@@ -93,6 +93,8 @@ describe('folder', () => {
     const state = await read()
     expect(state.problems).toEqual([])
     expect(state.complete).toBe(true)
+    expect(source.fileOf({ namespace: 'shops', name: 'two' })).toBe(join(root, 'tenants', 'a.yaml'))
+    expect(source.fileOf({ namespace: 'shops', name: 'four' })).toBeUndefined()
     expect(state.tenants.map(({ uid }) => uid).sort()).toEqual([
       'folder:default/four',
       'folder:shops/one',

@@ -121,6 +121,13 @@ export class FolderSource implements TenantSource {
     return this.#tenants.get(objectKey(place))
   }
 
+  /** Returns the file that defines a Tenant. */
+  fileOf(place: ObjectPlace): string | undefined {
+    const identity = identityOf('Tenant', place)
+    for (const [file, { good }] of this.#files) if (good.has(identity)) return file
+    return undefined
+  }
+
   tenants(): IterableIterator<FolderTenant> {
     return this.#tenants.values()
   }

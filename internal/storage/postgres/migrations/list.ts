@@ -18,6 +18,7 @@ import durableUsage from './0017_durable_usage.sql' with { type: 'text' }
 import subscriptions from './0018_subscriptions.sql' with { type: 'text' }
 import pulls from './0019_pulls.sql' with { type: 'text' }
 import replayOutcomes from './0020_replay_outcomes.sql' with { type: 'text' }
+import subscriptionExpiry from './0021_subscription_expiry.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -48,4 +49,5 @@ export const migrations: readonly Migration[] = [
   { version: 18, name: 'subscriptions', sql: subscriptions },
   { version: 19, name: 'pulls', sql: pulls },
   { version: 20, name: 'replay_outcomes', sql: replayOutcomes },
+  { version: 21, name: 'subscription_expiry', sql: subscriptionExpiry },
 ]

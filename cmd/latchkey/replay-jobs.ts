@@ -1,0 +1,206 @@
+import { Option } from '@commander-js/extra-typings'
+import type { ApiClient, Reply, RequestBody, Schemas } from './api-client.ts'
+import { type Cli, exitCodes, type Result } from './cli.ts'
+import { choices } from './public-api.generated.ts'
+import { printable } from './tables.ts'
+import { fromOption, isoTime, parseId, parseTime, parseWhole } from './values.ts'
+
+type Replay = Schemas<'public'>['Replay']
+type EventSummary = Schemas<'public'>['EventSummary']
+
+/** Filter of a replay. Only the internal API takes a tenant, and covers all tenants without one. */
+export type ReplayFilter = RequestBody<'previewReplay'> & { readonly tenantId?: string | undefined }
+
+type Changer<Request extends unknown[]> = (
+  ...request: Request
+) => Promise<Reply<Schemas<'public'>['ReplayChanged']>>
+
+/** Operations on replays, which both APIs have. */
+export interface ReplayApi {
+  readonly preview: (filter: ReplayFilter) => Promise<Reply<Schemas<'public'>['ReplayPreview']>>
+  readonly start: Changer<[body: ReplayStart, idempotencyKey: string]>
+  readonly read: (replayId: string) => Promise<Reply<Replay>>
+  readonly cancel: Changer<[replayId: string]>
+  readonly replayEvent: (eventId: string) => Promise<Reply<Schemas<'public'>['EventReplayed']>>
+}
+
+type ReplayStart = ReplayFilter & { readonly ratePerSecond: number | undefined }
+
+/** Returns the operations on replays of the key's tenant. */
+export function publicReplays(api: ApiClient<'public'>): ReplayApi {
+  return {
+    preview: (body) => api.call('previewReplay', { body }),
+    start: (body, idempotencyKey) => api.call('startReplay', { body, idempotencyKey }),
+    read: (replayId) => api.call('readReplay', { path: { replayId } }),
+    cancel: (replayId) => api.call('cancelReplay', { path: { replayId } }),
+    replayEvent: (eventId) => api.call('replayEvent', { path: { eventId }, body: {} }),
+  }
+}
+
+/** Returns the operations on replays of any tenants. */
+export function internalReplays(api: ApiClient<'internal'>): ReplayApi {
+  return {
+    preview: (body) => api.call('previewReplay', { body }),
+    start: (body, idempotencyKey) => api.call('startReplay', { body, idempotencyKey }),
+    read: (replayId) => api.call('readReplay', { path: { replayId } }),
+    cancel: (replayId) => api.call('cancelReplay', { path: { replayId } }),
+    replayEvent: (eventId) => api.call('replayEvent', { path: { eventId }, body: {} }),
+  }
+}
+
+const rateMax = 1_000
+const waitAgainMs = 1_000
+const waitMsMax = 600_000
+const values = choices.startReplay
+
+/** Argument with the id of a replay. */
+export const replayArgument = [
+  '<id>',
+  'id of the replay',
+  parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined)),
+] as const
+
+/** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
+export function replayOptions(nowMs: number) {
+  return {
+    from: fromOption('events received since then', nowMs),
+    to: ['--to <time>', 'and before; default: now', parseTime(nowMs)],
+    state: new Option('--state <state>', 'in one state; default: delivery_failed').choices([
+      ...values.state,
+      'any',
+    ] as const),
+    provider: new Option('--provider <name>', 'of one provider').choices(values.provider),
+    type: ['--type <type>', 'of one normalized type'],
+    origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
+      values.origin,
+    ),
+    rate: ['--rate <n>', `events per second, 1 to ${rateMax}; default: 50`, parseWhole(1, rateMax)],
+    key: ['--key <text>', 'repeated commands with this key start one job; give --from as a date then'],
+    dryRun: ['--dry-run', 'counts the events, shows the first ones, and starts nothing'],
+    wait: ['--wait', `waits until the job ends, at most ${waitMsMax / 60_000} minutes`],
+  } as const
+}
+
+/** Values of the options of a filter. */
+export interface FilterOptions extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'ids' | 'tenantId'> {
+  /** Milliseconds since the epoch. */
+  readonly from: number
+  readonly to?: number | undefined
+  readonly state?: ReplayFilter['state'] | 'any' | undefined
+}
+
+/** Returns the filter of options. Pure. */
+export function filterOf({
+  from,
+  to,
+  state = 'delivery_failed',
+  provider,
+  type,
+  origin,
+}: FilterOptions): ReplayFilter {
+  const times = { from: new Date(from).toISOString(), to: isoTime(to) }
+  return { ...times, provider, type, origin, state: state === 'any' ? undefined : state }
+}
+
+/** A replay to start. */
+export interface ReplayJob {
+  readonly filter: ReplayFilter
+  readonly ratePerSecond: number | undefined
+  /** Repeated requests with this key start one replay. */
+  readonly key: string
+  readonly isAwaited: boolean
+}
+
+/** Counts the events that a replay would deliver, and shows the first and the newest. */
+export async function preview(cli: Cli, api: ReplayApi, filter: ReplayFilter) {
+  const reply = await api.preview(filter)
+  if (reply.kind === 'problem') return reply
+  const { total, examples, newest } = reply.body
+  const isShown = newest === undefined || examples.some(({ id }) => id === newest.id)
+  const shown = isShown ? examples : [...examples, newest]
+  const text = `${countText(total)} events match\n${eventsText(cli, shown)}`
+  return { text, json: reply.body, isEmpty: total.count === 0 }
+}
+
+/** Starts a replay. */
+export async function start(cli: Cli, api: ReplayApi, job: ReplayJob): Promise<Result> {
+  const { filter, ratePerSecond, key: idempotencyKey } = job
+  const started = await api.start({ ...filter, ratePerSecond }, idempotencyKey)
+  if (started.kind === 'problem') return started
+  const { replay } = started.body
+  return job.isAwaited ? awaitEnd(cli, api, replay) : replayResult(cli, replay)
+}
+
+async function awaitEnd(cli: Cli, api: ReplayApi, started: Replay): Promise<Result> {
+  let replay = started
+  const untilMs = performance.now() + waitMsMax
+  while (replay.endedAt === null && performance.now() < untilMs) {
+    await Bun.sleep(waitAgainMs)
+    const reply = await api.read(replay.id)
+    // The job goes on while the API is unavailable.
+    if (reply.kind === 'problem' && reply.exitCode !== exitCodes.unavailable) return reply
+    if (reply.kind === 'ok') replay = reply.body
+  }
+  if (replay.state === 'completed') return replayResult(cli, replay)
+  const problem =
+    replay.endedAt === null
+      ? `The replay ${replay.id} has not ended within ${waitMsMax / 60_000} minutes, and goes on`
+      : `The replay ${replay.id} has ended: ${replay.state}${replay.cause === null ? '' : `, ${replay.cause}`}`
+  return { problem: printable(problem), json: replay }
+}
+
+/** Delivers one event again. */
+export async function replayEvent(api: ReplayApi, eventId: string): Promise<Result> {
+  const reply = await api.replayEvent(eventId)
+  if (reply.kind === 'problem') return reply
+  const { cycle, isNew } = reply.body
+  const text = isNew
+    ? `Delivery cycle ${cycle} begins now`
+    : `Delivery cycle ${cycle} is in progress: nothing was changed`
+  return { text, json: reply.body }
+}
+
+/** Returns a replay with its progress. */
+export function replayResult({ tables }: Cli, replay: Replay): Result {
+  const { filter, skipped } = replay
+  const skips = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
+  const parts = [filter.state ?? 'any state', filter.provider, filter.type, filter.origin]
+  const ids = filter.ids && `${filter.ids.length} ids`
+  const until = filter.to ?? 'its start'
+  const text = tables.details([
+    ['replay', replay.id],
+    ['state', replay.state],
+    ['waits for', replay.isWaiting ? 'the tenant’s retries' : undefined],
+    ['tenant', filter.tenantId ?? 'all'],
+    ['filter', `${[...parts, ids].filter(Boolean).join(', ')}, from ${filter.from} to ${until}`],
+    ['events', countText(replay.total)],
+    ['queued', replay.queuedCount],
+    ['skipped', skips.join(', ')],
+    ['rate', `${replay.ratePerSecond} a second`],
+    ['requested by', `${replay.requestedBy}, ${replay.createdAt}`],
+    ['cause', replay.cause],
+    ['ended at', replay.endedAt],
+  ])
+  return { text, json: replay }
+}
+
+/** Returns a table of replays. */
+export function replaysText({ tables }: Cli, replays: readonly Replay[]): string {
+  const rows = replays.map(({ id, state, queuedCount, total, createdAt, filter, requestedBy }) => [
+    ...[createdAt, id, state, `${queuedCount} of ${countText(total)}`, filter.tenantId ?? 'all', requestedBy],
+  ])
+  const head = ['STARTED AT', 'ID', 'STATE', 'QUEUED', 'TENANT', 'REQUESTED BY']
+  return tables.list(head, rows, 'No replays')
+}
+
+/** Returns a table of events. */
+export function eventsText({ tables }: Cli, events: readonly EventSummary[]): string {
+  const rows = events.map(({ receivedAt, id, provider, type, state, origin }) => [
+    ...[receivedAt, id, provider, type, state, String(origin['kind'])],
+  ])
+  return tables.list(['RECEIVED AT', 'ID', 'PROVIDER', 'TYPE', 'STATE', 'ORIGIN'], rows, 'No events')
+}
+
+function countText({ count, isExact }: Replay['total']): string {
+  return isExact ? String(count) : `more than ${count}`
+}

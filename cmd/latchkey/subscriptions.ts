@@ -1,0 +1,42 @@
+import type { ApiClient } from './api-client.ts'
+import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cli.ts'
+import { profileOption, withApi } from './connect.ts'
+
+/** Adds `latchkey subscriptions list|delete`, about the places in the events that pulls and listeners have. */
+export function addSubscriptionsCommand(program: Program, cli: Cli): void {
+  const subscriptions = program
+    .command('subscriptions')
+    .description('lists and deletes the places in the events that pulls and listeners have')
+  subscriptions
+    .command('list')
+    .description('lists subscriptions by name')
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(cli.action((options) => withApi(cli, 'public', options, (api) => list(cli, api))))
+  subscriptions
+    .command('delete')
+    .description('deletes a subscription with its place')
+    .argument('<name>', 'name of the subscription')
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(cli.action((name, options) => withApi(cli, 'public', options, (api) => remove(api, name))))
+}
+
+async function list({ tables }: Cli, api: ApiClient<'public'>): Promise<Result> {
+  const reply = await api.call('listSubscriptions', {})
+  if (reply.kind === 'problem') return reply
+  const { items } = reply.body
+  const rows = items.map(({ name, types, providers, acknowledgedAt, availableAt, expiresAt }) => [
+    ...[name, [...providers, ...types].join(' ') || 'all', acknowledgedAt, availableAt, expiresAt],
+  ])
+  const head = ['NAME', 'EVENTS', 'ACKNOWLEDGED AT', 'HELD UNTIL', 'EXPIRES AT']
+  return { text: tables.list(head, rows, 'No subscriptions'), json: items }
+}
+
+async function remove(api: ApiClient<'public'>, name: string): Promise<Result> {
+  const reply = await api.call('deleteSubscription', { path: { subscriptionName: name } })
+  if (reply.kind === 'problem') return reply
+  return reply.body.existed
+    ? { text: `The subscription ${name} is deleted`, json: reply.body }
+    : { problem: `There is no subscription ${name}`, exitCode: exitCodes.notFound }
+}
