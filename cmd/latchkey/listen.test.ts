@@ -210,7 +210,7 @@ describe('latchkey listen', () => {
     const full = await lab.run(...args('new'))
     expect(full.code).toBe(1)
     expect(full.err).toMatch(/^A tenant can have 20 subscriptions: delete one .*latchkey subscriptions list/)
-    const past = `created_at = now() - interval '2 days', used_at = now() - interval '2 days', acknowledged_at = NULL`
+    const past = `created_at = now() - interval '2 days', used_at = now() - interval '2 days', acknowledged_at = NULL, held_until = '-infinity'`
     await pool.query(`UPDATE subscriptions SET ${past} WHERE name <> 'old-7'`)
     expect((await lab.run(...args('new'))).code).toBe(0)
     const left = await lab.json<{ name: string }[]>('subscriptions', 'list')
