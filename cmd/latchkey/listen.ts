@@ -18,7 +18,7 @@ const tailIdleDays = 1
 const afterHelp = `
 Each event is sent as a callback receives it, signed with the secret that is printed at the start, which
 is the same each time, or with the one of --secret-file or LATCHKEY_SIGNING_SECRET. The tenant's own
-callback gets it, too. The place in the events is kept by the service under a name: events that come
+callback gets it, too, and its subscriptions do. The place in the events is kept by the service under a name: events that come
 while the command does not run are sent when it runs again, unless --skip is given. A second listener at
 the same time needs a --name of its own, and gets a copy of each event. A call that fails is shown and
 not repeated; press r to send all failed ones again. A name that is not used for ${listenerIdleDays} days can lose its place.`

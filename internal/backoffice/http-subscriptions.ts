@@ -71,7 +71,7 @@ const FilterBody = t.Object(
       t.Integer({
         ...{ minimum: 1, maximum: idleDaysMax },
         description:
-          'Days without a stream, a pull with events or an `ack`, after which the subscription is deleted when the tenant creates another one. Default: never.',
+          'Days without a stream, a pull with events or an `ack`, after which the subscription is deleted when the tenant creates another one. With it the subscription only observes: where events wait for an acknowledgement, its `ack` does not process them. Default: never.',
       }),
     ),
   },

@@ -78,6 +78,17 @@ describe('a tenant without a callback', () => {
     expect(await queued()).toBe(0)
   })
 
+  test('pull-only tenant: a subscription that may be deleted when unused observes, and its acknowledgement processes nothing', async () => {
+    const id = await receive()
+    await call('PUT', 'subscriptions/observer', { from: '2026-01-01T00:00:00Z', deleteAfterIdleDays: 1 })
+    const { events, ackToken } = await pull('observer')
+    expect(events.map((event) => event.id)).toContain(id)
+    expect((await call('POST', 'subscriptions/observer/ack', { ackToken })).json).toEqual({ isNew: true })
+    expect(await stateOf(id)).toBe('accepted')
+    expect((await explanationOf(id))['sentence']).not.toContain('observer')
+    await call('DELETE', 'subscriptions/observer')
+  })
+
   test('pull-only tenant: an event behind all subscriptions is explained with a seek', async () => {
     const id = await receive()
     await call('POST', 'subscriptions/shop/seek', { from: new Date(Date.now() + 60_000).toISOString() })

@@ -73,7 +73,7 @@ type Acknowledged =
       readonly upTo: FeedPosition
       readonly filter: FeedFilter
       readonly hasCallback: boolean
-      /** Whether the tenant can have events that wait for a pull. */
+      /** Whether the acknowledgement processes events, and the tenant can have some that wait for a pull. */
       readonly mayWait: boolean
       readonly isStream: boolean
     }
@@ -97,7 +97,7 @@ SELECT s.position_transaction::text AS transaction, s.position_event AS "eventId
   s.leased_event AS "leasedEvent", s.providers, s.types, s.received_from AS "receivedFrom",
   (s.lease = $3) IS TRUE AND $4::xid8 < pg_snapshot_xmin(pg_current_snapshot()) AS "isHeld", (s.acknowledged = $3) IS TRUE AS "isRepeated",
   (s.position_transaction, s.position_event) < ($4::xid8, $5) AS "isAhead", t.has_callback AS "hasCallback",
-  NOT t.has_callback OR EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1) AS "mayWait"
+  s.idle_days IS NULL AND (NOT t.has_callback OR EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1)) AS "mayWait"
 FROM subscriptions s JOIN tenants t ON t.id = s.tenant_id WHERE s.tenant_id = $1 AND s.name = $2 FOR UPDATE OF s`
 
 async function readAcknowledged(

@@ -20,7 +20,10 @@ import {
 export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilter {
   /** Where a new subscription begins, in milliseconds since the epoch: events that were received then or later. Default: its creation. */
   readonly fromMs?: number | undefined
-  /** Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Default: never. */
+  /**
+   * Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Such a subscription only observes: its
+   * acknowledgements process no events. Default: never.
+   */
   readonly deleteAfterIdleDays?: number | undefined
 }
 
@@ -114,7 +117,7 @@ export async function findReaders(pool: Pool, event: FiledEvent): Promise<Reader
     Pick<StoredSubscription, 'name' | 'providers' | 'types'> & { isAhead: boolean }
   >(
     `SELECT name, providers, types, (position_transaction, position_event) < ($2::xid8, $3) AND received_from <= $3 AS "isAhead"
-     FROM subscriptions WHERE tenant_id = $1 ORDER BY name LIMIT $4`,
+     FROM subscriptions WHERE tenant_id = $1 AND idle_days IS NULL ORDER BY name LIMIT $4`,
     [tenantId, position?.transaction ?? '0', id, subscriptionsMax],
   )
   const isPending = ({ isAhead, providers, types }: (typeof rows)[number]) =>
