@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OperatorsInFile, tokenDigest } from '#internal/access/index.ts'
@@ -51,11 +60,14 @@ test('latchkey operators: the service knows an operator by the printed token unt
   expect(await run('remove', 'ada')).toMatchObject({ code: 3, out: '' })
 })
 
-test('latchkey operators: keeps the permissions of the file, and leaves no other file', async () => {
+test('latchkey operators: keeps the permissions and the group of the file, and leaves no other file', async () => {
   await run('add', 'ada', '--role', 'viewer')
   chmodSync(path, 0o600)
+  // Only root can give a file to a group that it is not in.
+  const group = process.getuid?.() === 0 ? 65_534 : statSync(path).gid
+  chownSync(path, statSync(path).uid, group)
   await run('add', 'ben', '--role', 'viewer')
-  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect([statSync(path).mode & 0o777, statSync(path).gid]).toEqual([0o600, group])
   expect(existsSync(`${path}.${process.pid}`)).toBe(false)
 })
 

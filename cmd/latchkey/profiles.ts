@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
@@ -53,17 +53,23 @@ export async function writeProfiles(path: string, profiles: Profiles): Promise<v
   await replaceFile(path, `${JSON.stringify({ profiles }, null, 2)}\n`, 0o600)
 }
 
-/** Replaces a file at once, so that no reader sees a part of it. */
+/**
+ * Replaces a file at once, so that no reader sees a part of it. Owner and group stay, so that a service which could read the file still can.
+ * @throws if that needs another user; the file is unchanged then
+ */
 export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
   const part = `${path}.${process.pid}`
   await rm(part, { force: true })
+  const before = await stat(path).catch(() => undefined)
   const file = await open(part, 'wx', mode)
   try {
+    if (before) await file.chown(before.uid, before.gid)
     await file.writeFile(text)
+    await rename(part, path)
   } finally {
     await file.close()
+    await rm(part, { force: true })
   }
-  await rename(part, path)
 }
 
 const sources = {
