@@ -34,12 +34,12 @@ afterAll(async () => {
 })
 
 /** A candidate whose work runs until its signal fires. */
-function stand(name: string) {
+function stand(name: string, intervalMs = 50) {
   const own = pool(name)
   const terms: Leadership[] = []
   const events: LockElectionEvent[] = []
   const election = new LockElection({
-    ...{ pool: own, lock: 4711, fenceName: 'test', intervalMs: 50 },
+    ...{ pool: own, lock: 4711, fenceName: 'test', intervalMs },
     lead: (leadership) => {
       terms.push(leadership)
       return new Promise((resolve) => leadership.signal.addEventListener('abort', () => resolve()))
@@ -77,4 +77,18 @@ test('lock election: a leader whose connection ends stops its work, and leads ag
   expect(only.terms[0]?.signal.aborted).toBe(true)
   expect(only.terms[1]?.fence).toBeGreaterThan(only.terms[0]?.fence as number)
   expect(only.events.map(({ kind }) => kind)).toEqual(['leading', 'lost', 'leading'])
+})
+
+test('lock election: a candidate whose connection breaks in a query tries again', async () => {
+  const leader = stand('leader')
+  await until(() => leader.terms.length === 1)
+  const waiting = stand('waiting', 1)
+  await until(async () => {
+    const { rowCount } = await admin.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waiting' AND state = 'active'`,
+    )
+    return (rowCount ?? 0) > 0 && waiting.events.some(({ kind }) => kind === 'trouble')
+  })
+  await leader.election.stop()
+  await until(() => waiting.terms.length === 1)
 })

@@ -64,7 +64,7 @@ export class LockElection {
     return this.#term !== undefined && isHeld(this.#term)
   }
 
-  /** Stops the candidate: ends the leader's work, waits for it, then gives the lock up. Idempotent; never rejects. */
+  /** Stops the candidate: ends the leader's work, waits for it, then releases the lock. Idempotent; never rejects. */
   async stop(): Promise<void> {
     await this.#loop.stop()
     if (this.#term) await this.#end(this.#term)
@@ -73,12 +73,20 @@ export class LockElection {
   async #tryLead(): Promise<void> {
     const { pool, lock, fenceName, lead, onEvent } = this.#options
     const client = await pool.connect()
+    const opened: { term?: Term } = {}
+    // A connection that breaks ends the term at once. The pool has no error listener on a connection in use, and without one an error would
+    // end the process.
+    const onError = (error: Error) => opened.term && this.#lose(opened.term, error)
+    client.on('error', onError)
     try {
       const { rows } = await client.query<{ isOurs: boolean }>(
         'SELECT pg_try_advisory_lock($1::bigint) AS "isOurs"',
         [lock],
       )
-      if (rows[0]?.isOurs !== true) return client.release()
+      if (rows[0]?.isOurs !== true) {
+        client.off('error', onError)
+        return client.release()
+      }
       const fence = await raiseWriterFence(client, fenceName)
       const over = new AbortController()
       const term: Term = {
@@ -87,11 +95,10 @@ export class LockElection {
           .then(() => lead({ fence, signal: over.signal, isHeld: () => isHeld(term) }))
           .catch((error: unknown) => onEvent({ kind: 'trouble', error })),
       }
-      // A connection that breaks ends the term at once. Without a listener, the error would end the process.
-      client.on('error', (error) => this.#lose(term, error))
+      opened.term = term
       this.#term = term
       onEvent({ kind: 'leading', fence })
-      // Work that ends by itself gives the lock up at the next check.
+      // Work that ends by itself releases the lock at the next check.
       void term.work.then(() => over.abort())
     } catch (error) {
       client.release(true)
