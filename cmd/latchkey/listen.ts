@@ -136,7 +136,7 @@ async function openCursor(
   const written = await api.call('writeSubscription', { path, body })
   if (written.kind === 'problem')
     return written.code === 'conflict'
-      ? { ...written, problem: `${written.problem}. latchkey subscriptions list shows them` }
+      ? { ...written, problem: `${written.problem}. See latchkey subscriptions list` }
       : written
   if (from === undefined && !isSkipped) return undefined
   const moved = await api.call('seekSubscription', { path, body: { from } })

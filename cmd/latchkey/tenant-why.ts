@@ -69,8 +69,7 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
   if (breakerEndsAt !== undefined && Date.parse(breakerEndsAt) > nowMs)
     return {
       reason: 'BreakerOpen',
-      sentence: `Most calls to the callback of ${who} failed, so deliveries wait until ${breakerEndsAt}: look at the attempts of its latest events.`,
-      command: 'latchkey events list --state accepted --limit 5',
+      sentence: `Most calls to the callback of ${who} failed, so deliveries wait until ${breakerEndsAt}: look at the attempts of its latest events in the dashboard.`,
     }
   if (!tenant.isReady)
     return held('Unknown', `${who} is not ready, and has no condition that says why.`, tenant)

@@ -38,7 +38,7 @@ export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' 
 export interface FolderTenants {
   readonly source: FolderSource
   readonly pool: Pool
-  /** Whether this process has applied the tenants of the folder at some time. False in a process that never led. */
+  /** Whether this process reconciles the tenants of the folder, and has applied all of them. */
   isApplied(): boolean
 }
 
@@ -121,13 +121,13 @@ function showFolder(
   )
   gauge(
     'latchkey_tenants_folder_problems_count',
-    'Problems of the manifests in the tenants folder, each of which the log describes.',
-    () => source.problems().length,
+    'Problems of the manifests in the tenants folder, each of which the log of the reconciling process describes; otherwise 0.',
+    () => (led.controller ? source.problems().length : 0),
   )
   gauge(
     'latchkey_tenants_folder_kept_count',
     'Tenants in force without a manifest in the folder, as the reconciling process sees them; otherwise 0.',
-    () => source.keptCount(),
+    () => (led.controller ? source.keptCount() : 0),
   )
 }
 

@@ -164,9 +164,12 @@ export class OperatorsInFile implements Operators {
   }
 
   async #read(path: string) {
-    const { size, mtimeNs, ctimeNs, ino, mode } = await stat(path, { bigint: true })
+    const found = await stat(path, { bigint: true })
+    const { size, mtimeNs, ctimeNs, ino, mode } = found
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (signature === this.#signature) return { kind: 'same' as const, signature }
+    // Reading a pipe would wait without an end.
+    if (!found.isFile()) return { kind: 'invalid' as const, signature, problem: 'is not a file' }
     if (size > fileBytesMax)
       return { kind: 'invalid' as const, signature, problem: `has over ${fileBytesMax} bytes` }
     // A file that others can write gives them every right.

@@ -26,7 +26,7 @@ export const Subscription = answer(
     types: described('Empty for all types.', listOf(text('payment.*'))),
     createdAt: time(at('09:00:00')),
     deleteAfterIdleDays: described(
-      'Days without use after which it is deleted when the tenant creates another one; null: never.',
+      'Days without a stream, a pull with events or an `ack`, after which it is deleted when the tenant creates another one; null: never.',
       orNull(whole(14)),
     ),
     expiresAt: described('End of these days; null: never.', orNull(time('2026-12-05T09:10:00Z'))),

@@ -54,6 +54,10 @@ const write: SharedUseCase<WrittenSubscription, SubscriptionChanged> = async (pa
       return notFound
     case 'too_many':
       return conflict(`A tenant can have ${result.max} subscriptions: delete one first`)
+    case 'lasting':
+      return conflict(
+        'This subscription lasts, so it cannot get deleteAfterIdleDays: use another name, or delete it first',
+      )
     case 'unchanged':
       return ok({ subscription: result.subscription, isNew: false })
     case 'created':

@@ -21,8 +21,8 @@ export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilt
   /** Where a new subscription begins, in milliseconds since the epoch: events that were received then or later. Default: its creation. */
   readonly fromMs?: number | undefined
   /**
-   * Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Such a subscription only observes: its
-   * acknowledgements process no events. Default: never.
+   * Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Such a subscription only observes:
+   * its acknowledgements process no events. Default: never.
    */
   readonly deleteAfterIdleDays?: number | undefined
 }
@@ -37,9 +37,11 @@ export type WriteResult =
       readonly deleted: readonly SubscriptionName[]
     }
   | { readonly kind: 'too_many'; readonly max: number }
+  /** Nothing was written: the subscription is there to stay, and must not become one that observes and may be deleted. */
+  | { readonly kind: 'lasting' }
   | { readonly kind: 'unknown_tenant' }
 
-/** End of the days without use. A stream that lasts renews its lease, and a pull with events makes one. */
+/** End of the days without use. A stream renews its lease, and a pull with events takes one; a pull without events is no use. */
 const expiresAt = `greatest(used_at, acknowledged_at, held_until) + make_interval(days => idle_days)`
 
 const columns = `name, providers, types, floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs",
@@ -150,8 +152,9 @@ export async function writeSubscription(pool: Pool, wanted: WrittenSubscription)
     const stored = before && [before.providers, before.types, before.deleteAfterIdleDays]
     if (before && Bun.deepEquals(stored, [providers, types, idleDays]))
       return { kind: 'unchanged', subscription: shown(before) }
+    if (before && before.deleteAfterIdleDays === null && idleDays !== null) return { kind: 'lasting' }
     const { rows } = await tx.query<Row>(
-      `UPDATE subscriptions SET providers = $3, types = $4, idle_days = $5, lease = NULL, held_until = '-infinity', version = version + 1
+      `UPDATE subscriptions SET providers = $3, types = $4, idle_days = $5, used_at = now(), lease = NULL, held_until = '-infinity', version = version + 1
        WHERE tenant_id = $1 AND name = $2 RETURNING ${columns}`,
       [tenantId, name, providers, types, idleDays],
     )

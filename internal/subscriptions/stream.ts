@@ -1,4 +1,4 @@
-import type { Clock } from '#internal/base/index.ts'
+import { type Clock, Shares } from '#internal/base/index.ts'
 import { type FeedFilter, type FeedPosition, readFeed } from '#internal/events/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { fitting, loadContent, type PulledEvent } from './content.ts'
@@ -79,6 +79,7 @@ interface Stream extends SubscriptionPlace {
 export class EventStreams {
   readonly #options: EventStreamsOptions
   readonly #streams = new Map<string, Stream>()
+  readonly #places = new Shares(streamsMax)
   readonly #timer: Timer
   #isRenewing = false
 
@@ -91,11 +92,18 @@ export class EventStreams {
   /** Takes the lease of a subscription for a stream. @throws errors of Postgres */
   async open(request: StreamRequest): Promise<OpenedStream> {
     const { pool, clock, ending } = this.#options
-    if (this.#streams.size >= streamsMax || ending.aborted) return { kind: 'too_many' }
-    const token = crypto.randomUUID()
-    const taken = await takeLease(pool, request, { token, nowMs: clock.now() })
-    if (taken.kind !== 'taken') return taken
     const { tenantId, name, isAllowed } = request
+    if (ending.aborted || !this.#places.take(1, tenantId)) return { kind: 'too_many' }
+    const token = crypto.randomUUID()
+    let taken: TakenLease | undefined
+    try {
+      taken = await takeLease(pool, request, { token, nowMs: clock.now() })
+      if (taken.kind !== 'taken') return taken
+    } finally {
+      if (taken?.kind !== 'taken') this.#places.give(1, tenantId)
+    }
+    for (const other of this.#streams.values())
+      if (other.tenantId === tenantId && other.name === name) this.#end(other)
     const reader = this.#options.news.openForStream(tenantId)
     reader.after = taken.position
     const stream: Stream = {
@@ -136,7 +144,7 @@ export class EventStreams {
   #drop(stream: Stream): Promise<void> {
     const { pool, onTrouble } = this.#options
     stream.reader.close()
-    this.#streams.delete(stream.token)
+    if (this.#streams.delete(stream.token)) this.#places.give(1, stream.tenantId)
     stream.dropped ??= releaseLease(pool, stream).catch(onTrouble)
     return stream.dropped
   }
@@ -232,9 +240,9 @@ async function takeLease(
   const [row] = rows
   if (row) {
     const { transaction, eventId, isBeyondEnd, ...filter } = row
-    return isBeyondEnd
-      ? { kind: 'beyond_end' }
-      : { kind: 'taken', position: { transaction, eventId }, filter }
+    if (!isBeyondEnd) return { kind: 'taken', position: { transaction, eventId }, filter }
+    await releaseLease(pool, { tenantId, name, token })
+    return { kind: 'beyond_end' }
   }
   const held = await readStored(pool, { tenantId, name })
   return held ? { kind: 'held', availableAtMs: held.availableAtMs ?? nowMs } : { kind: 'unknown' }

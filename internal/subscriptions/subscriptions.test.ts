@@ -133,6 +133,22 @@ describe('subscriptions', () => {
     expect(names).toEqual(['acked', 'held', 'kept', 'new', 'used'])
   })
 
+  test('a subscription that lasts cannot become one that is deleted when it is unused', async () => {
+    await write()
+    expect((await write({ deleteAfterIdleDays: 14 })).kind).toBe('lasting')
+    expect(await readSubscription(pool, { tenantId, name })).toMatchObject({ deleteAfterIdleDays: null })
+  })
+
+  test('a subscription whose days without use are changed counts as used', async () => {
+    await write({ deleteAfterIdleDays: 90 })
+    await pool.query(
+      `UPDATE subscriptions SET created_at = now() - interval '15 days', used_at = now() - interval '15 days'`,
+    )
+    expect((await write({ deleteAfterIdleDays: 14 })).kind).toBe('changed')
+    await write({ name: 'new' as SubscriptionName })
+    expect(await readSubscription(pool, { tenantId, name })).toBeDefined()
+  })
+
   test('a subscription is that of its tenant', async () => {
     await write()
     const { id: other } = await lab.addTenant()

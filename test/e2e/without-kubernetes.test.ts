@@ -73,5 +73,5 @@ test('without Kubernetes: the commands of the page add, list and remove an opera
   const printed = await finish(start('operators', file))
   expect(printed).toMatch(/^lo_\S+\n/)
   expect(printed).toMatch(/^bob +support +shops +2099-01-31T00:00:00Z$/m)
-  expect(printed).toContain('Removed bob.')
+  expect(printed).toContain('The operator bob is removed')
 })

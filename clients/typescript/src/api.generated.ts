@@ -549,7 +549,7 @@ export interface components {
             types: string[];
             /** Format: date-time */
             createdAt: string;
-            /** @description Days without use after which it is deleted when the tenant creates another one; null: never. */
+            /** @description Days without a stream, a pull with events or an `ack`, after which it is deleted when the tenant creates another one; null: never. */
             deleteAfterIdleDays: number | null;
             /** @description End of these days; null: never. */
             expiresAt: string | null;

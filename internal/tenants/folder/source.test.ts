@@ -413,6 +413,14 @@ describe('rules of production', () => {
     expect(valuesOf(await readSecret('shops', 's', strict))).toEqual({ a: 'one' })
   })
 
+  test('file: a named pipe is refused without a wait', async () => {
+    write('a.yaml', tenant('one'))
+    expect(Bun.spawnSync(['mkfifo', join(root, 'tenants', 'b.yaml')]).exitCode).toBe(0)
+    const state = await read()
+    expect(state.problems).toMatchObject([{ message: 'is not a file' }])
+    expect(state.tenants.map(({ name }) => name)).toEqual(['one'])
+  })
+
   test('missing Secret: a source that keeps tenants says that another machine may have it', async () => {
     write('a.yaml', tenant('one'))
     const read = await readSecret('shops', 'one-callback', again('production'))

@@ -100,7 +100,7 @@ export class FolderSource implements TenantSource {
     return read
   }
 
-  /** Returns the number of tenants in force whose manifest is not in the folder any more, as far as they were looked for. */
+  /** Returns the number of tenants without a manifest that `isAbsent` has kept in force since `settled`. */
   keptCount(): number {
     return this.#kept.size
   }
@@ -114,6 +114,7 @@ export class FolderSource implements TenantSource {
   }
 
   async settled(): Promise<void> {
+    this.#kept.clear()
     await this.refresh()
   }
 
@@ -348,9 +349,12 @@ async function readState(
   needsPrivateSecrets: boolean,
 ): Promise<FileState | undefined> {
   try {
-    const { size, mtimeNs, ctimeNs, ino, mode } = await stat(path, { bigint: true })
+    const found = await stat(path, { bigint: true })
+    const { size, mtimeNs, ctimeNs, ino, mode } = found
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (before?.signature === signature) return before
+    // Reading a pipe would wait without an end.
+    if (!found.isFile()) return unreadable(path, signature, 'is not a file', before)
     if (size > fileBytesMax) return unreadable(path, signature, `is over ${fileBytesMax} bytes`, before)
     const parsed = parseFile(await readFile(path, 'utf8'), { file: path, version: `${size}-${mtimeNs}` })
     const isOpen = needsPrivateSecrets && (mode & 0o007n) !== 0n
