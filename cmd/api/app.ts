@@ -70,7 +70,8 @@ export interface ApiPortParts extends Core {
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
 /**
- * Pool of records and intake. Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use after the table has grown.
+ * Pool of records and intake. Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use
+ * after the table has grown.
  */
 export const apiStores = {
   connectionsMax: 10,

@@ -176,7 +176,10 @@ function tlsSettingsOf(env: Env): Env {
   )
 }
 
-/** Returns the configured key ring, or else the one that the first start leaves in the data folder. @throws StoreStartError if it cannot be parsed */
+/**
+ * Returns the configured key ring, or else the one that the first start leaves in the data folder. @throws StoreStartError if it cannot be
+ * parsed
+ */
 async function openKeyRing(given: string | undefined, dataDir: string): Promise<KeyRing> {
   const name = 'key-ring'
   const text = given ?? (await keptSecret(dataDir, name, () => `dev:${randomBytes(32).toString('base64')}`))

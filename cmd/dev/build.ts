@@ -14,8 +14,8 @@ export type BuildTarget = (typeof buildTargets)[number]
 const root = resolve(import.meta.dir, '../..')
 
 /**
- * Builds archives into a folder, which is emptied first, with the hash of each in `SHA256SUMS`. @returns their names, sorted @throws if one cannot
- * be built
+ * Builds archives into a folder, which is emptied first, with the hash of each in `SHA256SUMS`. @returns their names, sorted @throws if one
+ * cannot be built
  */
 export async function buildRelease(folder: string, targets: readonly BuildTarget[]): Promise<string[]> {
   rmSync(folder, { recursive: true, force: true })

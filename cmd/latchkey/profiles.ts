@@ -29,7 +29,9 @@ export function profilesPath(env: Environment): string {
   return join(folder, 'latchkey', 'profiles.json')
 }
 
-/** Reads the profiles. There are none without the file. Refuses a file that other users can read or write, since its keys are known then. */
+/**
+ * Reads the profiles. There are none without the file. Refuses a file that other users can read or write, since its keys are known then.
+ */
 export async function readProfiles(path: string): Promise<{ readonly profiles: Profiles } | Problem> {
   const file = await open(path, constants.O_RDONLY).catch(unlessMissing)
   if (file === undefined) return { profiles: {} }
@@ -54,8 +56,8 @@ export async function writeProfiles(path: string, profiles: Profiles): Promise<v
 }
 
 /**
- * Replaces a file at once, so that no reader sees a part of it. Owner and group stay, so that a service which could read the file still can.
- * @throws if that needs another user; the file is unchanged then
+ * Replaces a file at once, so that no reader sees a part of it. Owner and group stay, so that a service which could read the file still
+ * can. @throws if that needs another user; the file is unchanged then
  */
 export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
   const part = `${path}.${process.pid}`

@@ -36,7 +36,8 @@ export async function runLatchkey(args: readonly string[], terminal: Terminal): 
 
 /**
  * Returns the program with its commands in the order of the overview. Those beside the service are left out if the arguments begin with
- * another command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
+ * another command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all
+ * commands
  */
 export async function createProgram(cli: Cli, args: readonly string[] = []): Promise<Command> {
   const { terminal } = cli

@@ -141,7 +141,10 @@ function clusterCommand(reason: string, { namespace, name, slug }: Names & { rea
   }
 }
 
-/** Returns the command that opens the manifest of a tenant of a folder, with what to write there. The service reads the file when it changes. */
+/**
+ * Returns the command that opens the manifest of a tenant of a folder, with what to write there. The service reads the file when it
+ * changes.
+ */
 function folderCommand(reason: string, { file, ...names }: Names & { readonly file: string }): string {
   if (reason === 'Retrying') return 'journalctl -u latchkey --lines 50'
   const quoted = /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`

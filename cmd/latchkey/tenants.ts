@@ -145,7 +145,10 @@ async function why(cli: Cli, api: Api, named: string): Promise<Result> {
   return { text, json: explained }
 }
 
-/** Reads which setting pauses the deliveries of a tenant. Callers that may not read the settings of the installation see those of the tenant. */
+/**
+ * Reads which setting pauses the deliveries of a tenant. Callers that may not read the settings of the installation see those of the
+ * tenant.
+ */
 async function readPause(api: Api, tenantId: string): Promise<Pause | Problem> {
   const name = 'forwarding.paused'
   const ofAll = await api.call('readInstallationSetting', { path: { name } })

@@ -4,7 +4,9 @@ import { isBaseUrl } from './profiles.ts'
 const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const absolute = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
 
-/** Returns a parser of times in milliseconds: a date, a time with its offset, or how long ago it was. @param nowMs base of relative times */
+/**
+ * Returns a parser of times in milliseconds: a date, a time with its offset, or how long ago it was. @param nowMs base of relative times
+ */
 export function parseTime(nowMs: number): (text: string) => number {
   return (text) => {
     const ago = /^(\d{1,6})([mhd])$/.exec(text)

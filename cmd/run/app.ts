@@ -14,8 +14,8 @@ import { startService } from './service.ts'
 export type RunConfig = Omit<Config<'run'>, 'keyRing'> & { readonly keyRing: KeyRing }
 
 /**
- * Starts the service without Kubernetes: brings the schema up to date, then starts the chosen processes with the tenants of a folder and the
- * operators of a file. @throws if the tenants folder does not exist
+ * Starts the service without Kubernetes: brings the schema up to date, then starts the chosen processes with the tenants of a folder and
+ * the operators of a file. @throws if the tenants folder does not exist
  */
 export async function startRun(host: Host, config: RunConfig): Promise<ServingPorts> {
   const { log } = host

@@ -42,9 +42,10 @@ const payloadCharsMax = 16_384
 const keyCharsMax = 255
 
 /**
- * Stores an event of type `latchkey.test`, or with the given content, and sends it, signed, to the callback immediately. The same address rules apply as for deliveries.
- * Also works while the callback is suspended. The event is never retried or replayed and counts as no usage. Each request sends another
- * event; a request with the idempotency key of an earlier one sends the earlier event again, as a further attempt.
+ * Stores an event of type `latchkey.test`, or with the given content, and sends it, signed, to the callback immediately. The same address
+ * rules apply as for deliveries. Also works while the callback is suspended. The event is never retried or replayed and counts as no usage.
+ * Each request sends another event; a request with the idempotency key of an earlier one sends the earlier event again, as a further
+ * attempt.
  */
 const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   parts,

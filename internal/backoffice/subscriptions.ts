@@ -107,8 +107,8 @@ export interface EventsPulled {
 }
 
 /**
- * Returns the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events before it
- * returns their payloads.
+ * Returns the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events
+ * before it returns their payloads.
  */
 const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, request) => {
   const reach = () => reachTenant(parts, actor, request.tenantId, 'pull')

@@ -21,7 +21,10 @@ import {
   type ValueKind,
 } from './value-kinds.ts'
 
-/** Processes that read a configuration, named like their folders in `cmd`. `latchkey` is the command line, `run` the whole service in one process. */
+/**
+ * Processes that read a configuration, named like their folders in `cmd`. `latchkey` is the command line, `run` the whole service in one
+ * process.
+ */
 export const processNames = [
   'api',
   'forwarder',

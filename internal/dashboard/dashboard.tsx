@@ -87,8 +87,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 }
 
 /**
- * Renders the error page for an unknown path. Without a session `presentError` renders it, because a redirect to the sign-in page would lead
- * back here.
+ * Renders the error page for an unknown path. Without a session `presentError` renders it, because a redirect to the sign-in page would
+ * lead back here.
  */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
   if (otherPaths.test(new URL(call.request.url).pathname)) return undefined

@@ -22,8 +22,8 @@ export interface TestEventRequest {
 }
 
 /**
- * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret. `unreadable`: not sent, since the key ring
- * cannot decrypt one of the signing secrets.
+ * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret.
+ * `unreadable`: not sent, since the key ring cannot decrypt one of the signing secrets.
  */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: EventId; readonly result: CallResult }

@@ -18,8 +18,8 @@ export interface AcknowledgedRange {
 /** Maximum events that a call examines. */
 const examinedMax = 1_000
 
-// Reads the acknowledged range in the order of the feed's index. The last condition lets Postgres use this index, which is partial: it does not
-// conclude from row comparisons that a column is not null. Takes no locks.
+// Reads the acknowledged range in the order of the feed's index. The last condition lets Postgres use this index, which is partial: it does
+// not conclude from row comparisons that a column is not null. Takes no locks.
 const rangeText = `
 SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${pullableText(7)} AS "isWaiting" FROM events
 WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4) AND (stored_by, id) <= ($5::xid8, $6)

@@ -13,9 +13,10 @@ import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
  * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
- * events of this provider but does not deliver them. `no_callback`: the tenant has no callback. `cycles_exhausted`: the event has reached the maximum number of delivery cycles.
- * `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in the state or delivery cycle that the
- * request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
+ * events of this provider but does not deliver them. `no_callback`: the tenant has no callback. `cycles_exhausted`: the event has reached
+ * the maximum number of delivery cycles. `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in
+ * the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is
+ * deleted.
  */
 export const replayFates = [
   'queued',
@@ -161,7 +162,8 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
   await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
 }
 
-// Leaves a delivery unchanged that is claimed or already due. The clock, since another call can have made it due after this transaction began.
+// Leaves a delivery unchanged that is claimed or already due. The clock, since another call can have made it due after this transaction
+// began.
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
@@ -173,9 +175,8 @@ WITH hastened AS (
 SELECT FROM hastened`
 
 /**
- * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false if the event has no waiting
- * delivery, such as while an attempt is in progress. Call `notifyForwarders` afterwards.
- * @throws errors of Postgres
+ * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false if the event has no
+ * waiting delivery, such as while an attempt is in progress. Call `notifyForwarders` afterwards. @throws errors of Postgres
  */
 export async function hastenDelivery(
   connection: Queryable,

@@ -3,16 +3,16 @@ import { type FeedPosition, feedStart } from './feed.ts'
 import type { Queryable } from './list-source.ts'
 
 /**
- * Maximum by which the clock of a process that receives events may be ahead of that of Postgres. Providers' calls are refused from about the
- * same difference on, since their signed times are too old.
+ * Maximum by which the clock of a process that receives events may be ahead of that of Postgres. Providers' calls are refused from about
+ * the same difference on, since their signed times are too old.
  */
 const clockAheadMs = 300_000
 /** Time for which marks are kept: an event is kept for 255 days at most. */
 const keptMs = 256 * 86_400_000
 
 /**
- * Records the number of the next transaction, at most once in half a minute over all processes. Returns `went_back` if the numbers are lower
- * than earlier ones, as after the restore of a dump into another cluster of Postgres; marks with higher numbers are then removed.
+ * Records the number of the next transaction, at most once in half a minute over all processes. Returns `went_back` if the numbers are
+ * lower than earlier ones, as after the restore of a dump into another cluster of Postgres; marks with higher numbers are then removed.
  * @throws errors of Postgres
  */
 export async function markFeed(pool: Pool): Promise<'marked' | 'recent' | 'went_back'> {

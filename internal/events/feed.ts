@@ -55,8 +55,8 @@ export interface FeedPage {
 const examinedMax = 1_000
 
 /**
- * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`), without
- * verified events, which are not delivered, and without test events, which are sent once.
+ * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`),
+ * without verified events, which are not delivered, and without test events, which are sent once.
  */
 export function pullableText(first: number): string {
   const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
@@ -104,9 +104,8 @@ interface FeedRow {
 }
 
 /**
- * Reads the events of a tenant that come after a position, in the order of the feed. Events that commit later come after every position that
- * is returned. Requires a pool with `eventReadSettings`.
- * @throws RangeError for a limit below 1 or above 100; errors of Postgres
+ * Reads the events of a tenant that come after a position, in the order of the feed. Events that commit later come after every position
+ * that is returned. Requires a pool with `eventReadSettings`. @throws RangeError for a limit below 1 or above 100; errors of Postgres
  */
 export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number): Promise<FeedPage> {
   const { tenantId, filter, after, limit } = request

@@ -49,9 +49,10 @@ export interface ReceivedEvent {
   readonly isPullOnly?: true
 }
 
-// One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between concurrent callers: the
-// statement waits while another transaction inserts the same key, so a conflict means that the original event is committed. Rows and tenant
-// queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of duplicates wakes no tenant queue.
+// One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between
+// concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
+// committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of
+// duplicates wakes no tenant queue.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -89,8 +90,8 @@ WITH input AS MATERIALIZED (
 SELECT event_id FROM fresh`
 
 /**
- * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are duplicates.
- * @param events sorted by `dedupeKey`, no key twice
+ * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are
+ * duplicates. @param events sorted by `dedupeKey`, no key twice
  */
 export async function insertEvents(
   pool: Queryable,

@@ -11,8 +11,8 @@ import { failedFactColumns } from './complete.ts'
 import type { OriginKind } from './origin.ts'
 
 /**
- * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it. `verified`: stored but not delivered, while the tenant only
- * verifies events of this provider.
+ * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it.
+ * `verified`: stored but not delivered, while the tenant only verifies events of this provider.
  */
 export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verified'] as const
 /** State of an event; one of `eventStates`. */
@@ -120,8 +120,8 @@ export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type,
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
 /**
- * Maximum length of a tenant queue, with the tenant's waiting pulls, that is read whole. For a longer queue, the tenant's events are scanned instead: most of its latest
- * events are probably still queued, so the scan finds matches quickly.
+ * Maximum length of a tenant queue, with the tenant's waiting pulls, that is read whole. For a longer queue, the tenant's events are
+ * scanned instead: most of its latest events are probably still queued, so the scan finds matches quickly.
  */
 const shortQueueMax = 2_000
 /** Tables that have a row for each accepted event. */
@@ -180,8 +180,8 @@ function indexSource(request: SourceRequest): EventSource {
   return parameters.source('events', walk, rest)
 }
 
-// Columns of an entry of `failed_events`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of the
-// few events that no provider's call brought, the event is read by its key.
+// Columns of an entry of `failed_events`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
+// the few events that no provider's call brought, the event is read by its key.
 const ofEvent = (column: string) =>
   `(SELECT o.${column} FROM events o WHERE o.id = failed_events.id AND o.expires_on = failed_events.expires_on)`
 const failedColumns = `${failedFactColumns}, 'delivery_failed' AS state, coalesce(origin, ${ofEvent('origin')}) AS origin,

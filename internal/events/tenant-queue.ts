@@ -215,7 +215,8 @@ const graceMs = 8_000
 const sweptMax = 100_000
 
 // Steps from tenant to tenant through the index instead of reading all rows: three index probes per tenant, and one for each row whose
-// lease expired recently. Skips suspended tenants, suspended callbacks and tenants without a callback, whose queues are checked rarely on purpose.
+// lease expired recently. Skips suspended tenants, suspended callbacks and tenants without a callback, whose queues are checked rarely on
+// purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)

@@ -119,7 +119,10 @@ export function createTestEvent({
   })
 }
 
-/** Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an endless loop. */
+/**
+ * Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an
+ * endless loop.
+ */
 export const hopsHeader = 'latchkey-hops'
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
@@ -132,8 +135,8 @@ export function hopsOf(headers: Headers): number {
 }
 
 /**
- * Returns the headers to keep, as JSON, with the hop count incremented, and with those of an origin other than a provider's call. Their size
- * is limited by the server's maximum for request heads.
+ * Returns the headers to keep, as JSON, with the hop count incremented, and with those of an origin other than a provider's call. Their
+ * size is limited by the server's maximum for request heads.
  */
 export function keptHeaders(headers: Headers, origin = fromProvider): string {
   const kept: Record<string, string> = Object.create(null)

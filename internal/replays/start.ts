@@ -41,8 +41,8 @@ export interface StartReplayRequest {
 }
 
 /**
- * Result of starting a replay. `conflict`: the key was used for a different replay. `no_callback`: the tenant has none. `too_many`: too many replays are unfinished, of the
- * same tenant (`own`) or of all tenants (`all`).
+ * Result of starting a replay. `conflict`: the key was used for a different replay. `no_callback`: the tenant has none. `too_many`: too
+ * many replays are unfinished, of the same tenant (`own`) or of all tenants (`all`).
  */
 export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
@@ -152,7 +152,8 @@ const newestRows = 100
 
 /**
  * Counts the events that a replay would examine: exactly up to 10 000, with limited work. Also returns the first events. The replay can
- * still skip some of them, and queues events that wait for a pull, which are not counted. Requires a pool with `eventReadSettings`. Takes no locks.
+ * still skip some of them, and queues events that wait for a pull, which are not counted. Requires a pool with `eventReadSettings`. Takes
+ * no locks.
  */
 export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
   const toMs = Math.min(filter.toMs ?? nowMs, nowMs)
@@ -217,8 +218,8 @@ function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): 
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
 }
 
-// Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the index over unfinished
-// replays. The caller holds the advisory lock.
+// Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the
+// index over unfinished replays. The caller holds the advisory lock.
 async function checkBounds(
   client: PoolClient,
   { filter, isByTenant = false }: StartReplayRequest,

@@ -12,8 +12,8 @@ export interface LeaseToken extends SubscriptionPlace {
 }
 
 /**
- * Result of a call with a token. `lost`: another pull or stream has leased the events, or the subscription was moved or changed. `repeated`: the token was
- * acknowledged before.
+ * Result of a call with a token. `lost`: another pull or stream has leased the events, or the subscription was moved or changed.
+ * `repeated`: the token was acknowledged before.
  */
 export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
 
@@ -129,7 +129,10 @@ async function readAcknowledged(
   return { kind: 'leased', after, upTo, filter, hasCallback, mayWait, isStream: streamed !== undefined }
 }
 
-/** Releases the lease of a token without an acknowledgement: the next pull after the delay returns the events again. @throws errors of Postgres */
+/**
+ * Releases the lease of a token without an acknowledgement: the next pull after the delay returns the events again. @throws errors of
+ * Postgres
+ */
 export function releaseEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
   return change(
     pool,

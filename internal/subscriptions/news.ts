@@ -48,7 +48,9 @@ export class FeedNews {
     return this.#open(new FeedReader({ tenantId, clock: this.#options.clock, tries: 0 }))
   }
 
-  /** Adds the reader of a waiting pull, which the caller closes. Returns undefined if too many pulls of the process or of the tenant wait. */
+  /**
+   * Adds the reader of a waiting pull, which the caller closes. Returns undefined if too many pulls of the process or of the tenant wait.
+   */
   openForPull(tenantId: TenantId): FeedReader | undefined {
     if (!this.#pulls.take(1, tenantId)) return undefined
     const reader = new FeedReader({ tenantId, clock: this.#options.clock, tries: againMs.length })
@@ -123,8 +125,8 @@ export class FeedReader {
   }
 
   /**
-   * Waits after a read of the feed that found nothing, at most so long. Returns whether to read the feed again: after news, some times after
-   * them, and when the reader is closed.
+   * Waits after a read of the feed that found nothing, at most so long. Returns whether to read the feed again: after news, some times
+   * after them, and when the reader is closed.
    */
   async wait(msMax: number): Promise<boolean> {
     const startedAtMs = this.#clock.now()

@@ -26,7 +26,10 @@ export interface Pulled {
   readonly ackToken: string | undefined
   /** Whether more events may be there now. */
   readonly hasMore: boolean
-  /** Time before which a pull returns no events, in milliseconds since the epoch: the end of another lease or of a delay. Null if there is none. */
+  /**
+   * Time before which a pull returns no events, in milliseconds since the epoch: the end of another lease or of a delay. Null if there is
+   * none.
+   */
   readonly availableAtMs: number | null
   /** Position up to which the feed has no event that matches the filter. */
   readonly examinedTo: FeedPosition
@@ -48,9 +51,8 @@ const nothing = {
 } as const
 
 /**
- * Returns the next events of a subscription under a lease. Until the lease ends, other pulls return no events; after it, events that are not
- * acknowledged are returned again. Requires a pool with `eventReadSettings`.
- * @throws errors of Postgres
+ * Returns the next events of a subscription under a lease. Until the lease ends, other pulls return no events; after it, events that are
+ * not acknowledged are returned again. Requires a pool with `eventReadSettings`. @throws errors of Postgres
  */
 export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number): Promise<PullResult> {
   const { tenantId, name, limit } = request

@@ -39,7 +39,8 @@ export const providerAliasText = Object.entries(providerAliases)
 
 /**
  * Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. `events:read` reads
- * the tenant's own events over the public API; `events` also delivers them again; `payloads:read` adds their payloads as received to either.
+ * the tenant's own events over the public API; `events` also delivers them again; `payloads:read` adds their payloads as received to
+ * either.
  */
 export const apiKeyScopes = [
   ...(['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const),

@@ -15,8 +15,8 @@ export interface TenantManifest {
 }
 
 /**
- * Result of reading a Secret. `mayBeElsewhere`: another machine may have the Secret. `unreadable`: the Secret could not be read and may not exist. `unlabelled`: the Secret exists, but has no
- * tenant label, or the label of the tenant `labelled`.
+ * Result of reading a Secret. `mayBeElsewhere`: another machine may have the Secret. `unreadable`: the Secret could not be read and may not
+ * exist. `unlabelled`: the Secret exists, but has no tenant label, or the label of the tenant `labelled`.
  */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }

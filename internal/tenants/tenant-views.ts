@@ -89,8 +89,8 @@ export async function listTenantsOfKey(
 }
 
 /**
- * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `expiresAtMs` is null for a key that never
- * expires; after a rotation it is the end of the overlap.
+ * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `expiresAtMs` is null for a key that
+ * never expires; after a rotation it is the end of the overlap.
  */
 export type TenantKeyView = TenantSheet['keys'][number]
 /** A stored secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */

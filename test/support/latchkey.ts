@@ -8,7 +8,10 @@ export interface LatchkeyRun {
   readonly err: string
 }
 
-/** Runs a `latchkey` command in this process, without a person at the terminal unless `ask` is given. Does not support commands that start a process of Latchkey. */
+/**
+ * Runs a `latchkey` command in this process, without a person at the terminal unless `ask` is given. Does not support commands that start a
+ * process of Latchkey.
+ */
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,

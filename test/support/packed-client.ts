@@ -10,7 +10,10 @@ export async function packClient(folder: string): Promise<string> {
   return join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? '')
 }
 
-/** Makes an empty project in a folder, and installs archives and packages into it. @param flags more options of npm @throws with the output of npm */
+/**
+ * Makes an empty project in a folder, and installs archives and packages into it. @param flags more options of npm @throws with the output
+ * of npm
+ */
 export async function makeProject(
   folder: string,
   packages: readonly string[],

@@ -11,8 +11,8 @@ const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
 
 /**
  * Bundles the program, and packs it for npm into `latchkey-<version>.tgz` in a folder: the modules of the compiled program and a launcher,
- * which runs them with the runtime that the program is compiled with. It has no install script, since many refuse those. @param scratch folder
- * for the package without archive, which stays there @throws with the output of Bun or npm
+ * which runs them with the runtime that the program is compiled with. It has no install script, since many refuse those. @param scratch
+ * folder for the package without archive, which stays there @throws with the output of Bun or npm
  */
 export async function buildPackage(folder: string, scratch: string): Promise<void> {
   const stage = join(scratch, 'package')

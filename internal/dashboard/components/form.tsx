@@ -68,8 +68,8 @@ export type FieldValues<Fields extends readonly Field[]> = {
 }
 
 /**
- * Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Times are in the zone that
- * the form names as `zone`; times that end in Z, or without a zone, are in UTC. Pure.
+ * Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Times are in the zone
+ * that the form names as `zone`; times that end in Z, or without a zone, are in UTC. Pure.
  */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,

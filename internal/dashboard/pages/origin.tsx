@@ -54,7 +54,9 @@ interface OriginParts {
   readonly simulationPath: string | undefined
 }
 
-/** Returns the path of the page about the simulation that made an event. Undefined for a simulation of a single event, which is not stored. */
+/**
+ * Returns the path of the page about the simulation that made an event. Undefined for a simulation of a single event, which is not stored.
+ */
 export async function findSimulationPath(
   { backoffice, actor, query }: PageContext,
   { origin }: Pick<EventSummary, 'origin'>,

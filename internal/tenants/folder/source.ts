@@ -34,8 +34,8 @@ export interface FolderOptions {
   /**
    * With the rules of production, a tenant without a manifest stays in force until a manifest with the annotation `latchkey.dev/delete:
    * "true"` asks for its deletion, so that an empty or another folder deletes nothing; a generated Secret without a file is not generated
-   * again; and a file with a Secret that other users can read is refused. Default: development, where a tenant without a manifest is deleted
-   * as its policy says.
+   * again; and a file with a Secret that other users can read is refused. Default: development, where a tenant without a manifest is
+   * deleted as its policy says.
    */
   readonly rules?: 'development' | 'production' | undefined
 }

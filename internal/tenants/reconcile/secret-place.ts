@@ -28,8 +28,8 @@ export type PlaceRead =
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
 /**
- * Decides whether to use a field's Secret, generate it, or complain about it. `isStored`: Postgres has a value of the field, which a generated
- * Secret that may be elsewhere must not replace. Pure.
+ * Decides whether to use a field's Secret, generate it, or complain about it. `isStored`: Postgres has a value of the field, which a
+ * generated Secret that may be elsewhere must not replace. Pure.
  */
 export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: boolean): PlaceRead {
   const { namespace, uid } = facts.manifest
