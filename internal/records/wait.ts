@@ -26,11 +26,22 @@ const attemptsMax = 500
 /** Maximum milliseconds that a waiter waits for its subscription. Afterwards it polls, even without a subscription. */
 const subscribeMsMax = 150
 
+/** Waiting callers of a tenant by entry, and the one listener that wakes them. */
+interface Channel {
+  readonly entries: Map<string, Set<() => void>>
+  wake(entry: string): void
+}
+
+function openChannel(): Channel {
+  const entries: Channel['entries'] = new Map()
+  return { entries, wake: (entry) => entries.get(entry)?.forEach((ring) => ring()) }
+}
+
 /** Lets callers wait for busy keys. Messages that the Lua scripts publish wake them; they also poll, in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
   /** Wake-up callbacks by Redis channel and Redis key of the lock. */
-  readonly #channels = new Map<string, Map<string, Set<() => void>>>()
+  readonly #channels = new Map<string, Channel>()
   readonly #places = new Shares(waitersMax)
 
   constructor(redis: RedisConnection) {
@@ -89,16 +100,16 @@ export class Waiters {
   /** Subscribes to the tenant's channel. If the subscription fails, the waiter still polls. */
   #listen({ tenantId, entry }: Waiter, ring: () => void): Promise<unknown> {
     const name = wakeChannel(tenantId)
-    const entries = this.#channels.get(name) ?? new Map<string, Set<() => void>>()
-    this.#channels.set(name, entries)
+    const channel = this.#channels.get(name) ?? openChannel()
+    this.#channels.set(name, channel)
+    const { entries, wake } = channel
     entries.set(entry, (entries.get(entry) ?? new Set()).add(ring))
-    const wake = (woken: string) => entries.get(woken)?.forEach((each) => each())
     return this.#redis.subscribe(name, wake).catch(() => undefined)
   }
 
   #unlisten({ tenantId, entry }: Waiter, ring: () => void): void {
     const name = wakeChannel(tenantId)
-    const entries = this.#channels.get(name)
+    const entries = this.#channels.get(name)?.entries
     const rings = entries?.get(entry)
     rings?.delete(ring)
     if (rings?.size === 0) entries?.delete(entry)

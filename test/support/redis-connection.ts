@@ -141,6 +141,23 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     expect(heard).not.toContain('after')
   })
 
+  test('Redis connection: a channel delivers a message once to each of its listeners, also to one added twice', async () => {
+    const redis = await connect()
+    const channel = `{${under.tags()[0]}}:several`
+    const heard: string[] = []
+    const one = (message: string) => void heard.push(`one ${message}`)
+    for (const listener of [one, one, (message: string) => void heard.push(`other ${message}`)])
+      await redis.subscribe(channel, listener)
+    await redis.publish(channel, 'a')
+    await until('both listeners', () => heard.length >= 2 || undefined)
+    await redis.unsubscribe(channel)
+    await redis.publish(channel, 'b')
+    await redis.subscribe(channel, one)
+    await redis.publish(channel, 'c')
+    await until('the last message', () => heard.includes('one c') || undefined)
+    expect(heard).toEqual(['one a', 'other a', 'one c'])
+  })
+
   test('Redis connection: the last of consecutive subscribe and unsubscribe calls counts', async () => {
     const redis = await connect()
     const heard: string[] = []

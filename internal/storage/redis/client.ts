@@ -124,15 +124,14 @@ class Connection {
   }
 
   /**
-   * Subscribes to a sharded channel until `unsubscribe`, across reconnects and failovers. A second listener of the same channel replaces
-   * the first. Resolves once the server has confirmed the subscription.
+   * Adds a listener of a sharded channel until `unsubscribe`, across reconnects and failovers. A channel can have several listeners. Resolves once the server has confirmed the subscription.
    * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
     await this.#bounded(() => this.#driver.channels.subscribe(channel, listener))
   }
 
-  /** Ends a subscription. Idempotent. */
+  /** Ends the subscription of all listeners of a channel. Idempotent. */
   async unsubscribe(channel: string): Promise<void> {
     if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }

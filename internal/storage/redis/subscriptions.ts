@@ -4,8 +4,8 @@ import type { RedisPeer } from './link.ts'
 import type { RedisSession } from './session.ts'
 
 interface Channel {
-  /** Listener of the channel; undefined after `unsubscribe`. */
-  listener: ChannelListener | undefined
+  /** Listeners of the channel; empty after `unsubscribe`. */
+  readonly listeners: Set<ChannelListener>
   /** Connection on which the server holds the subscription. */
   on: RedisSession | undefined
   converging: Promise<void> | undefined
@@ -26,25 +26,29 @@ export class Subscriptions {
   }
 
   /**
-   * Subscribes a listener until `unsubscribe`, also after a failure. Each channel has one listener. Resolves once the server has confirmed
-   * the subscription. @throws RedisUnavailable | ErrorReply
+   * Adds a listener until `unsubscribe`, also after a failure. Adding the same one again changes nothing. Resolves once the server has
+   * confirmed the subscription. @throws RedisUnavailable | ErrorReply
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    const entry = this.#channels.get(channel) ?? { listener, on: undefined, converging: undefined }
-    entry.listener = listener
+    const entry = this.#channels.get(channel) ?? {
+      listeners: new Set(),
+      on: undefined,
+      converging: undefined,
+    }
+    entry.listeners.add(listener)
     this.#channels.set(channel, entry)
     await this.#route(channel)?.messages().whenUp(connectMsMax)
     await this.#converge(channel, entry)
   }
 
   /**
-   * Stops delivery to the listener immediately. Resolves once the server has confirmed the end of the subscription.
+   * Stops delivery to all listeners of the channel immediately. Resolves once the server has confirmed the end of the subscription.
    * @throws RedisUnavailable | ErrorReply
    */
   async unsubscribe(channel: string): Promise<void> {
     const entry = this.#channels.get(channel)
     if (!entry) return
-    entry.listener = undefined
+    entry.listeners.clear()
     await this.#converge(channel, entry)
   }
 
@@ -66,7 +70,7 @@ export class Subscriptions {
    */
   async #run(channel: string, entry: Channel): Promise<void> {
     for (;;) {
-      const isWanted = entry.listener !== undefined
+      const isWanted = entry.listeners.size > 0
       const target = isWanted ? this.#sessionOf(channel) : undefined
       if (entry.on && entry.on !== target) {
         const ending = entry.on.isReady ? entry.on.unsubscribe(channel) : undefined
@@ -99,11 +103,13 @@ export class Subscriptions {
   }
 
   readonly #deliver = (message: string, channel: string): void => {
-    try {
-      this.#channels.get(channel)?.listener?.(message)
-    } catch (error) {
-      // The exception must not reach the parser of node-redis, where it would end the connection.
-      this.#onError(error)
+    for (const listener of this.#channels.get(channel)?.listeners ?? []) {
+      try {
+        listener(message)
+      } catch (error) {
+        // The exception must not reach the parser of node-redis, where it would end the connection.
+        this.#onError(error)
+      }
     }
   }
 }
