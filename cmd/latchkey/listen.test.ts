@@ -100,6 +100,17 @@ describe('latchkey listen', () => {
     ])
   }, 20_000)
 
+  test('latchkey listen: says at the end how to send a failed event again', async () => {
+    const name = named()
+    status = 503
+    const running = lab.run('listen', '--forward-to', url(), '--name', name, '--max', '1')
+    await streams(name)
+    const [id = ''] = await accept(1)
+    expect((await running).err).toContain(
+      `One event that failed is not sent again: start with --from, or use latchkey events get ${id} --curl.`,
+    )
+  }, 20_000)
+
   test('latchkey events get --curl: without a secret signs with that of the listener', async () => {
     const [id = ''] = await accept(1, { type: 'cu.rl' })
     const args = [

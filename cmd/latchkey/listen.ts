@@ -21,7 +21,8 @@ is the same each time, or with the one of --secret-file or LATCHKEY_SIGNING_SECR
 callback gets it, too, and its subscriptions do. The place in the events is kept by the service under a name: events that come
 while the command does not run are sent when it runs again, unless --skip is given. A second listener at
 the same time needs a --name of its own, and gets a copy of each event. A call that fails is shown and
-not repeated; press r to send all failed ones again. A name that is not used for ${listenerIdleDays} days can lose its place.`
+not repeated; press r to send all failed ones again, while the command runs. Replays go to the callback of
+the tenant, not to listeners. A name that is not used for ${listenerIdleDays} days can lose its place.`
 
 const forwardMsMax = 30_000
 /** Maximum failed events that are kept to be sent again. */
@@ -209,6 +210,8 @@ class Listener {
   readonly #cli: Cli
   readonly #options: ListenerOptions
   #failed: string[] = []
+  /** The repetition that is under way. */
+  #repeating: Promise<void> | undefined
 
   constructor(cli: Cli, options: ListenerOptions) {
     this.#cli = cli
@@ -231,13 +234,27 @@ class Listener {
   async run(max: number | undefined): Promise<Result> {
     const { api, name } = this.#options
     const stop = this.#cli.terminal.onKey?.((key) => {
-      if (key === 'r') void this.#repeatFailed()
+      if (key !== 'r') return
+      this.#repeating ??= this.#repeatFailed().finally(() => (this.#repeating = undefined))
     })
     try {
       return await follow(this.#cli, api, { name, max }, ({ text }) => this.#forward(text))
     } finally {
       stop?.()
+      await this.#repeating
+      this.#reportFailed()
     }
+  }
+
+  /** Says at the end that failed events are not sent again by the next listener. */
+  #reportFailed(): void {
+    const [first] = this.#failed
+    if (first === undefined || this.#options.isJson) return
+    const { id } = fieldsOf(first)
+    const count = this.#failed.length
+    this.#cli.terminal.complain(
+      `${count === 1 ? 'One event that failed is' : `${count} events that failed are`} not sent again: start with --from, or use latchkey events get ${id} --curl.`,
+    )
   }
 
   async #repeatFailed(): Promise<void> {

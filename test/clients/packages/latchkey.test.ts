@@ -67,7 +67,8 @@ function openTerminal(command: readonly string[], env: Readonly<Record<string, s
     child,
     shown: () => shown,
     type: (text: string) => void child.terminal?.write(text),
-    shows: (text: string) => until(`the terminal to show "${text}"`, () => Bun.stripANSI(shown).includes(text) || undefined),
+    shows: (text: string) =>
+      until(`the terminal to show "${text}"`, () => Bun.stripANSI(shown).includes(text) || undefined),
   }
 }
 
