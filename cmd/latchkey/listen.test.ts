@@ -303,10 +303,12 @@ describe('latchkey listen', () => {
     )
     await streams(name)
     const [failed] = await accept(1)
-    await until('the shown failure', () => shown.includes('500'))
+    const shows = (status: string) =>
+      until(`the shown ${status}`, () => Bun.stripANSI(shown).includes(`  ${status}  `))
+    await shows('500')
     status = 204
     child.terminal?.write('r')
-    await until('the shown success', () => shown.includes('204'))
+    await shows('204')
     expect(idsOf(calls)).toEqual([failed, failed])
     expect(shown).not.toMatch(/[^\r]\n/)
     child.terminal?.write('\u0003')
