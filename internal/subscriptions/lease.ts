@@ -31,11 +31,25 @@ export async function acknowledgeEvents(
   token: LeaseToken,
   nowMs: number,
 ): Promise<LeaseResult | 'unfinished'> {
+  if (await acknowledgeAtOnce(pool, token)) return 'done'
   for (let step = 0; step < stepsMax; step += 1) {
     const result = await withTx(pool, (tx) => acknowledgeStep(tx, token, nowMs))
     if (result !== 'unfinished') return result
   }
   return 'unfinished'
+}
+
+/** Acknowledges the events of a pull in one statement if none can wait for it, which is so for most tenants. Returns false otherwise. */
+async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: LeaseToken): Promise<boolean> {
+  const { rowCount } = await pool.query({
+    name: 'acknowledge_at_once',
+    text: `UPDATE subscriptions SET position_transaction = leased_transaction, position_event = leased_event, acknowledged = lease,
+        acknowledged_at = now(), lease = NULL, held_until = '-infinity', version = version + 1
+      WHERE tenant_id = $1 AND name = $2 AND lease = $3 AND leased_event IS NOT NULL AND (idle_days IS NOT NULL
+        OR EXISTS (SELECT FROM tenants WHERE id = $1 AND has_callback) AND NOT EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1))`,
+    values: [tenantId, name, ackToken],
+  })
+  return rowCount === 1
 }
 
 /** Acknowledges the next events of a token in one transaction, which moves the position as far as it has processed events. */
