@@ -61,7 +61,6 @@ export interface Setting {
 }
 
 const serving = ['api', 'forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
-const onDatabase = [...serving, 'migrate'] as const
 const lasting = [...serving, 'migrate'] as const
 const intake = ['api', 'run', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'run', 'dev'] as const
@@ -130,7 +129,7 @@ export const settings = {
     type: postgresUrl,
     defaultNote: 'dev: embedded',
     doc: 'Postgres 15 or newer; `?host=/dir` for a socket.',
-    usedBy: onDatabase,
+    usedBy: lasting,
     requiredBy: [...deployed, 'migrate'],
   },
   databaseTlsCaFile: {
@@ -138,28 +137,28 @@ export const settings = {
     type: certificatesFile,
     defaultNote: 'public CAs',
     doc: 'CA certificates for Postgres. If any of the four TLS settings is set, TLS is required and verified, host name included.',
-    usedBy: onDatabase,
+    usedBy: lasting,
   },
   databaseTlsCertFile: {
     env: 'LATCHKEY_DATABASE_TLS_CERT_FILE',
     type: certificatesFile,
     defaultNote: 'none',
     doc: 'Client certificate for Postgres with its chain. The files are reread for each new connection.',
-    usedBy: onDatabase,
+    usedBy: lasting,
   },
   databaseTlsKeyFile: {
     env: 'LATCHKEY_DATABASE_TLS_KEY_FILE',
     type: privateKeyFile,
     defaultNote: 'none',
     doc: 'Private key of that certificate, unencrypted.',
-    usedBy: onDatabase,
+    usedBy: lasting,
   },
   databaseTlsServerName: {
     env: 'LATCHKEY_DATABASE_TLS_SERVER_NAME',
     type: line('name'),
     defaultNote: 'the URL’s host',
     doc: 'Expected name in the certificate of Postgres.',
-    usedBy: onDatabase,
+    usedBy: lasting,
   },
   redisUrl: {
     env: 'LATCHKEY_REDIS_URL',
