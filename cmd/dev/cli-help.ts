@@ -4,7 +4,7 @@ import { createProgram } from '#cmd/latchkey/run-latchkey.ts'
 import { systemClock } from '#internal/base/index.ts'
 
 /** Path of the page about the command line, whose second half is generated. */
-export const cliPagePath = 'docs/cli.md'
+export const cliPagePath = 'docs/reference/cli.md'
 
 /** Replaces the generated part of the page by the help of each command. */
 export async function withCliHelp(page: string): Promise<string> {

@@ -1,7 +1,7 @@
 import { conditionsText, eventAreas, eventCatalogue, type TypeSource } from '#internal/intake/index.ts'
 
 /** Path of the generated page with the catalogue of event types. */
-export const eventTypesPath = 'docs/event-types.md'
+export const eventTypesPath = 'docs/reference/events.md'
 
 const intro = `# Event types
 

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
-import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { cliContractFiles } from './cli-contract.ts'
 import { cliPagePath, withCliHelp } from './cli-help.ts'
 import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
+import { configPagePath, configPageText } from './config-page.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 import { pythonFiles } from './python-types.ts'
@@ -18,11 +18,9 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     const text = readFileSync(resolve(root, 'crds', name), 'utf8')
     return [`charts/latchkey/files/crds/${name}`, kept(text)] as const
   })
-  const readme = readFileSync(resolve(root, 'README.md'), 'utf8')
-  const table = /(?<=<!-- config:begin -->\n+)[\s\S]*?(?=\n+<!-- config:end -->)/
   return new Map([
     ...crds,
-    ['README.md', readme.replace(table, () => configTable())],
+    [configPagePath, configPageText()],
     [apiTypesPath, await apiTypesText()],
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],

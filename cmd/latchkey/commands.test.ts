@@ -104,7 +104,7 @@ test.each(groups)(
 )
 
 test('commands: the documentation has all exit codes, and names each group', () => {
-  const text = readFileSync(`${import.meta.dir}/../../docs/cli.md`, 'utf8')
+  const text = readFileSync(`${import.meta.dir}/../../docs/reference/cli.md`, 'utf8')
   const documented = [...text.matchAll(/^\| (\d) \|/gm)].map(([, code]) => Number(code))
   expect(documented).toEqual(Object.values(exitCodes))
   const [, table = ''] = /\| Commands \|.*\n([^]*?)\n\n/.exec(text) ?? []

@@ -32,7 +32,7 @@ serve them from Redis.
 
 It fails also while a tenant has no callback: a version that requires one cannot read its tenants.`
 
-const settingsHelp = '\nIts settings are environment variables, see README.md.'
+const settingsHelp = '\nIts settings are environment variables: docs/reference/configuration.md lists them.'
 
 /** Adds the commands that start a process. Importing its module starts it, and it reads its settings from its environment. */
 export function addProcessCommands(program: Program, cli: Cli): void {
