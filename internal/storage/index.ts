@@ -1,4 +1,5 @@
 export { BatchWriter, BufferedWriter, retryWithBackoff, writeRows, writeRowsOrThrow } from './batch-writer.ts'
+export { type AdvisoryLock, tryAdvisoryLock } from './postgres/advisory-lock.ts'
 export { migrate } from './postgres/migrate.ts'
 export {
   type ExpiredPartition,

@@ -1,6 +1,6 @@
 import type { Leadership } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import { type AdvisoryLock, type Pool, tryAdvisoryLock } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import { raiseWriterFence } from './store.ts'
 
@@ -28,7 +28,7 @@ export type LockElectionEvent =
   | { readonly kind: 'trouble'; readonly error: unknown }
 
 interface Term {
-  readonly client: PoolClient
+  readonly held: AdvisoryLock
   readonly fence: number
   readonly over: AbortController
   readonly work: Promise<void>
@@ -72,25 +72,16 @@ export class LockElection {
 
   async #tryLead(): Promise<void> {
     const { pool, lock, fenceName, lead, onEvent } = this.#options
-    const client = await pool.connect()
     const opened: { term?: Term } = {}
-    // A connection that breaks ends the term at once. The pool has no error listener on a connection in use, and without one an error would
-    // end the process.
+    // A connection that breaks ends the term at once.
     const onError = (error: Error) => opened.term && this.#lose(opened.term, error)
-    client.on('error', onError)
+    const held = await tryAdvisoryLock(pool, lock, onError)
+    if (!held) return
     try {
-      const { rows } = await client.query<{ isOurs: boolean }>(
-        'SELECT pg_try_advisory_lock($1::bigint) AS "isOurs"',
-        [lock],
-      )
-      if (rows[0]?.isOurs !== true) {
-        client.off('error', onError)
-        return client.release()
-      }
-      const fence = await raiseWriterFence(client, fenceName)
+      const fence = await raiseWriterFence(held.session, fenceName)
       const over = new AbortController()
       const term: Term = {
-        ...{ client, fence, over, checkedAtMs: performance.now() },
+        ...{ held, fence, over, checkedAtMs: performance.now() },
         work: Promise.resolve()
           .then(() => lead({ fence, signal: over.signal, isHeld: () => isHeld(term) }))
           .catch((error: unknown) => onEvent({ kind: 'trouble', error })),
@@ -101,7 +92,7 @@ export class LockElection {
       // Work that ends by itself releases the lock at the next check.
       void term.work.then(() => over.abort())
     } catch (error) {
-      client.release(true)
+      held.close()
       throw error
     }
   }
@@ -110,7 +101,7 @@ export class LockElection {
     if (term.over.signal.aborted) return this.#end(term)
     const startedAtMs = performance.now()
     try {
-      await term.client.query('SELECT 1')
+      await term.held.session.query('SELECT 1')
       term.checkedAtMs = startedAtMs
     } catch (error) {
       this.#lose(term, error)
@@ -130,8 +121,7 @@ export class LockElection {
     await term.work
     if (this.#term !== term) return
     this.#term = undefined
-    // Closes the connection, which frees the lock.
-    term.client.release(true)
+    term.held.close()
   }
 }
 

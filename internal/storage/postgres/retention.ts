@@ -1,5 +1,6 @@
 import type { Day } from '#internal/base/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
+import { tryAdvisoryLock } from './advisory-lock.ts'
 import {
   dropExpiredPartitions,
   type ExpiredPartition,
@@ -112,27 +113,17 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
   return true
 }
 
-/**
- * Runs `work` under the advisory lock. Returns undefined if another session holds the lock. Always closes the session, which releases the
- * lock.
- */
+/** Runs `work` under the advisory lock. Returns undefined if another session holds the lock. */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
-  const session = await pool.connect()
-  // The pool has no error listener on a connection in use. Without a listener, an error event would become an uncaught exception. This
-  // listener ignores the event, because the query rejects anyway.
-  const ignore = () => undefined
-  session.on('error', ignore)
+  const lock = await tryAdvisoryLock(pool, advisoryLock)
+  if (!lock) return undefined
   try {
-    const { rows } = await session.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
-      advisoryLock,
-    ])
-    if (rows[0]?.locked !== true) return undefined
-    const result = await work(session)
-    await session.query('SELECT pg_advisory_unlock($1)', [advisoryLock])
+    const result = await work(lock.session)
+    // Frees the lock before the return; closing the connection frees it a moment later.
+    await lock.session.query('SELECT pg_advisory_unlock($1)', [advisoryLock])
     return result
   } finally {
-    session.off('error', ignore)
-    session.release(true)
+    lock.close()
   }
 }
 
