@@ -11,7 +11,7 @@ export const operatorNamespace = 'latchkey'
 export const operatorAccount = 'latchkey-operator'
 const tokenSeconds = 7200
 
-/** Installs the prerequisites of an operator by the commands in the README. Safe to repeat. */
+/** Installs the prerequisites of an operator by the commands of docs/operate/tenants.md. Safe to repeat. */
 export async function install({ client }: ClusterAccess): Promise<void> {
   await installDefinition()
   const made = await client.create(namespaces, { metadata: { name: operatorNamespace } })

@@ -36,9 +36,9 @@ async function beforeClose(): Promise<void> {
   await Promise.all([api.exited, forwarder.exited])
 }
 
-test('README: its commands make the sample Ready and print the shown output', async () => {
-  const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
-  const [section = ''] = /### In Kubernetes\n.*?\n## /s.exec(readme) ?? []
+test('page on tenants: its commands make the sample Ready and print the shown output', async () => {
+  const page = await Bun.file(join(import.meta.dir, '../../docs/operate/tenants.md')).text()
+  const [section = ''] = /\n## In Kubernetes\n.*$/s.exec(page) ?? []
   const steps = [...section.matchAll(/```sh\n(.*?)```(?:\n```text\n(.*?)```)?/gs)]
   expect(steps.length).toBe(3)
   for (const [, commands = '', shown = ''] of steps) await follow(commands, shown)

@@ -7,7 +7,8 @@ import { poll, removeStores } from '#internal/dev/index.ts'
 import { type DevAddresses, type DevServer, startDevServer } from '#test/support/dev-server.ts'
 
 const root = join(import.meta.dir, '../..')
-const readme = await Bun.file(join(root, 'README.md')).text()
+const pages = ['tutorials/first-webhook.md', 'guides/webhooks.md']
+const readme = (await Promise.all(pages.map((page) => Bun.file(join(root, 'docs', page)).text()))).join('\n')
 const signingSecret = 'whsec_ZGVtby1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA='
 
 let dev: DevServer
@@ -33,11 +34,11 @@ async function block(name: string, language: string): Promise<string> {
   const text = new RegExp(`<!-- readme-test: ${name} -->\\n\`\`\`${language}\\n(.*?)\`\`\``, 's').exec(
     readme,
   )?.[1]
-  if (text === undefined) throw new Error(`the README has no ${name}`)
+  if (text === undefined) throw new Error(`no page has ${name}`)
   return text
 }
 
-test('README: the first webhook prints the shown response, and the callback gets the shown delivery', async () => {
+test('pages on webhooks: the first webhook prints the shown response, and the callback gets the shown delivery', async () => {
   const path = join(dir, 'first-webhook.ts')
   await Bun.write(path, await block('webhook', 'ts'))
   const printed = await Bun.$`${process.execPath} ${path}`
@@ -60,12 +61,12 @@ test('README: the first webhook prints the shown response, and the callback gets
   )
 }, 60_000)
 
-test('README: the curl commands for webhooks print the shown output', async () => {
+test('pages on webhooks: the curl commands for webhooks print the shown output', async () => {
   const script = (await block('curl-webhook', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   expect(await Bun.$`bash -euc ${script}`.text()).toBe('{"ok":true}')
 })
 
-test('README: the simulation gets the shown response, and its events appear in order', async () => {
+test('pages on webhooks: the simulation gets the shown response, and its events appear in order', async () => {
   const script = (await block('curl-simulation', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   const [, shown = '', lines = ''] =
     /readme-test: curl-simulation.*?```json\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
@@ -80,11 +81,11 @@ test('README: the simulation gets the shown response, and its events appear in o
   await dev.prints('chargeback.won')
   expect((await dev.deliveries())[0]).toMatchObject({ type: 'chargeback.won', origin: 'simulation' })
   const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
-  // The README's first webhook was a dispute, too.
+  // The first webhook was a dispute, too.
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 
-test('README: the simulated event gets the shown response', async () => {
+test('pages on webhooks: the simulated event gets the shown response', async () => {
   const script = (await block('curl-simulated-event', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   const [, shown = ''] = /readme-test: curl-simulated-event.*?```json\n(.*?)```/s.exec(readme) ?? []
   const withoutChance = (text: string) =>
@@ -92,7 +93,7 @@ test('README: the simulated event gets the shown response', async () => {
   expect(withoutChance(await Bun.$`bash -euc ${script}`.text())).toBe(withoutChance(shown))
 })
 
-test('README: the example receiver accepts only signed deliveries and prints each delivery once', async () => {
+test('pages on webhooks: the example receiver accepts only signed deliveries and prints each delivery once', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(
     path,

@@ -6,7 +6,9 @@ import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { adminToken, startTestBackoffice } from '#test/support/backoffice.ts'
 
 const root = join(import.meta.dir, '../..')
-const readme = await Bun.file(join(root, 'README.md')).text()
+const text = (page: string) => Bun.file(join(root, 'docs', page)).text()
+const records = await text('tutorials/first-record.md')
+const services = await text('guides/own-services.md')
 
 let api: TestApi
 let dir: string
@@ -21,8 +23,8 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
-test('README: the curl commands for records print the shown output', async () => {
-  const steps = [...readme.matchAll(/<!-- readme-test: curl -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
+test('tutorial of records: the curl commands for records print the shown output', async () => {
+  const steps = [...records.matchAll(/<!-- readme-test: curl -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
   expect(steps.length).toBe(3)
   let setup = ''
   for (const [, script = '', expected = ''] of steps) {
@@ -35,9 +37,9 @@ test('README: the curl commands for records print the shown output', async () =>
   }
 })
 
-test('README: the example program prints the shown output', async () => {
+test('tutorial of records: the program prints the shown output', async () => {
   const [, program = '', expected = ''] =
-    /<!-- readme-test: program -->\n```ts\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
+    /<!-- readme-test: program -->\n```ts\n(.*?)```\n```text\n(.*?)```/s.exec(records) ?? []
   const path = join(dir, 'first-record.ts')
   await Bun.write(path, program)
   const printed = await Bun.$`${process.execPath} ${path}`
@@ -50,11 +52,13 @@ test('README: the example program prints the shown output', async () => {
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
 })
 
-test('README: the curl commands of the internal API print the shown answers with the tenant of npm run dev', async () => {
-  const [, setup = ''] = /<!-- readme-test: guardrail-setup -->\n```sh\n(.*?)```/s.exec(readme) ?? []
-  const steps = [...readme.matchAll(/<!-- readme-test: guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
+test('guide of own services: the curl commands print the shown answers with the tenant of npm run dev', async () => {
+  const [, setup = ''] = /<!-- readme-test: guardrail-setup -->\n```sh\n(.*?)```/s.exec(services) ?? []
+  const steps = [
+    ...services.matchAll(/<!-- readme-test: guardrail -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs),
+  ]
   expect(steps.length).toBe(2)
-  const [, limits = ''] = /```yaml\nspec:\n((?: .*\n)*? *emitted:\n(?: .*\n)+)```/.exec(readme) ?? []
+  const [, limits = ''] = /```yaml\nspec:\n((?: .*\n)*? *emitted:\n(?: .*\n)+)```/.exec(services) ?? []
   const manifests = await Bun.file(join(root, 'config/samples/dev/demo.yaml')).text()
   expect(manifests).toContain(limits.trimEnd())
   const backoffice = await startTestBackoffice(manifests)
@@ -64,7 +68,7 @@ test('README: the curl commands of the internal API print the shown answers with
       const printed = await Bun.$`bash -euc ${prepared + script}`.text()
       expect(linesOf(printed)).toEqual(linesOf(expected))
     }
-    const [, events = ''] = /<!-- readme-test: events -->\n```sh\n(.*?)```/s.exec(readme) ?? []
+    const [, events = ''] = /<!-- readme-test: events -->\n```sh\n(.*?)```/s.exec(services) ?? []
     const printed = await Bun.$`bash -euc ${prepared + events}`.text()
     expect(linesOf(printed)).toMatchObject([
       { id: expect.stringMatching(/^evt_/), result: {} },
