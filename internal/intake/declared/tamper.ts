@@ -4,6 +4,7 @@ import { coversBody } from './check-scheme.ts'
 import { compileHeaders } from './header-table.ts'
 import { hasPublicKeys } from './keys.ts'
 import type { Declaration, Scheme } from './schema.ts'
+import { templateParts } from './template.ts'
 
 /** A call with the secrets of its tenant. */
 interface Keyed {
@@ -18,8 +19,8 @@ export interface Tampered extends Keyed {
 }
 
 /**
- * Derives calls from a valid one, each of which must be refused: a changed body if the signature covers it, a changed, repeated or missing
- * signature, a repeated time or id, another clock if a time is signed, and other secrets. None for an unsigned handshake.
+ * Derives calls from a valid one, each of which must be refused: a changed body, or changed members where only these are signed; a changed,
+ * repeated or missing signature; a repeated time or id; another clock if a time is signed; other secrets. None for an unsigned handshake.
  */
 export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[] {
   const headers = compileHeaders(declaration)
@@ -33,7 +34,7 @@ export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[
   const reading = compilePlace(scheme.signature, headers)(view)
   const value = reading.kind === 'value' ? reading.value : ''
   return [
-    ...(coversBody(scheme) ? changedBodies(valid) : []),
+    ...(coversBody(scheme) ? changedBodies(valid) : changedMembers(valid, scheme)),
     ...changedSignatures(valid, scheme, headers, value),
     ...repeatedHeaders(valid, declaration, scheme, headers),
     ...otherTimes(valid, scheme),
@@ -57,6 +58,30 @@ function changedBodies({ call, secrets }: Keyed): Tampered[] {
   })
   const longer = Buffer.concat([body, Buffer.from('x')])
   return [...flipped, { secrets, change: 'a byte added to the body', call: { ...call, body: longer } }]
+}
+
+/** Changes each member of a JSON body that the signature covers, where it does not cover the body. */
+function changedMembers({ call, secrets }: Keyed, { signs = '' }: Scheme): Tampered[] {
+  const paths = templateParts(signs).flatMap((part) => (part.kind === 'json' ? [part.argument] : []))
+  return paths.flatMap((path) => {
+    const body: unknown = JSON.parse(Buffer.from(call.body).toString())
+    const names = path.split('.')
+    const last = names.pop() ?? ''
+    const parent = names.reduce<unknown>((value, name) => memberOf(value, name), body)
+    const value = memberOf(parent, last)
+    if (!isObject(parent) || (typeof value !== 'string' && typeof value !== 'number')) return []
+    parent[last] = typeof value === 'number' ? value + 1 : `${value}0`
+    const changed = { ...call, body: Buffer.from(JSON.stringify(body)) }
+    return [{ secrets, change: `another value of ${path}`, call: changed }]
+  })
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return isObject(value) ? value[name] : undefined
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 function changedSignatures(
