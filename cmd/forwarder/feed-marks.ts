@@ -16,7 +16,10 @@ export async function startFeedMarks(host: Host, pool: Pool): Promise<void> {
     ...{ name: 'feed marks', intervalMs, turnMsMax },
     runOnce: async () => {
       if ((await markFeed(pool)) === 'went_back')
-        log.error({}, 'numbers of transactions went back, as after a restore of a dump: see docs/restore.md')
+        log.error(
+          {},
+          'numbers of transactions went back, as after a restore of a dump: see docs/operate/restore.md',
+        )
     },
     onError: (cause, failures) => log.warn({ failures, cause }, 'marking the feed failed; retrying'),
   })

@@ -10,10 +10,10 @@ import { pullEvents } from './pull.ts'
 import { writeSubscription } from './store.ts'
 import type { SubscriptionName } from './subscription.ts'
 
-const page = readFileSync(resolve(import.meta.dir, '../../docs/restore.md'), 'utf8')
+const page = readFileSync(resolve(import.meta.dir, '../../docs/operate/restore.md'), 'utf8')
 const statements = /```sql\n([^`]*)```/.exec(page)?.[1] ?? ''
 
-test('docs/restore.md: after its statements, subscriptions of a restored dump give all unacknowledged and all new events', async () => {
+test('docs/operate/restore.md: after its statements, subscriptions of a restored dump give all unacknowledged and all new events', async () => {
   const lab = await createDeliveryLab()
   const bounds = { connectionsMax: 2, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   const pool = createPool({

@@ -8,7 +8,7 @@ import { compiledProgram } from '#test/support/compiled-program.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 
-const page = readFileSync(resolve(import.meta.dir, '../../docs/without-kubernetes.md'), 'utf8')
+const page = readFileSync(resolve(import.meta.dir, '../../docs/operate/without-kubernetes.md'), 'utf8')
 const blocks = new Map(
   [...page.matchAll(/<!-- run-test: (\w+) -->\n```sh\n([\s\S]*?)```/g)].map(([, name = '', text = '']) => [
     name,
