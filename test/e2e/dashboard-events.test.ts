@@ -243,7 +243,7 @@ test(
       expect(
         await page.locator('.tile').filter({ hasText: 'Events' }).locator('.tile-value').textContent(),
       ).toBe('1')
-      await page.getByRole('button', { name: 'Start the replay' }).click()
+      await page.getByRole('button', { name: 'Replay 1 event' }).click()
       await page.getByText('The replay has begun.').waitFor()
       await page.locator('h1').getByText('Completed').waitFor({ timeout: 30_000 })
       expect(await page.getByRole('region', { name: 'Outcome' }).textContent()).toContain('Delivered1')
@@ -258,8 +258,8 @@ test(
       const updated = page.waitForResponse((answer) => answer.url() === page.url())
       await page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
       await updated
-      await page.getByRole('button', { name: 'Replay these 1' }).click()
-      await page.getByRole('button', { name: 'Replay these 1' }).click()
+      await page.getByRole('button', { name: 'Replay 1 event' }).click()
+      await page.getByRole('button', { name: 'Replay 1 event' }).click()
       await page.getByText('The replay has begun.').waitFor()
       await page.locator('h1').getByText('1 failed again').waitFor({ timeout: 30_000 })
     }),

@@ -1,4 +1,5 @@
-// Takes screenshots of every page of the dashboard in `npm run dev` with its demo: light and dark, desktop and phone.
+// Takes screenshots of every page of the dashboard in `npm run dev` with its demo: light and dark, from a narrow phone to a desktop, and at
+// 200 % zoom.
 //   bun test/e2e/screenshots.main.ts FOLDER [PART OF A SCREENSHOT'S NAME …]
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,6 +24,14 @@ const behind = (name: string, list: string, begins: string): Shot => ({
     if (href) await page.goto(href)
   },
 })
+/** Returns a page below the first linked page of a list. */
+const follow = (name: string, list: string, begins: string, path: string): Shot => ({
+  name,
+  async open(page) {
+    await behind(name, list, begins).open(page)
+    await page.goto(new URL(page.url()).pathname + path)
+  },
+})
 
 const shots: readonly Shot[] = [
   at('overview', '/?range=1h'),
@@ -31,26 +40,38 @@ const shots: readonly Shot[] = [
   at('events-filtered', '/events?state=delivery_failed'),
   behind('event', '/events', '/events/evt_'),
   behind('event-failed', '/events?state=delivery_failed', '/events/evt_'),
+  follow('event-replay', '/events?state=processed', '/events/evt_', '/replay'),
   at('refused', '/refused?tenant=demo'),
   at('replays', '/replays'),
+  at('replay-new', '/replays/new?tenant=demo&state=delivery_failed'),
+  at('replay-preview', '/replays/preview?tenant=demo&from=2026-01-01T00:00'),
   at('simulations', '/simulations'),
+  at('simulation-new', '/simulations/new?tenant=demo'),
+  behind('simulation', '/simulations', '/simulations/sim_'),
   at('event-types', '/event-types'),
   at('event-type', '/event-types/refund.succeeded'),
   at('event-type-unlisted', '/event-types/no.such'),
   at('executions', '/executions?tenant=demo'),
   at('tenants', '/tenants'),
   behind('tenant', '/tenants', '/tenants/ten_'),
+  at('tenant-test', '/tenants/demo/test'),
+  at('tenant-resume', '/tenants/demo/resume'),
   at('usage', '/usage?tenant=demo'),
+  at('usage-values', '/usage?tenant=demo&values=shown'),
+  at('override', '/usage/override?tenant=demo&limit=recordBytes'),
   at('choose-tenant', '/usage'),
   at('settings', '/settings'),
+  at('setting-change', '/settings/change?name=forwarding.paused'),
+  at('setting-clear', '/settings/clear?name=log.sampling'),
   at('audit', '/audit'),
   at('not-found', '/nothing-here'),
 ]
 const looks = [
-  { name: 'desk-light', width: 1_280, height: 860, colorScheme: 'light' },
-  { name: 'desk-dark', width: 1_280, height: 860, colorScheme: 'dark' },
-  { name: 'phone-light', width: 390, height: 844, colorScheme: 'light' },
-  { name: 'phone-dark', width: 390, height: 844, colorScheme: 'dark' },
+  { name: 'desk-light', width: 1_440, height: 860, colorScheme: 'light' },
+  { name: 'desk-dark', width: 1_440, height: 860, colorScheme: 'dark' },
+  { name: 'zoom-light', width: 640, height: 430, scale: 2, colorScheme: 'light' },
+  { name: 'phone-light', width: 320, height: 700, colorScheme: 'light' },
+  { name: 'phone-dark', width: 320, height: 700, colorScheme: 'dark' },
 ] as const
 
 const firstHeight = 844

@@ -6,6 +6,8 @@ import { ensureChromium } from '#internal/dev/index.ts'
 export interface VisitorOptions {
   readonly width?: number
   readonly height?: number
+  /** Device pixels per CSS pixel. Default 1; 2 with half the width is a window at 200 % zoom. */
+  readonly scale?: number
   readonly colorScheme?: 'light' | 'dark'
   /** Default true. */
   readonly runsScripts?: boolean
@@ -51,9 +53,10 @@ export async function openBrowser(): Promise<TestBrowser> {
 }
 
 async function openVisitor(browser: Browser, origin: string, options: VisitorOptions): Promise<Visitor> {
-  const { width = 1_280, height = 900, colorScheme = 'light', runsScripts = true } = options
+  const { width = 1_280, height = 900, scale = 1, colorScheme = 'light', runsScripts = true } = options
   const context = await browser.newContext({
-    ...{ baseURL: origin, viewport: { width, height }, colorScheme, javaScriptEnabled: runsScripts },
+    ...{ baseURL: origin, viewport: { width, height }, deviceScaleFactor: scale },
+    ...{ colorScheme, javaScriptEnabled: runsScripts },
     timezoneId: options.timezone ?? 'Europe/Berlin',
     locale: 'en-GB',
     // Prevents axe from measuring colors during a transition.

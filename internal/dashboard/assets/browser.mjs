@@ -44,17 +44,34 @@
       Math.min(points.length - 1, Math.floor(((event.clientX - left) / width) * points.length)),
     )
     const band = drawing.querySelector('[data-band]')
-    band.setAttribute('x', String((1000 * nth) / points.length))
+    const x = String((1000 * nth) / points.length)
+    const isShown = band.getAttribute('x') === x && band.getAttribute('width') !== '0'
+    band.setAttribute('x', x)
     band.setAttribute('width', String(1000 / points.length))
     const output = drawing.closest('figure').querySelector('[data-readout]')
     output.dataset.rest ??= output.textContent
     const at = new Date(Number(drawing.dataset.from) + nth * Number(drawing.dataset.step))
     output.textContent = `${pointTime.format(at)}  ·  ${points[nth]}`
+    const link = drawing.querySelector('[data-drill]')
+    // The first touch shows the values of a point; the second opens its list.
+    if (link && (event.pointerType !== 'touch' || isShown)) aim(link, at, Number(drawing.dataset.step))
+    else link?.removeAttribute('href')
   }
+
+  /** Makes a link lead to the list of one point of its chart. */
+  const aim = (link, from, step) => {
+    const address = new URL(link.dataset.drill, location.href)
+    address.searchParams.set('from', seconds(from))
+    address.searchParams.set('to', seconds(new Date(from.getTime() + step)))
+    link.setAttribute('href', address.pathname + address.search)
+    link.setAttribute('tabindex', '-1')
+  }
+  const seconds = (at) => `${at.toISOString().slice(0, 19)}Z`
 
   const rest = (drawing) => {
     drawing.querySelector('[data-band]').setAttribute('width', '0')
     const output = drawing.closest('figure').querySelector('[data-readout]')
+    drawing.querySelector('[data-drill]')?.removeAttribute('href')
     if (output.dataset.rest !== undefined) output.textContent = output.dataset.rest
     delete output.dataset.rest
   }
@@ -116,10 +133,12 @@
   document.addEventListener('change', () => {
     for (const button of document.querySelectorAll('button[data-selection]')) {
       const count = document.querySelectorAll(`input[form="${button.dataset.selection}"]:checked`).length
-      button.textContent = count === 0 ? 'Replay selected events' : `Replay these ${count}`
+      button.textContent =
+        count === 0 ? 'Replay selected events' : `Replay ${count} ${count === 1 ? 'event' : 'events'}`
     }
   })
   document.addEventListener('pointermove', readOut)
+  document.addEventListener('pointerdown', readOut)
 
   enableCopying()
 

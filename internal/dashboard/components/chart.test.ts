@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { type ChartParts, TimeChart } from './chart.tsx'
+import { type ChartParts, type Span, TimeChart } from './chart.tsx'
 
 const minuteMs = 60_000
 
@@ -19,20 +19,18 @@ function drawn(parts: Partial<ChartParts>): string {
 
 const one = (values: readonly (number | undefined)[]) => [{ label: 'Events', tone: 'one', values }] as const
 const axisOf = (html: string) =>
-  [...(/class="axis-y".*?<\/div>/.exec(html)?.[0] ?? '').matchAll(/<span>(.*?)<\/span>/g)].map(
+  [...(/class="axis-y".*?<\/svg>/.exec(html)?.[0] ?? '').matchAll(/<text [^>]*>(.*?)<\/text>/g)].map(
     ([, text]) => text,
   )
 
 describe('chart axis', () => {
   test.each<[string, Partial<ChartParts>, string[]]>([
-    ['few events', { series: one([1, 5]) }, ['6', '3', '0']],
-    ['one event', { series: one([0, 1]) }, ['2', '1', '0']],
-    ['many events', { series: one([4_200, 9_700]) }, ['10K', '5K', '0']],
-    ['durations', { kind: 'area', unit: 'ms', series: one([12_000, 170_000]) }, ['4 min', '2 min', '0']],
+    ['few events', { series: one([1, 5]) }, ['0', '2', '4', '6']],
+    ['durations', { kind: 'area', unit: 'ms', series: one([862]) }, ['0', '500 ms', '1 s']],
     [
       'latencies, logarithmic',
       { kind: 'lines', unit: 'ms', series: one([42, 7_000]) },
-      ['10 s', '100 ms', '1 ms'],
+      ['1 ms', '10 ms', '100 ms', '1 s', '10 s'],
     ],
     [
       'stacked layers',
@@ -43,11 +41,30 @@ describe('chart axis', () => {
         ],
         atMs: [0],
       },
-      ['50', '25', '0'],
+      ['0', '20', '40', '60'],
     ],
-  ])('chart axis: uses round values for %s', (_case, parts, expected) => {
+  ])('chart axis: begins at the bottom and uses round values for %s', (_case, parts, expected) => {
     expect(axisOf(drawn(parts))).toEqual(expected)
   })
+})
+
+test('chart: points, series and the values of a series with a list link to the list of their time', () => {
+  const href = (list: string) => (span: Span) => `/${list}?from=${span.fromMs}&to=${span.toMs}`
+  const html = drawn({
+    ...{ hasValues: true, href: href('all') },
+    series: [{ label: 'Failed', tone: 'bad', values: [1, 0, 2], href: href('failed') }],
+  })
+  const links = [...html.matchAll(/(data-drill|href)="([^"]*)"/g)].map(([, , to]) =>
+    to?.replaceAll('&amp;', '&'),
+  )
+  expect(links).toEqual([
+    '/failed?from=0&to=180000',
+    '/all?from=0&to=180000',
+    '/all?from=0&to=60000',
+    '/failed?from=0&to=60000',
+    '/all?from=120000&to=180000',
+    '/failed?from=120000&to=180000',
+  ])
 })
 
 test('chart: a text replaces a chart whose values are all 0', () => {

@@ -1,10 +1,14 @@
 import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
 import { area, curveMonotoneX, stack } from 'd3-shape'
+import type { ComponentChildren } from 'preact'
+import { useContext } from 'preact/hooks'
 import { link, type PageContext } from '../page.ts'
+import { linearTicks, logTicks, type Tick, timeTicks } from './axis.ts'
 import { Segments } from './block.tsx'
+import { ReaderClockContext } from './clock.ts'
 import { LinkButton } from './form.tsx'
 import { Table } from './list.tsx'
-import { compactText, countText, durationText, Time } from './text.tsx'
+import { countText, durationText, Time } from './text.tsx'
 
 /** Colour of a series. A colour has the same meaning in every chart. */
 export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
@@ -15,6 +19,14 @@ export interface Series {
   readonly tone: SeriesTone
   /** One value per point; undefined if the value is unknown. */
   readonly values: readonly (number | undefined)[]
+  /** Returns the address of the list of what the series counts. Omit if there is no such list. */
+  href?(span: Span): string
+}
+
+/** Time from which and before which a list shows rows, in ms since the epoch. */
+export interface Span {
+  readonly fromMs: number
+  readonly toMs: number
 }
 
 /** Data and texts of a chart. */
@@ -34,6 +46,8 @@ export interface ChartParts {
   readonly empty: string
   /** Also shows the values as a table below the chart. */
   readonly hasValues: boolean
+  /** Returns the address of the list behind a point, which a click on the point opens. Its query has `from` and `to`. */
+  href?(span: Span): string
 }
 
 interface RangeChoiceParts extends Pick<PageContext, 'query'> {
@@ -67,40 +81,38 @@ export function RangeChoice({ path, ranges, current, query }: RangeChoiceParts) 
 
 const width = 1_000
 const height = 200
-const dayMs = 86_400_000
-const tickLabels = 5
+/** Width of a label's character, and the space beside it, in CSS pixels. */
+const charWidth = 6.6
+const labelGap = 2
 
 /** Renders a chart over time on the server. The labels are HTML outside the SVG, so that they keep their size on a phone. */
 export function TimeChart(parts: ChartParts) {
-  const { title, summary, series, unit, empty } = parts
-  const top = topOf(parts)
-  const format = formats[unit]
-  const { middle, bottom } = yOf(parts, top)
+  const { title, summary, series, empty, atMs, stepMs } = parts
+  const most = mostOf(parts)
+  const span = { fromMs: atMs[0] ?? 0, toMs: (atMs[0] ?? 0) + atMs.length * stepMs }
+  const times = timeTicks(span.fromMs, span.toMs, useContext(ReaderClockContext))
+  const axes = { span, times, ...yOf(parts, most) }
   return (
     <figure class="chart">
       <figcaption>
         <h3>{title}</h3>
         <ul class="legend">
-          {series.map(({ label, tone }) => (
+          {series.map(({ label, tone, href }) => (
             <li class={`series is-${tone}`}>
               <span class="swatch" aria-hidden="true" />
-              {label}
+              {href && most > 0 ? <a href={href(span)}>{label}</a> : label}
             </li>
           ))}
         </ul>
       </figcaption>
-      {top === 0 ? (
+      {most === 0 ? (
         <p class="chart-empty">{empty}</p>
       ) : (
         <>
           <div class="plot">
-            <div class="axis-y" aria-hidden="true">
-              <span>{format(top)}</span>
-              <span>{format(middle)}</span>
-              <span>{bottom === 0 ? '0' : format(bottom)}</span>
-            </div>
-            <Drawing parts={parts} top={top} />
-            <AxisX {...parts} />
+            <AxisY {...axes} />
+            <Drawing parts={parts} axes={axes} />
+            <AxisX {...axes} />
           </div>
           <p class="readout" data-readout>
             {summary}
@@ -112,40 +124,43 @@ export function TimeChart(parts: ChartParts) {
   )
 }
 
-const formats = { count: compactText, ms: durationText }
-const isLog = ({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>) => kind === 'lines' && unit === 'ms'
+const formats = { count: countText, ms: durationText }
 
-/** Possible maximum values of linear duration axes. Half of each value is also round, because the middle label shows it. */
-const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 30_000, 60_000, 120_000]
-const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
-const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
-/** Possible maximum values of logarithmic duration axes in ms. These axes begin at 1 ms. */
-const logTopsMs = [100, 10_000, 1_000_000, 100_000_000]
-
-/** Returns a round maximum for the y axis, or 0 if the chart has no value to show. */
-function topOf(parts: ChartParts): number {
-  const { kind, unit, series, atMs } = parts
+/** Returns the highest value or stack of values, or 0 if the chart has no value to show. */
+function mostOf({ kind, series, atMs }: ChartParts): number {
   const heights = atMs.map((_at, nth) => {
     const values = series.map(({ values: own }) => own[nth] ?? 0)
     return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
   })
-  const most = Math.max(0, ...heights)
-  if (most === 0) return 0
-  if (unit === 'ms') return (isLog(parts) ? logTopsMs : allTopsMs).find((top) => top >= most) ?? most
-  return most <= 10 ? 2 * Math.ceil(most / 2) : (scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most)
+  return Math.max(0, ...heights)
 }
 
-/** Returns the y scale, and the values of its middle and bottom labels. */
-function yOf(parts: Pick<ChartParts, 'kind' | 'unit'>, top: number) {
+interface Axes {
+  readonly span: Span
+  readonly times: readonly Tick[]
+  readonly values: readonly Tick[]
+  readonly y: Scale
+}
+
+function yOf({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>, most: number): Pick<Axes, 'values' | 'y'> {
+  const isLog = kind === 'lines' && unit === 'ms'
+  const values = isLog ? logTicks(most) : linearTicks(most, unit)
+  const top = values.at(-1)?.value ?? most
   const range = [height, 2]
-  return isLog(parts)
-    ? { y: scaleLog([1, top], range).clamp(true), middle: Math.sqrt(top), bottom: 1 }
-    : { y: scaleLinear([0, top], range), middle: top / 2, bottom: 0 }
+  return { values, y: isLog ? scaleLog([1, top], range).clamp(true) : scaleLinear([0, top], range) }
 }
 
-function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
-  const { kind, series, atMs, stepMs, summary, title } = parts
-  const { y, middle } = yOf(parts, top)
+const xOf = ({ fromMs, toMs }: Span, atMs: number) => (width * (atMs - fromMs)) / (toMs - fromMs)
+const percent = (part: number, whole: number) => `${rounded((100 * part) / whole)}%`
+
+function Drawing({ parts, axes }: { readonly parts: ChartParts; readonly axes: Axes }) {
+  const { kind, series, atMs, stepMs, summary, title, href } = parts
+  const { y, values, times, span } = axes
+  const lines = [
+    ...values.map(({ value }) => `M0 ${rounded(y(value))}H${width}`),
+    ...times.map(({ value }) => `M${rounded(xOf(span, value))} 0V${height}`),
+  ]
+  const band = <rect class="band" height={height} width="0" data-band />
   return (
     <svg
       class="drawing"
@@ -157,14 +172,15 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
       data-step={stepMs}
       data-points={atMs.map((_at, nth) => pointText(parts, nth)).join('\n')}
     >
-      <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(middle)}H${width}`} />
+      <path class="gridline" d={lines.join('')} />
       {kind === 'bars' ? (
         <Bars series={series} count={atMs.length} y={y} />
       ) : (
         series.map((each) => <Line {...each} isFilled={kind === 'area'} y={y} />)
       )}
       <path class="baseline" d={`M0 ${height}H${width}`} />
-      <rect class="band" height={height} width="0" data-band />
+      {/* The script makes it a link to the point under the pointer. Legend and table have links for the keyboard. */}
+      {href ? <a data-drill={href(span)}>{band}</a> : band}
     </svg>
   )
 }
@@ -224,31 +240,51 @@ function Line({ values, tone, isFilled, y }: Series & { readonly y: Scale; reado
   )
 }
 
-function AxisX({ atMs, stepMs }: ChartParts) {
-  const fromMs = atMs[0] ?? 0
-  const spanMs = atMs.length * stepMs
-  const format = spanMs > 2 * dayMs ? 'day' : 'minute'
-  const labels = Array.from(
-    { length: tickLabels },
-    (_none, nth) => fromMs + (spanMs * nth) / (tickLabels - 1),
-  )
+/** Renders labels beside the drawing. They are placed in percent of an SVG without a view box, so that their text is never stretched. */
+function AxisY({ values, y }: Axes) {
+  const chars = Math.max(...values.map(({ label }) => label.length))
   return (
-    <div class="axis-x" aria-hidden="true">
-      {labels.map((at) => (
-        <Time atMs={at} format={format} />
+    <svg class="axis-y" width={Math.ceil(chars * charWidth) + labelGap} aria-hidden="true">
+      {values.map(({ value, label }) => (
+        <text x="100%" y={percent(y(value), height)} dy="4" text-anchor="end">
+          {label}
+        </text>
       ))}
-    </div>
+    </svg>
   )
 }
 
-function Values({ title, series, atMs, unit }: ChartParts) {
+/** Share of the axis within which a label at its end is aligned with the end. */
+const edge = 0.06
+
+function AxisX({ times, span }: Axes) {
+  const anchorOf = (x: number) => (x < edge * width ? 'start' : x > (1 - edge) * width ? 'end' : 'middle')
+  return (
+    <svg class="axis-x" aria-hidden="true">
+      {times.map(({ value, label }) => {
+        const x = xOf(span, value)
+        return (
+          <text x={percent(x, width)} y="11" text-anchor={anchorOf(x)}>
+            {label}
+          </text>
+        )
+      })}
+    </svg>
+  )
+}
+
+function Values({ title, series, atMs, stepMs, unit, href }: ChartParts) {
   const format = formats[unit]
   const rows = [...atMs.keys()].filter((nth) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
-  const columns = series.map(({ label, values }) => ({
+  const linked = (to: ChartParts['href'], nth: number, text: ComponentChildren) => {
+    const fromMs = atMs[nth] ?? 0
+    return to ? <a href={to({ fromMs, toMs: fromMs + stepMs })}>{text}</a> : text
+  }
+  const columns = series.map(({ label, values, href: to }) => ({
     ...{ title: label, isNumber: true },
-    cell: (nth: number) => valueText(values[nth], format),
+    cell: (nth: number) => linked(values[nth] ? to : undefined, nth, valueText(values[nth], format)),
   }))
-  const from = { title: 'From', cell: (nth: number) => <Time atMs={atMs[nth] ?? 0} /> }
+  const from = { title: 'From', cell: (nth: number) => linked(href, nth, <Time atMs={atMs[nth] ?? 0} />) }
   return (
     <div class="values">
       <Table caption={`${title}: values`} rows={rows} columns={[from, ...columns]} />
@@ -257,8 +293,7 @@ function Values({ title, series, atMs, unit }: ChartParts) {
 }
 
 function pointText({ series, unit }: ChartParts, nth: number): string {
-  const format = unit === 'count' ? countText : durationText
-  return series.map(({ label, values }) => `${label} ${valueText(values[nth], format)}`).join('  ·  ')
+  return series.map(({ label, values }) => `${label} ${valueText(values[nth], formats[unit])}`).join('  ·  ')
 }
 
 function valueText(value: number | undefined, format: (value: number) => string): string {

@@ -335,17 +335,22 @@ interface Sending extends Omit<PostFormParts, 'look' | 'children'> {
   readonly back: string
 }
 
+/** Renders the two buttons that end every form: the one that submits it, and the link back. Same order, place and size on all pages. */
+export function SendButtons({ button, tone, back }: Pick<Sending, 'button' | 'tone' | 'back'>) {
+  return (
+    <div class="buttons send-buttons">
+      <Submit {...(tone && { tone })}>{button}</Submit>
+      <LinkButton href={back}>Back</LinkButton>
+    </div>
+  )
+}
+
 /** Renders a form with a submit button and a link back. */
 function SendForm({ button, tone, back, children, ...form }: Sending & PostFormParts) {
   return (
     <PostForm {...form}>
       {children}
-      <div class="buttons">
-        <Submit {...(tone && { tone })}>{button}</Submit>
-        <LinkButton href={back} tone="plain">
-          Back
-        </LinkButton>
-      </div>
+      <SendButtons {...{ button, back, ...(tone && { tone }) }} />
     </PostForm>
   )
 }

@@ -12,6 +12,7 @@ import {
   type Problems,
   providerField,
   readFields,
+  SendButtons,
   Submit,
 } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
@@ -137,12 +138,7 @@ function showTestForm({
       <Card title={type} note={provider}>
         <PostForm action={path} csrfToken={context.csrfToken} hidden={{ key, provider, type }}>
           <Fields fields={filled([payloadField], { payload: payload ?? sample ?? plainPayload }, problems)} />
-          <div class="buttons">
-            <Submit>Send the test event</Submit>
-            <LinkButton href={`/tenants/${tenant.id}`} tone="plain">
-              Back
-            </LinkButton>
-          </div>
+          <SendButtons button="Send the test event" back={`/tenants/${tenant.id}`} />
         </PostForm>
         <p class="card-note">
           The receiver recognizes a test by <code>latchkey-origin: test</code> among the event’s{' '}

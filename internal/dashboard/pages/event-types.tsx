@@ -6,7 +6,7 @@ import {
   typesOf,
 } from '#internal/intake/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
-import { Card, Empty, Facts, PageHeader } from '../components/block.tsx'
+import { Card, Empty, PageHeader } from '../components/block.tsx'
 import { LinkButton, providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { type Filter, listRow, Table } from '../components/list.tsx'
@@ -110,7 +110,9 @@ const eventTypeRow: PageRow = {
                 },
               ]}
             />
-            <Facts facts={[['Example payload of', <code>{providerRawType}</code>]]} />
+            <p class="card-note">
+              Example payload of <code>{providerRawType}</code>
+            </p>
             <JsonBlock text={JSON.stringify(example)} label={`example of ${provider}`} />
           </Card>
         ))}

@@ -6,8 +6,10 @@ import {
   RangeChoice,
   type Series,
   type SeriesTone,
+  type Span,
   TimeChart,
 } from '../components/chart.tsx'
+import { timeFieldText } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, nameOf, type PageContext, type PageRow, shown } from '../page.ts'
@@ -83,7 +85,7 @@ function Overview({
           </Notice>
         )}
         <div class="charts">
-          {chartsOf(stats).map((chart) => (
+          {chartsOf(stats, context.query['tenant']).map((chart) => (
             <TimeChart
               atMs={stats.points.map(({ atMs }) => atMs)}
               stepMs={stats.stepMs}
@@ -172,8 +174,15 @@ function mainCauseText(cause: string): string {
 
 type Chart = Omit<ChartParts, 'atMs' | 'stepMs' | 'hasValues'>
 
-function chartsOf(stats: Stats): readonly Chart[] {
+/** Returns links to a list, restricted to the time of a point. */
+function listAt(path: string, query: Readonly<Record<string, string | undefined>>) {
+  return ({ fromMs, toMs }: Span) =>
+    link(path, { ...query, from: timeFieldText(fromMs), to: timeFieldText(toMs) })
+}
+
+function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
   const { total, points } = stats
+  const eventsAt = listAt('/events', { tenant })
   const of = (label: string, tone: SeriesTone, value: (point: StatsPoint) => number | undefined): Series => ({
     label,
     tone,
@@ -185,20 +194,29 @@ function chartsOf(stats: Stats): readonly Chart[] {
       ...{ title: 'Events received', kind: 'bars', unit: 'count' },
       summary: `${countText(total.accepted)} accepted, ${countText(total.duplicates)} duplicates`,
       series: [
-        of('Accepted', 'accepted', ({ accepted }) => accepted),
+        { ...of('Accepted', 'accepted', ({ accepted }) => accepted), href: eventsAt },
         of('Duplicates', 'five', ({ duplicates }) => duplicates),
       ],
       empty: 'No events were received in this time.',
+      href: eventsAt,
     },
     {
       ...{ title: 'Deliveries', kind: 'bars', unit: 'count' },
       summary: `${countText(total.delivered)} delivered, ${countText(total.failed)} failed, ${countText(total.attemptsFailed)} failed attempts`,
       series: [
-        of('Delivered', 'good', ({ delivered }) => delivered),
+        {
+          ...of('Delivered', 'good', ({ delivered }) => delivered),
+          href: listAt('/events', { tenant, state: 'processed' }),
+        },
         of('Failed attempts', 'warn', ({ attemptsFailed }) => attemptsFailed),
-        of('Failed', 'bad', ({ failed }) => failed),
+        {
+          ...of('Failed', 'bad', ({ failed }) => failed),
+          // An event fails days after it was received, so the list begins at the end of the time and goes back from there.
+          href: ({ toMs }) => link('/events', { tenant, state: 'delivery_failed', to: timeFieldText(toMs) }),
+        },
       ],
       empty: 'No delivery ended in this time.',
+      href: eventsAt,
     },
     {
       ...{ title: 'Latency, receipt to delivery (log)', kind: 'lines', unit: 'ms' },
@@ -212,8 +230,9 @@ function chartsOf(stats: Stats): readonly Chart[] {
         of('p99', 'three', ({ latencyMs }) => latencyMs.p99),
       ],
       empty: 'No event was delivered in this time.',
+      href: eventsAt,
     },
-    refusedChart(stats),
+    refusedChart(stats, tenant),
     ...(points.some(({ queue }) => queue !== undefined) ? queueCharts(points, of) : []),
   ]
 }
@@ -221,7 +240,7 @@ function chartsOf(stats: Stats): readonly Chart[] {
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
 /** Returns the chart of refused calls. The most frequent causes each have a colour; all other causes share one colour. */
-function refusedChart({ total, points }: Stats): Chart {
+function refusedChart({ total, points }: Stats, tenant: string | undefined): Chart {
   const causes = causesOf(total)
   const named = causes.slice(0, causes.length > causeTones.length ? causeTones.length - 1 : causeTones.length)
   const others = causes.slice(named.length)
@@ -231,6 +250,7 @@ function refusedChart({ total, points }: Stats): Chart {
     label: refusedAdviceOf(cause).title,
     tone: causeTones[nth] ?? 'five',
     values: points.map((point) => countOf(point, [cause])),
+    href: listAt('/refused', { tenant, cause }),
   }))
   const rest: Series = {
     ...{ label: 'Other', tone: 'five' },
@@ -242,6 +262,7 @@ function refusedChart({ total, points }: Stats): Chart {
     summary: `${countText(total.refused)} refused${main === undefined ? '' : `, ${mainCauseText(main)}`}`,
     series: others.length > 0 ? [...series, rest] : series,
     empty: 'No call was refused in this time.',
+    href: listAt('/refused', { tenant }),
   }
 }
 

@@ -18,7 +18,7 @@ import {
   parseTimeField,
   providerField,
   readFields,
-  Submit,
+  SendButtons,
   timeFieldText,
 } from '../components/form.tsx'
 import { Table, tenantFields } from '../components/list.tsx'
@@ -132,7 +132,7 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   ]
   return (
     <span>
-      {words.filter((word) => word !== undefined).join(' · ') || 'all ended events'}
+      {words.filter((word) => word !== undefined).join(' · ') || 'All processed and failed events'}
       {ids === undefined && (
         <>
           , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
@@ -172,9 +172,7 @@ function ReplayForm({ context, problems }: FormParts) {
       <Card title="Events to replay" note="previewed on the next page">
         <form class="form" method="get" action="/replays/preview">
           <Fields fields={[...tenantFields(context), ...fieldsOf(context, problems)]} idPrefix="replay" />
-          <div class="buttons">
-            <Submit>Preview</Submit>
-          </div>
+          <SendButtons button="Preview" back={link('/replays', { tenant: context.query['tenant'] })} />
         </form>
       </Card>
     </>
@@ -219,6 +217,7 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
   const isSelection = asked.filter.ids !== undefined
   const change = isSelection ? link('/events', { tenant: fields['tenant'] }) : link('/replays/new', fields)
   const isEmpty = total.count === 0
+  const nounOf = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
   const isAll = total.isExact && total.count <= examples.length
   return (
     <>
@@ -226,28 +225,28 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
         title="Start this replay?"
         lead={<ReplayFilterText filter={asked.filter} />}
         crumbs={[...crumbs, { label: isSelection ? 'Events' : 'New', path: change }]}
-      >
-        <LinkButton href={change}>{isSelection ? 'Back to the events' : 'Change it'}</LinkButton>
-        {!isEmpty && (
-          <PostForm
-            action="/replays"
-            csrfToken={context.csrfToken}
-            hidden={{ ...fields, key: crypto.randomUUID() }}
-            look="inline-form"
-          >
-            <Submit>
-              {isSelection && total.isExact ? `Replay these ${countText(total.count)}` : 'Start the replay'}
-            </Submit>
-          </PostForm>
-        )}
-      </PageHeader>
+      />
       {isEmpty ? (
         <Empty icon="search" title="Nothing to replay">
-          <p>No ended event matches.</p>
+          <p>No processed or failed event matches.</p>
+          <div class="buttons">
+            <LinkButton href={change}>Back</LinkButton>
+          </div>
         </Empty>
       ) : (
         <>
           <Estimate context={context} asked={asked} total={total} />
+          <PostForm
+            action="/replays"
+            csrfToken={context.csrfToken}
+            hidden={{ ...fields, key: crypto.randomUUID() }}
+            look="toolbar"
+          >
+            <SendButtons
+              button={total.isExact ? `Replay ${nounOf(total.count)}` : 'Start the replay'}
+              back={change}
+            />
+          </PostForm>
           <Card title={isAll ? 'All events' : `The first ${examples.length} events`} note="oldest first">
             <Examples context={context} examples={examples} />
           </Card>

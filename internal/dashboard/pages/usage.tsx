@@ -9,7 +9,7 @@ import {
 } from '#internal/tenants/index.ts'
 import type { LimitState, LimitsReport, LimitUsage, UsageReport } from '#internal/usage/index.ts'
 import { Card, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
-import { RangeChoice, type SeriesTone, TimeChart } from '../components/chart.tsx'
+import { RangeChoice, type SeriesTone, type Span, TimeChart } from '../components/chart.tsx'
 import { Confirm, FormPage, filled, type Problems, readFields, timeFieldText } from '../components/form.tsx'
 import { Ago, Badge, bytesText, countText, Time, type Tone } from '../components/text.tsx'
 import {
@@ -90,7 +90,7 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
         </Card>
         <div class="charts">
           {kindsOf(report).map((kind) => (
-            <KindChart {...{ kind, report, range, nowMs, hasValues }} />
+            <KindChart {...{ kind, report, range, nowMs, hasValues, tenant }} />
           ))}
         </div>
       </Live>
@@ -109,13 +109,16 @@ function kindsOf({ hours }: UsageReport): readonly string[] {
 const kindTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', locks: 'one' }
 const kindTitles: Readonly<Record<string, string>> = { events: 'Events accepted', locks: 'Locks acquired' }
 
-interface KindParts extends Pick<UsageParts, 'report' | 'range'> {
+/** Lists of what is counted, by kind. */
+const kindPaths: Readonly<Record<string, string>> = { events: '/events', locks: '/executions' }
+
+interface KindParts extends Pick<UsageParts, 'report' | 'range' | 'tenant'> {
   readonly kind: string
   readonly nowMs: number
   readonly hasValues: boolean
 }
 
-function KindChart({ kind, report, range, nowMs, hasValues }: KindParts) {
+function KindChart({ kind, report, range, nowMs, hasValues, tenant }: KindParts) {
   const { stepMs, steps, label } = range
   const fromMs = startOf(range, nowMs)
   const values = Array.from({ length: steps }, () => 0)
@@ -125,11 +128,16 @@ function KindChart({ kind, report, range, nowMs, hasValues }: KindParts) {
   }
   const total = values.reduce((sum, value) => sum + value, 0)
   const title = kindTitles[kind] ?? kind
+  const path = kindPaths[kind]
+  const href = path && {
+    href: (span: Span) =>
+      link(path, { tenant: tenant.id, from: timeFieldText(span.fromMs), to: timeFieldText(span.toMs) }),
+  }
   return (
     <TimeChart
-      {...{ title, kind: 'bars', unit: 'count', stepMs, hasValues }}
+      {...{ title, kind: 'bars', unit: 'count', stepMs, hasValues, ...href }}
       summary={`${countText(total)} in ${label}`}
-      series={[{ label: title, tone: kindTones[kind] ?? 'two', values }]}
+      series={[{ label: title, tone: kindTones[kind] ?? 'two', values, ...href }]}
       atMs={values.map((_value, nth) => fromMs + nth * stepMs)}
       empty={`No usage in ${label}.`}
     />

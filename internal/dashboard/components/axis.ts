@@ -1,0 +1,93 @@
+import { dayStartMs, instantOf, type ReaderClock, timeText, wallTimeOf } from './clock.ts'
+import { compactText, durationText } from './text.tsx'
+
+/** A labelled value of an axis. */
+export interface Tick {
+  readonly value: number
+  readonly label: string
+}
+
+/** Maximum number of intervals between the ticks of a linear axis. */
+const intervalsMax = 4
+const secondMs = 1_000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+
+/** Returns the smallest of 1, 2 and 5 × 10ⁿ that is at least this amount, and at least 1. */
+function roundStep(amount: number): number {
+  const power = 10 ** Math.max(0, Math.floor(Math.log10(amount)))
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= amount) ?? amount
+}
+
+/** Steps of a linear axis of durations, in ms. */
+const durationStepsMs = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * secondMs),
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * minuteMs),
+  ...[1, 2, 6, 12].map((hours) => hours * hourMs),
+  ...[1, 2, 5, 10, 20].map((days) => days * dayMs),
+]
+
+/** Returns the ticks of a linear axis from 0 to at least `most`, at round values. Pure. */
+export function linearTicks(most: number, unit: 'count' | 'ms'): readonly Tick[] {
+  const least = most / intervalsMax
+  const step =
+    unit === 'count' ? roundStep(least) : (durationStepsMs.find((each) => each >= least) ?? roundStep(least))
+  const format = unit === 'count' ? compactText : shortDuration
+  return Array.from({ length: Math.ceil(most / step) + 1 }, (_none, nth) => nth * step).map((value) => ({
+    ...{ value, label: value === 0 ? '0' : format(value) },
+  }))
+}
+
+const logValuesMs = [
+  ...[1, 10, 100, secondMs, 10 * secondMs],
+  ...[minuteMs, 10 * minuteMs, hourMs, 10 * hourMs, 4 * dayMs, 40 * dayMs, 400 * dayMs],
+]
+/** Maximum number of labels of a logarithmic axis. A longer one has a label at every second value. */
+const logTicksMax = 6
+const logTopMsMin = 100
+
+/** Returns the ticks of a logarithmic axis of durations, from 1 ms to at least `mostMs`. Pure. */
+export function logTicks(mostMs: number): readonly Tick[] {
+  const enough = logValuesMs.findIndex((value) => value >= Math.max(mostMs, logTopMsMin))
+  if (enough < 0) return [1, mostMs].map((value) => ({ value, label: shortDuration(value) }))
+  const every = enough < logTicksMax ? 1 : 2
+  return logValuesMs
+    .slice(0, enough + 1 + (enough % every))
+    .filter((_value, nth) => nth % every === 0)
+    .map((value) => ({ value, label: shortDuration(value) }))
+}
+
+const shortDuration = (ms: number) => durationText(ms).replace('.0 ', ' ')
+
+/** Maximum number of intervals between the ticks of a time axis. */
+const timeIntervalsMax = 5
+const timeStepsMs = [
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * minuteMs),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * hourMs),
+]
+const dayStepsMs = [1, 2, 7, 14, 28].map((days) => days * dayMs)
+
+/** Returns the ticks of a time axis: round minutes and hours of the reader's zone, days, or Mondays. Pure. */
+export function timeTicks(fromMs: number, toMs: number, clock: ReaderClock): readonly Tick[] {
+  const stepMs =
+    [...timeStepsMs, ...dayStepsMs].find((step) => (toMs - fromMs) / step <= timeIntervalsMax) ?? 56 * dayMs
+  const format = stepMs < dayMs ? 'minute' : 'day'
+  // Wall-clock times advance evenly as if they were UTC. A clock change moves the instants that they name.
+  const wallMs = (atMs: number) => Date.parse(`${wallTimeOf(atMs, clock.zone)}Z`)
+  const startMs = dayStartMs(
+    { zone: clock.zone, nowMs: fromMs },
+    stepMs >= 7 * dayMs ? daysSinceMonday(fromMs, clock) : 0,
+  )
+  const values: number[] = []
+  for (let atMs = wallMs(startMs); atMs <= wallMs(toMs); atMs += stepMs)
+    values.push(instantOf(new Date(atMs).toISOString().slice(0, 19), clock.zone))
+  return values
+    .filter((value) => value >= fromMs && value <= toMs)
+    .map((value) => ({ value, label: timeText(value, format, clock) }))
+}
+
+function daysSinceMonday(atMs: number, { zone }: ReaderClock): number {
+  return (new Date(`${wallTimeOf(atMs, zone)}Z`).getUTCDay() + 6) % 7
+}
