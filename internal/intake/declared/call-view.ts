@@ -17,18 +17,34 @@ export function workMax(bodyBytes: number): number {
 /** Maximum characters that a template may add to the body's size. */
 export const templateTextCharsMax: number = 65_536
 
+/** Facts that a verification found on its way, in their order. */
+export type VerificationStep =
+  /** The scheme at this position of the declaration was chosen by the signature that the call has. */
+  | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
+  /** Signatures of the scheme in that value, and how many of them could be decoded. */
+  | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
+  /** Signed time as it was sent; undefined if it is no time of the declared unit. */
+  | { readonly kind: 'timed'; readonly text: string; readonly atMs: number | undefined }
+  /** Text that the signature must cover. */
+  | { readonly kind: 'joined'; readonly content: readonly (string | Uint8Array)[] }
+
+/** Called with each step. Set by `traceCall` only. */
+export type Trace = (step: VerificationStep) => void
+
 /** What a call contains, parsed at most once. */
 export class CallView {
   readonly call: ProviderCall
   readonly meter: Meter | undefined
+  readonly trace: Trace | undefined
   readonly #rules: BodyRules
   #body: EventBody | undefined
   #query: URLSearchParams | undefined
 
-  constructor(call: ProviderCall, rules: BodyRules, meter: Meter | undefined) {
+  constructor(call: ProviderCall, rules: BodyRules, meter?: Meter, trace?: Trace) {
     this.call = call
     this.#rules = rules
     this.meter = meter
+    this.trace = trace
   }
 
   /** Returns the parsed body. */

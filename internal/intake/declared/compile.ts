@@ -2,7 +2,7 @@ import type { Refused } from '../normalize.ts'
 import { readHeader, refused } from '../normalize.ts'
 import type { Provider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
 import { verdicts } from '../signature.ts'
-import { CallView, compilePlace, type HeaderTable, type Meter } from './call-view.ts'
+import { CallView, compilePlace, type HeaderTable, type Meter, type Trace } from './call-view.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
 import { type AnswerHandshake, compileHandshakes, type HandshakeAnswer } from './handshake.ts'
 import { compileHeaders, secretHeaders } from './header-table.ts'
@@ -25,8 +25,9 @@ type Verify = (view: CallView, keys: DeclaredKeys) => Verification
 /**
  * Compiles a valid declaration to an adapter. All parsing of the declaration happens here. The work for a call is bounded by `workMax`.
  * @param meter counts the work of each call
+ * @param trace called with the steps of each verification
  */
-export function compileDeclaration(declaration: Declaration, meter?: Meter): DeclaredProvider {
+export function compileDeclaration(declaration: Declaration, meter?: Meter, trace?: Trace): DeclaredProvider {
   const { body: rules, handshakes = [] } = declaration
   const headers = compileHeaders(declaration)
   const idNames = idHeaderNames(declaration, headers)
@@ -37,7 +38,7 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter): Dec
     ({ algorithm }) => hmacHashOf(algorithm) !== undefined,
   )
   const answer: AnswerHandshake = compileHandshakes(handshakes, { headers, hmacScheme, verify })
-  const view = (call: ProviderCall) => new CallView(call, rules, meter)
+  const view = (call: ProviderCall) => new CallView(call, rules, meter, trace)
   return {
     name: declaration.name,
     bodyBytesMax: rules.bytesMax,
@@ -71,6 +72,7 @@ function compileVerify(
     if (chosen === undefined) {
       return readHeader(view.call.headers, older).kind !== 'absent' ? verdicts.unknown : verdicts.missing
     }
+    view.trace?.({ kind: 'chosen', position: chosen.position, value: chosen.value })
     const own = keys[chosen.position]
     if (own === undefined) return verdicts.mismatch
     const verification = chosen.scheme.verify(view, own, chosen.value)

@@ -45,6 +45,7 @@ export function compileJwt(
     view.meter?.(value.length)
     const token = parseToken(value.slice(prefix.length))
     if (token === undefined) return verdicts.malformed
+    view.trace?.({ kind: 'joined', content: [token.signed] })
     if (!accepted.includes(token.algorithm)) return verdicts.unknown
     if (keys.kind !== 'objects' || !isSignedToken(view, token, keys.keys)) return verdicts.mismatch
     const isMet = requires.every(({ claim, read, content }) => {

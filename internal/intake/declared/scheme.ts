@@ -146,12 +146,14 @@ function signatureCheck(
       )
     if (parsed.kind !== 'signatures')
       return parsed.kind === 'malformed' ? verdicts.malformed : verdicts.unknown
+    view.trace?.({ kind: 'parsed', texts: parsed.texts, decodedCount: parsed.signatures.length })
     const time = timeOf?.(view, parsed)
     if (typeof time === 'string') return refused(time)
     if (parsed.texts.length === 0) return verdicts.unknown
     if (parsed.signatures.length === 0) return verdicts.malformed
     const joined = content.join(view, values, time?.text ?? '')
     if (isRefused(joined)) return joined
+    view.trace?.({ kind: 'joined', content: joined })
     if (!isSignedCall(view, joined, parsed.signatures, keys)) return verdicts.mismatch
     if (time === undefined) return verdicts.verified
     // The time is checked last, so that this cause always means a wrong clock or a replay and never a forgery.
@@ -192,16 +194,17 @@ type TimeOf = (
 /** Compiles the reading of the signed time, which keeps its text, since the signature covers it. */
 function compileTime(timestamp: NonNullable<Scheme['timestamp']>, headers: HeaderTable): TimeOf {
   const { unit, pair, listFirst } = timestamp
-  if (pair !== undefined || listFirst) return (_view, { time }) => timed(time ?? '', unit)
+  if (pair !== undefined || listFirst) return (view, { time }) => timed(view, time ?? '', unit)
   const read = compilePlace(timestamp, headers)
   return (view) => {
     const reading = read(view)
     if (reading.kind === 'conflict') return 'headers_conflict'
-    return timed(reading.kind === 'value' ? reading.value : '', unit)
+    return timed(view, reading.kind === 'value' ? reading.value : '', unit)
   }
 }
 
-function timed(text: string, unit: TimeUnit): SignedTime | RefusalCause {
+function timed(view: CallView, text: string, unit: TimeUnit): SignedTime | RefusalCause {
   const atMs = parseTime(text, unit)
+  view.trace?.({ kind: 'timed', text, atMs })
   return atMs === undefined ? 'signature_malformed' : { text, atMs }
 }

@@ -24,7 +24,7 @@ export interface Tampered extends Keyed {
  */
 export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[] {
   const headers = compileHeaders(declaration)
-  const view = new CallView(valid.call, declaration.body, undefined)
+  const view = new CallView(valid.call, declaration.body)
   const scheme = declaration.signature.schemes.find(
     ({ signature, when }) =>
       compilePlace(signature, headers)(view).kind === 'value' &&

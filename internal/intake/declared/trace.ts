@@ -1,0 +1,117 @@
+import type { ProviderCall, ProviderEvent, RefusalCause } from '../provider.ts'
+import type { VerificationStep } from './call-view.ts'
+import { compileDeclaration } from './compile.ts'
+import { bytesOf } from './content.ts'
+import type { HandshakeAnswer } from './handshake.ts'
+import type { SchemeKeys } from './keys.ts'
+import type { Algorithm, Declaration } from './schema.ts'
+
+/** Verification of a captured call, step by step, up to where it ended. Contains signatures and computed HMACs, so it is as secret as these. */
+export interface CallTrace {
+  /** Scheme that was chosen by the signature of the call; undefined if none applies. */
+  readonly scheme?: {
+    readonly position: number
+    readonly algorithm: Algorithm
+    /** Value of the signature's header, query parameter or member. */
+    readonly value: string
+    /** Number of the given secrets that are keys of the scheme. */
+    readonly keyCount: number
+  }
+  /** Signatures of the scheme in the value, and how many could be decoded. */
+  readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }
+  readonly time?: {
+    readonly text: string
+    /** Undefined if the text is no time of the declared unit. */
+    readonly atMs: number | undefined
+    /** Difference from the clock in ms, positive for the past. */
+    readonly ageMs: number | undefined
+    readonly ageMsMax: number
+  }
+  /** Signed text. `text` has at most `signedCharsMax` characters. */
+  readonly signed?: { readonly bytes: number; readonly text: string; readonly isCut: boolean }
+  /** HMAC of the signed text by each key, in the encoding of the scheme; empty for other algorithms. */
+  readonly computed: readonly string[]
+  readonly outcome: TraceOutcome
+}
+
+/** Result of a traced call. `verified` has the event, or why the verified call has none. */
+export type TraceOutcome =
+  | { readonly kind: 'refused'; readonly cause: RefusalCause }
+  | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
+  | { readonly kind: 'event'; readonly event: ProviderEvent }
+  | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
+
+/** Maximum characters of the signed text that a trace shows. */
+const signedCharsMax = 4096
+
+/**
+ * Runs a captured call as intake does, by the same code, and returns what it found at each step. Pure.
+ * @param secrets 1 to 5 secrets; for public keys, the keys
+ */
+export function traceCall(
+  declaration: Declaration,
+  call: ProviderCall,
+  secrets: readonly string[],
+): CallTrace {
+  const steps: VerificationStep[] = []
+  const provider = compileDeclaration(declaration, undefined, (step) => steps.push(step))
+  const keys = provider.prepare(secrets)
+  const answer = provider.answer(call, keys)
+  if (answer?.kind === 'answer')
+    return { ...describe(declaration, call, keys, steps), outcome: { kind: 'answered', answer } }
+  const verification = answer ?? provider.verify(call, keys)
+  const facts = describe(declaration, call, keys, steps)
+  if (verification.kind === 'refused') return { ...facts, outcome: verification }
+  const event = provider.normalize(call)
+  return event.kind === 'event'
+    ? { ...facts, outcome: { kind: 'event', event } }
+    : { ...facts, outcome: { kind: 'verified_only', cause: event.cause } }
+}
+
+function describe(
+  { signature }: Declaration,
+  call: ProviderCall,
+  keys: readonly SchemeKeys[],
+  steps: readonly VerificationStep[],
+): Omit<CallTrace, 'outcome'> {
+  const chosen = lastOf(steps, 'chosen')
+  const scheme = signature.schemes[chosen?.position ?? -1]
+  if (chosen === undefined || scheme === undefined) return { computed: [] }
+  const own = keys[chosen.position]
+  const parsed = lastOf(steps, 'parsed')
+  const timed = lastOf(steps, 'timed')
+  const joined = lastOf(steps, 'joined')
+  const bytes = joined && bytesOf(joined.content)
+  const { toleranceSeconds, encoding = 'hex', algorithm } = scheme
+  const ageMsMax = toleranceSeconds === undefined ? call.signatureAgeMsMax : toleranceSeconds * 1000
+  return {
+    scheme: { position: chosen.position, algorithm, value: chosen.value, keyCount: keyCountOf(own) },
+    ...(parsed && { signatures: { texts: parsed.texts, decodedCount: parsed.decodedCount } }),
+    ...(timed && {
+      time: {
+        ...{ text: timed.text, atMs: timed.atMs, ageMsMax },
+        ageMs: timed.atMs === undefined ? undefined : call.nowMs - timed.atMs,
+      },
+    }),
+    ...(bytes && { signed: shownText(bytes) }),
+    computed:
+      bytes && own?.kind === 'hmac' ? own.keys.map((key) => key.copy().update(bytes).digest(encoding)) : [],
+  }
+}
+
+function lastOf<Kind extends VerificationStep['kind']>(
+  steps: readonly VerificationStep[],
+  kind: Kind,
+): Extract<VerificationStep, { kind: Kind }> | undefined {
+  return steps.findLast((step): step is Extract<VerificationStep, { kind: Kind }> => step.kind === kind)
+}
+
+function keyCountOf(keys: SchemeKeys | undefined): number {
+  if (keys === undefined) return 0
+  return keys.kind === 'digests' ? keys.digests.length : keys.keys.length
+}
+
+function shownText(bytes: Uint8Array): NonNullable<CallTrace['signed']> {
+  const text = Buffer.from(bytes).toString()
+  return { bytes: bytes.length, text: text.slice(0, signedCharsMax), isCut: text.length > signedCharsMax }
+}
