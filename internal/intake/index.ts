@@ -9,16 +9,19 @@ export {
   certificateFetchOutcomes,
   createCertificateFetch,
 } from './certificates/store.ts'
+export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
+export { type CallTrace, traceCall } from './declared/trace.ts'
+export { runVectors } from './declared/vectors.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 export { createTestEvent, type TestEventContent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
 export { exampleCalls } from './examples.ts'
-
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
 export { isObject, type JsonObject } from './normalize.ts'
+export type { ProviderCall } from './provider.ts'
 export { refusalCauses, type UnsignedCall } from './provider.ts'
 export {
   createWalletSigner,

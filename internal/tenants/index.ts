@@ -8,7 +8,7 @@ export type {
   FoundKey,
 } from './directory-index.ts'
 export { type RecordStoreOfTenant, readDirectoryVersion } from './directory-store.ts'
-export type { SourceProblem } from './folder/parse.ts'
+export { lineOfField, type SourceProblem } from './folder/parse.ts'
 export { type FolderOptions, FolderSource } from './folder/source.ts'
 export {
   callbackField,

@@ -101,11 +101,11 @@ function readDocument(
   label: FileLabel,
   lines: LineCounter,
 ): { document: FileDocument; problems: SourceProblem[] } {
-  const line = lineOf(yaml, lines, 'metadata.name')
+  const line = lineOfField(yaml, lines, 'metadata.name')
   const broken = (identity: string | undefined, problems: readonly Problem[]) => ({
     document: { kind: 'broken', identity, line } as const,
     problems: problems.map(({ path, message }) => {
-      return { file: label.file, line: lineOf(yaml, lines, path), field: path, message }
+      return { file: label.file, line: lineOfField(yaml, lines, path), field: path, message }
     }),
   })
   const value = toValue(yaml)
@@ -164,8 +164,8 @@ function asRecord(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
-/** Returns the line of a field. For a missing field, returns the line of its nearest existing ancestor. */
-function lineOf(yaml: YamlDocument, lines: LineCounter, path: string): number | undefined {
+/** Returns the line of a field, such as `spec.providers[0].name`. For a missing field, returns the line of its nearest existing ancestor. */
+export function lineOfField(yaml: YamlDocument, lines: LineCounter, path: string): number | undefined {
   const segments = [...path.matchAll(/\[([0-9]+)\]|([^.[\]]+)/g)].map(([, index, name]) =>
     index === undefined ? (name ?? '') : Number(index),
   )

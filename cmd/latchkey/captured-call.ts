@@ -1,0 +1,92 @@
+import { Type as t } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { parseTimestamp } from '#internal/base/index.ts'
+import type { CallTrace, ProviderCall } from '#internal/intake/index.ts'
+import { exitCodes, type Problem } from './cli.ts'
+import { printable } from './tables.ts'
+
+/** A call as somebody captured it: the headers by name, and the body as text or in base64. */
+const CapturedCallSchema = t.Object(
+  {
+    method: t.Optional(t.String()),
+    url: t.Optional(t.String()),
+    headers: t.Record(t.String(), t.String()),
+    body: t.Optional(t.String()),
+    bodyBase64: t.Optional(t.String()),
+    at: t.Optional(t.String()),
+  },
+  { additionalProperties: false },
+)
+
+/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS, in ms. */
+const signatureAgeMsMax = 300_000
+
+/** Parses a captured call. @param nowMs time of the call if it does not say when it came */
+export function parseCapturedCall(path: string, text: string, nowMs: number): ProviderCall | Problem {
+  const wrong = (problem: string): Problem => ({ problem: `${path} ${problem}`, exitCode: exitCodes.misused })
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return wrong('is not JSON')
+  }
+  if (!Value.Check(CapturedCallSchema, value)) {
+    const [first] = Value.Errors(CapturedCallSchema, value)
+    return wrong(
+      `must be {"headers":{"<name>":"<value>"},"body":"…"} with optional method, url, bodyBase64 and at: ${first?.path ?? ''} ${first?.message ?? ''}`,
+    )
+  }
+  const { method = 'POST', url = '', headers, body = '', bodyBase64, at } = value
+  const atMs = at === undefined ? nowMs : parseTimestamp(at)
+  if (atMs === undefined) return wrong('must have a time such as 2026-01-31T09:00:00Z in at')
+  return {
+    request: { method, url },
+    headers: new Headers(headers),
+    body: bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64'),
+    ...{ settings: {}, nowMs: atMs, signatureAgeMsMax },
+  }
+}
+
+/** Shows the steps of a verification, one a line. */
+export function traceText({ scheme, signatures, time, signed, computed, outcome }: CallTrace): string {
+  const lines: (readonly [name: string, text: string])[] = []
+  if (scheme) {
+    lines.push(['scheme', `${scheme.algorithm} (number ${scheme.position + 1})`])
+    lines.push(['signature value', printable(scheme.value)])
+    lines.push(['usable secrets', String(scheme.keyCount)])
+  }
+  if (signatures) {
+    lines.push(['received', signatures.texts.map(printable).join(', ') || 'no signature of this scheme'])
+    if (signatures.decodedCount < signatures.texts.length)
+      lines.push([
+        'not decodable',
+        `${signatures.texts.length - signatures.decodedCount} of ${signatures.texts.length} signatures`,
+      ])
+  }
+  for (const each of computed) lines.push(['computed', each])
+  if (time)
+    lines.push([
+      'signed time',
+      time.ageMs === undefined
+        ? `${printable(time.text)} is no time of the declared unit`
+        : `${printable(time.text)}, ${Math.round(time.ageMs / 1000)} s before the call, at most ${time.ageMsMax / 1000} s`,
+    ])
+  if (signed)
+    lines.push(['signed text', `${signed.bytes} bytes: ${printable(signed.text)}${signed.isCut ? ' …' : ''}`])
+  lines.push(['result', outcomeText(outcome)])
+  const width = Math.max(...lines.map(([name]) => name.length)) + 2
+  return lines.map(([name, text]) => `${name.padEnd(width)}${text}`).join('\n')
+}
+
+function outcomeText(outcome: CallTrace['outcome']): string {
+  switch (outcome.kind) {
+    case 'refused':
+      return `refused: ${outcome.cause}`
+    case 'answered':
+      return `handshake, answered with ${outcome.answer.status} ${printable(outcome.answer.body)}`
+    case 'verified_only':
+      return `the signature is valid, but the call is refused: ${outcome.cause}`
+    case 'event':
+      return `event ${printable(outcome.event.sourceEventId)} of type ${outcome.event.type} (${printable(outcome.event.rawType)})`
+  }
+}

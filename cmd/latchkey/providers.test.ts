@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { latchkey } from '#test/support/latchkey.ts'
+import { providerTemplate } from './provider-template.ts'
+
+const packs = join(import.meta.dir, '../../config/providers')
+const secret = 'a-secret-for-tests'
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'latchkey-providers-'))
+  writeFileSync(join(folder, 'acme.yaml'), providerTemplate('acme'))
+  writeFileSync(join(folder, 'secret'), `${secret}\n`)
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+async function run(...args: readonly string[]) {
+  const { code, out, err } = await latchkey(['providers', ...args], {})
+  return { code, out: out.trimEnd(), err: err.trimEnd() }
+}
+
+function write(name: string, content: string | object): string {
+  const path = join(folder, name)
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+/** Returns headers and body of the vector of the template. */
+function templateCall() {
+  const text = providerTemplate('acme')
+  const [, signature = ''] = /X-Signature: (\w{64})/.exec(text) ?? []
+  const [, body = ''] = /body: '(.*)'/.exec(text) ?? []
+  return { headers: { 'X-Signature': signature }, body, at: '2026-01-31T09:00:00Z' }
+}
+
+test('providers new: writes a declaration whose vector holds, and overwrites no file', async () => {
+  const path = join(folder, 'fresh.yaml')
+  expect((await run('new', 'fresh', '--file', path)).code).toBe(0)
+  expect(await run('lint', path)).toMatchObject({ code: 0, out: `${path}: no problem` })
+  const tested = await run('test', path)
+  expect(tested).toMatchObject({
+    code: 0,
+    out: 'invoice paid: holds, and the calls derived from it are refused',
+  })
+  const before = readFileSync(path, 'utf8')
+  expect(await run('new', 'fresh', '--file', path)).toMatchObject({ code: 2, err: `${path} exists already` })
+  expect(readFileSync(path, 'utf8')).toBe(before)
+})
+
+test('providers new: refuses a name that no URL could have', async () => {
+  const { code, err } = await run('new', 'Acme Pay', '--file', join(folder, 'none.yaml'))
+  expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('metadata.name must match') })
+  expect(readdirSync(folder)).not.toContain('none.yaml')
+})
+
+test('providers lint: names file and line of each problem', async () => {
+  const text = providerTemplate('acme')
+    .replace('encoding: hex', 'encoding: hexx')
+    .replace('json: id', 'jsn: id')
+  const path = write('wrong.yaml', text)
+  const lineOf = (part: string) => text.split('\n').findIndex((line) => line.includes(part)) + 1
+  const { code, err } = await run('lint', path)
+  expect(code).toBe(1)
+  expect(err).toContain(`${path}:${lineOf('hexx')}: spec.signature.schemes[0].encoding must be one of`)
+  expect(err).toContain(`${path}:${lineOf('jsn')}: spec.event.id[0].jsn is not a field`)
+})
+
+test.each([
+  ['text that is not YAML', 'a: [', 'is not YAML at column'],
+  ['an empty file', '', 'must have one YAML document'],
+  ['two documents', 'a: 1\n---\nb: 1\n', 'must have one YAML document'],
+  ['another kind', 'apiVersion: v1\nkind: Secret\n', ':2: kind must be'],
+])('providers lint: refuses %s', async (_name, text, message) => {
+  const { code, err } = await run('lint', write('other.yaml', text))
+  expect(code).toBe(1)
+  expect(err).toContain(message)
+})
+
+test('providers test: reports a vector that does not hold', async () => {
+  const path = write('false.yaml', providerTemplate('acme').replace('id: evt_1', 'id: evt_2'))
+  const { code, err } = await run('test', path)
+  expect(code).toBe(1)
+  expect(err).toContain('vectors[0].expect does not hold: id is evt_1')
+})
+
+test('providers test: accepts the vectors of every shipped declaration', async () => {
+  for (const file of readdirSync(packs).slice(0, 5))
+    expect(await run('test', join(packs, file))).toMatchObject({ code: 0 })
+})
+
+test('providers test --call: shows the steps of a call that verifies, and never the secret', async () => {
+  const call = templateCall()
+  const args = [join(folder, 'acme.yaml'), '--call', write('call.json', call)]
+  const { code, out, err } = await run('test', ...args, '--secret-file', join(folder, 'secret'))
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(out).toContain(`computed         ${call.headers['X-Signature']}`)
+  expect(out).toContain('event evt_1 of type invoice.paid')
+  expect(out).not.toContain(secret)
+})
+
+test('providers test --call: ends with exit code 1 and shows both signatures where they differ', async () => {
+  const call = templateCall()
+  const path = write('changed.json', { ...call, body: `${call.body} ` })
+  const args = [join(folder, 'acme.yaml'), '--call', path, '--secret-file', join(folder, 'secret')]
+  const { code, err } = await run('test', ...args)
+  expect(code).toBe(1)
+  expect(err).toContain('refused: signature_mismatch')
+  const json = JSON.parse((await run('test', ...args, '--json')).out)
+  expect(json.signatures.texts).toEqual([call.headers['X-Signature']])
+  expect(json.computed).not.toEqual(json.signatures.texts)
+})
+
+test.each([
+  ['no JSON', 'x', 'is not JSON'],
+  ['an unknown member', { headers: {}, boddy: '' }, '/boddy'],
+  ['a time of another form', { headers: {}, at: 'today' }, 'must have a time such as'],
+])('providers test --call: refuses a captured call with %s', async (_name, content, message) => {
+  const args = [join(folder, 'acme.yaml'), '--call', write('bad.json', content)]
+  const { code, err } = await run('test', ...args, '--secret-file', join(folder, 'secret'))
+  expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(message) })
+})
+
+test('providers test --call: asks for a secret file where there is no terminal', async () => {
+  const { code, err } = await run(
+    'test',
+    join(folder, 'acme.yaml'),
+    '--call',
+    write('c.json', templateCall()),
+  )
+  expect({ code, err }).toEqual({ code: 2, err: 'Give the secret of the call in --secret-file' })
+})
+
+test('providers: a file that is missing is named', async () => {
+  const path = join(folder, 'missing.yaml')
+  expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} could not be read: ENOENT` })
+})

@@ -1,0 +1,113 @@
+import { writeFile } from 'node:fs/promises'
+import { runVectors, traceCall } from '#internal/intake/index.ts'
+import { parseCapturedCall, traceText } from './captured-call.ts'
+import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
+import { parseProviderFile, readText } from './provider-file.ts'
+import { providerTemplate } from './provider-template.ts'
+
+const testHelp = `
+The file of --call is JSON: {"headers":{"X-Signature":"…"},"body":"…"}, with bodyBase64 in place of body
+for bytes, and with method, url and at (its time) if they are signed. The secret is read from
+--secret-file, or asked for; it is never printed. The output has the signature that the secret makes.`
+
+/** Adds the command group `providers`, which lists, checks and begins declarations of providers. */
+export function addProvidersCommand(program: Program, cli: Cli): void {
+  const providers = program.command('providers').description('the providers whose webhooks are accepted')
+  providers
+    .command('lint')
+    .description('checks declarations, and names the line of each problem')
+    .argument('<file...>', 'declarations of providers in YAML')
+    .option(...jsonOption)
+    .action(cli.action(async (files, options) => cli.answer(await lint(files), options)))
+  providers
+    .command('test')
+    .description('runs the vectors of a declaration, or verifies a captured call step by step')
+    .addHelpText('after', testHelp)
+    .argument('<file>', 'declaration of a provider in YAML')
+    .option('--call <file>', 'captured call to verify')
+    .option('--secret-file <file>', 'file with the secret of the captured call')
+    .option(...jsonOption)
+    .action(cli.action(async (file, options) => cli.answer(await testFile(cli, file, options), options)))
+  providers
+    .command('new')
+    .description('writes the start of a declaration, whose comments say what to change')
+    .argument('<name>', 'name of the provider, as in its URL')
+    .option('--file <path>', 'file to write; default: <name>.yaml')
+    .option(...jsonOption)
+    .action(cli.action(async (name, options) => cli.answer(await create(name, options.file), options)))
+}
+
+async function lint(files: readonly string[]): Promise<Result> {
+  const problems: string[] = []
+  for (const file of files) {
+    const text = await readText(file)
+    if (typeof text !== 'string') return text
+    const parsed = parseProviderFile(file, text)
+    if (parsed.kind === 'invalid') problems.push(...parsed.problems)
+  }
+  if (problems.length > 0) return { problem: problems.join('\n'), json: { problems } }
+  return { text: `${files.join(', ')}: no problem`, json: { problems } }
+}
+
+interface TestOptions {
+  readonly call?: string | undefined
+  readonly secretFile?: string | undefined
+}
+
+async function testFile(
+  cli: Cli,
+  file: string,
+  { call: callFile, secretFile }: TestOptions,
+): Promise<Result> {
+  const text = await readText(file)
+  if (typeof text !== 'string') return text
+  const parsed = parseProviderFile(file, text)
+  if (parsed.kind === 'invalid')
+    return { problem: parsed.problems.join('\n'), json: { problems: parsed.problems } }
+  const { declaration } = parsed
+  if (callFile === undefined) {
+    const problems = runVectors(declaration).map(({ path, message }) => `${file}: ${path} ${message}`)
+    if (problems.length > 0) return { problem: problems.join('\n'), json: { problems } }
+    const { vectors = [] } = declaration
+    const names = vectors.map(({ name }) => `${name}: holds, and the calls derived from it are refused`)
+    return {
+      text: names.join('\n') || `${file}: is valid, but has no vectors`,
+      json: { problems, vectors: vectors.map(({ name }) => name) },
+    }
+  }
+  const callText = await readText(callFile)
+  if (typeof callText !== 'string') return callText
+  const call = parseCapturedCall(callFile, callText, cli.clock.now())
+  if ('problem' in call) return call
+  const secret = await readSecret(cli, secretFile)
+  if (typeof secret !== 'string') return secret
+  const trace = traceCall(declaration, call, [secret])
+  const shown = { text: traceText(trace), json: trace }
+  const isAccepted = trace.outcome.kind === 'event' || trace.outcome.kind === 'answered'
+  return isAccepted ? shown : { problem: shown.text, json: trace }
+}
+
+async function readSecret(cli: Cli, file: string | undefined): Promise<string | Problem> {
+  const { ask } = cli.terminal
+  const text =
+    file === undefined
+      ? await ask?.({ text: 'Secret of the provider: ', isSecret: true })
+      : await readText(file)
+  if (text === undefined || text === '')
+    return { problem: 'Give the secret of the call in --secret-file', exitCode: exitCodes.misused }
+  return typeof text === 'string' ? text.replace(/\r?\n$/, '') : text
+}
+
+async function create(name: string, path = `${name}.yaml`): Promise<Result> {
+  const text = providerTemplate(name)
+  const parsed = parseProviderFile(path, text)
+  if (parsed.kind === 'invalid') return { problem: parsed.problems.join('\n'), exitCode: exitCodes.misused }
+  try {
+    await writeFile(path, text, { flag: 'wx' })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
+      return { problem: `${path} exists already`, exitCode: exitCodes.misused }
+    throw error
+  }
+  return { text: `${path} is written. Next: latchkey providers test ${path}`, json: { file: path } }
+}
