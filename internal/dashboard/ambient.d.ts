@@ -3,7 +3,7 @@ declare module 'htmx.org/dist/*' {
   const text: string
   export default text
 }
-declare module '*/browser.mjs' {
+declare module '*.mjs' {
   const text: string
   export default text
 }

@@ -53,6 +53,7 @@ export function Frame(parts: FrameParts) {
         {parts.children}
         <div id="live" hx-sse:connect={link('/live', { seen: parts.halts?.version })} />
       </main>
+      <JumpDialog {...parts} />
     </div>
   )
 }
@@ -71,6 +72,7 @@ function Sidebar(parts: FrameParts) {
         </a>
       </div>
       <div class="menu" id="menu">
+        <JumpForm {...parts} />
         <TenantChoice {...parts} />
         <Navigation {...parts} />
         <Account {...parts} />
@@ -79,6 +81,48 @@ function Sidebar(parts: FrameParts) {
         </a>
       </div>
     </header>
+  )
+}
+
+/** Renders the search for a tenant, an event or a page. */
+function JumpForm(parts: FrameParts) {
+  const tenant = tenantParam(parts)
+  return (
+    <form class="jump-form go" method="get" action="/jump" role="search" aria-label="Jump to">
+      <input
+        {...{ name: 'find', type: 'text', placeholder: 'Jump to…', maxLength: 200 }}
+        {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
+        aria-label="Jump to a tenant, an event or a page"
+      />
+      {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
+      <button type="submit" title="Find">
+        <Icon name="search" />
+        <span class="visually-hidden">Find</span>
+      </button>
+    </form>
+  )
+}
+
+/** Renders the dialog of ⌘K, which the script opens and fills. */
+function JumpDialog(parts: FrameParts) {
+  const tenant = tenantParam(parts)
+  return (
+    <dialog class="jump" aria-label="Jump to a tenant, an event or a page">
+      <form method="get" action="/jump">
+        <input
+          {...{ name: 'find', type: 'text', placeholder: 'Tenant, event or page', maxLength: 200 }}
+          {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
+          role="combobox"
+          aria-label="Tenant, event or page"
+          aria-autocomplete="list"
+          aria-expanded="false"
+          aria-controls="jump-list"
+        />
+        {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
+      </form>
+      <div role="listbox" id="jump-list" aria-label="Results" />
+      <p role="status" class="muted" />
+    </dialog>
   )
 }
 

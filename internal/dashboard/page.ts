@@ -89,7 +89,8 @@ export type PageResult = Shown | GoTo | NeedsTenant | Refusal | ApiError
 interface Row {
   /** Route pattern, such as `/events/:id`. */
   readonly path: string
-  readonly section: SectionName
+  /** Selected section of the navigation. Omit for a page outside the navigation. */
+  readonly section?: SectionName
 }
 
 /** A page that is read with `GET` and has no side effects. */

@@ -60,7 +60,8 @@ async function serve(
   const { csrfToken, here } = context
   const halts = await readHalts(context, row)
   return framedAnswer(parts, signedIn, {
-    ...{ preferences, csrfToken, here, tenant, halts, section: row.section },
+    ...{ preferences, csrfToken, here, tenant, halts },
+    ...(row.section && { section: row.section }),
     ...contentOf(row, { context, wayBack, preferences, result }),
   })
 }

@@ -92,6 +92,7 @@ async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
 /** Queries that show most of a page's content, by path. */
 const queries: Readonly<Record<string, string>> = {
   '/go': '?find=acme',
+  '/jump': '?find=acme',
   '/events': '?tenant=acme',
   '/refused': '?tenant=acme',
   '/usage': '?tenant=acme&values=shown',

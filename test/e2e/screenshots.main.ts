@@ -64,6 +64,16 @@ const shots: readonly Shot[] = [
   at('setting-change', '/settings/change?name=forwarding.paused'),
   at('setting-clear', '/settings/clear?name=log.sampling'),
   at('audit', '/audit'),
+  at('jump', '/jump?find=demo'),
+  {
+    name: 'jump-dialog',
+    async open(page) {
+      await page.goto('/events')
+      await page.keyboard.press('Control+K')
+      await page.keyboard.type('demo')
+      await page.locator('dialog [role=option]').first().waitFor()
+    },
+  },
   at('not-found', '/nothing-here'),
 ]
 const looks = [

@@ -4,6 +4,7 @@ import { type Answer, type StaticBody, staticAnswer, staticBody } from '#interna
 import browser from './browser.mjs' with { type: 'text' }
 import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
+import jump from './jump.mjs' with { type: 'text' }
 
 /** Static files of the dashboard. The address of each file contains a hash of its content. */
 export interface Assets {
@@ -38,8 +39,13 @@ export function createAssets(): Assets {
   }
   return {
     stylesPath: add('dashboard', 'css', 'text/css; charset=utf-8', styles),
-    // Joins htmx, its extension for server-sent events and the dashboard's own script, so that browsers load them with one request.
-    scriptPath: add('dashboard', 'js', 'text/javascript; charset=utf-8', [htmx, sse, browser].join('\n;')),
+    // Joins htmx, its extension for server-sent events and the dashboard's own scripts, so that browsers load them with one request.
+    scriptPath: add(
+      'dashboard',
+      'js',
+      'text/javascript; charset=utf-8',
+      [htmx, sse, browser, jump].join('\n;'),
+    ),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
     find(fileName, request) {
       const asset = files.get(fileName)

@@ -4,6 +4,7 @@ import { callbackRows } from './callback.tsx'
 import { eventRows } from './event.tsx'
 import { eventTypeRows } from './event-types.tsx'
 import { eventsRow } from './events.tsx'
+import { jumpRow } from './jump.tsx'
 import { lockHistoryRow } from './lock-history.tsx'
 import { overviewRow } from './overview.tsx'
 import { refusedRow } from './refused.tsx'
@@ -28,4 +29,5 @@ export const pages: readonly (PageRow | ActionRow)[] = [
   lockHistoryRow,
   ...settingRows,
   auditRow,
+  jumpRow,
 ]

@@ -6,7 +6,7 @@ import { Ago, Badge, Copy } from '../components/text.tsx'
 import { forTenant, goTo, link, type PageContext, type PageRow, refOf, type Shown, shown } from '../page.ts'
 
 /** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
-const keyPrefixChars = 11
+export const keyPrefixChars = 11
 
 const list = listRow({
   ...{ path: '/tenants', section: 'tenants', title: 'Tenants', noun: 'tenants', hidesTenant: true },

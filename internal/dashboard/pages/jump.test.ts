@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import {
+  type AskedRight,
+  adminToken,
+  someUser,
+  startTestBackoffice,
+  type TestBackoffice,
+} from '#test/support/backoffice.ts'
+import {
+  dashboardKey,
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+
+let backoffice: TestBackoffice
+let admin: DashboardSession
+let acme: SeededTenant
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(
+    [
+      dashboardTenantYaml('acme', { spec: ['displayName: Acme Goods'] }),
+      dashboardTenantYaml('bolt', { namespace: 'depots' }),
+    ].join(''),
+  )
+  acme = await seedTenant(backoffice, 'acme')
+  admin = await openDashboardSession(backoffice.url, adminToken)
+}, 60_000)
+afterAll(() => backoffice.close())
+
+/** Returns the addresses that a search finds, without its form. */
+async function found(session: DashboardSession, find: string, tenant = ''): Promise<string[]> {
+  const { status, html } = await session.get(`/jump?find=${encodeURIComponent(find)}${tenant}`)
+  expect(status).toBe(200)
+  const results = html.slice(html.indexOf('id="jump-results"'), html.indexOf('<dialog'))
+  return [...results.matchAll(/href="([^"]+)"/g)].map(([, href = '']) => href.replaceAll('&amp;', '&'))
+}
+
+const tenantPath = (slug: string) => `/tenants/${backoffice.tenantId(slug)}`
+
+describe('jump', () => {
+  test.each([
+    ['part of a tenant’s slug', () => 'acm', () => [tenantPath('acme')]],
+    ['part of a tenant’s display name', () => 'goods', () => [tenantPath('acme')]],
+    ['a tenant’s id', () => backoffice.tenantId('bolt'), () => [tenantPath('bolt')]],
+    ['a tenant’s namespace and name', () => 'depots/bolt', () => [tenantPath('bolt')]],
+    ['the prefix of a key', () => dashboardKey('acme').slice(0, 11), () => [tenantPath('acme')]],
+    ['an event’s id', () => acme.eventId, () => [`/events/${acme.eventId}`]],
+    ['the name of a page', () => 'audit', () => ['/audit']],
+    ['failed', () => 'failed', () => ['/events?state=delivery_failed']],
+    ['nothing that exists', () => 'no such thing', () => []],
+  ])('jump: finds by %s', async (_by, find, expected) => {
+    expect(await found(admin, find())).toEqual(expected())
+  })
+
+  test('jump: an event is found by the id of its provider in the chosen tenant', async () => {
+    const { html } = await admin.get(`/events/${acme.eventId}`)
+    const [, sourceEventId = ''] = /Provider’s id<\/dt><dd><span class="copy"><code>([^<]+)/.exec(html) ?? []
+    expect(sourceEventId).not.toBe('')
+    expect(await found(admin, sourceEventId, '&tenant=acme')).toEqual([`/events/${acme.eventId}`])
+    expect(await found(admin, sourceEventId, '&tenant=bolt')).toEqual([])
+  })
+
+  test('jump: an actor finds only what it may see', async () => {
+    const user = someUser()
+    backoffice.allow(({ user: asking, namespace }: AskedRight) => asking === user && namespace === 'depots')
+    const session = await openDashboardSession(backoffice.url, user)
+    expect(await found(session, 'acme')).toEqual([])
+    expect(await found(session, backoffice.tenantId('acme'))).toEqual([])
+    expect(await found(session, acme.eventId)).toEqual([])
+    expect(await found(session, 'bolt')).toEqual([tenantPath('bolt')])
+    const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
+    expect(await found(owner, 'o')).not.toContain(tenantPath('bolt'))
+    expect(await found(owner, 'acme')).toEqual([tenantPath('acme')])
+  })
+
+  test('jump: a whole API key is shortened to its prefix before it is part of an address', async () => {
+    const key = dashboardKey('acme')
+    const { status, location } = await admin.get(`/jump?find=${key}`)
+    expect([status, location]).toEqual([303, `/jump?find=${key.slice(0, 11)}`])
+  })
+})

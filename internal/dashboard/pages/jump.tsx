@@ -1,0 +1,189 @@
+import type { ComponentChildren } from 'preact'
+import type { Outcome, TenantSummary } from '#internal/backoffice/index.ts'
+import { parseEventId } from '#internal/base/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import { Card, Empty, PageHeader } from '../components/block.tsx'
+import { FilterForm } from '../components/form.tsx'
+import { goTo, link, nameOf, type PageContext, type PageRow, refOf, sections, shown } from '../page.ts'
+import { keyPrefixChars } from './tenants.tsx'
+
+/** Maximum number of results of a kind. */
+const resultsMax = 10
+/** Minimum length of a text that is compared with the ids of providers, so that not every letter of a name costs a query. */
+const sourceIdCharsMin = 4
+const findCharsMax = 200
+
+interface Target {
+  readonly href: string
+  readonly label: string
+  readonly note?: string | undefined
+}
+
+interface Group {
+  readonly title: string
+  readonly targets: readonly Target[]
+  /** Why results can be missing. */
+  readonly problem?: string | undefined
+}
+
+/** Pages that no section of the navigation names. */
+const otherPages = [
+  { label: 'New replay', path: '/replays/new' },
+  { label: 'Failed events', path: '/events', query: { state: 'delivery_failed' } },
+  { label: 'Pending events', path: '/events', query: { state: 'accepted' } },
+  { label: 'Start a simulation', path: '/simulations/new' },
+] as const
+
+/** Page with the tenants, events and pages that a text names. The script shows its results in a dialog. */
+export const jumpRow: PageRow = {
+  ...{ method: 'GET', path: '/jump' },
+  async show(context) {
+    const find = context.query['find']?.slice(0, findCharsMax) ?? ''
+    // An address must not contain a whole API key.
+    if (find.startsWith('lk_') && find.length > keyPrefixChars)
+      return goTo(link('/jump', { ...context.query, find: find.slice(0, keyPrefixChars) }))
+    const groups = await findAll(context, find)
+    return shown('Jump to', <Jump {...{ context, find, groups }} />)
+  },
+}
+
+interface JumpParts {
+  readonly context: PageContext
+  readonly find: string
+  readonly groups: readonly Group[]
+}
+
+function Jump({ context: { query }, find, groups }: JumpParts) {
+  const isFound = groups.some(({ targets }) => targets.length > 0)
+  return (
+    <>
+      <PageHeader title="Jump to" lead="Finds tenants, events and pages." />
+      <FilterForm
+        path="/jump"
+        fields={[
+          {
+            ...({
+              kind: 'text',
+              name: 'find',
+              label: 'Tenant, event or page',
+              charsMax: findCharsMax,
+            } as const),
+            ...{ value: find, placeholder: 'Name, slug or id' },
+          },
+        ]}
+        kept={{ tenant: query['tenant'] }}
+        isActive={find !== ''}
+        button="Find"
+      />
+      <div id="jump-results">
+        {groups.map(
+          ({ title, targets, problem }) =>
+            (targets.length > 0 || problem !== undefined) && (
+              <Card title={title}>
+                {targets.length > 0 && <Targets targets={targets} />}
+                {problem !== undefined && <p class="card-note">{problem}</p>}
+              </Card>
+            ),
+        )}
+        {!isFound && (
+          <Empty icon="search" title="Nothing found">
+            <p>
+              Tenants are found by name, slug, id and the first characters of an API key; events by their id
+              and by the provider’s.
+            </p>
+          </Empty>
+        )}
+      </div>
+    </>
+  )
+}
+
+function Targets({ targets }: Pick<Group, 'targets'>): ComponentChildren {
+  return (
+    <ul class="targets">
+      {targets.map(({ href, label, note }) => (
+        <li>
+          <a href={href}>{label}</a> {note !== undefined && <span class="muted">{note}</span>}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+async function findAll(context: PageContext, find: string): Promise<readonly Group[]> {
+  const pages = { title: 'Pages', targets: pagesLike(context, find) }
+  if (find === '') return [pages]
+  const [tenants, events] = await Promise.all([findTenants(context, find), findEvents(context, find)])
+  return [tenants, events, pages]
+}
+
+function pagesLike({ query: { tenant } }: PageContext, find: string): readonly Target[] {
+  const words = find.toLowerCase()
+  return [
+    ...sections.map(({ label, path }) => ({ label, path, query: {} })),
+    ...otherPages.map((page) => ({ query: {}, ...page })),
+  ]
+    .filter(({ label }) => label.toLowerCase().includes(words))
+    .map(({ label, path, query }) => ({
+      label,
+      href: link(path, { ...query, tenant: path === '/tenants' ? undefined : tenant }),
+    }))
+}
+
+/** Finds the tenant that a text identifies, and tenants whose names contain it. An actor finds only tenants that it sees. */
+async function findTenants({ backoffice, actor, selection }: PageContext, find: string): Promise<Group> {
+  const isReference = /^(ten|lk)_/.test(find)
+  const { namespaces } = selection
+  const [named, listed] = await Promise.all([
+    backoffice.tenants.find(actor, refOf(find)),
+    isReference ? undefined : backoffice.tenants.list(actor, { search: find, namespaces, limit: resultsMax }),
+  ])
+  const found = [
+    ...(named.kind === 'ok' ? [named.value] : []),
+    ...(listed?.kind === 'ok' ? listed.value.items : []),
+  ]
+  const unique = [...new Map(found.map((tenant) => [tenant.id, tenant])).values()]
+  return {
+    title: 'Tenants',
+    targets: unique.slice(0, resultsMax).map(tenantTarget),
+    problem: problemIn(named) ?? (listed?.kind === 'forbidden' ? listProblem : listed && problemIn(listed)),
+  }
+}
+
+const listProblem =
+  'You may see the tenants of some namespaces only. Enter these under “Namespaces”, or the whole slug of a tenant.'
+
+function problemIn(outcome: Outcome<unknown>): string | undefined {
+  if (outcome.kind === 'unavailable') return 'The search is unavailable at the moment. Try again.'
+  return outcome.kind === 'conflict' ? outcome.problem : undefined
+}
+
+function tenantTarget(tenant: TenantSummary): Target {
+  const { id, namespace, name } = tenant
+  return { href: `/tenants/${id}`, label: nameOf(tenant), note: `${namespace}/${name}` }
+}
+
+/** Finds the event with an id, and the events with this id of a provider. */
+async function findEvents(
+  { backoffice, actor, selection, tenantLabel }: PageContext,
+  find: string,
+): Promise<Group> {
+  const target = ({ id, type, tenantId, sourceEventId }: EventSummary): Target => ({
+    ...{ href: `/events/${id}`, label: type, note: `${tenantLabel(tenantId)} · ${sourceEventId}` },
+  })
+  const id = parseEventId(find)
+  const title = 'Events'
+  if (id !== undefined) {
+    const read = await backoffice.events.read(actor, id, { withoutPayload: true })
+    return { title, targets: read.kind === 'ok' ? [target(read.value.event)] : [], problem: problemIn(read) }
+  }
+  if (find.length < sourceIdCharsMin) return { title, targets: [] }
+  const listed = await backoffice.events.list(actor, { ...selection, sourceEventId: find, limit: resultsMax })
+  if (listed.kind === 'ok') return { title, targets: listed.value.items.map(target) }
+  const isId = /\d/.test(find)
+  return {
+    title,
+    targets: [],
+    problem: listed.kind === 'invalid' && isId ? listed.problem : problemIn(listed),
+  }
+}
