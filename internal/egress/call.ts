@@ -5,6 +5,7 @@ import {
   type Answered,
   type CallContent,
   type CallFailureCause,
+  type CallTrace,
   callFailures,
   type ExchangeFailed,
   exchange,
@@ -29,6 +30,7 @@ export interface CallFailed {
   readonly durationMs: number
   /** Explanation for the tenant. Contains no header, no body and no byte from the remote server. */
   readonly message: string
+  readonly trace: CallTrace
 }
 
 /** Result of one call. */
@@ -73,8 +75,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   async function send(call: OutboundCall): Promise<CallResult> {
     const startedAtMs = performance.now()
-    const failed = (cause: CallFailureCause, message: string): CallResult => ({
-      ...{ kind: 'failed', cause, message, durationMs: performance.now() - startedAtMs },
+    const failed = (
+      cause: CallFailureCause,
+      message: string,
+      trace: CallTrace = { isReused: false },
+    ): CallResult => ({
+      ...{ kind: 'failed', cause, message, durationMs: performance.now() - startedAtMs, trace },
     })
     if (call.signal?.aborted) return failed('aborted', callFailures.aborted)
     const checked = check(call.url)
@@ -83,14 +89,20 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const resolved: Resolved = url.isAddress
       ? { kind: 'addresses', addresses: [url.host] }
       : await resolve(url.host, Math.min(connectMs, call.timeoutMs))
-    if (resolved.kind === 'failed') return failed('dns_failed', dnsDetails[resolved.cause])
+    const resolvedAtMs = performance.now()
+    const dnsMs = url.isAddress ? undefined : resolvedAtMs - startedAtMs
+    const traced = (trace: CallTrace = { isReused: false }): CallTrace => ({ ...trace, dnsMs })
+    if (resolved.kind === 'failed') return failed('dns_failed', dnsDetails[resolved.cause], traced())
     const { addresses } = resolved
     const refusal = validate(url.scheme, String(url.port), addresses, call.allowedCIDRs)
-    if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`)
-    const result = await exchange(connections, { call, url, addresses, startedAtMs, connectMs })
+    if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`, traced())
+    const result = await exchange(connections, {
+      ...{ call, url, addresses, startedAtMs, resolvedAtMs, connectMs },
+    })
+    const trace = traced(result.trace)
     return result.kind === 'answered'
-      ? { ...result, durationMs: performance.now() - startedAtMs }
-      : failed(result.cause, messageOf(result))
+      ? { ...result, trace, durationMs: performance.now() - startedAtMs }
+      : failed(result.cause, messageOf(result), trace)
   }
 
   return { send, close: () => connections.close() }

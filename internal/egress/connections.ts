@@ -62,6 +62,14 @@ export function codeOf(error: unknown): string | undefined {
   return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,60}$/.test(code) ? code : undefined
 }
 
+/** Times at which the steps of a new connection ended, from `performance.now()`. A step that has not ended is absent. */
+export interface ConnectMarks {
+  /** TCP, or the tunnel of the proxy. */
+  connectedAtMs?: number
+  /** TLS handshake. */
+  securedAtMs?: number
+}
+
 /** Callbacks for the request that uses a connection. */
 export interface ConnectionUser {
   data(bytes: Buffer): void
@@ -151,9 +159,9 @@ export class Connections {
     return undefined
   }
 
-  /** Opens a connection. @throws ConnectError, within `timeoutMs` */
-  async open(endpoint: Endpoint, timeoutMs: number): Promise<Connection> {
-    const socket = await connect(endpoint, this.#path, timeoutMs)
+  /** Opens a connection and writes `marks` meanwhile. @throws ConnectError, within `timeoutMs` */
+  async open(endpoint: Endpoint, timeoutMs: number, marks: ConnectMarks = {}): Promise<Connection> {
+    const socket = await connect(endpoint, this.#path, timeoutMs, marks)
     this.#open += 1
     return new Connection(socket, (connection) => this.#forget(endpoint, connection))
   }
@@ -206,7 +214,12 @@ function keyOf({ address, port, tlsName }: Endpoint): string {
 }
 
 /** Opens a socket: TCP or proxy tunnel, then TLS if the endpoint has a name. Leaves no socket open when it throws. */
-async function connect(endpoint: Endpoint, path: ConnectPath, timeoutMs: number): Promise<Duplex> {
+async function connect(
+  endpoint: Endpoint,
+  path: ConnectPath,
+  timeoutMs: number,
+  marks: ConnectMarks,
+): Promise<Duplex> {
   const opened: Duplex[] = []
   let timer: Timer | undefined
   const late = new Promise<never>((_resolve, reject) => {
@@ -217,7 +230,11 @@ async function connect(endpoint: Endpoint, path: ConnectPath, timeoutMs: number)
     const socket = path.egressProxy
       ? await tunnel(endpoint, path.egressProxy, path.ca, opened)
       : await connected(net.connect({ host: address, port, noDelay: true }), opened)
-    return tlsName === undefined ? socket : await secured(socket, tlsName, path.ca, opened)
+    marks.connectedAtMs = performance.now()
+    if (tlsName === undefined) return socket
+    const secure = await secured(socket, tlsName, path.ca, opened)
+    marks.securedAtMs = performance.now()
+    return secure
   }
   try {
     return await Promise.race([reach(), late])

@@ -4,10 +4,11 @@ import {
   type Connection,
   type Connections,
   type ConnectionUser,
+  type ConnectMarks,
   codeOf,
   type Endpoint,
 } from './connections.ts'
-import { AnswerReader, encodeRequest, type RequestContent } from './http1.ts'
+import { AnswerReader, encodeRequest, type KeptHeaders, type RequestContent } from './http1.ts'
 
 /**
  * Causes of a call without a complete response, each with an explanation for the tenant. After `connect_failed`, `connect_timeout` and
@@ -30,7 +31,7 @@ export const callFailures = {
 /** Cause of a call without a complete response. The set is closed, so it can be a metric label. */
 export type CallFailureCause = keyof typeof callFailures
 
-/** Response headers that delivery interprets, as received. All other headers are dropped. */
+/** Response headers that delivery interprets, as received. */
 export interface AnswerHeaders {
   /** Number of seconds, or an HTTP date. */
   readonly retryAfter?: string
@@ -56,8 +57,28 @@ export interface ValidatedCall {
   readonly addresses: readonly string[]
   /** Time at which `timeoutMs` begins, from `performance.now()`. */
   readonly startedAtMs: number
+  /** Time at which the addresses were known, from `performance.now()`. */
+  readonly resolvedAtMs: number
   /** Time limit for resolving, connecting and TLS together, over all addresses. It is part of `timeoutMs`. */
   readonly connectMs: number
+}
+
+/**
+ * Address and duration of the steps of a call, for people. Durations are in milliseconds; a step that did not happen, or did not end, is
+ * undefined.
+ */
+export interface CallTrace {
+  /** Address of the connection, or of the last try to open one. Behind a proxy, the address that the proxy was given. */
+  readonly address?: string | undefined
+  /** Whether the request was sent on a connection that an earlier call had opened. */
+  readonly isReused: boolean
+  /** Resolving the name. Near 0 if the result was cached; undefined for a URL with an address. */
+  readonly dnsMs?: number | undefined
+  /** Opening the TCP connection or the proxy tunnel, with the addresses that were tried before. */
+  readonly connectMs?: number | undefined
+  readonly tlsMs?: number | undefined
+  /** From sending the request to the first byte of the response. */
+  readonly firstByteMs?: number | undefined
 }
 
 /** Result of an exchange to which the callback responded, with any status. A redirect is also a response and is never followed. */
@@ -69,6 +90,8 @@ export interface Answered {
   readonly answer: string
   /** Whether the response body is longer than `answer`. */
   readonly isAnswerCut: boolean
+  readonly receivedHeaders: KeptHeaders
+  readonly trace: CallTrace
 }
 
 /** Result of an exchange. */
@@ -86,6 +109,7 @@ export interface ExchangeFailed {
    * True if a reused connection was reset before any byte of a response arrived. The server had most likely closed it before the request.
    */
   readonly stale: boolean
+  readonly trace: CallTrace
 }
 
 const answerBytesMaxDefault = 16_384
@@ -99,13 +123,13 @@ const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'con
  * Sends a request to the first address that accepts a connection, and tries at most four addresses. Ends within `timeoutMs`; never rejects.
  */
 export async function exchange(connections: Connections, validated: ValidatedCall): Promise<Exchanged> {
-  const { call, url, startedAtMs } = validated
+  const { call, url, startedAtMs, resolvedAtMs } = validated
   const bytes = encodeRequest(call, url)
   // The request has an invalid header, which is a programming error in the calling code of Latchkey.
-  if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false }
+  if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false, trace: untraced }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
-  let result: Exchanged = { kind: 'failed', cause: 'connect_timeout', stale: false }
+  let result: Exchanged = { kind: 'failed', cause: 'connect_timeout', stale: false, trace: untraced }
   for (const [index, address] of addresses.entries()) {
     const leftMs = untilMs - performance.now()
     if (leftMs <= 0) break
@@ -115,7 +139,7 @@ export async function exchange(connections: Connections, validated: ValidatedCal
       return new Promise<Exchanged>((resolve) => {
         const request: ExchangeRequest = {
           endpoint: { address, port: url.port, tlsName: url.scheme === 'https' ? url.host : undefined },
-          ...{ bytes, answerBytesMax, signal, isFresh },
+          ...{ bytes, answerBytesMax, signal, isFresh, resolvedAtMs },
           connectTimeoutMs: Math.min(leftMs, shareMs),
           timeoutMs: timeoutMs - (performance.now() - startedAtMs),
         }
@@ -140,7 +164,11 @@ interface ExchangeRequest {
   readonly signal: AbortSignal | undefined
   /** Uses a new connection and closes it afterwards, because the server has just closed an idle connection. */
   readonly isFresh: boolean
+  readonly resolvedAtMs: number
 }
+
+/** Trace of a call that tried no address. */
+const untraced: CallTrace = { isReused: false }
 
 /** One request on one connection. The connection is reused only after a complete response. */
 class Exchange implements ConnectionUser {
@@ -151,6 +179,7 @@ class Exchange implements ConnectionUser {
   readonly #timer: Timer
   readonly #abort = () => this.#fail('aborted')
   #connection: Connection | undefined
+  readonly #marks: ConnectMarks & { sentAtMs?: number; firstByteAtMs?: number } = {}
   #isReused = false
   #isOver = false
 
@@ -169,13 +198,14 @@ class Exchange implements ConnectionUser {
     const idle = isFresh ? undefined : this.#connections.takeIdle(endpoint)
     this.#isReused = idle !== undefined
     if (idle) return this.#send(idle)
-    this.#connections.open(endpoint, connectTimeoutMs).then(
+    this.#connections.open(endpoint, connectTimeoutMs, this.#marks).then(
       (connection) => this.#send(connection),
       (error: unknown) => this.#fail(causeOf(error), error),
     )
   }
 
   data(bytes: Buffer): void {
+    this.#marks.firstByteAtMs ??= performance.now()
     const progress = this.#reader.push(bytes)
     if (progress === 'malformed') this.#fail('protocol_error')
     else if (progress !== 'more') this.#answered(progress === 'enough')
@@ -195,12 +225,13 @@ class Exchange implements ConnectionUser {
     if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
     this.#connection = connection
     connection.use(this)
+    this.#marks.sentAtMs = performance.now()
     connection.write(this.#request.bytes)
   }
 
   #answered(isAnswerCut: boolean): void {
     const connection = this.#connection
-    this.#finish(answerOf(this.#reader, isAnswerCut))
+    this.#finish({ ...answerOf(this.#reader, isAnswerCut), trace: this.#trace() })
     if (!connection) return
     // The connection is not reused if the response came before the whole request was sent, because the server would parse the remaining
     // bytes as another request.
@@ -214,8 +245,21 @@ class Exchange implements ConnectionUser {
     if (this.#isOver) return
     const stale = cause === 'reset' && this.#isReused && !this.#reader.hasBegun
     const connection = this.#connection
-    this.#finish({ kind: 'failed', cause, code: codeOf(error), status: this.#reader.head?.status, stale })
+    const status = this.#reader.head?.status
+    this.#finish({ kind: 'failed', cause, code: codeOf(error), status, stale, trace: this.#trace() })
     connection?.close()
+  }
+
+  #trace(): CallTrace {
+    const { endpoint, resolvedAtMs } = this.#request
+    const { connectedAtMs, securedAtMs, sentAtMs, firstByteAtMs } = this.#marks
+    return {
+      address: endpoint.address,
+      isReused: this.#isReused,
+      connectMs: between(resolvedAtMs, connectedAtMs),
+      tlsMs: between(connectedAtMs, securedAtMs),
+      firstByteMs: between(sentAtMs, firstByteAtMs),
+    }
   }
 
   #finish(result: Exchanged): void {
@@ -228,8 +272,14 @@ class Exchange implements ConnectionUser {
   }
 }
 
-function answerOf(reader: AnswerReader, isAnswerCut: boolean): Exchanged {
-  const { status = 0, fields } = reader.head ?? {}
+function between(fromMs: number | undefined, toMs: number | undefined): number | undefined {
+  return fromMs === undefined || toMs === undefined ? undefined : toMs - fromMs
+}
+
+const noHeaders: KeptHeaders = { lines: [], omitted: 0 }
+
+function answerOf(reader: AnswerReader, isAnswerCut: boolean): Omit<Answered, 'trace'> {
+  const { status = 0, fields, kept: receivedHeaders = noHeaders } = reader.head ?? {}
   const one = (name: string) => fields?.get(name)?.slice(0, answerHeaderCharsMax)
   const retryAfter = one('retry-after')
   const webhookDelivery = one('webhook-delivery')
@@ -244,7 +294,7 @@ function answerOf(reader: AnswerReader, isAnswerCut: boolean): Exchanged {
     },
     // NUL is replaced, because a text column of Postgres rejects it.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
-    isAnswerCut,
+    ...{ isAnswerCut, receivedHeaders },
   }
 }
 

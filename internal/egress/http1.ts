@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { CallbackUrl } from './callback-url.ts'
 
 /** Content of one request. */
@@ -16,19 +17,41 @@ const fieldValue = /^[\t\x20-\x7e]*$/
 /** Encodes an HTTP/1.1 request, head and body, in one buffer. Returns undefined for an invalid or non-ASCII header. */
 export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer | undefined {
   const { method = 'POST', headers, body } = content
-  let head = `${method} ${url.path} HTTP/1.1\r\nhost: ${url.authority}\r\n`
-  for (const name in headers) {
-    const value = headers[name] ?? ''
+  let head = `${method} ${url.path} HTTP/1.1\r\n`
+  const bodyBytes = method === 'GET' ? undefined : Buffer.byteLength(body)
+  for (const [name, value] of requestHeaders(url, headers, bodyBytes)) {
     if (!token.test(name) || !fieldValue.test(value)) return undefined
     head += `${name}: ${value}\r\n`
   }
-  // Responses are stored as text, so the request does not offer compression.
-  head += 'accept-encoding: identity\r\nconnection: keep-alive\r\n'
-  if (method === 'GET') return Buffer.from(`${head}\r\n`, 'latin1')
-  head += `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
+  head += '\r\n'
+  if (method === 'GET') return Buffer.from(head, 'latin1')
   return typeof body === 'string'
     ? Buffer.from(head + body, 'utf8')
     : Buffer.concat([Buffer.from(head, 'latin1'), body])
+}
+
+/** Returns all headers of a request as they are sent: the given ones, and those of the client. Omit `bodyBytes` for a GET. */
+export function requestHeaders(
+  { authority }: Pick<CallbackUrl, 'authority'>,
+  headers: Readonly<Record<string, string>>,
+  bodyBytes: number | undefined,
+): HeaderLine[] {
+  const lines: HeaderLine[] = [['host', authority]]
+  for (const name in headers) lines.push([name, headers[name] ?? ''])
+  // Responses are stored as text, so the request does not offer compression.
+  lines.push(['accept-encoding', 'identity'], ['connection', 'keep-alive'])
+  if (bodyBytes !== undefined) lines.push(['content-length', String(bodyBytes)])
+  return lines
+}
+
+/** Name in lower case and value of one header. */
+export type HeaderLine = readonly [name: string, value: string]
+
+/** Headers of a response for people, in their order: at most 32, with at most 4 096 characters together. */
+export interface KeptHeaders {
+  readonly lines: readonly HeaderLine[]
+  /** Number of further headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */
+  readonly omitted: number
 }
 
 /** Status line and header fields of a response. */
@@ -36,7 +59,11 @@ export interface AnswerHead {
   readonly status: number
   /** First value of each field, by name in lower case. */
   readonly fields: ReadonlyMap<string, string>
+  readonly kept: KeptHeaders
 }
+
+const keptLinesMax = 32
+const keptCharsMax = 4_096
 
 interface ParsedHead extends AnswerHead {
   /** All `Content-Length` values, comma-separated and not yet validated. */
@@ -61,13 +88,15 @@ function parseHead(text: string): ParsedHead | undefined {
   const [, minor, status] = statusLine.exec(first) ?? []
   if (status === undefined) return undefined
   const fields = new Map<string, string>()
+  const given: [string, string][] = []
   let length: string | undefined
   let transferCoding: string | undefined
   for (const line of lines) {
-    const [, given, value] = fieldLine.exec(line) ?? []
-    if (given === undefined || value === undefined) return undefined
-    const name = given.toLowerCase()
+    const [, nameText, value] = fieldLine.exec(line) ?? []
+    if (nameText === undefined || value === undefined) return undefined
+    const name = nameText.toLowerCase()
     const trimmed = value.trimEnd()
+    given.push([name, trimmed])
     if (name === 'content-length') length = length === undefined ? trimmed : `${length},${trimmed}`
     else if (name === 'transfer-encoding')
       transferCoding = transferCoding === undefined ? trimmed : `${transferCoding},${trimmed}`
@@ -75,7 +104,27 @@ function parseHead(text: string): ParsedHead | undefined {
   }
   const connection = (fields.get('connection') ?? '').toLowerCase()
   const isKept = minor === '1' ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection)
-  return { status: Number(status), fields, length, transferCoding, isKept }
+  return { status: Number(status), fields, kept: keepHeaders(given), length, transferCoding, isKept }
+}
+
+/** Selects the headers that fit the limits. Reads non-ASCII bytes as UTF-8 where they are, and as Latin-1 otherwise. */
+function keepHeaders(given: readonly HeaderLine[]): KeptHeaders {
+  const lines: HeaderLine[] = []
+  let chars = 0
+  for (const [name, value] of given) {
+    const size = name.length + value.length
+    if (lines.length === keptLinesMax || chars + size > keptCharsMax) continue
+    chars += size
+    lines.push([name, nonAscii.test(value) ? textOfLatin1(value) : value])
+  }
+  return { lines, omitted: given.length - lines.length }
+}
+
+const nonAscii = /[\x80-\xff]/
+
+function textOfLatin1(value: string): string {
+  const bytes = Buffer.from(value, 'latin1')
+  return isUtf8(bytes) ? bytes.toString('utf8') : value
 }
 
 /**
