@@ -16,7 +16,10 @@ const answered = (
   status: number,
   headers: { retryAfter?: string | undefined; webhookDelivery?: string } = {},
 ) => ({ kind: 'answered', status, durationMs: 1, answer: '', headers }) as AttemptResult
-const unanswered: AttemptResult = { kind: 'failed', cause: 'timeout', message: '', durationMs: 1 }
+const unanswered: AttemptResult = {
+  ...{ kind: 'failed', cause: 'timeout', message: '', durationMs: 1 },
+  trace: { isReused: false },
+}
 
 /** Outcome of an attempt, without its record. */
 interface Decision {

@@ -1,6 +1,14 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { CallFailureCause, CallResult } from '#internal/egress/index.ts'
-import type { AttemptRecord, ClaimedDelivery, Ending, SuspendedCause } from '#internal/events/index.ts'
+import type { CallFailureCause, CallResult, HeaderLine } from '#internal/egress/index.ts'
+import type {
+  AttemptExchange,
+  AttemptRecord,
+  ClaimedDelivery,
+  Ending,
+  SuspendedCause,
+} from '#internal/events/index.ts'
+import { hiddenMark, isCredentialHeader } from '#internal/redaction/index.ts'
+import type { SentRequest } from './send.ts'
 
 /** Delays before each delivery attempt of a tenant's events, including the first attempt. */
 export interface RetrySchedule {
@@ -29,6 +37,8 @@ export type AttemptEnding = Extract<Ending, { readonly attempt: AttemptRecord }>
 export interface ConcludeInput {
   readonly delivery: Pick<ClaimedDelivery, 'attempts'>
   readonly result: AttemptResult
+  /** Undefined if no request was made. */
+  readonly request?: SentRequest | undefined
   readonly startedAtMs: number
   readonly schedule: RetrySchedule
   /** Random number in [0, 1). */
@@ -104,16 +114,31 @@ export function callSucceeded(result: AttemptResult): boolean | undefined {
 /** Returns the record of an attempt. Pure. */
 export function attemptRecordOf({
   result,
+  request,
   startedAtMs,
-}: Pick<ConcludeInput, 'result' | 'startedAtMs'>): AttemptRecord {
+}: Pick<ConcludeInput, 'result' | 'request' | 'startedAtMs'>): AttemptRecord {
   const { durationMs } = result
+  const exchange = request && exchangeOf(request, result)
   if (result.kind === 'answered') {
     const { status, answer } = result
     const outcome = callSucceeded(result) ? 'delivered' : 'refused'
-    return { startedAtMs, durationMs, outcome, status, cause: null, answer }
+    return { startedAtMs, durationMs, outcome, status, cause: null, answer, exchange }
   }
   const cause: CallFailureCause | NotSentCause = result.cause
-  return { startedAtMs, durationMs, outcome: 'failed', status: null, cause, answer: null }
+  return { startedAtMs, durationMs, outcome: 'failed', status: null, cause, answer: null, exchange }
+}
+
+/** Returns the exchange of an attempt, with a mark instead of the value of each header that is named like a credential. */
+function exchangeOf(request: SentRequest, result: AttemptResult): AttemptExchange | undefined {
+  if (result.kind === 'not_sent') return undefined
+  const none = { headers: [], headersOmitted: 0, isAnswerCut: false }
+  if (result.kind === 'failed') return { ...request, ...result.trace, ...none, problem: result.message }
+  const { receivedHeaders, isAnswerCut, trace } = result
+  const headers = receivedHeaders.lines.map((line): HeaderLine => {
+    const [name] = line
+    return isCredentialHeader(name) ? [name, hiddenMark] : line
+  })
+  return { ...request, ...trace, headers, headersOmitted: receivedHeaders.omitted, isAnswerCut }
 }
 
 /**

@@ -8,6 +8,7 @@ import { CompletionQueue } from './completion-queue.ts'
 import {
   type AttemptEnding,
   type AttemptResult,
+  type ConcludeInput,
   type Conclusion,
   callSucceeded,
   concludeAttempt,
@@ -40,6 +41,10 @@ type Plan =
   | { readonly kind: 'send'; readonly tenant: PreparedTenant }
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly tenant: PreparedTenant }
+
+type MadeAttempt = Pick<ConcludeInput, 'result' | 'request' | 'startedAtMs'> & {
+  readonly tenant: PreparedTenant
+}
 
 /**
  * Maximum claims of a delivery without a completion. Above this number the delivery is treated as a poison message: its attempt fails
@@ -208,33 +213,34 @@ export class Deliverer {
     delivery.to('sending')
     const startedAtMs = this.#now()
     const { signal } = this.#aborting
-    const result = await this.#sendSafely({ content, tenant, signal })
+    const { result, request } = await this.#sendSafely({ content, tenant, signal, startedAtMs })
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
-    else this.#concludeAttempt(delivery, content, { result, tenant, startedAtMs })
+    else this.#concludeAttempt(delivery, content, { result, request, tenant, startedAtMs })
     this.load()
   }
 
   /** Turns an exception into a failed attempt, so that a bug with one event does not stop the process and all its deliveries. */
-  async #sendSafely(sending: Sending): Promise<AttemptResult> {
+  async #sendSafely(sending: Sending): Promise<Pick<ConcludeInput, 'result' | 'request'>> {
     const startedMs = performance.now()
     try {
       return await sendDelivery(this.#options, sending)
     } catch (error) {
       this.#options.observer.failed('send', error)
-      return { kind: 'not_sent', cause: 'internal_error', durationMs: performance.now() - startedMs }
+      const durationMs = performance.now() - startedMs
+      return { result: { kind: 'not_sent', cause: 'internal_error', durationMs } }
     }
   }
 
   #concludeAttempt(
     delivery: Delivery,
     content: EventContent | undefined,
-    { result, tenant, startedAtMs }: { result: AttemptResult; tenant: PreparedTenant; startedAtMs: number },
+    { result, request, tenant, startedAtMs }: MadeAttempt,
   ): void {
     const { claim } = delivery
     const { ending, suspends } = concludeAttempt({
-      ...{ delivery: claim, result, startedAtMs, schedule: tenant.schedule },
+      ...{ delivery: claim, result, request, startedAtMs, schedule: tenant.schedule },
       ...{ random: Math.random(), nowMs: this.#now() },
     })
     const queueChange: QueueChange | undefined = suspends

@@ -5,6 +5,8 @@ export {
   carriedHeaders,
   type ForwardedEvent,
   forwardedEvent,
+  type PastRequest,
+  pastRequest,
   prepareSigningKey,
   type SigningKey,
   signedCall,

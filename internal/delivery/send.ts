@@ -1,7 +1,13 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
-import type { Clock } from '#internal/base/index.ts'
-import type { CallResult, Outbound } from '#internal/egress/index.ts'
-import type { EventContent } from '#internal/events/index.ts'
+import {
+  type CallResult,
+  checkCallbackUrl,
+  type HeaderLine,
+  type Outbound,
+  requestHeaders,
+} from '#internal/egress/index.ts'
+import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
+import { hiddenMark } from '#internal/redaction/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
 import type { PreparedTenant } from './prepared-tenant.ts'
 
@@ -9,7 +15,6 @@ import type { PreparedTenant } from './prepared-tenant.ts'
 export interface SendParts {
   readonly outbound: Outbound
   readonly tracing: Tracing
-  readonly clock: Clock
 }
 
 /** Input of one delivery attempt. */
@@ -17,19 +22,33 @@ export interface Sending {
   readonly content: EventContent
   readonly tenant: PreparedTenant
   readonly signal: AbortSignal
+  /** Start of the attempt, which is the time of the signature, too. */
+  readonly startedAtMs: number
 }
+
+/** Result of a call, with what the record of its attempt keeps of the request. */
+export interface Sent {
+  readonly result: CallResult
+  readonly request: SentRequest
+}
+
+/** Properties of a request that neither the event nor the record of its attempt contains otherwise. */
+export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
 /**
  * Calls the callback once within the tenant's timeout, signed as Standard Webhooks specifies. Repeated calls for an event have the same
  * `webhook-id`.
  */
 export function sendDelivery(
-  { outbound, tracing, clock }: SendParts,
-  { content, tenant, signal }: Sending,
-): Promise<CallResult> {
+  { outbound, tracing }: SendParts,
+  { content, tenant, signal, startedAtMs }: Sending,
+): Promise<Sent> {
   const carried = carriedHeaders(content.headers)
-  const send = (traceparent = carried.traceparent) =>
-    outbound.send({ ...signedCall(tenant, content, { ...carried, traceparent, nowMs: clock.now() }), signal })
+  const send = async (traceparent = carried.traceparent): Promise<Sent> => {
+    const call = signedCall(tenant, content, { ...carried, traceparent, nowMs: startedAtMs })
+    const result = await outbound.send({ ...call, signal })
+    return { result, request: sentRequestOf(tenant, traceparent) }
+  }
   if (!tracing.enabled) return send()
   const options = {
     kind: 'client' as const,
@@ -37,11 +56,20 @@ export function sendDelivery(
     attributes: { 'latchkey.provider': content.provider, 'latchkey.type': content.type },
   }
   return tracing.span('deliver', options, async (span) => {
-    const result = await send(tracing.traceparent())
+    const sent = await send(tracing.traceparent())
+    const { result } = sent
     if (result.kind === 'failed') span.fail(result.cause)
     else span.set({ 'http.response.status_code': result.status })
-    return result
+    return sent
   })
+}
+
+/** Returns what the record of an attempt keeps of its request. */
+export function sentRequestOf(
+  { url, keys }: Pick<PreparedTenant, 'url' | 'keys'>,
+  traceparent: string | undefined,
+): SentRequest {
+  return { url, signatures: keys.length, traceparent }
 }
 
 /** Returns the signed request to a tenant's callback. */
@@ -55,20 +83,60 @@ export function signedCall(
   const timestampSeconds = Math.floor(nowMs / 1000)
   return {
     ...{ url, allowedCIDRs, timeoutMs, body },
-    headers: {
-      'content-type': 'application/json',
-      'user-agent': 'Latchkey',
-      'webhook-id': id,
-      'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': signStandardWebhook({ id, timestampSeconds, body }, keys),
-      'latchkey-hops': hops,
-      ...(traceparent !== undefined && { traceparent }),
-    },
+    headers: callHeaders({
+      ...{ id, timestampSeconds, hops, traceparent },
+      signature: signStandardWebhook({ id, timestampSeconds, body }, keys),
+    }),
   }
 }
 
+interface CallHeaders extends CarriedHeaders {
+  readonly id: string
+  readonly timestampSeconds: number
+  readonly signature: string
+}
+
+/** Returns the headers of a call. Those of past attempts are shown by this function, so a change here needs a member of their records. */
+function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Latchkey',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestampSeconds),
+    'webhook-signature': signature,
+    'latchkey-hops': hops,
+    ...(traceparent !== undefined && { traceparent }),
+  }
+}
+
+/** Request of a past attempt without its body. */
+export interface PastRequest {
+  readonly method: 'POST'
+  readonly url: string
+  /** All headers in the order in which they were sent. Each signature is `v1,[redacted]`. */
+  readonly headers: readonly HeaderLine[]
+  readonly bodyBytes: number
+}
+
+/** Returns the request of an attempt as it was sent, except for its signatures, which are not kept. */
+export function pastRequest(
+  event: Omit<ForwardedEvent, 'payload'> & { readonly payloadBytes: number },
+  { startedAtMs, exchange }: { readonly startedAtMs: number; readonly exchange: AttemptExchange },
+): PastRequest {
+  const { url, signatures, traceparent } = exchange
+  const checked = checkCallbackUrl(url)
+  const authority = checked.kind === 'callback' ? checked.url.authority : ''
+  const { hops } = carriedHeaders(event.headers)
+  const timestampSeconds = Math.floor(startedAtMs / 1000)
+  const signature = Array.from({ length: signatures }, () => `v1,${hiddenMark}`).join(' ')
+  const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
+  const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
+  return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
+}
+
 /** An event to write, whose payload can have expired. */
-export type ForwardedEvent = Omit<EventContent, 'payload'> & Partial<Pick<EventContent, 'payload'>>
+export type ForwardedEvent = Omit<EventContent, 'payload' | 'provider'> &
+  Partial<Pick<EventContent, 'payload'>> & { readonly provider: string }
 
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
 export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {

@@ -5,7 +5,7 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptRecordOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
-import { signedCall } from './send.ts'
+import { sentRequestOf, signedCall } from './send.ts'
 
 /** Dependencies of `sendTestEvent`. */
 export interface TestEventParts {
@@ -48,7 +48,8 @@ export async function sendTestEvent(
   const stored = await storeTestEvent(pool, event)
   const startedAtMs = clock.now()
   const call = signedCall(prepared, stored, { hops: '1', traceparent: undefined, nowMs: startedAtMs })
+  const request = sentRequestOf(prepared, undefined)
   const result = await outbound.send(call)
-  await completeTestEvent(pool, stored.id, attemptRecordOf({ result, startedAtMs }))
+  await completeTestEvent(pool, stored.id, attemptRecordOf({ result, request, startedAtMs }))
   return { kind: 'called', id: stored.id, result }
 }

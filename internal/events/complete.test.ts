@@ -3,6 +3,7 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ClaimedDelivery } from './claim.ts'
 import { type AttemptRecord, complete, type Ending } from './complete.ts'
+import { readEvent } from './view.ts'
 
 let lab: DeliveryLab
 
@@ -65,6 +66,28 @@ describe('complete', () => {
       })
     },
   )
+
+  test('complete: the exchange of an attempt is stored, and null where there is none', async () => {
+    const [first, second] = await claimed(2)
+    if (!first || !second) throw new Error('no claims')
+    const exchange = {
+      ...{ url: 'https://shop.example.com/', signatures: 1, isReused: false, headers: [], headersOmitted: 0 },
+      ...{ isAnswerCut: false, problem: 'odd: \u0000 \ud800 "', connectMs: 3.14159 },
+    }
+    await complete(lab.pool, 'lab', [
+      { delivery: first, ending: { kind: 'later', dueAtMs, attempt: { ...attempt, exchange } } },
+      { delivery: second, ending: { kind: 'failed', attempt } },
+    ])
+    const read = async ({ eventId }: ClaimedDelivery) =>
+      (await readEvent(lab.pool, { id: eventId }, Date.now()))?.attempts
+    expect(await read(first)).toMatchObject([{ status: 500, exchange: { ...exchange, connectMs: 3 } }])
+    expect((await read(second))?.map((each) => each.exchange)).toEqual([undefined])
+    expect(
+      await rowsOf('SELECT exchange FROM attempts WHERE outcome IS NOT NULL ORDER BY exchange'),
+    ).toContainEqual({
+      exchange: null,
+    })
+  })
 
   test('complete: a delivery due again later waits as a retry with its attempt counted', async () => {
     const deliveries = await claimed()

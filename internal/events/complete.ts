@@ -7,6 +7,7 @@ import {
   textArrayParam,
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './claim.ts'
+import { type AttemptExchange, encodeExchange } from './exchange.ts'
 
 /** Columns of failed_events without `origin`. */
 export const failedFactColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
@@ -24,6 +25,8 @@ export interface AttemptRecord {
   readonly cause: string | null
   /** Body of the response, truncated. */
   readonly answer: string | null
+  /** Undefined if no call was made, and for attempts of versions that did not record it. */
+  readonly exchange?: AttemptExchange | undefined
 }
 
 /**
@@ -55,10 +58,10 @@ export interface Completion {
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
-    duration_ms::integer, outcome, status::smallint, cause, answer
+    duration_ms::integer, outcome, status::smallint, cause, answer, exchange
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::text[], $12::text[], $13::text[])
-    AS i(id, cycle, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
+    $11::text[], $12::text[], $13::text[], $14::text[])
+    AS i(id, cycle, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer, exchange)
 ), ours AS MATERIALIZED (
   SELECT i.*, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes FROM input i CROSS JOIN LATERAL (
     SELECT tenant_id, expires_on, payload_expires_on, payload_bytes FROM deliveries_due
@@ -76,8 +79,8 @@ WITH input AS MATERIALIZED (
     claims = excluded.claims, attempts = excluded.attempts
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
-    (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
-  SELECT id, '${day}', cycle, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
+    (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+  SELECT id, '${day}', cycle, attempts + 1, started_at, duration_ms, outcome, status, cause, answer, exchange
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 ), places AS MATERIALIZED (
@@ -178,6 +181,7 @@ async function writeEndings(
       tried(({ status }) => (status === null ? null : String(status))),
       tried(({ cause }) => cause),
       tried(({ answer }) => storableAnswer(answer)),
+      tried(storableExchange),
     ],
   })
   return rows.map(([id]) => id)
@@ -186,6 +190,11 @@ async function writeEndings(
 /** Returns the body of a response as Postgres can store it. Pure. */
 export function storableAnswer(answer: string | null): string | null {
   return answer?.replaceAll('\u0000', '\ufffd') ?? null
+}
+
+/** Returns the value of the column `exchange`. Pure. */
+export function storableExchange({ exchange }: AttemptRecord): string | null {
+  return exchange === undefined ? null : encodeExchange(exchange)
 }
 
 function isoTime(ms: number): string {

@@ -18,6 +18,7 @@ export {
   hastenDelivery,
   type ReplayFate,
 } from './cycles.ts'
+export type { AttemptExchange } from './exchange.ts'
 export {
   type FeedEvent,
   type FeedFilter,

@@ -102,6 +102,7 @@ export const attempts = pgTable(
     status: smallint('status'),
     cause: text('cause'),
     answer: text('answer'),
+    exchange: text('exchange'),
   },
   (table) => [primaryKey({ columns: [table.eventId, table.cycle, table.attempt, table.expiresOn] })],
 )

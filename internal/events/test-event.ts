@@ -1,7 +1,7 @@
 import { type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool, withTx } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
-import { type AttemptRecord, failedEventColumns, storableAnswer } from './complete.ts'
+import { type AttemptRecord, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
 import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
 
@@ -28,8 +28,8 @@ export async function storeTestEvent(pool: Pool, event: ReceivedEvent): Promise<
 // Adds an attempt after the last one. The caller holds the lock on the event, so that attempts have different numbers. Attempts beyond the
 // largest smallint are not kept.
 const attemptText = (day: string) => `
-INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
-SELECT $1, '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7 FROM attempts
+INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+SELECT $1, '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7, $8 FROM attempts
 WHERE expires_on = '${day}' AND event_id = $1 AND cycle = 1
 ON CONFLICT DO NOTHING`
 
@@ -45,7 +45,7 @@ export async function completeTestEvent(pool: Pool, id: EventId, attempt: Attemp
     const measured = [new Date(startedAtMs), Math.round(durationMs)]
     await client.query({
       text: attemptText(checkedDay(expiryDayOf(id))),
-      values: [id, ...measured, outcome, status, cause, storableAnswer(answer)],
+      values: [id, ...measured, outcome, status, cause, storableAnswer(answer), storableExchange(attempt)],
     })
   })
 }

@@ -2,6 +2,7 @@ import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#i
 import type { Pool } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import type { AttemptRecord } from './complete.ts'
+import { parseExchange } from './exchange.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { originInHeaders } from './origin.ts'
 
@@ -164,14 +165,14 @@ async function readRow(
 
 // Reads the attempts of one event from one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
-  const { rows } = await pool.query<AttemptView>({
+  const { rows } = await pool.query<Omit<AttemptView, 'exchange'> & { readonly exchange: string | null }>({
     text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
-        duration_ms AS "durationMs", outcome, status, cause, answer
+        duration_ms AS "durationMs", outcome, status, cause, answer, exchange
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
       ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
     values: [id],
   })
-  return rows
+  return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))
 }
 
 // Reads a payload by its key in one partition. An expired payload is treated as removed. Takes no locks.

@@ -13,7 +13,7 @@ import { createPool, migrate, type Pool, type PoolClient } from '#internal/stora
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { median } from './bounds.ts'
 import { machine } from './processes.ts'
-import { type BenchEnding, claimInSteps, completeInSteps } from './queue/split.ts'
+import { type BenchEnding, benchExchange, claimInSteps, completeInSteps } from './queue/split.ts'
 import { seedWaiting } from './webhooks/seed.ts'
 
 const { values } = parseArgs({ options: { pairs: { type: 'string', default: '12' } } })
@@ -110,7 +110,7 @@ async function longWay(pool: Pool): Promise<Way> {
         endings.map(({ delivery, kind }) => {
           const isDelivered = kind === 'processed'
           const attempt = {
-            ...{ startedAtMs, durationMs: 12, cause: null, answer: '' },
+            ...{ startedAtMs, durationMs: 12, cause: null, answer: '', exchange: benchExchange },
             ...{
               outcome: isDelivered ? ('delivered' as const) : ('refused' as const),
               status: isDelivered ? 204 : 500,

@@ -1,9 +1,25 @@
 import { type Day, expiryDayOf } from '#internal/base/index.ts'
-import type { ClaimedDelivery } from '#internal/events/index.ts'
+import { encodeExchange } from '#internal/events/exchange.ts'
+import type { AttemptExchange, ClaimedDelivery } from '#internal/events/index.ts'
 import { type PoolClient, partitionName, textArrayParam } from '#internal/storage/index.ts'
 
 // Claim and completion as short statements in one transaction: statements that do not need each other's results are pipelined, and
 // TypeScript does the arithmetic. Only for comparison with `claimDue` and `complete`, which are one statement each.
+
+/** Exchange of each attempt, with the headers of a usual callback behind a proxy. */
+export const benchExchange: AttemptExchange = {
+  ...{ url: 'https://shop.example.com/webhooks/latchkey', address: '203.0.113.17', signatures: 1 },
+  ...{ isReused: true, dnsMs: 0.0123, firstByteMs: 31.2345, headersOmitted: 0, isAnswerCut: false },
+  headers: [
+    ['date', 'Sat, 21 Nov 2026 08:40:01 GMT'],
+    ['content-type', 'application/json; charset=utf-8'],
+    ['content-length', '15'],
+    ['connection', 'keep-alive'],
+    ['server', 'nginx'],
+    ['x-request-id', '7b1f3c0e-4c1a-4b0e-9a51-0c7f2f6a9e11'],
+    ['strict-transport-security', 'max-age=31536000; includeSubDomains'],
+  ],
+}
 
 /** A claim of the bench: all tenants, none notified. */
 export interface BenchClaim {
@@ -136,11 +152,12 @@ UPDATE deliveries_due d SET is_retry = true, due_at = $2::timestamptz, lease = N
 
 const attemptsText = (day: Day) => `
 INSERT INTO ${partitionName({ table: 'attempts', day })}
-  (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
+  (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
 SELECT id, '${day}', cycle::smallint, attempt::smallint, started_at::timestamptz, duration_ms::integer, outcome, status::smallint,
-  cause, answer
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-  AS i(id, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
+  cause, answer, exchange
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+    $10::text[])
+  AS i(id, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
 ON CONFLICT DO NOTHING`
 
 const closeText = (day: Day) => `
@@ -205,6 +222,7 @@ export async function completeInSteps(
       column(ours, ({ kind }) => (kind === 'processed' ? '204' : '500')),
       column(ours, () => null),
       column(ours, () => ''),
+      column(ours, () => encodeExchange(benchExchange)),
     ]),
     read(`close_${day}`, closeText(day), [
       column(ended, id),
