@@ -22,8 +22,8 @@ export interface TestEventSent {
 
 /** A call's result as the API shows it: whole milliseconds, and header names as in HTTP, in lower case. */
 export type TestEventResult =
-  | Extract<CallResult, { kind: 'failed' }>
-  | (Omit<Extract<CallResult, { kind: 'answered' }>, 'headers'> & {
+  | Omit<Extract<CallResult, { kind: 'failed' }>, 'trace'>
+  | (Omit<Extract<CallResult, { kind: 'answered' }>, 'headers' | 'receivedHeaders' | 'trace'> & {
       readonly headers: Readonly<Record<string, string>>
     })
 
@@ -97,15 +97,21 @@ function contentOf({
 
 function redactResult(redactor: Redactor, result: CallResult): TestEventResult {
   const durationMs = Math.round(result.durationMs)
-  if (result.kind === 'failed') return { ...result, durationMs }
-  const { headers, answer } = result
+  if (result.kind === 'failed') {
+    const { kind, cause, message } = result
+    return { kind, cause, message, durationMs }
+  }
+  const { kind, status, headers, answer, isAnswerCut } = result
   const named = Object.entries(headers).map(([name, text]) => [
     name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
     text,
   ])
   // Drops the end of a truncated response, where a secret may have been cut in two.
-  const shown = result.isAnswerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
-  return { ...result, durationMs, headers: redactor.headers(Object.fromEntries(named)), answer: shown }
+  const shown = isAnswerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
+  return {
+    ...{ kind, status, durationMs, answer: shown, isAnswerCut },
+    headers: redactor.headers(Object.fromEntries(named)),
+  }
 }
 
 /** Resumes deliveries to a suspended callback. `isNew` is false if the callback was not suspended. */

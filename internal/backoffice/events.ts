@@ -1,7 +1,6 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
-  type AttemptView,
   type DueDelivery,
   type EventSummary,
   type EventView,
@@ -16,6 +15,7 @@ import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent, retryEvent } from '#internal/replays/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import { type AttemptDetail, attemptDetails } from './attempts.ts'
 import { explainEvent } from './explain.ts'
 import {
   conflict,
@@ -65,11 +65,9 @@ export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttemp
   /** The first 65,536 characters of the payload, redacted. Undefined if the payload has expired or was not requested. */
   readonly redactedPayload: Pick<RedactedText, 'text' | 'isCut'> | undefined
   /** The latest 200 attempts, oldest first, each with the first 4,096 characters of the callback's response, redacted. */
-  readonly attempts: readonly AttemptView[]
+  readonly attempts: readonly AttemptDetail[]
   readonly delivery: DueDelivery | undefined
 }
-
-const answerCharsMax = 4_096
 
 /** Reads one event. With `withoutPayload` the payload is not read, for callers that already show the payload, which never changes. */
 async function read(
@@ -95,9 +93,7 @@ async function read(
     ...{ event, hasEarlierAttempts, delivery },
     headers: redactHeaders(redactor, view.headers),
     redactedPayload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
-    attempts: view.attempts.map((each) =>
-      each.answer === null ? each : { ...each, answer: redactor.payload(each.answer, answerCharsMax).text },
-    ),
+    attempts: attemptDetails(redactor, actor, view),
   })
 }
 

@@ -15,6 +15,7 @@ import {
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
+import { attemptAnswer } from './http-attempt-answers.ts'
 import {
   answer,
   constant,
@@ -217,35 +218,34 @@ const event = answer(
 /** A page of events. */
 export const EventPage = pageOf('EventPage', event, eventId)
 
-const attempt = objectOf({
-  ...{ cycle: whole(1), attempt: whole(1), startedAt: time(at('08:40:01')), durationMs: whole(31) },
-  outcome: wordOf(['delivered', 'refused', 'failed'], 'failed'),
-  ...{ status: orNull(whole(500)), cause: orNull(text(null)) },
-  answer: described('First 4 096 characters, redacted.', orNull(text('out of stock'))),
-})
 const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
 
-/** An event with its attempts. */
-export const EventDetail = answer(
-  'EventDetail',
-  objectOf(
-    {
-      ...{ event, hasEarlierAttempts: flag(false) },
-      headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
-      attempts: described('Latest 200 attempts, oldest first.', listOf(attempt)),
-    },
-    {
-      redactedPayload: described(
-        'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
-        objectOf(redacted),
-      ),
-      delivery: described(
-        'Place in the queue while a delivery cycle is in progress.',
-        unshown(objectOf({ dueAt: time(), isClaimed: flag(), attemptCount: whole() })),
-      ),
-    },
-  ),
-)
+/** Defines an event with its attempts, as operators or tenants read it. */
+function eventDetail(isForOperators: boolean): DocumentedAnswer {
+  const attempts = listOf(attemptAnswer(isForOperators))
+  return answer(
+    'EventDetail',
+    objectOf(
+      {
+        ...{ event, hasEarlierAttempts: flag(false) },
+        headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
+        attempts: described('Latest 200 attempts, oldest first.', attempts),
+      },
+      {
+        redactedPayload: described(
+          'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
+          objectOf(redacted),
+        ),
+        delivery: described(
+          'Place in the queue while a delivery cycle is in progress.',
+          unshown(objectOf({ dueAt: time(), isClaimed: flag(), attemptCount: whole() })),
+        ),
+      },
+    ),
+  )
+}
+/** An event with its attempts, by API. */
+export const EventDetail = { backoffice: eventDetail(true), public: eventDetail(false) }
 
 /** An event with its payload. */
 export const StoredPayload = answer(

@@ -91,7 +91,8 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
 
 function readEvent<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: eventPath(api), id: 'readEvent', tag: 'events', answer: EventDetail },
+    ...{ method: 'GET', path: eventPath(api), id: 'readEvent', tag: 'events' },
+    answer: EventDetail[api.name],
     summary: 'An event with its attempts, secrets redacted',
     right: 'see',
     description: `The payload is cut and redacted; \`GET ${api.base}/events/{eventId}/payload\` returns it as received.`,

@@ -1,3 +1,4 @@
+export type { AttemptDetail, ShownExchange, ShownHeader } from './attempts.ts'
 export { type Attention, type AttentionList, type Halt, readStatusVersion } from './attention.ts'
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
 export type { TestEventSent } from './callbacks.ts'

@@ -369,6 +369,43 @@ export interface components {
                 cause: string | null;
                 /** @description First 4 096 characters, redacted. */
                 answer: string | null;
+                /** @description Request, response and timing, redacted. Absent if no call was made, and for attempts of versions that did not record it. A step that did not happen, or did not end, is absent. */
+                exchange?: {
+                    request: {
+                        method: string;
+                        url: string;
+                        /** @description In the order in which they were sent; signatures are redacted. */
+                        headerLines: {
+                            name: string;
+                            value: string;
+                        }[];
+                        /** @description Length of the body, which is the event as its callback receives it. */
+                        bodyBytes: number;
+                    };
+                    response: {
+                        /** @description In the order in which they came, repeated ones too: at most 32 with 4 096 characters together. */
+                        headerLines: {
+                            name: string;
+                            value: string;
+                        }[];
+                        /** @description Number of further headers, which were not recorded. */
+                        headersOmitted: number;
+                        /** @description Whether the body is longer than `answer`. */
+                        isBodyCut: boolean;
+                    };
+                    /** @description Whether the connection was opened by an earlier call. */
+                    isReused: boolean;
+                    /** @description Resolving the name; near 0 if it was cached. Absent for a URL with an address. */
+                    dnsMs?: number;
+                    /** @description Opening the connection, with the addresses tried before. */
+                    connectMs?: number;
+                    /** @description TLS handshake. */
+                    tlsMs?: number;
+                    /** @description From sending the request to the first byte of the response. */
+                    firstByteMs?: number;
+                    /** @description Why there is no response. */
+                    problem?: string;
+                };
             }[];
             /** @description The first 65,536 characters of the payload, redacted. Absent after the payload has expired. */
             redactedPayload?: {

@@ -1,7 +1,13 @@
 import type { ComponentChildren } from 'preact'
-import { adviceOf, type EventDetail, type Explanation, statusAdvice } from '#internal/backoffice/index.ts'
+import {
+  type AttemptDetail,
+  adviceOf,
+  type EventDetail,
+  type Explanation,
+  statusAdvice,
+} from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import type { AttemptView, EventSummary } from '#internal/events/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
@@ -330,7 +336,7 @@ function Step({ id, tone, title, atMs, note, children }: StepParts) {
 interface CycleParts {
   readonly cycle: number
   readonly isOnly: boolean
-  readonly attempts: readonly AttemptView[]
+  readonly attempts: readonly AttemptDetail[]
 }
 
 function Cycle({ cycle, isOnly, attempts }: CycleParts) {
@@ -351,8 +357,8 @@ function Cycle({ cycle, isOnly, attempts }: CycleParts) {
 }
 
 interface AttemptParts {
-  readonly attempt: AttemptView
-  readonly next: AttemptView | undefined
+  readonly attempt: AttemptDetail
+  readonly next: AttemptDetail | undefined
 }
 
 function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {

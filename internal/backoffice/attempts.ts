@@ -1,0 +1,82 @@
+import type { Actor } from '#internal/access/index.ts'
+import { type PastRequest, pastRequest } from '#internal/delivery/index.ts'
+import type { CallTrace, HeaderLine } from '#internal/egress/index.ts'
+import type { AttemptView, EventView } from '#internal/events/index.ts'
+import type { Redactor } from '#internal/redaction/index.ts'
+
+/** A header of a request or response, with secrets redacted. */
+export interface ShownHeader {
+  readonly name: string
+  readonly value: string
+}
+
+/** An attempt with its request and response. Secrets are redacted. */
+export interface AttemptDetail extends Omit<AttemptView, 'exchange'> {
+  /** Undefined if no call was made, or if the version that made the attempt did not record it. */
+  readonly exchange: ShownExchange | undefined
+}
+
+/** Request, response and timing of an attempt without the bodies. Secrets are redacted. */
+export interface ShownExchange extends Omit<CallTrace, 'address'> {
+  readonly request: Pick<PastRequest, 'method' | 'url' | 'bodyBytes'> & {
+    readonly headerLines: readonly ShownHeader[]
+  }
+  readonly response: {
+    readonly headerLines: readonly ShownHeader[]
+    /** Number of further headers, which were not recorded. */
+    readonly headersOmitted: number
+    /** Whether the body is longer than what was recorded. */
+    readonly isBodyCut: boolean
+  }
+  /** Explanation of a missing response. */
+  readonly problem: string | undefined
+  /** Address that was called. Undefined for API keys, because tenants could resolve internal names through Latchkey. */
+  readonly address: string | undefined
+}
+
+const answerCharsMax = 4_096
+const signatureHeader = 'webhook-signature'
+
+/** Returns the attempts of an event as the actor may see them. */
+export function attemptDetails(
+  redactor: Redactor,
+  actor: Actor,
+  { event, headers, attempts }: Pick<EventView, 'event' | 'headers' | 'attempts'>,
+): AttemptDetail[] {
+  const sent = { ...event, rawType: event.providerRawType, headers }
+  return attempts.map(({ exchange, ...attempt }) => ({
+    ...attempt,
+    answer: attempt.answer === null ? null : redactor.payload(attempt.answer, answerCharsMax).text,
+    exchange: exchange && {
+      ...traceOf(exchange),
+      request: shownRequest(redactor, pastRequest(sent, { startedAtMs: attempt.startedAtMs, exchange })),
+      response: {
+        headerLines: exchange.headers.map((line) => shownHeader(redactor, line)),
+        headersOmitted: exchange.headersOmitted,
+        isBodyCut: exchange.isAnswerCut || (attempt.answer?.length ?? 0) > answerCharsMax,
+      },
+      problem: exchange.problem,
+      address: actor.kind === 'tenantKey' ? undefined : exchange.address,
+    },
+  }))
+}
+
+function traceOf({ isReused, dnsMs, connectMs, tlsMs, firstByteMs }: CallTrace) {
+  return { isReused, dnsMs, connectMs, tlsMs, firstByteMs }
+}
+
+function shownRequest(redactor: Redactor, { headers, url, ...request }: PastRequest) {
+  return {
+    ...{ ...request, url: redactor.text(url) },
+    headerLines: headers.map((line) => {
+      const [name, value] = line
+      // Signatures are not recorded: the value has one mark for each.
+      return name === signatureHeader ? { name, value } : shownHeader(redactor, line)
+    }),
+  }
+}
+
+function shownHeader(redactor: Redactor, [name, value]: HeaderLine): ShownHeader {
+  const [[shownName = '', shownValue = ''] = []] = Object.entries(redactor.headers({ [name]: value }))
+  return { name: shownName, value: shownValue }
+}

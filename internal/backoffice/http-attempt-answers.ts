@@ -1,0 +1,73 @@
+import {
+  type DocumentedAnswer,
+  described,
+  flag,
+  listOf,
+  objectOf,
+  of,
+  orNull,
+  text,
+  time,
+  whole,
+  wordOf,
+} from './http-schemas.ts'
+
+const header = objectOf({ name: text('content-type'), value: text('application/json') })
+
+const request = objectOf({
+  method: text('POST'),
+  url: text('https://shop.example.com/hooks'),
+  headerLines: described('In the order in which they were sent; signatures are redacted.', listOf(header)),
+  bodyBytes: described('Length of the body, which is the event as its callback receives it.', whole(1_530)),
+})
+
+const response = objectOf({
+  headerLines: described(
+    'In the order in which they came, repeated ones too: at most 32 with 4 096 characters together.',
+    listOf(objectOf({ name: text('server'), value: text('nginx') })),
+  ),
+  headersOmitted: described('Number of further headers, which were not recorded.', whole(0)),
+  isBodyCut: described('Whether the body is longer than `answer`.', flag(false)),
+})
+
+const trace = {
+  dnsMs: described(
+    'Resolving the name; near 0 if it was cached. Absent for a URL with an address.',
+    whole(0),
+  ),
+  connectMs: described('Opening the connection, with the addresses tried before.', whole(1)),
+  tlsMs: described('TLS handshake.', whole(6)),
+  firstByteMs: described('From sending the request to the first byte of the response.', whole(23)),
+}
+
+/** Address of an exchange, in the internal API only: tenants could resolve internal names through Latchkey. */
+const address = described('IP address that was called. Absent for API keys.', text('203.0.113.17'))
+
+/** Returns the schema of an attempt for operators, or for tenants. */
+export function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
+  return objectOf(
+    {
+      ...{ cycle: whole(1), attempt: whole(1), startedAt: time('2026-11-21T08:40:01.000Z') },
+      durationMs: whole(31),
+      outcome: wordOf(['delivered', 'refused', 'failed'], 'failed'),
+      ...{ status: orNull(whole(500)), cause: orNull(text(null)) },
+      answer: described('First 4 096 characters, redacted.', orNull(text('out of stock'))),
+    },
+    {
+      exchange: described(
+        'Request, response and timing, redacted. Absent if no call was made, and for attempts of versions that did not record it. A step that did not happen, or did not end, is absent.',
+        objectOf(
+          {
+            ...{ request, response },
+            isReused: described('Whether the connection was opened by an earlier call.', flag(false)),
+          },
+          {
+            ...trace,
+            problem: described('Why there is no response.', of({ type: 'string' })()),
+            ...(isForOperators && { address }),
+          },
+        ),
+      ),
+    },
+  )
+}
