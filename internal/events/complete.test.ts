@@ -72,7 +72,7 @@ describe('complete', () => {
     if (!first || !second) throw new Error('no claims')
     const exchange = {
       ...{ url: 'https://shop.example.com/', signatures: 1, isReused: false, headers: [], headersOmitted: 0 },
-      ...{ isAnswerCut: false, problem: 'odd: \u0000 \ud800 "', connectMs: 3.14159 },
+      ...{ isAnswerCut: false, problem: 'odd: \u0000 \ud800 "', connectMs: 3.2 },
     }
     await complete(lab.pool, 'lab', [
       { delivery: first, ending: { kind: 'later', dueAtMs, attempt: { ...attempt, exchange } } },
