@@ -9,7 +9,7 @@ const intro = `# Configuration
 
 Every process reads its configuration once, at its start, from environment variables. It refuses to start if a name that begins with
 \`LATCHKEY_\` is unknown, or if a value cannot be read; the message names the variable. What can change while the service runs is a
-[setting](../../README.md#runtime-settings) instead. In a cluster the chart sets these variables from its values.
+[setting](../operate/operating.md#runtime-settings) instead. In a cluster the chart sets these variables from its values.
 
 “Used by” names the processes: \`api\`, \`forwarder\`, \`operator\` and \`backoffice\` in a cluster, \`migrate\` before them, \`run\` for the whole
 service in one process, \`dev\` for the development server, and \`latchkey\` for the command line.

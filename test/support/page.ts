@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from './dev-server.ts'
+
+/** Block of a page that a test runs as it stands: the line before its fence is `<!-- test: name -->`. */
+export interface PageBlock {
+  readonly name: string
+  readonly language: string
+  readonly text: string
+  /** Text of the `text` or `json` block that follows, which shows the output; empty if none does. */
+  readonly shown: string
+}
+
+const marked = /<!-- test: ([\w-]+) -->\n```(\w+)\n(.*?)```\n(?:```(?:text|json)\n(.*?)```\n)?/gs
+
+/** Returns the marked blocks of a page in order. @param path from the root of the repository */
+export function blocksOf(path: string): PageBlock[] {
+  const page = readFileSync(join(root, path), 'utf8')
+  return [...page.matchAll(marked)].map(([, name = '', language = '', text = '', shown = '']) => ({
+    name,
+    language,
+    text,
+    shown,
+  }))
+}
+
+/** Returns the blocks of a page with a name, in order. @throws if there is none */
+export function blocksNamed(path: string, name: string): PageBlock[] {
+  const found = blocksOf(path).filter((block) => block.name === name)
+  if (found.length === 0) throw new Error(`${path} has no block with the marker: test: ${name}`)
+  return found
+}
+
+/** Returns the only block of a page with a name. @throws if there is none, or more than one */
+export function blockNamed(path: string, name: string): PageBlock {
+  const [block, ...others] = blocksNamed(path, name)
+  if (block === undefined || others.length > 0) throw new Error(`${path} has several blocks named ${name}`)
+  return block
+}
