@@ -35,7 +35,7 @@ afterAll(async () => {
 })
 
 test('pages of frameworks: each has a program that a test runs', () => {
-  expect(servers.map(([name]) => name).toSorted()).toEqual([
+  expect(servers.map(([name]): string => name).toSorted()).toEqual([
     ...['elysia in Bun', 'express in Bun', 'express in Node', 'fastify in Bun', 'fastify in Node'],
     ...['fetch in Bun', 'hono in Bun'],
   ])

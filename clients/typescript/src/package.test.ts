@@ -93,6 +93,12 @@ test('package: contains the compiled program, its types, the table, the licence 
   expect(files.filter((path) => path.includes('.test.'))).toEqual([])
 })
 
+test('package: the table is the one in clients/README.md', () => {
+  const behaviour = readFileSync(join(root, 'clients/README.md'), 'utf8')
+  const shipped = readFileSync(join(folder, 'node_modules/@latchkey/client/latchkey-outcomes.sql'), 'utf8')
+  expect(/```sql\n(.*?)```/s.exec(behaviour)?.[1]).toBe(shipped.replace(/^--.*\n/m, ''))
+})
+
 test('package: every entry loads in Node without the frameworks and drivers that it serves', async () => {
   const manifest = JSON.parse(
     readFileSync(join(folder, 'node_modules/@latchkey/client/package.json'), 'utf8'),

@@ -1,0 +1,39 @@
+// Holds README.md and the pages for developers to their form.
+import { expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '#test/support/dev-server.ts'
+import { blocksOf } from '#test/support/page.ts'
+
+const readmeLinesMax = 200
+/** The tutorial of a cluster is followed in `test/cluster`. */
+const folders = ['docs/tutorials', 'docs/guides']
+const pages = [
+  'README.md',
+  'docs/index.md',
+  ...folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true })
+      .map((path) => `${folder}/${String(path)}`)
+      .filter((path) => path.endsWith('.md') && !path.endsWith('/cluster.md')),
+  ),
+]
+/** Files with the tests that run blocks of pages. */
+const runners = ['e2e/framework-pages', 'e2e/record-pages', 'e2e/webhook-pages', 'clients/python/pages']
+const tests = [...runners, 'clients/packages/own-app']
+  .map((path) => readFileSync(join(root, `test/${path}.test.ts`), 'utf8'))
+  .join('\n')
+/** Commands that other tests run: `npm run dev`, and the installation in the tutorial of an own application. */
+const elsewhere = new Set(['dev', 'install-typescript', 'install-python', 'app-typescript', 'app-python'])
+
+test(`README.md: has at most ${readmeLinesMax} lines`, () => {
+  expect(readFileSync(join(root, 'README.md'), 'utf8').split('\n').length - 1).toBeLessThanOrEqual(
+    readmeLinesMax,
+  )
+})
+
+test.each(pages)('%s: every program and command has the marker of a test, and the test exists', (page) => {
+  const programs = readFileSync(join(root, page), 'utf8').match(/^ *```(sh|ts|js|python|yaml)$/gm) ?? []
+  const marked = blocksOf(page).filter(({ language }) => /^(sh|ts|js|python|yaml)$/.test(language))
+  expect(marked).toHaveLength(programs.length)
+  expect(marked.filter(({ name }) => !elsewhere.has(name) && !tests.includes(`'${name}'`))).toEqual([])
+})
