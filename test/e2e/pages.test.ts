@@ -17,11 +17,16 @@ const pages = [
       .filter((path) => path.endsWith('.md') && !path.endsWith('/cluster.md')),
   ),
 ]
-/** Files with the tests that run blocks of pages. */
-const runners = ['e2e/framework-pages', 'e2e/record-pages', 'e2e/webhook-pages', 'clients/python/pages']
-const tests = [...runners, 'clients/packages/own-app']
-  .map((path) => readFileSync(join(root, `test/${path}.test.ts`), 'utf8'))
-  .join('\n')
+/** Files that name the blocks of pages which they run. */
+const runners = [
+  'e2e/framework-pages.test.ts',
+  'e2e/record-pages.test.ts',
+  'e2e/webhook-pages.test.ts',
+  'clients/python/pages.test.ts',
+  'clients/packages/own-app.test.ts',
+  'support/guarded-app.ts',
+]
+const tests = runners.map((path) => readFileSync(join(root, 'test', path), 'utf8')).join('\n')
 /** Commands that other tests run: `npm run dev`, and the installation in the tutorial of an own application. */
 const elsewhere = new Set(['dev', 'install-typescript', 'install-python', 'app-typescript', 'app-python'])
 
@@ -32,8 +37,8 @@ test(`README.md: has at most ${readmeLinesMax} lines`, () => {
 })
 
 test.each(pages)('%s: every program and command has the marker of a test, and the test exists', (page) => {
-  const programs = readFileSync(join(root, page), 'utf8').match(/^ *```(sh|ts|js|python|yaml)$/gm) ?? []
-  const marked = blocksOf(page).filter(({ language }) => /^(sh|ts|js|python|yaml)$/.test(language))
+  const programs = readFileSync(join(root, page), 'utf8').match(/^ *```(sh|ts|js|python)$/gm) ?? []
+  const marked = blocksOf(page).filter(({ language }) => /^(sh|ts|js|python)$/.test(language))
   expect(marked).toHaveLength(programs.length)
   expect(marked.filter(({ name }) => !elsewhere.has(name) && !tests.includes(`'${name}'`))).toEqual([])
 })

@@ -174,7 +174,7 @@ test('guide of pulling: the commands list, pull and acknowledge an event', async
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
   expect(answers.slice(1)).toMatchObject([
-    { name: 'shop' },
+    { subscription: { name: 'shop' } },
     { event: { type: 'order.paid' } },
     { events: [{ type: 'order.paid' }] },
     {},
