@@ -2,6 +2,7 @@ import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#i
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import type { Queryable } from './list-source.ts'
+import { familyPrefixOf } from './type-family.ts'
 
 /**
  * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
@@ -67,7 +68,7 @@ export function pullableText(first: number): string {
 
 /** Returns the values of the parameters of `pullableText`. Pure. */
 export function pullableValues({ receivedFrom, providers, types }: FeedFilter): readonly unknown[] {
-  const prefixes = types.filter((type) => type.endsWith('.*')).map((type) => type.slice(0, -1))
+  const prefixes = types.flatMap((type) => familyPrefixOf(type) ?? [])
   return [receivedFrom, providers, types.length === 0 ? null : types, prefixes]
 }
 

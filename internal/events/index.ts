@@ -40,6 +40,14 @@ export {
   type StoreBatchOptions,
   storeBatch,
 } from './insert.ts'
+export {
+  type ListedEvent,
+  parseStatusFilter,
+  type StatusFilter,
+  slowerThanMsMax,
+  statusFilterPattern,
+  withDeliveryFacts,
+} from './last-attempt.ts'
 export { releaseLeases, renewLeases } from './lease.ts'
 export {
   type EventListRequest,
@@ -101,6 +109,7 @@ export {
   sweepTenantQueues,
 } from './tenant-queue.ts'
 export { completeTestEvent, storeTestEvent } from './test-event.ts'
+export { isOfType } from './type-family.ts'
 export {
   type AttemptView,
   type DeliveryProgress,

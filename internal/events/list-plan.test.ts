@@ -6,6 +6,7 @@ import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/expla
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
 import { scanEvents } from './list.ts'
+import type { StatusFilter } from './last-attempt.ts'
 import { type EventFilter, rangeOf } from './list-source.ts'
 
 const dayMs = 86_400_000
@@ -31,6 +32,7 @@ async function fill(): Promise<void> {
     FOR i IN 1..93 LOOP
       d := current_date + i;
       EXECUTE format('CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM (%L) TO (%L)', to_char(d, 'YYYYMMDD'), d, d + 1);
+      EXECUTE format('CREATE TABLE attempts_%s PARTITION OF attempts FOR VALUES FROM (%L) TO (%L)', to_char(d, 'YYYYMMDD'), d, d + 1);
     END LOOP; END $$`)
   for (let ago = 0; ago < days; ago += 1) {
     const receivedMs = nowMs - ago * dayMs
@@ -38,6 +40,10 @@ async function fill(): Promise<void> {
     await fillDay(receivedMs, 90, small, ago % 9 === 0 ? 1 : 0)
     if (ago < 30) await fillDay(receivedMs, 30, short, 20)
   }
+  await pool.query(
+    `INSERT INTO attempts SELECT id, expires_on, 1, nth, now(), 20, 'delivered', CASE state WHEN 'processed' THEN 200 ELSE 500 END
+     FROM events CROSS JOIN LATERAL generate_series(1, CASE state WHEN 'processed' THEN 1 ELSE 10 END) nth`,
+  )
   await listFailedEvents(pool)
 }
 
@@ -102,12 +108,23 @@ const cases: readonly (readonly [what: string, filter: EventFilter, found: numbe
   ['an origin that a tenant’s events do not have', { tenantId: large, origin: 'service' }, 0, 7_000],
   ['failed, of an origin', { origin: 'provider', state: 'delivery_failed' }, 50, 200],
   ['failed, of an origin that no event has', { origin: 'simulation', state: 'delivery_failed' }, 0, 300],
+  ['a family of types', { type: 'order.*' }, 50, 600],
+  ['a family of a tenant', { tenantId: large, type: 'order.*' }, 50, 600],
+  ['a family that no event belongs to', { type: 'refund.*' }, 0, 7_000],
+  ['a status that failed', { status: '5xx' as StatusFilter }, 50, 900],
+  ['a status that failed, of a tenant', { tenantId: large, status: '500' as StatusFilter }, 50, 900],
+  ['a status that no event has', { status: 'none' as StatusFilter }, 0, 2_000],
+  ['a status that no failed event has', { state: 'delivery_failed', status: '404' as StatusFilter }, 0, 900],
+  ['a status of a success', { tenantId: large, status: '2xx' as StatusFilter }, 50, 900],
+  ['a success that no event has', { status: '202' as StatusFilter }, 0, 15_000],
+  ['slow attempts', { slowerThanMs: 10 }, 50, 900],
+  ['slower attempts than any', { tenantId: large, slowerThanMs: 30 }, 0, 15_000],
   ['a day long ago', { fromMs: nowMs - 80 * dayMs, toMs: nowMs - 79 * dayMs, tenantId: large }, 50, 600],
 ]
 
 describe.each(['before ANALYZE', 'after ANALYZE'])('event lists: plans with 200 000 events, %s', (when) => {
   beforeAll(async () => {
-    if (when === 'after ANALYZE') await pool.query('VACUUM ANALYZE events, failed_events')
+    if (when === 'after ANALYZE') await pool.query('VACUUM ANALYZE events, failed_events, attempts')
   }, 120_000)
 
   test.each(cases)(

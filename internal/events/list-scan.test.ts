@@ -3,8 +3,10 @@ import { createEventId, dayAfter, type EventId, type TenantId } from '#internal/
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { type EventScan, scanBeyond, scanEvents } from './list.ts'
+import { type StatusFilter, withDeliveryFacts } from './last-attempt.ts'
 import { type EventFilter, type EventState, eventStates, rangeOf } from './list-source.ts'
 import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
+import { isOfType } from './type-family.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()
@@ -21,6 +23,13 @@ interface Known {
   readonly state: EventState
   readonly origin: EventOrigin
   readonly receivedAtMs: number
+  /** Undefined without attempts. */
+  readonly last: LastAttempt | undefined
+}
+
+interface LastAttempt {
+  readonly status: number | null
+  readonly durationMs: number
 }
 
 let lab: DeliveryLab
@@ -50,7 +59,15 @@ async function stored(nth: number): Promise<Known> {
   const origin = origins[nth % 13] ?? originOf('provider', null)
   const fields = { id, provider, type, rawType: type, receivedAtMs, expiresOn, payloadExpiresOn, origin }
   await lab.accept(tenantId, 1, { ...fields, state: state === 'verified' ? 'verified' : 'accepted' })
-  return { id, tenantId, provider, type, state, origin, receivedAtMs }
+  return { id, tenantId, provider, type, state, origin, receivedAtMs, last: lastAttemptOf(state, nth) }
+}
+
+/** Returns the last attempt of an event by its state and number. Every third accepted event has had an attempt. */
+function lastAttemptOf(state: EventState, nth: number): LastAttempt | undefined {
+  const durationMs = nth % 10 === 0 ? 800 : 20
+  if (state === 'processed') return { status: nth % 4 === 0 ? 204 : 200, durationMs }
+  if (state === 'verified' || (state === 'accepted' && nth % 9 !== 0)) return undefined
+  return { status: [500, 503, 404, null][nth % 4] ?? null, durationMs }
 }
 
 /** Sets the states as deliveries do. Some events failed twice, and some failed before they were delivered. */
@@ -66,10 +83,20 @@ async function completeAll(): Promise<void> {
   const failedOnce = [...idsOf('delivery_failed'), ...idsOf('processed').slice(0, 20)]
   await lab.pool.query('UPDATE events SET cycle = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
-     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed' FROM events e, generate_series(1, e.cycle) r
-     WHERE e.id = ANY($1) AND NOT (e.state = 'processed' AND r = e.cycle)`,
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
+     SELECT e.id, e.expires_on, r, 1, now(), 5000, 'refused', 599 FROM events e, generate_series(1, e.cycle) r
+     WHERE e.id = ANY($1)`,
     [failedOnce],
+  )
+  await lab.pool.query(
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
+     SELECT e.id, e.expires_on, e.cycle, 2, now(), g.duration, 'refused', g.status
+     FROM unnest($1::text[], $2::integer[], $3::smallint[]) AS g(id, duration, status) JOIN events e ON e.id = g.id`,
+    [
+      known.flatMap(({ id, last }) => (last ? [id] : [])),
+      known.flatMap(({ last }) => (last ? [last.durationMs] : [])),
+      known.flatMap(({ last }) => (last ? [last.status] : [])),
+    ],
   )
   await listFailedEvents(lab.pool)
   // Half of the entries as a version writes them that does not copy `origin`.
@@ -84,7 +111,8 @@ function expected(filter: EventFilter): EventId[] {
       (one) =>
         (filter.tenantId === undefined || one.tenantId === filter.tenantId) &&
         (filter.provider === undefined || one.provider === filter.provider) &&
-        (filter.type === undefined || one.type === filter.type) &&
+        (filter.type === undefined || isOfType(one.type, filter.type)) &&
+        hasLast(one, filter) &&
         (filter.state === undefined || one.state === filter.state) &&
         (filter.origin === undefined || one.origin.kind === filter.origin) &&
         (filter.ids === undefined || filter.ids.includes(one.id)) &&
@@ -93,6 +121,14 @@ function expected(filter: EventFilter): EventId[] {
     )
     .map(({ id }) => id)
     .toSorted()
+}
+
+function hasLast({ last, state: own }: Known, { state, status, slowerThanMs }: EventFilter): boolean {
+  if (slowerThanMs !== undefined && !(last && last.durationMs > slowerThanMs)) return false
+  if (status === undefined) return true
+  if (last === undefined || (status[0] !== '2' && state === undefined && own === 'processed')) return false
+  const text = last.status === null ? 'none' : String(last.status)
+  return text === status || (status.endsWith('xx') && text[0] === status[0] && text !== 'none')
 }
 
 /** Every combination of filters. */
@@ -136,7 +172,71 @@ async function walked(scan: EventScan): Promise<{ ids: EventId[]; origins: Event
   return { ids, origins, steps }
 }
 
+/** Filters by the last attempt and by families of types, in every state. */
+function attemptFilters(): EventFilter[] {
+  const statuses = [undefined, '5xx', '404', 'none', '2xx', '204'] as (StatusFilter | undefined)[]
+  const rests: EventFilter[] = [{}, { type: 'order.*' }, { type: 'order.paid', provider: 'card' }]
+  return [undefined, ...tenants].flatMap((tenantId) =>
+    [undefined, ...eventStates].flatMap((state) =>
+      statuses.flatMap((status) =>
+        [undefined, 500].flatMap((slowerThanMs) =>
+          rests.map((rest) => ({
+            ...rest,
+            ...(tenantId && { tenantId }),
+            ...(state && { state }),
+            ...(status && { status }),
+            ...(slowerThanMs && { slowerThanMs }),
+          })),
+        ),
+      ),
+    ),
+  )
+}
+
 describe('scanEvents', () => {
+  test('scanEvents: filters by the last attempt and by a family of types return each match once and in order', async () => {
+    const found = new Set<number>()
+    for (const filter of attemptFilters()) {
+      const common = { filter, range: rangeOf(filter, nowMs) }
+      const oldest = expected(filter)
+      const wide = await walked({ ...common, order: 'newest', rowsMax: 1_000, examinedMax: 2_000 })
+      const narrow = await walked({ ...common, order: 'oldest', rowsMax: 37, examinedMax: 90 })
+      expect([filter, wide.ids]).toEqual([filter, oldest.toReversed()])
+      expect([filter, narrow.ids]).toEqual([filter, oldest])
+      found.add(oldest.length)
+    }
+    expect(found.size).toBeGreaterThan(20)
+  })
+
+  test('scanEvents: an entry of failed_events that the next cycle has not removed yet lists its event once', async () => {
+    const filter = { status: '5xx' as StatusFilter }
+    const stale = known.find(({ state, last }) => state === 'accepted' && last?.status === 500)
+    await lab.pool.query(
+      `INSERT INTO failed_events SELECT $1, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+         payload_expires_on, cycle, now() FROM events WHERE id = $1`,
+      [stale?.id],
+    )
+    const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, examinedMax: 2_000 }
+    const { ids } = await walked({ ...scan, rowsMax: 1_000 })
+    await lab.pool.query('DELETE FROM failed_events WHERE id = $1', [stale?.id])
+    expect(ids).toEqual(expected(filter).toReversed())
+  })
+
+  test('withDeliveryFacts: adds the last attempt of any cycle, and the next one', async () => {
+    const scan = { filter: {}, range: rangeOf({}, nowMs), order: 'newest' as const, examinedMax: 2_000 }
+    const { events } = await scanEvents(lab.pool, { ...scan, rowsMax: 100 })
+    const listed = await withDeliveryFacts(lab.pool, events)
+    const lastById = new Map(known.map(({ id, last }) => [id, last]))
+    for (const { id, state, attemptCount, lastStatus, lastDurationMs, nextAttemptAtMs } of listed) {
+      const last = lastById.get(id)
+      const facts = { lastStatus: last?.status ?? null, lastDurationMs: last?.durationMs ?? null }
+      expect([id, { lastStatus, lastDurationMs }]).toEqual([id, facts])
+      expect([id, attemptCount]).toEqual([id, last === undefined ? 0 : 2])
+      expect([id, nextAttemptAtMs !== null]).toEqual([id, state === 'accepted'])
+    }
+    expect(listed.map(({ id }) => id)).toEqual(events.map(({ id }) => id))
+  })
+
   test('scanEvents: every combination of filters returns each match once and in order, in steps of any size', async () => {
     const originById = new Map(known.map(({ id, origin }) => [id, origin]))
     for (const filter of filters()) {

@@ -8,7 +8,9 @@ import {
 } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { failedFactColumns } from './complete.ts'
+import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
 import type { OriginKind } from './origin.ts'
+import { familyPrefixOf } from './type-family.ts'
 
 /**
  * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it.
@@ -18,12 +20,15 @@ export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verifie
 /** State of an event; one of `eventStates`. */
 export type EventState = (typeof eventStates)[number]
 
-/** Filter of events. An event must match all members. */
-export interface EventFilter {
+/**
+ * Filter of events. An event must match all members. With a status that only failed attempts have and without a state, it covers pending and
+ * failed events only: of other events the last attempt has succeeded, unless a subscription acknowledged them.
+ */
+export interface EventFilter extends LastAttemptFilter {
   readonly tenantId?: TenantId
   /** Provider name, such as `card`. */
   readonly provider?: string
-  /** Normalized type of the events, without wildcards. */
+  /** Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`. */
   readonly type?: string
   readonly state?: EventState
   readonly origin?: OriginKind
@@ -116,7 +121,7 @@ export interface EventSource {
 }
 
 /** Columns of an event without headers and payload. */
-export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+export const eventColumns = `id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
 /**
@@ -144,40 +149,56 @@ class Parameters {
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
-    rest: Readonly<Record<string, string | undefined>>,
+    { type, status, slowerThanMs, ...rest }: Rest,
+    more: readonly string[] = [],
   ): EventSource {
     const candidateValuesCount = this.values.length
-    const conditions = Object.entries(rest).flatMap(([name, value]) =>
-      value === undefined ? [] : [`e.${name} = ${this.add(value)}`],
-    )
+    const prefix = type === undefined ? undefined : familyPrefixOf(type)
+    const equal = { tenant_id: rest.tenantId, provider: rest.provider, state: rest.state, origin: rest.origin }
+    const ofType = { type: prefix === undefined ? type : undefined }
+    const conditions = [
+      ...Object.entries({ ...equal, ...ofType }).flatMap(([name, value]) =>
+        value === undefined ? [] : [`e.${name} = ${this.add(value)}`],
+      ),
+      ...(prefix === undefined ? [] : [`e.type ^@ ${this.add(prefix)}`]),
+      ...more,
+      ...lastAttemptConditions({ status, slowerThanMs }, (value) => this.add(value)),
+    ]
     return { kind, candidates, sorted, conditions, values: this.values, candidateValuesCount }
   }
 }
 
+/** Members of a filter that the candidates of a source do not cover. */
+type Rest = {
+  readonly [Name in keyof Omit<EventFilter, 'fromMs' | 'toMs' | 'ids'>]?: EventFilter[Name] | undefined
+}
+
 /** Chooses the index for a filter. Reads the length of the tenant's queue if the choice depends on it. */
 export async function chooseSource(connection: Queryable, request: SourceRequest): Promise<EventSource> {
-  const { ids, state, tenantId } = request.filter
+  const { ids, state, tenantId, status } = request.filter
   if (ids) return givenSource(request, ids)
   if (state === 'delivery_failed') return failedSource(request)
-  if (state !== 'accepted') return indexSource(request)
-  if (tenantId === undefined) return queueSource(request)
-  return (await isQueueShort(connection, tenantId))
-    ? tenantQueueSource(request, tenantId)
-    : indexSource(request)
+  const isUnfinished = state === undefined && status !== undefined && isFailureStatus(status)
+  if (state !== 'accepted' && !isUnfinished) return indexSource(request)
+  if (tenantId === undefined) return isUnfinished ? unfinishedSource(request) : queueSource(request)
+  if (!(await isQueueShort(connection, tenantId)))
+    return indexSource(request, isUnfinished ? [`e.state IN ('accepted', 'delivery_failed')`] : [])
+  return isUnfinished ? unfinishedSource(request) : tenantQueueSource(request, tenantId)
 }
 
 /** Scans one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
-function indexSource(request: SourceRequest): EventSource {
-  const { tenantId, type, state, origin } = request.filter
+function indexSource(request: SourceRequest, more: readonly string[] = []): EventSource {
+  const { tenantId, type, state, origin, status, slowerThanMs } = request.filter
   const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
+  const wholeType = type !== undefined && familyPrefixOf(type) === undefined ? type : undefined
   const parameters = new Parameters()
   const keys: [name: string, value: string][] = []
   if (tenantId !== undefined) keys.push(['tenant_id', tenantId])
-  if (type !== undefined) keys.push(['type', type])
+  if (wholeType !== undefined) keys.push(['type', wholeType])
   else if (provider !== undefined) keys.push(['provider', provider])
   const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
-  const rest = { provider: type === undefined ? undefined : provider, state, origin }
-  return parameters.source('events', walk, rest)
+  const own = wholeType === undefined ? { type } : { provider }
+  return parameters.source('events', walk, { ...own, state, origin, status, slowerThanMs }, more)
 }
 
 // Columns of an entry of `failed_events`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
@@ -189,11 +210,48 @@ const failedColumns = `${failedFactColumns}, 'delivery_failed' AS state, coalesc
 
 /** Reads failed events from the table `failed_events`. */
 function failedSource(request: SourceRequest): EventSource {
-  const { tenantId, type, provider, origin } = request.filter
+  const { tenantId, type, provider, origin, status, slowerThanMs } = request.filter
   const parameters = new Parameters()
-  const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
-  const walk = walkOf(request, { table: 'failed_events', keys, columns: failedColumns }, parameters)
-  return parameters.source('entries', walk, { type, provider, origin })
+  const walk = walkOf(
+    request,
+    { table: 'failed_events', keys: tenantKeys(tenantId), columns: failedColumns },
+    parameters,
+  )
+  return parameters.source('entries', walk, { type, provider, origin, status, slowerThanMs })
+}
+
+function tenantKeys(tenantId: TenantId | undefined): [string, string][] {
+  return tenantId === undefined ? [] : [['tenant_id', tenantId]]
+}
+
+// Reads failed events from `failed_events`, and accepted ones with a delivery from the queue: all of them, or those of one tenant, whose
+// queue must be short. The state distinguishes an entry of `failed_events` that its next delivery cycle has not removed yet.
+function unfinishedSource(request: SourceRequest): EventSource {
+  const { filter, range, order, examinedMax } = request
+  const { tenantId } = filter
+  const parameters = new Parameters()
+  const failed = walkOf(
+    request,
+    {
+      table: 'failed_events',
+      keys: tenantKeys(tenantId),
+      columns: `id, expires_on, 'delivery_failed' AS state`,
+    },
+    parameters,
+  )
+  const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
+  const direction = directionOf(order)
+  const limit = `LIMIT ${parameters.add(examinedMax)}::bigint`
+  const dueColumns = `event_id AS id, expires_on, 'accepted' AS state`
+  const due =
+    tenantId === undefined
+      ? `SELECT ${dueColumns} FROM deliveries_due WHERE ${within} ORDER BY event_id ${direction} ${limit}`
+      : `SELECT * FROM (SELECT ${dueColumns} FROM deliveries_due WHERE tenant_id = ${parameters.add(tenantId)} LIMIT ${2 * shortQueueMax}) q
+         WHERE ${within.replaceAll('event_id', 'q.id')}`
+  const candidates = `SELECT id, expires_on, state FROM ((${failed.candidates}) UNION ALL (${due})) w ORDER BY id ${direction} ${limit}`
+  return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter), [
+    'e.state = c.state',
+  ])
 }
 
 // Reads the delivery queue and the waiting pulls by their key, the event id: every accepted event has a row in one of them.
@@ -277,13 +335,8 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
 }
 
 /** Returns the conditions on an event that is found through the queue or by its id. */
-function restOf({
-  tenantId,
-  provider,
-  type,
-  origin,
-}: EventFilter): Readonly<Record<string, string | undefined>> {
-  return { tenant_id: tenantId, provider, type, origin }
+function restOf({ tenantId, provider, type, origin, status, slowerThanMs }: EventFilter): Rest {
+  return { tenantId, provider, type, origin, status, slowerThanMs }
 }
 
 function directionOf(order: SourceRequest['order']): 'DESC' | 'ASC' {

@@ -3,6 +3,7 @@ import {
   type FeedPosition,
   findFeedEnd,
   findFeedPositionAt,
+  isOfType,
   lowestIdOf,
   type Queryable,
 } from '#internal/events/index.ts'
@@ -128,10 +129,6 @@ export async function findReaders(pool: Pool, event: FiledEvent): Promise<Reader
     (providers.length === 0 || providers.includes(provider)) &&
     (types.length === 0 || types.some((each) => isOfType(type, each)))
   return { total: rows.length, names: rows.flatMap((row) => (isPending(row) ? [row.name] : [])) }
-}
-
-function isOfType(type: string, wanted: string): boolean {
-  return wanted.endsWith('.*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
 }
 
 /**

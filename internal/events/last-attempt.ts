@@ -1,0 +1,122 @@
+import { type EventId, expiryDayOf } from '#internal/base/index.ts'
+import { textArrayParam } from '#internal/storage/index.ts'
+import type { EventSummary } from './list.ts'
+import type { Queryable } from './list-source.ts'
+
+/** Statuses of responses to filter by: one status (`404`), a class of statuses (`5xx`), or `none` for no response. */
+export type StatusFilter = string & { readonly __brand: 'StatusFilter' }
+
+/** Pattern of a `StatusFilter`, the same in every dialect of regular expressions. */
+export const statusFilterPattern = '^([1-5][0-9][0-9]|[1-5]xx|none)$'
+
+const statusFilterForm = new RegExp(statusFilterPattern)
+
+/** Parses a filter by status. Returns undefined for any other text. Pure. */
+export function parseStatusFilter(text: string): StatusFilter | undefined {
+  return statusFilterForm.test(text) ? (text as StatusFilter) : undefined
+}
+
+/** Returns whether only failed attempts have such a status: no response, or any status but 2xx. Pure. */
+export function isFailureStatus(status: StatusFilter): boolean {
+  return !status.startsWith('2')
+}
+
+/** Maximum of `slowerThanMs`: longer than any attempt takes. */
+export const slowerThanMsMax = 3_600_000
+
+/** Conditions on the last attempt of an event, of whichever delivery cycle. An event without attempts matches none. */
+export interface LastAttemptFilter {
+  readonly status?: StatusFilter
+  /** The attempt took longer, in milliseconds. */
+  readonly slowerThanMs?: number
+}
+
+/**
+ * Returns the SQL condition on an event `e`, or nothing without a filter. Reads the last attempt by its key in the partition of the event's
+ * day: some microseconds per event. `add` adds a parameter and returns its placeholder.
+ */
+export function lastAttemptConditions(
+  {
+    status,
+    slowerThanMs,
+  }: { readonly [Name in keyof LastAttemptFilter]: LastAttemptFilter[Name] | undefined },
+  add: (value: unknown) => string,
+): readonly string[] {
+  const wanted = [
+    ...(status === undefined ? [] : [statusCondition(status, add)]),
+    ...(slowerThanMs === undefined ? [] : [`l.duration_ms > ${add(slowerThanMs)}::integer`]),
+  ]
+  if (wanted.length === 0) return []
+  return [
+    `EXISTS (SELECT FROM (${lastAttemptText('status, duration_ms', { id: 'e.id', day: 'e.expires_on' })}) l WHERE ${wanted.join(' AND ')})`,
+  ]
+}
+
+function statusCondition(status: StatusFilter, add: (value: unknown) => string): string {
+  if (status === 'none') return 'l.status IS NULL'
+  const [low, high] = [Number(status.replace('xx', '00')), Number(status.replace('xx', '99'))]
+  return `l.status BETWEEN ${add(low)}::smallint AND ${add(high)}::smallint`
+}
+
+function lastAttemptText(columns: string, { id, day }: { readonly id: string; readonly day: string }): string {
+  return `SELECT ${columns} FROM attempts a WHERE a.event_id = ${id} AND a.expires_on = ${day} ORDER BY a.cycle DESC, a.attempt DESC LIMIT 1`
+}
+
+/** How far the delivery of an event is. */
+export interface DeliveryFacts {
+  /** Completed attempts of the event's delivery cycle. */
+  readonly attemptCount: number
+  /** Status of the last response, of whichever delivery cycle; null without an attempt or without a response. */
+  readonly lastStatus: number | null
+  /** Reason for a missing response to the last attempt, or for the failure of the event. */
+  readonly lastCause: string | null
+  /** Duration of the last attempt; null without an attempt. */
+  readonly lastDurationMs: number | null
+  /** Time of the next attempt; null if none is planned, or while one is in progress. */
+  readonly nextAttemptAtMs: number | null
+}
+
+/** An event as listed, with the facts of its delivery. */
+export type ListedEvent = EventSummary & DeliveryFacts
+
+// Reads the last attempt of each event and its queue entry by their keys, in one statement for a page. Takes no locks.
+const factsText = `
+SELECT i.id, a.cycle, coalesce(a.attempt, 0) AS attempt, a.status AS "lastStatus", a.cause AS "lastCause",
+  a.duration_ms AS "lastDurationMs",
+  CASE WHEN d.leased_until <= now() THEN floor(extract(epoch FROM d.due_at) * 1000)::bigint END AS "nextAttemptAtMs"
+FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM unnest($1::text[], $2::text[]) AS g(id, day)) i
+LEFT JOIN LATERAL (
+  ${lastAttemptText('cycle, attempt, status, cause, duration_ms', { id: 'i.id', day: 'i.day' })}) a ON true
+LEFT JOIN LATERAL (SELECT due_at, leased_until FROM deliveries_due WHERE event_id = i.id) d ON true`
+
+interface FactsRow extends Omit<DeliveryFacts, 'attemptCount'> {
+  readonly id: EventId
+  readonly cycle: number | null
+  readonly attempt: number
+}
+
+/**
+ * Adds the facts of their deliveries to the events of a page, which may be newer than the events. Requires a connection with
+ * `eventReadSettings`.
+ * @param events at most 100
+ * @throws errors of Postgres
+ */
+export async function withDeliveryFacts(
+  connection: Queryable,
+  events: readonly EventSummary[],
+): Promise<ListedEvent[]> {
+  if (events.length === 0) return []
+  const ids = events.map(({ id }) => id)
+  const { rows } = await connection.query<FactsRow>({
+    name: 'read_delivery_facts',
+    text: factsText,
+    values: [textArrayParam(ids), textArrayParam(ids.map(expiryDayOf))],
+  })
+  const found = new Map(rows.map(({ id, ...facts }) => [id, facts]))
+  return events.map((event) => {
+    const { cycle = null, attempt = 0, ...facts } = found.get(event.id) ?? {}
+    return { ...event, ...noFacts, ...facts, attemptCount: cycle === event.cycle ? attempt : 0 }
+  })
+}
+
+const noFacts = { lastStatus: null, lastCause: null, lastDurationMs: null, nextAttemptAtMs: null }
