@@ -34,9 +34,14 @@ describe('latchkey events list', () => {
   test('latchkey events list: shows the tenant’s events as a table, and as one JSON array', async () => {
     const { code, out, err } = await lab.run('events', 'list')
     expect({ code, err }).toEqual({ code: 0, err: '' })
-    expect(out).toMatch(/^RECEIVED AT +ID +PROVIDER +TYPE +STATE +ORIGIN\n/)
     expect(out).toMatch(
-      new RegExp(`^20\\S+Z +${acme().failedId} +generic +order.created +delivery_failed +provider$`, 'm'),
+      /^RECEIVED AT +ID +PROVIDER +TYPE +STATE +ORIGIN +ATTEMPTS +LAST STATUS +NEXT ATTEMPT\n/,
+    )
+    expect(out).toMatch(
+      new RegExp(
+        `^20\\S+Z +${acme().failedId} +generic +order.created +delivery_failed +provider +0 +- +-$`,
+        'm',
+      ),
     )
     const listed = await lab.json<Listed>('events', 'list')
     expect(idsOf(listed)).toContain(acme().eventId)

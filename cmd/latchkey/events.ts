@@ -16,7 +16,9 @@ import {
   type ReplayJob,
   replayEvent,
   replayOptions,
+  slowerThanOption,
   start,
+  statusOption,
 } from './replay-jobs.ts'
 import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
@@ -69,9 +71,11 @@ function addListCommand(events: Program, cli: Cli): void {
     .command('list')
     .description('lists events, newest first')
     .addOption(new Option('--provider <name>', 'of one provider').choices(provider))
-    .option('--type <type>', 'of one normalized type, such as payment.succeeded')
+    .option('--type <type>', 'of one normalized type, or of a family: payment.*')
     .addOption(new Option('--state <state>', 'in one state').choices(state))
     .addOption(new Option('--origin <origin>', 'of one origin').choices(origin))
+    .option(...statusOption)
+    .option(...slowerThanOption)
     .option(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option('--id <id>', 'the event of this id', parseId('evt', parseEventId))
@@ -83,10 +87,10 @@ function addListCommand(events: Program, cli: Cli): void {
     .action(
       cli.action((options) =>
         withApi(cli, 'public', options, (api) => {
-          const { type, id, sourceEventId } = options
+          const { type, id, sourceEventId, status, slowerThan: slowerThanMs } = options
           const times = { from: isoTime(options.from), to: isoTime(options.to) }
           const words = { provider: options.provider, state: options.state, origin: options.origin }
-          const filter = { ...times, ...words, type, id, sourceEventId }
+          const filter = { ...times, ...words, type, id, sourceEventId, status, slowerThanMs }
           const read = (page: object) => api.call('listEvents', { query: { ...filter, ...page } })
           return listPages(options, read, (items) => eventsText(cli, items))
         }),
@@ -196,6 +200,8 @@ function addReplayCommand(events: Program, cli: Cli): void {
     .addOption(provider)
     .option(...type)
     .addOption(origin)
+    .option(...statusOption)
+    .option(...slowerThanOption)
     .option(...rate)
     .option(...key)
     .option(...dryRun)

@@ -60,6 +60,19 @@ export const replayArgument = [
   parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined)),
 ] as const
 
+/** Option for the status of the last attempt. */
+export const statusOption = [
+  '--status <status>',
+  'whose last attempt had this status: 404, 5xx, or none for no response',
+] as const
+
+/** Option for the duration of the last attempt. */
+export const slowerThanOption = [
+  '--slower-than <ms>',
+  'whose last attempt took longer, in milliseconds',
+  parseWhole(1, 3_600_000),
+] as const
+
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
 export function replayOptions(nowMs: number) {
   return {
@@ -70,7 +83,7 @@ export function replayOptions(nowMs: number) {
       'any',
     ] as const),
     provider: new Option('--provider <name>', 'of one provider').choices(values.provider),
-    type: ['--type <type>', 'of one normalized type'],
+    type: ['--type <type>', 'of one normalized type, or of a family: payment.*'],
     origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
       values.origin,
     ),
@@ -82,11 +95,13 @@ export function replayOptions(nowMs: number) {
 }
 
 /** Values of the options of a filter. */
-export interface FilterOptions extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'ids' | 'tenantId'> {
+export interface FilterOptions
+  extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'slowerThanMs' | 'ids' | 'tenantId'> {
   /** Milliseconds since the epoch. */
   readonly from: number
   readonly to?: number | undefined
   readonly state?: ReplayFilter['state'] | 'any' | undefined
+  readonly slowerThan?: number | undefined
 }
 
 /** Returns the filter of options. Pure. */
@@ -97,9 +112,19 @@ export function filterOf({
   provider,
   type,
   origin,
+  status,
+  slowerThan: slowerThanMs,
 }: FilterOptions): ReplayFilter {
   const times = { from: new Date(from).toISOString(), to: isoTime(to) }
-  return { ...times, provider, type, origin, state: state === 'any' ? undefined : state }
+  return {
+    ...times,
+    provider,
+    type,
+    origin,
+    status,
+    slowerThanMs,
+    state: state === 'any' ? undefined : state,
+  }
 }
 
 /** A replay to start. */
@@ -164,7 +189,9 @@ export async function replayEvent(api: ReplayApi, eventId: string): Promise<Resu
 export function replayResult({ tables }: Cli, replay: Replay): Result {
   const { filter, skipped } = replay
   const skips = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
-  const parts = [filter.state ?? 'any state', filter.provider, filter.type, filter.origin]
+  const { status, slowerThanMs } = filter
+  const attempt = [status && `last status ${status}`, slowerThanMs && `slower than ${slowerThanMs} ms`]
+  const parts = [filter.state ?? 'any state', filter.provider, filter.type, filter.origin, ...attempt]
   const ids = filter.ids && `${filter.ids.length} ids`
   const until = filter.to ?? 'its start'
   const text = tables.details([
@@ -195,10 +222,18 @@ export function replaysText({ tables }: Cli, replays: readonly Replay[]): string
 
 /** Returns a table of events. */
 export function eventsText({ tables }: Cli, events: readonly EventSummary[]): string {
-  const rows = events.map(({ receivedAt, id, provider, type, state, origin }) => [
-    ...[receivedAt, id, provider, type, state, String(origin['kind'])],
-  ])
-  return tables.list(['RECEIVED AT', 'ID', 'PROVIDER', 'TYPE', 'STATE', 'ORIGIN'], rows, 'No events')
+  const isListed = events.some(({ attemptCount }) => attemptCount !== undefined)
+  const rows = events.map((event) => {
+    const { receivedAt, id, provider, type, state, origin } = event
+    const facts = [event.attemptCount, event.lastStatus ?? event.lastCause, event.nextAttemptAt]
+    return [receivedAt, id, provider, type, state, String(origin['kind']), ...(isListed ? facts : [])]
+  })
+  const head = ['RECEIVED AT', 'ID', 'PROVIDER', 'TYPE', 'STATE', 'ORIGIN']
+  return tables.list(
+    [...head, ...(isListed ? ['ATTEMPTS', 'LAST STATUS', 'NEXT ATTEMPT'] : [])],
+    rows,
+    'No events',
+  )
 }
 
 function countText({ count, isExact }: Replay['total']): string {

@@ -15,7 +15,9 @@ import {
   replayOptions,
   replayResult,
   replaysText,
+  slowerThanOption,
   start,
+  statusOption,
 } from './replay-jobs.ts'
 import { findTenantId } from './tenants.ts'
 import { parseId } from './values.ts'
@@ -85,6 +87,8 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .addOption(provider)
     .option(...type)
     .addOption(origin)
+    .option(...statusOption)
+    .option(...slowerThanOption)
     .option(...rate)
     .option(...key)
     .option(...dryRun)

@@ -4,17 +4,20 @@ import {
   type DueDelivery,
   type EventSummary,
   type EventView,
+  type ListedEvent,
   listEvents,
   notifyForwarders,
   type ReplayFate,
   readEvent,
   readPayload as readStoredPayload,
   type EventListRequest as StoredRequest,
+  sourceTenantsMax,
+  withDeliveryFacts,
 } from '#internal/events/index.ts'
 import { ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent, retryEvent } from '#internal/replays/index.ts'
-import type { ProviderName } from '#internal/tenants/index.ts'
+import { listTenantHeads, type ProviderName } from '#internal/tenants/index.ts'
 import { type AttemptDetail, attemptDetails } from './attempts.ts'
 import { explainEvent } from './explain.ts'
 import {
@@ -36,28 +39,39 @@ import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 /** Filters of the event list, combined with AND. */
 export type EventListRequest = PageRequest &
   TenantSelection & {
-    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'after' | 'limit'>]?:
+    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'sourceTenantIds' | 'after' | 'limit'>]?:
       | StoredRequest[Name]
       | undefined
   }
 
-/** Lists events, newest first. */
-const list: SharedUseCase<EventListRequest, Page<EventSummary>> = async (parts, actor, request) => {
-  const { provider, type, state, origin, fromMs, toMs, id, sourceEventId } = request
-  const filter = { provider, type, state, origin, fromMs, toMs, id, sourceEventId }
-  return await listPage<EventSummary, EventId>(parts, actor, request, {
+/** Lists events, newest first, with the facts of their deliveries. */
+const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
+  const { after: _after, limit: _limit, tenantId: _tenantId, namespaces: _namespaces, ...filter } = request
+  if (filter.type?.replace(/\.\*$/, '').includes('*'))
+    return invalid('must be a whole type, or a family of types such as payment.*', 'type')
+  let sourceTenantIds: readonly TenantId[] | undefined
+  const listed = await listPage<EventSummary, EventId>(parts, actor, request, {
     parse: parseEventId,
     positionOf: (event) => event.id,
-    ...(sourceEventId !== undefined && {
-      allProblem: 'A search by the provider’s id needs a tenant: name the tenant, too',
-    }),
+    async prepareAll() {
+      if (filter.sourceEventId === undefined) return ok(undefined)
+      const heads = await listTenantHeads(parts.pool, { rowsMax: sourceTenantsMax + 1 })
+      sourceTenantIds = heads.map(({ id }) => id)
+      return heads.length > sourceTenantsMax ? tooManyTenants : ok(undefined)
+    },
     async read({ limit, after, ...owner }) {
-      const asked = { limit, ...defined({ ...filter, ...owner, after }) }
+      const asked = { limit, ...defined({ ...filter, ...owner, after, sourceTenantIds }) }
       const { events, next } = await listEvents(parts.readPool, asked, parts.clock.now())
       return { items: events, next }
     },
   })
+  if (listed.kind !== 'ok') return listed
+  return ok({ ...listed.value, items: await withDeliveryFacts(parts.readPool, listed.value.items) })
 }
+
+const tooManyTenants = invalid(
+  `A search by the provider’s id covers at most ${sourceTenantsMax} tenants: name the tenant or namespaces, too`,
+)
 
 /** An event with its attempts. Secrets are redacted. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {

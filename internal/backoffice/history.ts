@@ -10,7 +10,7 @@ import { type LockHistoryEntry, type LockState, listLockHistory } from '#interna
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { defined, invalid } from './outcome.ts'
 import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
-import { redactHeaders, type SharedUseCase, type UseCase } from './parts.ts'
+import { redactHeaders, type SharedDeskParts, type SharedUseCase, type UseCase } from './parts.ts'
 import { reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of a tenant's lock history. Times are in milliseconds since the epoch. */
@@ -49,34 +49,42 @@ export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
 }
 
 /** Filters of refused calls, combined with AND. */
-interface RefusedListRequest extends PageRequest {
-  readonly tenantId: TenantId
-  readonly provider?: ProviderName | undefined
-  readonly cause?: RefusedCause | undefined
-}
+type RefusedListRequest = PageRequest &
+  TenantSelection & {
+    readonly provider?: ProviderName | undefined
+    readonly cause?: RefusedCause | undefined
+  }
 
 const refusedIdForm = new RegExp(idPattern('ref'))
 
-/** Lists the provider calls that were refused to a tenant, newest first. */
+/** Lists refused calls of providers, newest first. */
 const listRefused: SharedUseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
-  const page = readPage(request, (text) => (refusedIdForm.test(text) ? text : undefined))
-  if (page.kind !== 'ok') return page
-  const { tenantId, provider, cause } = request
-  const reached = await reachTenant(parts, actor, tenantId)
-  if (reached.kind !== 'ok') return reached
-  const { limit, after } = page.value
-  const filter = { tenantId, limit, ...defined({ after, cause, provider }) }
-  const { calls, next } = await listRefusedCalls(parts.readPool, filter, parts.clock.now())
-  const redactor = parts.redactorOf(reached.value)
+  const { provider, cause } = request
+  return await listPage<RefusedCall, string>(parts, actor, request, {
+    parse: (text) => (refusedIdForm.test(text) ? text : undefined),
+    positionOf: ({ id }) => id,
+    async read({ limit, after, ...owner }) {
+      const filter = { limit, ...owner, ...defined({ after, cause, provider }) }
+      const { calls, next } = await listRefusedCalls(parts.readPool, filter, parts.clock.now())
+      return { items: calls.map((call) => redactCall(parts, call)), next }
+    },
+  })
+}
+
+function redactCall({ directory, redactorOf }: SharedDeskParts, call: RefusedCallView): RefusedCall {
+  const tenant = directory.findTenantById(call.tenantId)
+  // The rules of a deleted tenant are not known any more.
+  if (tenant === undefined) return { ...call, headers: {}, sample: null }
+  const redactor = redactorOf(tenant)
+  const { headers, sample } = call
   // The redactor drops the end of a truncated sample, where a secret may have been cut in two.
-  const redact = (sample: string) =>
-    redactor.payload(sample, isWholeSample(sample) ? sample.length : sample.length - 1).text
-  const items = calls.map((call) => ({
+  const redact = (text: string) =>
+    redactor.payload(text, isWholeSample(text) ? text.length : text.length - 1).text
+  return {
     ...call,
-    headers: redactHeaders(redactor, call.headers),
-    sample: call.sample === null ? null : redact(call.sample),
-  }))
-  return pageFrom(items, next)
+    headers: redactHeaders(redactor, headers),
+    sample: sample === null ? null : redact(sample),
+  }
 }
 
 /** Use cases of refused calls. */

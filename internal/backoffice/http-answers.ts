@@ -193,27 +193,51 @@ const origin = answer('EventOrigin', {
 })
 const event = answer(
   'EventSummary',
-  objectOf({
-    ...{ id: idOf('evt', eventId), tenantId, provider: providerOf('card') },
-    sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
-    providerRawType: described('The provider’s name of the type.', text('charge.dispute.updated')),
-    type: described('Normalized type.', text('chargeback.under_review')),
-    ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
-    payloadExpiresOn: described(
-      'Day from which the payload can be deleted.',
-      of({ type: 'string', format: 'date' })('2026-12-22'),
-    ),
-    state: described(
-      '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
-      wordOf(eventStates, 'delivery_failed'),
-    ),
-    origin,
-    cycle: described('Delivery cycle, 1 for the first.', whole(1)),
-    completedAt: described(
-      'End of its last delivery cycle; null while one is in progress.',
-      orNull(time(at('09:10:00'))),
-    ),
-  }),
+  objectOf(
+    {
+      ...{ id: idOf('evt', eventId), tenantId, provider: providerOf('card') },
+      sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
+      providerRawType: described('The provider’s name of the type.', text('charge.dispute.updated')),
+      type: described('Normalized type.', text('chargeback.under_review')),
+      ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
+      payloadExpiresOn: described(
+        'Day from which the payload can be deleted.',
+        of({ type: 'string', format: 'date' })('2026-12-22'),
+      ),
+      state: described(
+        '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
+        wordOf(eventStates, 'delivery_failed'),
+      ),
+      origin,
+      cycle: described('Delivery cycle, 1 for the first.', whole(1)),
+      completedAt: described(
+        'End of its last delivery cycle; null while one is in progress.',
+        orNull(time(at('09:10:00'))),
+      ),
+    },
+    {
+      attemptCount: described(
+        'Only in lists of events: completed attempts of its delivery cycle.',
+        unshown(whole()),
+      ),
+      lastStatus: described(
+        'Only in lists of events: status of the last response; null without one.',
+        unshown(orNull(whole())),
+      ),
+      lastCause: described(
+        'Only in lists of events: reason why the last attempt had no response, or why the event failed.',
+        unshown(orNull(text())),
+      ),
+      lastDurationMs: described(
+        'Only in lists of events: duration of the last attempt.',
+        unshown(orNull(whole())),
+      ),
+      nextAttemptAt: described(
+        'Only in lists of events: time of the next attempt; null if none is planned, or while one is in progress.',
+        unshown(orNull(time())),
+      ),
+    },
+  ),
 )
 /** A page of events. */
 export const EventPage = pageOf('EventPage', event, eventId)
@@ -308,6 +332,7 @@ const filter = objectOf(
   { from: time(at('00:00:00')) },
   {
     ...{ to: time(), tenantId, provider: providerOf(), type: text() },
+    ...{ status: text(), slowerThanMs: whole() },
     ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
     origin: growingWordOf(replayedOrigins),
   },
@@ -341,7 +366,7 @@ export const ReplayPreview = answer(
 const refusedCall = answer(
   'RefusedCall',
   objectOf({
-    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), provider: providerOf('card') },
+    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), tenantId, provider: providerOf('card') },
     ...{ cause: text('signature_mismatch'), refusedAt: time(at('08:41:00')) },
     sourceAddress: orNull(text('203.0.113.7')),
     headers: headers({ 'content-type': 'application/json' }),

@@ -21,8 +21,11 @@ import {
   providerField,
   providerParam,
   readTimes,
+  slowerThanParam,
+  statusParam,
   timeParam,
   timestamp,
+  typeFilterText,
   withNamed,
 } from './http-params.ts'
 
@@ -58,7 +61,8 @@ function memberText(text: string, name: string): string {
 }
 
 const sourceIdText = {
-  backoffice: 'The provider’s id; only together with `tenantId`.',
+  backoffice:
+    'The provider’s id. Without `tenantId` and `namespaces` it is looked for in all tenants, at most 10 000; `provider` makes it faster.',
   public: 'The provider’s id.',
 }
 
@@ -76,9 +80,10 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
       ...pageParams,
       ...api.tenantParams,
       provider: providerParam,
-      type: textParam('Whole normalized type.', { charsMax: 255 }),
+      type: textParam(typeFilterText, { charsMax: 255 }),
       state: wordParam('State of the event.', eventStates),
       origin: wordParam('Origin of the event.', originKinds),
+      ...{ status: statusParam, slowerThanMs: slowerThanParam },
       from: timeParam('Received then or later.'),
       to: timeParam('Received earlier.'),
       id: eventParam,

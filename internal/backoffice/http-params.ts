@@ -11,6 +11,12 @@ import {
   timestampPattern,
 } from '#internal/base/index.ts'
 import {
+  parseStatusFilter,
+  type StatusFilter,
+  slowerThanMsMax,
+  statusFilterPattern,
+} from '#internal/events/index.ts'
+import {
   expectation,
   integerParam,
   type JsonSchema,
@@ -162,6 +168,38 @@ export const eventParam: Param<EventId> = {
 
 /** Query parameter: the provider to filter by. */
 export const providerParam = providerNameParam(providerText('A provider'))
+
+const statusExpected = 'a status such as 404, a class of statuses such as 5xx, or none for no response'
+
+/** Query parameter: the status of the last attempt to filter by. */
+export const statusParam: Param<StatusFilter> = {
+  parse: parseStatusFilter,
+  ...{ description: statusText(), schema: statusSchema() },
+}
+
+/** Body schema of the status of the last attempt to filter by. */
+export const statusField = t.Unsafe<StatusFilter>(t.String({ ...statusSchema(), description: statusText() }))
+
+function statusSchema() {
+  return { type: 'string', pattern: statusFilterPattern, expected: statusExpected }
+}
+
+function statusText(): string {
+  return 'Response to the last attempt: a status such as `404`, a class such as `5xx`, or `none` for no response. A status other than 2xx, without `state`, finds pending and failed events only.'
+}
+
+const slowerBounds = { minimum: 1, maximum: slowerThanMsMax }
+const slowerText = 'The last attempt took longer than this, in milliseconds.'
+
+/** Query parameter: the duration of the last attempt to filter by. */
+export const slowerThanParam = integerParam(slowerText, slowerBounds)
+
+/** Body schema of the duration of the last attempt to filter by. */
+export const slowerThanField = t.Integer({ ...slowerBounds, description: slowerText })
+
+/** Description of a filter by type. */
+export const typeFilterText =
+  'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`.'
 
 /** Body schema of a provider. `neutralProviderName` converts the value. */
 export const providerField = (description: string) => oneOf(acceptedProviderNames, providerText(description))

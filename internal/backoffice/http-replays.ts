@@ -4,7 +4,17 @@ import { parseReplayId, type ReplayFilter, replayedOrigins, replayRateMax } from
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
-import { idSchema, pageParams, providerField, readTimes, timestamp, withNamed } from './http-params.ts'
+import {
+  idSchema,
+  pageParams,
+  providerField,
+  readTimes,
+  slowerThanField,
+  statusField,
+  timestamp,
+  typeFilterText,
+  withNamed,
+} from './http-params.ts'
 import { defined, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
@@ -15,7 +25,7 @@ const tenantFilter = { tenantId: t.Optional(idSchema('ten', { description: 'Id o
 
 const filterFields = {
   provider: t.Optional(providerField('Provider of the events')),
-  type: t.Optional(plainText(255, { description: 'Whole normalized type.' })),
+  type: t.Optional(plainText(255, { description: typeFilterText })),
   state: t.Optional(
     oneOf(
       replayedStates,
@@ -25,6 +35,8 @@ const filterFields = {
   origin: t.Optional(
     oneOf(replayedOrigins, 'Origin of the events. Default: any of these, and never test events.'),
   ),
+  status: t.Optional(statusField),
+  slowerThanMs: t.Optional(slowerThanField),
   from: timestamp('Received then or later.'),
   to: t.Optional(timestamp('Received earlier. Default, and latest: start of the replay.')),
   ids: t.Optional(
@@ -50,9 +62,12 @@ function filterOf(body: ReplayFilterBody): Outcome<ReplayFilter> {
   const times = readTimes({ from: body.from, to: body.to })
   if (times.kind !== 'ok') return times
   const { from: fromMs, to: toMs } = times.value
-  const { tenantId, type, state, origin, ids } = body
+  const { tenantId, type, state, origin, status, slowerThanMs, ids } = body
   const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
-  return ok({ fromMs, ...defined({ toMs, tenantId, provider, type, state, origin, ids }) })
+  return ok({
+    fromMs,
+    ...defined({ toMs, tenantId, provider, type, state, origin, status, slowerThanMs, ids }),
+  })
 }
 
 const filterExample = { state: 'delivery_failed', from: '2026-11-20T00:00:00Z' }

@@ -50,6 +50,13 @@ function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string })
   return { by: first[0] as 'id' | 'slug' | 'keyPrefix', text: first[1] }
 }
 
+const refusedParams = {
+  ...pageParams,
+  provider: providerParam,
+  cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
+}
+const refusedText = 'Headers and samples of bodies are redacted.'
+
 /** Returns the route that lists the refused calls of a tenant's providers. */
 export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
   return api.route({
@@ -57,12 +64,8 @@ export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
     answer: RefusedPage,
     summary: 'Refused calls of providers, newest first',
     right: 'see',
-    description: 'Headers and samples of bodies are redacted.',
-    query: {
-      ...pageParams,
-      provider: providerParam,
-      cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
-    },
+    description: refusedText,
+    query: refusedParams,
     act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
   })
 }
@@ -113,6 +116,14 @@ export const tenantRoutes = [
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.permissions(actor, tenantId),
   }),
   refusedCallsRoute(internalApi),
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/refused-calls', id: 'listAllRefusedCalls', tag: 'events' },
+    ...{ answer: RefusedPage, summary: 'Refused calls of providers of several tenants, newest first' },
+    right: 'see',
+    description: `${listText} ${refusedText} Calls that name no known tenant are only counted.`,
+    query: { ...refusedParams, ...tenantParams },
+    act: ({ backoffice, actor, query }) => backoffice.refused.list(actor, query),
+  }),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
     ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },

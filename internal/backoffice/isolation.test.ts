@@ -148,6 +148,7 @@ describe('tenant key', () => {
       ['/internal/v1/audit-entries', '9007199254740991'],
       ['/internal/v1/tenants', 'shops/aaaa'],
       [`/internal/v1/tenants/${own.tenantId}/refused-calls`, other.refusedId],
+      ['/internal/v1/refused-calls', other.refusedId],
     ]) {
       const answer = await backoffice.call('GET', `${path}?after=${cursor}`, { token })
       expect([path, answer.status]).toEqual([path, 200])
@@ -164,6 +165,8 @@ describe('tenant key', () => {
     ['tenants/lookup', () => 'slug=rival', 404],
     ['tenants/lookup', () => 'namespace=shops&name=rival', 404],
     ['tenants/lookup', () => `keyPrefix=${dashboardKey('rival').slice(0, 11)}`, 404],
+    ['refused-calls', () => `tenantId=${other.tenantId}`, 404],
+    ['refused-calls', () => 'namespaces=shops', 400],
     ['events', () => 'namespaces=shops', 400],
     ['tenants', () => 'namespaces=shops', 400],
   ])(
@@ -194,6 +197,7 @@ describe('tenant key', () => {
       [`simulations/${own.simulationId}`, own.simulationId],
       [`tenants/${own.tenantId}/executions?scope=payments&key=key-of-acme`, 'key-of-acme'],
       [`tenants/${own.tenantId}/refused-calls`, own.refusedId],
+      ['refused-calls', own.refusedId],
       [`tenants/${own.tenantId}/usage`, 'eventsPerMonth'],
     ] as const) {
       const answer = await backoffice.call('GET', `/internal/v1/${path}`, { token })

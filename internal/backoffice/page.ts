@@ -72,8 +72,8 @@ interface Slice<Item, At> {
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Error text for a request that covers all tenants. Omit to allow such requests. */
-  readonly allProblem?: string
+  /** Called before a page that covers all tenants is read. A refusal ends the request. */
+  readonly prepareAll?: (() => Promise<Outcome<unknown>>) | undefined
   /**
    * Reads rows of one tenant, or of all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one
    * query covers all tenants.
@@ -95,7 +95,10 @@ export async function listPage<Item, At extends Position>(
   if (page.kind !== 'ok') return page
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
-  if (scope.value.kind === 'all' && source.allProblem !== undefined) return invalid(source.allProblem)
+  if (scope.value.kind === 'all' && source.prepareAll !== undefined) {
+    const prepared = await source.prepareAll()
+    if (prepared.kind !== 'ok') return prepared
+  }
   const { items, next } = await readScope(scope.value, page.value, source)
   return pageFrom(items, next)
 }

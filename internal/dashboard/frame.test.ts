@@ -137,7 +137,6 @@ test.each([
   ['/usage', '?range=7d&values=shown'],
   ['/usage/override', '?limit=eventsPerMonth'],
   ['/executions', '?state=completed&after=x'],
-  ['/refused', '?cause=signature_mismatch'],
   ['/simulations/new', ''],
 ])(
   'choice of a tenant: %s without a tenant offers 20 tenants and keeps the other query parameters',

@@ -59,6 +59,7 @@ export {
   type ScannedEvents,
   scanBeyond,
   scanEvents,
+  sourceTenantsMax,
 } from './list.ts'
 export {
   type EventFilter,

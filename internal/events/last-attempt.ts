@@ -58,7 +58,10 @@ function statusCondition(status: StatusFilter, add: (value: unknown) => string):
   return `l.status BETWEEN ${add(low)}::smallint AND ${add(high)}::smallint`
 }
 
-function lastAttemptText(columns: string, { id, day }: { readonly id: string; readonly day: string }): string {
+function lastAttemptText(
+  columns: string,
+  { id, day }: { readonly id: string; readonly day: string },
+): string {
   return `SELECT ${columns} FROM attempts a WHERE a.event_id = ${id} AND a.expires_on = ${day} ORDER BY a.cycle DESC, a.attempt DESC LIMIT 1`
 }
 

@@ -5,8 +5,8 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import { scanEvents } from './list.ts'
 import type { StatusFilter } from './last-attempt.ts'
+import { scanEvents } from './list.ts'
 import { type EventFilter, rangeOf } from './list-source.ts'
 
 const dayMs = 86_400_000

@@ -154,7 +154,12 @@ class Parameters {
   ): EventSource {
     const candidateValuesCount = this.values.length
     const prefix = type === undefined ? undefined : familyPrefixOf(type)
-    const equal = { tenant_id: rest.tenantId, provider: rest.provider, state: rest.state, origin: rest.origin }
+    const equal = {
+      tenant_id: rest.tenantId,
+      provider: rest.provider,
+      state: rest.state,
+      origin: rest.origin,
+    }
     const ofType = { type: prefix === undefined ? type : undefined }
     const conditions = [
       ...Object.entries({ ...equal, ...ofType }).flatMap(([name, value]) =>

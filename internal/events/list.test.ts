@@ -74,13 +74,35 @@ describe('listEvents', () => {
     expect(idsOf(await list({ sourceEventId, tenantId: stranger }))).toEqual([])
   })
 
+  test('listEvents: a provider’s id in several tenants finds their events, newest first and page by page', async () => {
+    const sourceEventId = 'order-1001'
+    const owners = [tenantId]
+    for (let nth = 1; nth < 5; nth += 1) owners.push((await lab.addTenant()).id)
+    const ids: EventId[] = []
+    for (const owner of owners) {
+      const text = `${owner}\ngeneric\n${sourceEventId}`
+      const dedupeKey = createHash('sha256').update(text).digest('hex').slice(0, 32)
+      ids.push(...(await lab.accept(owner, 1, { sourceEventId, dedupeKey })))
+    }
+    const among = { sourceEventId, sourceTenantIds: owners.slice(0, 4), limit: 3 }
+    const first = await listEvents(lab.pool, among, Date.now())
+    const rest = await listEvents(
+      lab.pool,
+      { ...among, ...(first.next && { after: first.next }) },
+      Date.now(),
+    )
+    expect([...idsOf(first), ...idsOf(rest)]).toEqual(ids.slice(0, 4).toSorted().toReversed())
+    expect([idsOf(first).length, rest.next]).toEqual([3, undefined])
+    expect(idsOf(await listEvents(lab.pool, { ...among, provider: 'card' }, Date.now()))).toEqual([])
+  })
+
   test.each([0, 101, 1.5, Number.NaN])('listEvents: a limit of %d throws a RangeError', async (limit) => {
     await expect(list({ limit })).rejects.toThrow(RangeError)
   })
 
-  test('listEvents: a provider’s id without a tenant throws a RangeError', async () => {
+  test('listEvents: a provider’s id without tenants throws a RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
-      'event filter sourceEventId requires tenantId',
+      'event filter sourceEventId requires tenants',
     )
   })
 })

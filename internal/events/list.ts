@@ -5,7 +5,7 @@ import {
   receivedAtMsOf,
   type TenantId,
 } from '#internal/base/index.ts'
-import { type Pool } from '#internal/storage/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import {
   chooseSource,
@@ -23,8 +23,10 @@ import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
 /** Request for a page of events. */
 export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly id?: EventId
-  /** The provider's own id. Requires `tenantId`. */
+  /** The provider's own id. Requires `tenantId` or `sourceTenantIds`. */
   readonly sourceEventId?: string
+  /** Tenants whose events are searched for `sourceEventId`, at most `sourceTenantsMax`. Default: `tenantId`. */
+  readonly sourceTenantIds?: readonly TenantId[]
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId
   /** Maximum events per page, 1 to 100. */
@@ -48,13 +50,13 @@ const pageExaminedMax = 1_000
  * Lists events by filter, newest first, without expired events. Indexes cover accepted and failed events, and events by tenant, type or
  * provider, or by tenant with type or provider. Other filters examine at most 1 000 events per page. Requires a pool with
  * `eventReadSettings`.
- * @throws RangeError for a limit above 100 or a `sourceEventId` without a tenant; errors of Postgres
+ * @throws RangeError for a limit above 100 or a `sourceEventId` without tenants; errors of Postgres
  */
 export async function listEvents(pool: Pool, request: EventListRequest, nowMs: number): Promise<EventPage> {
-  const { id, sourceEventId, after, limit, tenantId } = request
+  const { id, sourceEventId, after, limit } = request
   expectPageLimit(limit, 'events')
   const ids = id === undefined ? undefined : [id]
-  const known = sourceEventId === undefined ? ids : await idsOfSource(pool, sourceEventId, tenantId)
+  const known = sourceEventId === undefined ? ids : await idsOfSource(pool, request)
   const filter: EventFilter = {
     ...request,
     ...(known && { ids: ids ? known.filter((one) => one === id) : known }),
@@ -71,21 +73,43 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
   return { events: page.events, next: page.searchedTo }
 }
 
-// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every provider.
-// Takes no locks.
-const sourceText = `
-SELECT k.event_id FROM unnest($3::text[]) AS p(name)
-JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
-  $1::text || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid`
+/** Maximum tenants that one search for a provider's id covers. */
+export const sourceTenantsMax = 10_000
+/** Maximum tenants per statement. Each of them takes a search in an index for each provider. */
+const sourceTenantsPerStatement = 2_000
+/** Maximum events per page request that have the same provider's id, in different tenants. */
+const sourceEventsMax = 1_000
 
-async function idsOfSource(pool: Pool, sourceEventId: string, tenantId?: TenantId): Promise<EventId[]> {
-  if (tenantId === undefined) throw new RangeError('event filter sourceEventId requires tenantId')
-  const { rows } = await pool.query<[EventId]>({
-    text: sourceText,
-    rowMode: 'array',
-    values: [tenantId, sourceEventId, providerNames],
-  })
-  return rows.map(([id]) => id)
+// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every tenant and
+// provider. Takes no locks.
+const sourceText = `
+SELECT k.event_id FROM unnest($1::text[]) AS t(id) CROSS JOIN unnest($3::text[]) AS p(name)
+CROSS JOIN LATERAL (SELECT event_id FROM dedupe_keys WHERE key = encode(substring(sha256(convert_to(
+  t.id || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid) k
+WHERE $4::text IS NULL OR k.event_id < $4`
+
+/** Returns the newest events with a provider's id before the cursor. */
+async function idsOfSource(
+  pool: Pool,
+  { sourceEventId, tenantId, sourceTenantIds, provider, after }: EventListRequest,
+): Promise<EventId[]> {
+  const tenantIds = tenantId === undefined ? sourceTenantIds : [tenantId]
+  if (tenantIds === undefined) throw new RangeError('event filter sourceEventId requires tenants')
+  if (tenantIds.length > sourceTenantsMax)
+    throw new RangeError(`event filter sourceEventId covers at most ${sourceTenantsMax} tenants`)
+  const names = provider === undefined ? providerNames : [provider]
+  const found: EventId[] = []
+  for (let start = 0; start < tenantIds.length; start += sourceTenantsPerStatement) {
+    const some = tenantIds.slice(start, start + sourceTenantsPerStatement)
+    const { rows } = await pool.query<[EventId]>({
+      name: 'find_events_of_source',
+      text: sourceText,
+      rowMode: 'array',
+      values: [textArrayParam(some), sourceEventId, names, after ?? null],
+    })
+    found.push(...rows.map(([id]) => id))
+  }
+  return found.toSorted().toReversed().slice(0, sourceEventsMax)
 }
 
 /** An event without headers and payload. */

@@ -64,7 +64,12 @@ test('listRefusedCalls: returns a call as it was recorded', async () => {
   expect(calls).toEqual([
     {
       id: expect.stringMatching(/^ref_[0-9a-z]{26}$/),
-      ...{ provider: 'card', cause: 'loop_detected', refusedAtMs: nowMs - 4 * dayMs + (25 * dayMs) / 8 },
+      ...{
+        tenantId,
+        provider: 'card',
+        cause: 'loop_detected',
+        refusedAtMs: nowMs - 4 * dayMs + (25 * dayMs) / 8,
+      },
       ...{ sourceAddress: '192.0.2.1', headers: '{"nth":"24"}', sample: 'x' },
     },
   ])

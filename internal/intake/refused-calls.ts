@@ -165,9 +165,10 @@ function rowOf(call: NotedCall): typeof refusedCalls.$inferInsert {
   return { ...columns, expiresOn: expiresOn(call), refusedAt: new Date(atMs) }
 }
 
-/** Request for a page of a tenant's refused calls. */
+/** Request for a page of refused calls. */
 export interface RefusedListRequest {
-  readonly tenantId: TenantId
+  /** Omit it for the calls to all tenants. */
+  readonly tenantId?: TenantId
   readonly provider?: string
   readonly cause?: string
   /** Cursor: `next` of the previous page. */
@@ -179,6 +180,7 @@ export interface RefusedListRequest {
 /** A refused call as listed. */
 export interface RefusedCallView {
   readonly id: string
+  readonly tenantId: TenantId
   readonly provider: string
   readonly cause: string
   readonly refusedAtMs: number
@@ -205,7 +207,7 @@ const behindAll = 'ref_~'
 const examinedMax = 1_000
 
 /**
- * Lists a tenant's refused calls, without expired calls. With a filter it examines at most 1 000 calls. Requires a pool with
+ * Lists refused calls of one tenant or of all, without expired calls. With a filter it examines at most 1 000 calls. Requires a pool with
  * `eventReadSettings`.
  * @throws RangeError for a limit outside 1 to 100; errors of Postgres
  */
@@ -217,12 +219,14 @@ export async function listRefusedCalls(
   expectPageLimit(limit, 'calls')
   const db = orm(pool)
   // Uses the index over tenant and id in its order. The tenant is part of comparison and order, so that the planner chooses no other index.
+  // The calls to all tenants are read in the order of the primary key.
   const key = sql`(${refusedCalls.tenantId}, ${refusedCalls.id})`
-  const isInRange = and(
-    gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)),
-    sql`${key} >= (${tenantId}, '') AND ${key} < (${tenantId}, ${after ?? behindAll})`,
-  )
-  const order = sql`tenant_id DESC, id DESC`
+  const isBefore =
+    tenantId === undefined
+      ? sql`${refusedCalls.id} < ${after ?? behindAll}`
+      : sql`${key} >= (${tenantId}, '') AND ${key} < (${tenantId}, ${after ?? behindAll})`
+  const isInRange = and(gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)), isBefore)
+  const order = tenantId === undefined ? sql`id DESC` : sql`tenant_id DESC, id DESC`
   if (provider === undefined && cause === undefined) {
     const calls = db
       .select()
@@ -230,7 +234,10 @@ export async function listRefusedCalls(
       .where(isInRange)
       .orderBy(order)
       .limit(limit + 1)
-    const { page, next } = pageOf(await calls.prepare('list_refused_calls').execute(), limit)
+    const { page, next } = pageOf(
+      await calls.prepare(tenantId === undefined ? 'list_all_refused_calls' : 'list_refused_calls').execute(),
+      limit,
+    )
     return { calls: page.map(viewOf), next }
   }
   const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
@@ -258,8 +265,8 @@ export async function listRefusedCalls(
 }
 
 function viewOf(row: typeof refusedCalls.$inferSelect): RefusedCallView {
-  const { id, provider, cause, refusedAt, sourceAddress, headers, sample } = row
-  return { id, provider, cause, refusedAtMs: refusedAt.getTime(), sourceAddress, headers, sample }
+  const { id, tenantId, provider, cause, refusedAt, sourceAddress, headers, sample } = row
+  return { id, tenantId, provider, cause, refusedAtMs: refusedAt.getTime(), sourceAddress, headers, sample }
 }
 
 /** Removes a deleted tenant's refused calls. */

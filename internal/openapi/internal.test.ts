@@ -272,6 +272,7 @@ describe('answers of the internal API', () => {
     await walkSubscriptions(mine)
     await walkEvents(tenantId)
     await walkSimulations(mine)
+    await done('GET', '/internal/v1/refused-calls', {}, { query: '?limit=2' })
     await done('GET', '/internal/v1/audit-entries', {}, { query: `?tenantId=${tenantId}&limit=2` })
     expect([...left]).toEqual([])
   })

@@ -98,7 +98,8 @@ describe('validation errors of the internal API', () => {
       '"occurredAt" names a day that does not exist',
     ],
     ['GET', `events?after=${mark}`, undefined, '"after" must be the position after a page of this list'],
-    ['GET', 'events?sourceEventId=e', undefined, 'A search by the provider’s id needs a tenant'],
+    ['GET', 'events?type=pay*', undefined, '"type" must be a whole type, or a family'],
+    ['GET', 'events?status=50x', undefined, '"status" must be a status such as 404'],
     ['GET', 'T/executions?key=k', undefined, 'A search by key needs its scope'],
     [
       'POST',

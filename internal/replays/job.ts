@@ -15,6 +15,33 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly toMs?: number
 }
 
+/**
+ * Filter as stored. Forwarders of a version that does not know filters by the last attempt would replay events that do not match, so such a
+ * filter is stored in a form in which they find no event: with an empty list of ids.
+ */
+export interface StoredReplayFilter extends Omit<ReplayFilter, 'status' | 'slowerThanMs'> {
+  readonly lastAttempt?: Pick<ReplayFilter, 'status' | 'slowerThanMs' | 'ids'>
+}
+
+/** Returns the stored form of a filter. Pure. */
+export function storedFilterOf({ status, slowerThanMs, ...filter }: ReplayFilter): StoredReplayFilter {
+  if (status === undefined && slowerThanMs === undefined) return filter
+  const { ids } = filter
+  const lastAttempt = {
+    ...(status !== undefined && { status }),
+    ...(slowerThanMs !== undefined && { slowerThanMs }),
+    ...(ids && { ids }),
+  }
+  return { ...filter, ids: [], lastAttempt }
+}
+
+/** Returns the filter of its stored form. Pure. */
+export function filterOfStored({ lastAttempt, ...stored }: StoredReplayFilter): ReplayFilter {
+  if (lastAttempt === undefined) return stored
+  const { ids: _ids, ...filter } = stored
+  return { ...filter, ...lastAttempt }
+}
+
 /** States of a replay. `queued`: not started. `completed`, `cancelled` and `failed` are final. */
 export const replayStates = ['queued', 'running', 'completed', 'cancelled', 'failed'] as const
 /** State of a replay; one of `replayStates`. */
@@ -62,7 +89,8 @@ export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
 
 /** Creates a job from a row. Pure. */
 export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
-  const { id, filter, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
+  const { id, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
+  const filter = filterOfStored(row.filter)
   const { examinedTo, isWaiting, failedCause: cause } = row
   return {
     ...{ id, filter, ratePerSecond, requestedBy, state },

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import type { ReceivedEvent, StatusFilter } from '#internal/events/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -106,6 +106,30 @@ describe('replay jobs', () => {
     await workOff()
     expect(await queuedIds()).toEqual(kinds.flatMap((kind) => ids.get(kind) ?? []).toSorted())
     expect((await readReplay(pool, { id: job.id }))?.skipped).toEqual({})
+  })
+
+  test('replay job: a filter by the last attempt or a family of types covers its events, and a version without it finds none', async () => {
+    const status = '5xx' as StatusFilter
+    const [wanted, other] = [await failed(3), await failed(2)]
+    const refund = await failed(2, tenantId, { type: 'refund.failed' })
+    const hasStatus = 'UPDATE attempts SET status = $2, duration_ms = 900 WHERE event_id = ANY($1)'
+    await lab.pool.query(hasStatus, [[...wanted, ...refund], 503])
+    await lab.pool.query(hasStatus, [other, 404])
+    const filter = { ...anHour(), status, slowerThanMs: 500, type: 'order.*' }
+    const job = await started({ filter })
+    expect(job).toMatchObject({ filter, total: { count: 3, isExact: true } })
+    // A version without these filters reads only the members that it knows.
+    expect(await lab.value(`SELECT filter ->> 'ids' FROM replays`)).toBe('[]')
+    expect(await start({ filter })).toMatchObject({ kind: 'already_started' })
+    await workOff()
+    expect(await queuedIds()).toEqual(wanted)
+    const selected = { ...anHour(), status, ids: [...other, ...refund] }
+    expect(await started({ filter: selected, idempotencyKey: 'ids' })).toMatchObject({
+      filter: selected,
+      total: { count: 2 },
+    })
+    await workOff()
+    expect(await queuedIds()).toEqual([...wanted, ...refund].toSorted())
   })
 
   test('replay job: queues matching events once, oldest first, and counts them', async () => {

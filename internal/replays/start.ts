@@ -21,6 +21,7 @@ import {
   type ReplayFilter,
   type ReplayId,
   type ReplayJob,
+  storedFilterOf,
 } from './job.ts'
 import { replays } from './tables.ts'
 
@@ -250,7 +251,8 @@ async function insertJob(
   const [row] = await orm(client)
     .insert(replays)
     .values({
-      ...{ id, idempotencyKey, tenantId, filter, ratePerSecond, requestedBy: by, state: 'queued' },
+      ...{ id, idempotencyKey, tenantId, filter: storedFilterOf(filter) },
+      ...{ ratePerSecond, requestedBy: by, state: 'queued' },
       ...{ totalCount: total.count, totalIsExact: total.isExact },
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
       ...{ createdAt: sql`now()`, nextStepAt: sql`now()` },

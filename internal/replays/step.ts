@@ -18,7 +18,13 @@ import {
   textArrayParam,
   withTx,
 } from '#internal/storage/index.ts'
-import { isReplayed, type ReplayFilter, type ReplayId } from './job.ts'
+import {
+  filterOfStored,
+  isReplayed,
+  type ReplayFilter,
+  type ReplayId,
+  type StoredReplayFilter,
+} from './job.ts'
 import { outcomeEventsMax, queuedText } from './outcome.ts'
 
 /**
@@ -64,6 +70,10 @@ interface Picked {
   readonly isOld: boolean
 }
 
+interface PickedRow extends Omit<Picked, 'filter'> {
+  readonly filter: StoredReplayFilter
+}
+
 // Selects and locks the next replay. The row lock is the lease: other processes skip a locked row. When the transaction ends, also by a
 // crash of the process, the lock is released and an uncommitted step is rolled back.
 const pickText = `
@@ -80,7 +90,8 @@ export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep>
   let picked: Picked | undefined
   try {
     return await withTx(pool, async (client) => {
-      picked = (await client.query<Picked>(pickText)).rows[0]
+      const [row] = (await client.query<PickedRow>(pickText)).rows
+      picked = row && { ...row, filter: filterOfStored(row.filter) }
       if (picked === undefined) return { kind: 'idle' }
       if (picked.isOld) return await end(client, picked, 'too_old')
       return await step(client, picked, nowMs)

@@ -1,5 +1,5 @@
 import { boolean, integer, jsonb, pgTable, smallint, text, timestamp } from 'drizzle-orm/pg-core'
-import type { ReplayFilter, ReplayId, ReplayJob, ReplayState } from './job.ts'
+import type { ReplayId, ReplayJob, ReplayState, StoredReplayFilter } from './job.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 
@@ -8,7 +8,7 @@ export const replays = pgTable('replays', {
   id: text('id').$type<ReplayId>().primaryKey(),
   idempotencyKey: text('idempotency_key').notNull(),
   tenantId: text('tenant_id'),
-  filter: jsonb('filter').$type<ReplayFilter>().notNull(),
+  filter: jsonb('filter').$type<StoredReplayFilter>().notNull(),
   ratePerSecond: smallint('rate_per_second').notNull(),
   requestedBy: text('requested_by').notNull(),
   state: text('state').$type<ReplayState>().notNull(),

@@ -344,6 +344,16 @@ export interface components {
             cycle: number;
             /** @description End of its last delivery cycle; null while one is in progress. */
             completedAt: string | null;
+            /** @description Only in lists of events: completed attempts of its delivery cycle. */
+            attemptCount?: number;
+            /** @description Only in lists of events: status of the last response; null without one. */
+            lastStatus?: number | null;
+            /** @description Only in lists of events: reason why the last attempt had no response, or why the event failed. */
+            lastCause?: string | null;
+            /** @description Only in lists of events: duration of the last attempt. */
+            lastDurationMs?: number | null;
+            /** @description Only in lists of events: time of the next attempt; null if none is planned, or while one is in progress. */
+            nextAttemptAt?: string | null;
         };
         EventPage: {
             items: components["schemas"]["EventSummary"][];
@@ -483,6 +493,8 @@ export interface components {
                 /** @enum {string} */
                 provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
                 type?: string;
+                status?: string;
+                slowerThanMs?: number;
                 /** @enum {string} */
                 state?: "accepted" | "processed" | "delivery_failed" | "verified";
                 ids?: string[];
@@ -523,6 +535,7 @@ export interface components {
         };
         RefusedCall: {
             id: string;
+            tenantId: string;
             /** @enum {string} */
             provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
             cause: string;

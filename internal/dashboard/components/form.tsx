@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useContext } from 'preact/hooks'
+import { parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
 import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
@@ -53,6 +54,27 @@ export const providerField = {
   expected: 'There is no such provider',
 }
 
+/** Field for the status of the last attempt. */
+export const statusField = {
+  ...({
+    kind: 'text',
+    name: 'status',
+    label: 'Last status',
+    placeholder: '404, 5xx, none',
+    isShort: true,
+  } as const),
+  charsMax: 4,
+  parse: parseStatusFilter,
+  expected: 'Enter a status such as 404, a class such as 5xx, or none for no response',
+}
+
+/** Field for the least duration of the last attempt. */
+export const slowerThanField = {
+  ...({ kind: 'number', name: 'slowerThanMs', label: 'Last attempt slower than, in ms' } as const),
+  ...{ placeholder: '1000', min: 1, max: slowerThanMsMax },
+  expected: `Enter 1 to ${slowerThanMsMax} ms`,
+}
+
 /** Error texts by field name. */
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
 
@@ -60,7 +82,9 @@ type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'numbe
   ? number
   : Each extends { readonly choices: readonly Choice<infer Value>[] }
     ? Value
-    : string
+    : Each extends { parse(text: string): infer Value }
+      ? Exclude<Value, undefined>
+      : string
 
 /** Values by field name. Times are in ms since the epoch. The value of an empty field is undefined. */
 export type FieldValues<Fields extends readonly Field[]> = {
@@ -235,8 +259,10 @@ function HiddenFields({ fields }: { readonly fields: Hidden }) {
 interface FilterFormParts {
   readonly path: string
   readonly fields: readonly Field[]
-  /** Fields for exact times. The browser shows them collapsed, unless a field has a value. */
+  /** Further fields, such as those for exact times. The browser shows them collapsed, unless a field has a value. */
   readonly times?: readonly Field[]
+  /** Label of the further fields. Default: Exact times. */
+  readonly moreLabel?: string | undefined
   /** Query parameters that the form sends as hidden fields. */
   readonly kept?: Hidden
   /** Shows the link that clears all filters. */
@@ -250,6 +276,7 @@ export function FilterForm({
   path,
   fields,
   times = [],
+  moreLabel = 'Exact times',
   kept = {},
   isActive,
   button = 'Filter',
@@ -270,7 +297,7 @@ export function FilterForm({
       </div>
       {times.length > 0 && (
         <details class="filters-more" open={times.some(({ value }) => value !== undefined)}>
-          <summary>Exact times</summary>
+          <summary>{moreLabel}</summary>
           <div>
             <Fields fields={times} idPrefix="filter" />
           </div>

@@ -23,6 +23,8 @@ export interface Column<Row> {
   readonly isWide?: boolean
   /** Hides the column on narrow screens. */
   readonly isMinor?: boolean
+  /** Hides the column on all but wide screens. What has the class `unless-wide` is shown instead. */
+  readonly isExtra?: boolean
   cell(row: Row): ComponentChildren
 }
 
@@ -83,9 +85,9 @@ export function Table<Row>({ caption, columns, rows, empty = null, stable }: Tab
   )
 }
 
-function classOf({ isNumber = false, isWide = false, isMinor = false }: Column<never>): string | undefined {
-  const kind = isNumber ? 'is-number' : isWide ? 'is-wide' : ''
-  const text = `${kind}${isMinor ? ' is-minor' : ''}`.trim()
+function classOf({ isNumber, isWide, isMinor, isExtra }: Column<never>): string | undefined {
+  const kind = isNumber === true ? 'is-number' : isWide === true ? 'is-wide' : ''
+  const text = `${kind}${isMinor === true ? ' is-minor' : ''}${isExtra === true ? ' is-extra' : ''}`.trim()
   return text === '' ? undefined : text
 }
 
@@ -111,6 +113,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Hides the filter for the tenant. */
   readonly hidesTenant?: boolean
   readonly fields: Filters
+  /** Label of the filters that are collapsed. Default: Exact times. */
+  readonly moreLabel?: string
   /** `asked` contains the values of the filters and the cursor. */
   load(context: PageContext, asked: FieldValues<Filters> & PagePlace): Promise<Outcome<Page<Row>>>
   /** Returns the buttons in the page header. */
@@ -119,7 +123,7 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Returns the controls above the table, such as those for selected rows. */
   bar?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   /** Renders the rows in another form than a table. Called with at least one row. */
-  rows?(items: readonly Row[]): ComponentChildren
+  rows?(items: readonly Row[], context: PageContext): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow' | 'status'
   /** Returns the id of a row. Required for a table that refreshes: new rows then wait until the user asks for them. */
@@ -235,7 +239,7 @@ function refusedList<Row>(
 }
 
 function Filters<Row>({
-  spec: { path, fields, hidesTenant = false },
+  spec: { path, fields, moreLabel, hidesTenant = false },
   context,
   problems = {},
 }: ListParts<Row> & { readonly problems?: Problems }) {
@@ -255,7 +259,7 @@ function Filters<Row>({
       {tabs && <Tabs field={tabs} path={path} query={query} />}
       {all.length > 0 && (
         <FilterForm
-          {...{ path, isActive, fields: all, times: at('times') }}
+          {...{ path, isActive, fields: all, times: at('times'), moreLabel }}
           kept={tabs ? { [tabs.name]: tabs.value } : {}}
         />
       )}
@@ -299,7 +303,7 @@ function List<Row>({ spec, context, page, columns }: PageOfList<Row>) {
   const isCut = next !== undefined && items.length < pageSize
   return (
     <>
-      {rows?.(items)}
+      {rows?.(items, context)}
       {columns && <Table<Row> caption={title} rows={items} columns={columns} {...(stable && { stable })} />}
       {isCut && (
         <p class="muted searched">

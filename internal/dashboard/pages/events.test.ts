@@ -70,9 +70,32 @@ test('event list: filters by state, ids, type, provider and time, and shows the 
   expect(await idsOf('state=delivery_failed')).toEqual([acme.failedId])
   expect(await idsOf(`find=${acme.failedId}`)).toEqual([acme.failedId])
   expect(await idsOf('type=order.created&provider=generic&within=1h')).toHaveLength(2)
+  expect(await idsOf('type=order.*&tenant=acme')).toHaveLength(2)
+  expect(await idsOf('find=src-acme')).toEqual([acme.eventId])
   const found = await admin.get('/events?tenant=acme&find=src-acme')
   expect(listed(found.html)).toEqual([acme.eventId])
   expect(found.html).toContain('value="src-acme"')
+})
+
+test('event list: filters by the last attempt, shows it in columns, and offers a replay with the same filter', async () => {
+  const [id] = await acceptEvents(backoffice.pool, [
+    receivedEvent({ tenantId: backoffice.tenantId('acme'), type: 'slow.answer' }),
+  ])
+  if (id === undefined) throw new Error('no event')
+  await failEvent(backoffice, id)
+  await addAttempt(backoffice.pool, id, { attempt: 4, status: 503, durationMs: 2_500 })
+  const filter = 'type=slow.*&status=503&slowerThanMs=2000'
+  const found = await admin.get(`/events?${filter}&tenant=acme`)
+  expect(listed(found.html)).toEqual([id])
+  for (const part of ['<td class="is-number is-extra" data-label="Attempts">4</td>', '>503</span>'])
+    expect(found.html).toContain(part)
+  expect(listed((await admin.get('/events?slowerThanMs=2500&type=slow.*')).html)).toEqual([])
+  const start = /href="(\/replays\/new[^"]*)"/.exec(found.html)?.[1]?.replaceAll('&amp;', '&') ?? ''
+  expect(Object.fromEntries(new URL(start, 'http://x').searchParams)).toMatchObject({
+    ...{ type: 'slow.*', status: '503', slowerThanMs: '2000', tenant: 'acme' },
+  })
+  const preview = await admin.get(`/replays/preview?${filter}&tenant=acme&from=2020-01-01`)
+  for (const part of [id, 'last status 503', 'slower than 2']) expect(preview.html).toContain(part)
 })
 
 test.each([
@@ -81,7 +104,9 @@ test.each([
   ['/events?from=yesterday', 400, 'Enter a time such as'],
   ['/events?state=lost', 400, 'Choose one of the options'],
   ['/events?provider=nobody', 400, 'There is no such provider'],
-  ['/events?find=src-acme', 400, 'name the tenant'],
+  ['/events?type=pay*', 400, 'a family of types such as payment.*'],
+  ['/events?status=50x', 400, 'a class such as 5xx'],
+  ['/events?find=src-acme', 200, 'evt_'],
   ['/events?after=nonsense', 400, 'begin with the first page'],
 ])('event list: %s returns %d with the text “%s” and the filter form', async (path, status, text) => {
   const answer = await admin.get(path)

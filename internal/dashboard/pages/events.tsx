@@ -1,10 +1,17 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import { type EventSummary, originKinds } from '#internal/events/index.ts'
+import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
 import { dayStartMs, type ReaderClock } from '../components/clock.ts'
-import { type FieldValues, LinkButton, providerField, timeFieldText } from '../components/form.tsx'
+import {
+  type FieldValues,
+  LinkButton,
+  providerField,
+  slowerThanField,
+  statusField,
+  timeFieldText,
+} from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
-import { Copy, StateBadge, Time } from '../components/text.tsx'
+import { Copy, durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 
@@ -28,17 +35,20 @@ const states = [
 export const eventFields = [
   { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: states },
   providerField,
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*', charsMax: 255 },
+  statusField,
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
   { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
   { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
   { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
   { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
+  { ...slowerThanField, place: 'times' },
 ] as const satisfies readonly Filter[]
 
 /** List page of events, newest first. */
 export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
+  moreLabel: 'Exact times, slow attempts',
   lead: ({ tenant }) =>
     tenant === undefined
       ? 'Events received from providers and their delivery status.'
@@ -125,10 +135,42 @@ function Selection({ event: { id, type, state, origin } }: { readonly event: Eve
   )
 }
 
-async function columnsOf(context: PageContext): Promise<readonly Column<EventSummary>[]> {
+/** Renders how far the delivery is in a line, where the columns have no room. */
+function DeliveryLine({ event }: { readonly event: ListedEvent }) {
+  const { attemptCount, nextAttemptAtMs } = event
+  if (attemptCount === 0 && !hasAnswer(event) && nextAttemptAtMs === null) return null
+  return (
+    <span class="unless-wide delivery-line">
+      {attemptCount > 0 && `${attemptCount} ${attemptCount === 1 ? 'attempt' : 'attempts'}`}
+      {hasAnswer(event) && (
+        <>
+          {attemptCount > 0 && ' · '}
+          <LastStatus event={event} />
+        </>
+      )}
+      {nextAttemptAtMs !== null && (
+        <>
+          {(attemptCount > 0 || hasAnswer(event)) && ' · '}next <Time atMs={nextAttemptAtMs} />
+        </>
+      )}
+    </span>
+  )
+}
+
+const hasAnswer = ({ lastStatus, lastCause }: ListedEvent) => lastStatus !== null || lastCause !== null
+
+/** Renders the status of the last attempt, or why there was no response, with the attempt's duration as a hint. */
+function LastStatus({ event }: { readonly event: ListedEvent }) {
+  const { lastStatus, lastCause, lastDurationMs } = event
+  if (!hasAnswer(event)) return <span class="muted">–</span>
+  const text = lastStatus ?? lastCause?.replaceAll('_', ' ')
+  return <span title={lastDurationMs === null ? undefined : durationText(lastDurationMs)}>{text}</span>
+}
+
+async function columnsOf(context: PageContext): Promise<readonly Column<ListedEvent>[]> {
   const { query, tenant, tenantLabel } = context
   const canReplay = await mayReplay(context)
-  const ofTenant: Column<EventSummary> = {
+  const ofTenant: Column<ListedEvent> = {
     title: 'Tenant',
     cell: ({ tenantId }) => (
       <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
@@ -148,11 +190,14 @@ async function columnsOf(context: PageContext): Promise<readonly Column<EventSum
     },
     {
       title: 'State',
-      cell: ({ state, cycle }) => (
-        <>
-          <StateBadge state={state} />
-          {cycle > 1 && <span class="muted"> cycle {cycle}</span>}
-        </>
+      cell: (event) => (
+        <span class="state-cell">
+          <span>
+            <StateBadge state={event.state} />
+            {event.cycle > 1 && <span class="muted"> cycle {event.cycle}</span>}
+          </span>
+          <DeliveryLine event={event} />
+        </span>
       ),
     },
     ...(tenant === undefined ? [ofTenant] : []),
@@ -161,6 +206,14 @@ async function columnsOf(context: PageContext): Promise<readonly Column<EventSum
       title: 'Provider’s id',
       ...{ isWide: true, isMinor: true },
       cell: ({ sourceEventId }) => <code title={sourceEventId}>{sourceEventId}</code>,
+    },
+    { title: 'Attempts', ...{ isNumber: true, isExtra: true }, cell: ({ attemptCount }) => attemptCount },
+    { title: 'Last status', isExtra: true, cell: (event) => <LastStatus event={event} /> },
+    {
+      title: 'Next attempt',
+      isExtra: true,
+      cell: ({ nextAttemptAtMs: atMs }) =>
+        atMs === null ? <span class="muted">–</span> : <Time atMs={atMs} />,
     },
     { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
     {

@@ -5,7 +5,7 @@ import { providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { listRow } from '../components/list.tsx'
 import { Badge, Time } from '../components/text.tsx'
-import { nameOf } from '../page.ts'
+import { link, nameOf } from '../page.ts'
 import { refusedAdviceOf } from './causes.ts'
 
 /** Pages have fewer rows than other lists, because each row contains headers and a sample of the body. */
@@ -15,23 +15,24 @@ const causeChoices = [...refusalCauses, ...refusedCauses]
   .map((value) => ({ value, label: refusedAdviceOf(value).title }))
   .toSorted((one, other) => one.label.localeCompare(other.label, 'en'))
 
-/** List page of a tenant's refused calls with their causes, newest first. */
+/** List page of refused calls with their causes, newest first. */
 export const refusedRow = listRow({
   ...{ path: '/refused', section: 'refused', title: 'Refused calls', noun: 'calls' },
-  ...{ needsTenant: true, pageSize },
-  lead: ({ tenant }) => `Provider calls to ${tenant && nameOf(tenant)} that were refused, and why.`,
+  pageSize,
+  lead: ({ tenant }) =>
+    tenant === undefined
+      ? 'Provider calls that were refused, and why.'
+      : `Provider calls to ${nameOf(tenant)} that were refused, and why.`,
   fields: [
     providerField,
     { kind: 'choice', name: 'cause', label: 'Cause', none: 'Any', choices: causeChoices },
   ],
-  async load({ backoffice, actor, tenant }, asked) {
-    if (tenant === undefined) return { kind: 'notFound' }
-    return backoffice.refused.list(actor, { tenantId: tenant.id, limit: pageSize, ...asked })
-  },
-  rows: (items) => (
+  load: ({ backoffice, actor, selection }, asked) =>
+    backoffice.refused.list(actor, { ...selection, limit: pageSize, ...asked }),
+  rows: (items, { tenant, tenantLabel }) => (
     <ul class="refused-list" aria-label="Refused calls, newest first">
       {items.map((call) => (
-        <Call call={call} />
+        <Call call={call} tenantName={tenant === undefined ? tenantLabel(call.tenantId) : undefined} />
       ))}
     </ul>
   ),
@@ -42,7 +43,13 @@ export const refusedRow = listRow({
   },
 })
 
-function Call({ call }: { readonly call: RefusedCall }) {
+interface CallParts {
+  readonly call: RefusedCall
+  /** Shown in a list of several tenants. */
+  readonly tenantName: string | undefined
+}
+
+function Call({ call, tenantName }: CallParts) {
   const { id, provider, cause, refusedAtMs, sourceAddress, headers, sample } = call
   const { title, means, todo } = refusedAdviceOf(cause)
   return (
@@ -52,6 +59,7 @@ function Call({ call }: { readonly call: RefusedCall }) {
           <span class="refused-cause">
             <Badge tone="bad">{title}</Badge>
           </span>
+          {tenantName !== undefined && <span>{tenantName}</span>}
           <span>{provider}</span>
           <span class="muted refused-address">{sourceAddress ?? 'address unknown'}</span>
           <span class="refused-time">
@@ -63,6 +71,12 @@ function Call({ call }: { readonly call: RefusedCall }) {
           <p class="todo">{todo}</p>
           <Facts
             facts={[
+              [
+                'Tenant',
+                tenantName === undefined ? undefined : (
+                  <a href={link('/refused', { tenant: call.tenantId })}>{tenantName}</a>
+                ),
+              ],
               ['Cause', <code>{cause}</code>],
               ['From', sourceAddress === null ? undefined : <code>{sourceAddress}</code>],
               ['At', <Time atMs={refusedAtMs} format="full" />],

@@ -19,6 +19,8 @@ import {
   providerField,
   readFields,
   SendButtons,
+  slowerThanField,
+  statusField,
   timeFieldText,
 } from '../components/form.tsx'
 import { Table, tenantFields } from '../components/list.tsx'
@@ -49,8 +51,10 @@ const states = [
 const formFields = [
   { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: states },
   providerField,
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any', charsMax: 255 },
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(replayedOrigins) },
+  statusField,
+  slowerThanField,
   { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
   {
@@ -106,7 +110,7 @@ export function parseReplayForm(
 
 /** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
-  filter: { tenantId, provider, type, state, origin, fromMs, toMs, ids },
+  filter: { tenantId, provider, type, state, origin, status, slowerThanMs, fromMs, toMs, ids },
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
   if (ids !== undefined)
@@ -115,7 +119,8 @@ export function replayFields({
       to: toMs === undefined ? undefined : timeFieldText(toMs),
     }
   return {
-    ...{ tenant: tenantId, state, provider, type, origin, from: timeFieldText(fromMs) },
+    ...{ tenant: tenantId, state, provider, type, origin, status, from: timeFieldText(fromMs) },
+    slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
     to: toMs === undefined ? undefined : timeFieldText(toMs),
     rate: String(ratePerSecond),
   }
@@ -125,10 +130,12 @@ const stateWords = { delivery_failed: 'failed', processed: 'processed', verified
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { state, provider, type, origin, fromMs, toMs, ids } = filter
+  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, ids } = filter
   const words = [
     ids === undefined ? undefined : `${ids.length} selected ${ids.length === 1 ? 'event' : 'events'}`,
     ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
+    status && `last status ${status}`,
+    slowerThanMs && `slower than ${durationText(slowerThanMs)}`,
   ]
   return (
     <span>
@@ -308,7 +315,19 @@ function Examples({
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
-  backKeeps: ['state', 'provider', 'type', 'origin', 'from', 'to', 'zone', 'rate', 'ids'],
+  backKeeps: [
+    'state',
+    'provider',
+    'type',
+    'origin',
+    'status',
+    'slowerThanMs',
+    'from',
+    'to',
+    'zone',
+    'rate',
+    'ids',
+  ],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })

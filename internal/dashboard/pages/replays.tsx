@@ -192,6 +192,7 @@ function Replay({ context, job, outcome, canReplay }: ReplayParts) {
   const kept = { tenant: query['tenant'] }
   const events = link('/events', {
     ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type, origin: filter.origin },
+    ...{ status: filter.status, slowerThanMs: filter.slowerThanMs },
     ...(filter.ids === undefined && {
       from: timeFieldText(filter.fromMs),
       to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
