@@ -12,7 +12,7 @@ import {
   type SpoolStats,
 } from '#internal/intake/index.ts'
 import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
-import type { ProviderName } from '#internal/tenants/index.ts'
+import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
 /** Limits log lines that would otherwise be written many times per second during an outage. */
@@ -22,7 +22,7 @@ const logLimit = { perSecondMax: 1, clock: systemClock }
 export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   const calls = metrics.counter({
     name: 'latchkey_intake_calls_total',
-    help: 'Webhook calls for known tenants, by provider and outcome.',
+    help: 'Webhook calls for known tenants, by provider (`declared` for all declared ones together) and outcome.',
     labels: ['provider', 'outcome'],
   })
   const failures = metrics.counter({
@@ -34,7 +34,8 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
   const mayLog = createLineLimit(logLimit)
   return {
-    called: (provider: ProviderName, outcome: CallOutcome) => calls.with(provider, outcome).inc(),
+    called: (provider: ProviderName, outcome: CallOutcome) =>
+      calls.with(providerNames.find((name) => name === provider) ?? 'declared', outcome).inc(),
     /** `unavailable` means that Postgres is unavailable; `refused` means that Postgres rejected an event's data. */
     storeFailed(cause: unknown, kind: 'unavailable' | 'refused') {
       failures.with(kind).inc()
@@ -136,6 +137,8 @@ export function countCall(stats: StatsTally, tenantId: TenantId, outcome: CallOu
       return stats.count(tenantId, 'spooled')
     case 'duplicate':
       return stats.count(tenantId, 'duplicates')
+    case 'handshake':
+      return
     case 'unavailable':
       return stats.countRefused(tenantId, 'stores_unavailable')
     case 'refused':

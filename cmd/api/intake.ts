@@ -41,6 +41,7 @@ export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly trustedProxies?: readonly string[] | undefined
   readonly redisSpoolDurable: boolean
   readonly gatewaySandbox?: boolean
+  readonly publicUrl?: string | undefined
   readonly egressProxy?: string | undefined
   readonly certificates?: CertificateConfig
 }
@@ -134,6 +135,7 @@ export async function startIntake(
       ...{ directory, secrets, gatewaySandbox: config.gatewaySandbox ?? false },
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
     }),
+    publicUrl: config.publicUrl,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
     checkLimits: (tenant) => usage.meter.events.check(tenant.id, usage.limits.of(tenant).all),
     retentionDefaults: () => settings.current.retention,

@@ -8,6 +8,7 @@ import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesTex
 import { configPagePath, configPageText } from './config-page.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
+import { packsPath, packsText } from './packs.ts'
 import { pythonFiles } from './python-types.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -25,6 +26,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
     [noticesPath, await noticesText()],
+    [packsPath, packsText()],
     [clientEventsPath, clientEventsText()],
     [clientSamplesPath, clientSamplesText()],
     ...(await cliContractFiles()),

@@ -56,6 +56,8 @@ export interface AnswerDoc {
   readonly headers?: readonly string[]
   /** Set for server-sent events. Default: JSON. */
   readonly isStream?: true
+  /** Set for plain text. Default: JSON. */
+  readonly isText?: true
 }
 
 /** Documentation of a route, from which `openapi` creates the operation in the OpenAPI document. */

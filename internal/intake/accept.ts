@@ -13,7 +13,7 @@ import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
 import { readCall } from './normalize.ts'
-import type { Normalization, RefusalCause } from './provider.ts'
+import type { CallRequest, Normalization, RefusalCause } from './provider.ts'
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =
@@ -54,6 +54,8 @@ export interface AcceptContext {
 export interface WebhookCall {
   readonly headers: Headers
   readonly body: Uint8Array
+  /** Request line, for providers that sign it. Absent for calls that a simulation makes. */
+  readonly request?: CallRequest
   /** Set only for calls that a simulation makes; never read from a request. */
   readonly simulationId?: string
 }
@@ -62,13 +64,14 @@ export interface WebhookCall {
 export async function acceptWebhook(
   context: AcceptContext,
   caller: Caller,
-  { headers, body, simulationId }: WebhookCall,
+  { headers, body, request, simulationId }: WebhookCall,
 ): Promise<Accepted> {
   const { tenant, provider, settings, state } = caller
   const { signatureAgeMsMax } = context
   const receivedAtMs = context.clock.now()
   const read = await verifyAndNormalize(context, caller, {
     ...{ body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax },
+    ...(request && { request }),
   })
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
@@ -81,7 +84,7 @@ export async function acceptWebhook(
     tenant,
     provider: provider.name,
     event: read,
-    headers: keptHeaders(headers, origin),
+    headers: keptHeaders(headers, provider.secretHeaders, origin),
     receivedAtMs,
     state,
     overLimit: limits.kind === 'over',
@@ -101,7 +104,10 @@ async function verifyAndNormalize(
     const { provider, keys, unreadableCount } = keying
     const isLarge = call.body.length > largeBodyBytes
     const read = isLarge
-      ? await largeBodies.read({ providerName: provider.name, secrets: keying.secrets(), call })
+      ? await largeBodies.read({
+          ...{ providerName: provider.name, declared: keying.declared },
+          ...{ secrets: keying.secrets(), call },
+        })
       : readCall(provider, call, keys)
     if (read === undefined) return { kind: 'unread' }
     const isMismatch = read.kind === 'refused' && read.cause === 'signature_mismatch'

@@ -5,14 +5,13 @@ import {
   type Directory,
   type DirectoryProvider,
   type DirectoryTenant,
-  neutralProviderName,
   type ProviderName,
   providerField,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { TrustedSigner } from './certificates/chain.ts'
+import { type Declarations, type KnownProvider, KnownProviders, noDeclarations } from './known-providers.ts'
 import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
-import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
 /** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, and independent of single calls. */
@@ -32,6 +31,8 @@ export type Keying =
       readonly provider: Provider
       /** Return value of the provider's `prepare`. */
       readonly keys: unknown
+      /** The declaration as JSON, of a declared provider, for a worker. */
+      readonly declared?: string
       /** Decrypts the secrets of `keys` again, for a worker, which cannot receive `keys`. */
       secrets(): readonly string[]
       /**
@@ -63,6 +64,8 @@ export interface CallersOptions {
    * contains this provider.
    */
   readonly gatewaySandbox?: boolean
+  /** Returns the declarations of Provider resources in force. Called once per webhook call. Default: there are none. */
+  declarations?(): Declarations
   /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
 }
@@ -70,11 +73,16 @@ export interface CallersOptions {
 /** Finds the caller of a call in memory, by API key or by the slug in its path. */
 export class Callers {
   readonly #options: CallersOptions
+  readonly #known: KnownProviders
+  /** Revision of the declarations for which `#prepared` is valid. */
+  #revision: object
   /** Cache of callers. A changed tenant is a new object, so the entries of its old version are garbage-collected. */
-  readonly #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
+  #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {
     this.#options = options
+    this.#known = new KnownProviders(() => options.declarations?.() ?? noDeclarations)
+    this.#revision = this.#known.revision()
   }
 
   /**
@@ -83,8 +91,9 @@ export class Callers {
    * tenants
    */
   byApiKey(authorization: string | null, providerName: string): FoundCaller {
-    const name = neutralProviderName(providerName)
-    if (name === undefined) return apiError('provider_unknown')
+    const known = this.#find(providerName)
+    if ('code' in known) return known
+    const { name } = known
     const principal = authenticateApiKey(this.#options.directory, authorization, 'webhooks')
     if (!('kind' in principal)) return this.byTenant(principal.tenant, name)
     // A suspended tenant gets the same response as an unknown tenant.
@@ -96,8 +105,9 @@ export class Callers {
    * @returns 404 for an unknown provider, 503 before the first snapshot of the tenants
    */
   bySlug(slug: string, providerName: string): FoundCaller {
-    const name = neutralProviderName(providerName)
-    if (name === undefined) return apiError('provider_unknown')
+    const known = this.#find(providerName)
+    if ('code' in known) return known
+    const { name } = known
     const { directory } = this.#options
     if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
     const tenant = directory.findTenantBySlug(slug)
@@ -106,6 +116,11 @@ export class Callers {
 
   /** Returns the caller of a provider's calls for a tenant. */
   byTenant(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
+    const revision = this.#known.revision()
+    if (revision !== this.#revision) {
+      this.#revision = revision
+      this.#prepared = new WeakMap()
+    }
     let callers = this.#prepared.get(tenant)
     if (!callers) this.#prepared.set(tenant, (callers = new Map()))
     let caller = callers.get(name)
@@ -113,6 +128,20 @@ export class Callers {
     if (caller.kind === 'caller' && this.#options.isPaused?.(name, tenant.id))
       return { kind: 'refused', tenant, provider: name, cause: 'provider_paused' }
     return caller
+  }
+
+  /** Returns the names of a provider's headers with signatures, in lower case. */
+  secretHeadersOf(name: ProviderName): readonly string[] {
+    const known = this.#find(name)
+    return 'code' in known ? [] : known.adapter.secretHeaders
+  }
+
+  #find(name: string): KnownProvider | ApiError {
+    try {
+      return this.#known.find(name) ?? apiError('provider_unknown')
+    } catch {
+      return declarationUnusable
+    }
   }
 
   #prepare(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
@@ -123,16 +152,18 @@ export class Callers {
       cause,
     })
     if (tenant.suspended) return refused('tenant_suspended')
-    const configured = tenant.providers.find((each) => each.name === name)
+    const known = this.#find(name)
+    // A tenant can name a declared provider by an alias.
+    const configured = tenant.providers.find((each) => each.name === name || this.#find(each.name) === known)
     if (!configured) return refused('provider_not_configured')
-    const provider = findProvider(name)
-    if (!provider || !this.#isEnabled(tenant, name)) return refused('provider_not_enabled')
-    const keying = this.#keyingOf(tenant, provider)
+    if ('code' in known || !this.#isEnabled(tenant, name)) return refused('provider_not_enabled')
+    if (known.isUnverified && !configured.acceptUnverified) return refused('provider_unverified')
+    const keying = this.#keyingOf(tenant, known, configured.name)
     if (typeof keying === 'string') return refused(keying)
     return {
       kind: 'caller',
       tenant,
-      provider,
+      provider: known.adapter,
       settings: settingsOf(configured),
       keying,
       state: name === 'wallet' && tenant.walletStage === 'verify' ? 'verified' : 'accepted',
@@ -146,10 +177,11 @@ export class Callers {
 
   #keyingOf(
     tenant: DirectoryTenant,
-    provider: AnyProvider,
+    { adapter: provider, declared }: KnownProvider,
+    configuredName: ProviderName,
   ): Keying | 'secrets_missing' | 'secrets_unreadable' {
     if (!('prepare' in provider)) return { kind: 'certificate', provider }
-    const open = () => this.#options.secrets.open(tenant, providerField(provider.name))
+    const open = () => this.#options.secrets.open(tenant, providerField(configuredName))
     const { values, unreadableKeyIds } = open()
     const unreadableCount = unreadableKeyIds.length
     if (values.length === 0) return unreadableCount > 0 ? 'secrets_unreadable' : 'secrets_missing'
@@ -158,10 +190,21 @@ export class Callers {
       provider,
       keys: provider.prepare(values),
       secrets: () => open().values,
+      ...(declared !== undefined && { declared }),
       unreadableCount,
     }
   }
 }
+
+/**
+ * Response while a declaration cannot be compiled. It was valid when it was stored, so another version of this service stored it; the
+ * vendor retries.
+ */
+const declarationUnusable = apiError(
+  'starting',
+  'The declaration of this provider needs another version of this service: send the call again',
+  { 'Retry-After': '30' },
+)
 
 function settingsOf({ storefront, wallet, gateway }: DirectoryProvider): ProviderSettings {
   return { ...(storefront && { storefront }), ...(wallet && { wallet }), ...(gateway && { gateway }) }

@@ -9,7 +9,7 @@ import {
   type Operation,
   type Parameter,
 } from '#internal/http/index.ts'
-import { acceptedProviderNames, providerAliasText } from '#internal/tenants/index.ts'
+import { acceptedProviderNames, providerAliasText, providerNamePattern } from '#internal/tenants/index.ts'
 import { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
 import type { RefusalCause } from './provider.ts'
 import type { ProviderHeader } from './provider-header.ts'
@@ -60,9 +60,8 @@ function examplesOf(valueOf: (call: ExampleCall) => unknown, withSummary = false
 const providerParameter: Parameter = {
   ...{ name: 'provider', in: 'path', required: true, description: 'Provider of the call.' },
   schema: named('Provider', {
-    type: 'string',
-    enum: acceptedProviderNames,
-    description: `A provider. Vendors’ names are aliases of neutral ones: ${providerAliasText}.`,
+    ...{ type: 'string', pattern: providerNamePattern, maxLength: 40 },
+    description: `A provider: ${acceptedProviderNames.join(', ')}, or the name or an alias of a declared one. Vendors’ names are aliases of neutral ones: ${providerAliasText}.`,
   }),
   examples: examplesOf(({ provider }) => provider),
 }
@@ -110,7 +109,7 @@ const ok = { type: 'boolean', const: true }
 
 const requestBody: Operation['requestBody'] = {
   description:
-    'One JSON object in UTF-8 without byte order mark and without Content-Encoding, whatever the Content-Type; from `codehost` also a form.',
+    'One JSON object in UTF-8 without byte order mark and without Content-Encoding, whatever the Content-Type; from `codehost` also a form, and from a declared provider what its declaration says.',
   required: true,
   content: {
     'application/json': {
@@ -135,6 +134,14 @@ export const invalidTexts: Partial<Record<RefusalCause, string>> = {
   body_ambiguous: 'invalid payload',
 }
 const invalidErrors = ['invalid signature', ...new Set(Object.values(invalidTexts))]
+
+const invalidSchema = named('WebhookInvalid', {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: { type: 'string', enum: invalidErrors, ...mayGrow },
+  },
+})
 
 const answers: Readonly<Record<number, AnswerDoc>> = {
   200: {
@@ -166,13 +173,7 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
   400: {
     description:
       'The call is not the provider’s, or cannot be read: `invalid signature` for a signature that is missing, wrong, too old or of another scheme; `conflicting headers` where two headers, or an unsigned header and the signed body, contradict each other; and `invalid signature` for any other problem without a text of its own. The envelope where the body did not arrive completely, arrived too slowly or is compressed.',
-    schema: named('WebhookInvalid', {
-      type: 'object',
-      required: ['error'],
-      properties: {
-        error: { type: 'string', enum: invalidErrors, ...mayGrow },
-      },
-    }),
+    schema: invalidSchema,
     examples: Object.fromEntries(
       invalidErrors.map((error) => [error.replaceAll(' ', '_'), { value: { error } }]),
     ),
@@ -214,7 +215,7 @@ const description: Documented<string> = ({
 | \`wallet\` | \`id\` of the body | \`event_type\` of the body | 1 MiB |
 | \`gateway\` | SHA-256 of the payload | \`kind\` of the notification | 1 MiB |
 
-\`wallet\` is rolled out per tenant and refused with 403 before that; while a tenant verifies it, events are stored and not forwarded. \`gateway\` is reserved and refused with 403. The query is ignored. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
+\`wallet\` is rolled out per tenant and refused with 403 before that; while a tenant verifies it, events are stored and not forwarded. \`gateway\` is reserved and refused with 403. The query is ignored, except by declared providers that sign it. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
 
 const shared = { tag: 'webhooks', description, requestBody, sharedParameters, errorTexts } as const
 
@@ -232,18 +233,45 @@ export const receiveWebhook: Operation = {
   errors: [...errors, 'api_key_invalid', 'api_key_scope'],
 }
 
+const slugParameter: Parameter = {
+  ...{ name: 'tenantSlug', in: 'path', required: true, description: 'Slug of the tenant.' },
+  schema: { type: 'string', minLength: 1, maxLength: 128 },
+  examples: examplesOf(() => 'acme'),
+}
+
+/** Documentation of the route by which vendors check a URL. */
+export const answerHandshake: Operation = {
+  ...{ id: 'answerHandshake', tag: 'webhooks' },
+  summary: 'Answer a vendor that checks the URL',
+  description:
+    'Vendors of some declared providers check a URL by GET or HEAD before they send events to it; the declaration says what they get, as text, JSON or nothing. Nothing is stored. Checks by POST use the route of events.',
+  parameters: [slugParameter, { ...providerParameter, examples: { slack: { value: 'meta' } } }],
+  answers: {
+    200: {
+      description: 'What the vendor expects, such as the challenge in the query.',
+      schema: { type: 'string', maxLength: 2048 },
+      examples: { challenge: { value: '1158201444' } },
+      isText: true,
+    },
+    400: {
+      description: 'The check is not the vendor’s, or its challenge is malformed.',
+      schema: invalidSchema,
+      examples: { invalid_signature: { value: { error: 'invalid signature' } } },
+    },
+    403: tenantNotAllowed(),
+  },
+  errors: [
+    ...(['route_unknown', 'provider_unknown', 'method_not_allowed', 'internal'] as const),
+    ...(['secrets_unreadable', 'provider_paused', 'starting', 'overloaded'] as const),
+  ],
+  errorTexts: { 404: 'There is no such provider.', 405: 'The provider does not check URLs by this method.' },
+}
+
 /** Documentation of the route that identifies the tenant by its slug. */
 export const receiveWebhookBySlug: Operation = {
   ...{ ...shared, id: 'receiveWebhookBySlug' },
   summary: 'Receive a provider’s event; the path identifies the tenant',
-  parameters: [
-    {
-      ...{ name: 'tenantSlug', in: 'path', required: true, description: 'Slug of the tenant.' },
-      schema: { type: 'string', minLength: 1, maxLength: 128 },
-      examples: examplesOf(() => 'acme'),
-    },
-    providerParameter,
-  ],
+  parameters: [slugParameter, providerParameter],
   answers: { ...answers, 403: tenantNotAllowed() },
   errors,
 }

@@ -165,7 +165,9 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
     ...{ method: 'GET', path, operation },
     bind() {
       const all = eventCatalogue.map(rowOf)
-      const ofProviders = new Map(providerNames.map((name) => [name, typesOf(name).map(rowOf)]))
+      const ofProviders = new Map<ProviderName, CatalogueRow[]>(
+        providerNames.map((name) => [name, typesOf(name).map(rowOf)]),
+      )
       return {
         ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
         handle(call) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { hopsMax, hopsOf, keptHeaders } from './event.ts'
 
 const kept = (headers: Record<string, string>) =>
-  JSON.parse(keptHeaders(new Headers(headers))) as Record<string, string>
+  JSON.parse(keptHeaders(new Headers(headers), [])) as Record<string, string>
 
 describe('kept headers', () => {
   test.each([

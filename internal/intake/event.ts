@@ -137,11 +137,16 @@ export function hopsOf(headers: Headers): number {
 /**
  * Returns the headers to keep, as JSON, with the hop count incremented, and with those of an origin other than a provider's call. Their
  * size is limited by the server's maximum for request heads.
+ * @param secret names of the provider's headers with signatures, in lower case
  */
-export function keptHeaders(headers: Headers, origin = fromProvider): string {
+export function keptHeaders(
+  headers: Headers,
+  secret: readonly string[],
+  origin: EventOrigin = fromProvider,
+): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
-    if (keepsHeader(name)) kept[name] = value
+    if (keepsHeader(name) && !secret.includes(name)) kept[name] = value
   })
   kept[hopsHeader] = String(hopsOf(headers) + 1)
   return JSON.stringify(Object.assign(kept, originHeaders(origin)))
@@ -163,7 +168,8 @@ const keptNames = new Map<string, boolean>()
 const keptNamesMax = 1_000
 
 /**
- * Returns whether a header is stored and forwarded. Credentials, provider signatures, hop-by-hop headers and `latchkey-…` headers are not.
+ * Returns whether a header is stored and forwarded. Credentials, signatures of built-in providers, hop-by-hop headers and `latchkey-…`
+ * headers are not.
  * Pure.
  * @param name in lower case
  */

@@ -15,9 +15,10 @@ import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
-import { invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
+import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { keptHeaders } from './event.ts'
-import type { RefusalCause } from './provider.ts'
+import { largeBodyBytes } from './large-bodies.ts'
+import type { CallRequest, HandshakeAnswer, RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
 /** Dependencies of the webhook routes. */
@@ -26,12 +27,14 @@ export interface Intake extends AcceptContext {
   readonly refusedCalls: RefusedCalls
   /** Returns the client's address behind trusted proxies. */
   sourceAddressOf(head: Head): string | null
+  /** Base URL under which providers call, without a trailing slash. Default: the address that a call itself names. */
+  readonly publicUrl?: string | undefined
   /** Called once per call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
 }
 
-/** Outcome of a call; value of a metric label. */
-export type CallOutcome = Acceptance | RefusedCause
+/** Outcome of a call; value of a metric label. `handshake`: the vendor checked the URL and got its answer. */
+export type CallOutcome = Acceptance | RefusedCause | 'handshake'
 
 /**
  * Outcomes that do not count towards the error budget of webhooks and whose log lines are limited. Any caller that knows a slug can cause
@@ -53,6 +56,8 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'missing_event_id',
   'certificate_unavailable',
   'loop_detected',
+  'handshake',
+  'method_not_allowed',
 ])
 
 /**
@@ -61,7 +66,9 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
  */
 const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'secrets_unreadable'])
 
-/** Webhook routes for providers: by API key, and by the tenant's slug. */
+const slugPath = '/v1/t/:tenantSlug/webhooks/:provider'
+
+/** Webhook routes for providers: by API key, and by the tenant's slug. Vendors that check a URL by GET or HEAD have no API key. */
 export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[] = [
   webhookRoute('/v1/webhooks/:provider', receiveWebhook, (intake) => ({
     admit(head) {
@@ -70,20 +77,35 @@ export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[]
     },
   })),
   webhookRoute(
-    '/v1/t/:tenantSlug/webhooks/:provider',
+    slugPath,
     receiveWebhookBySlug,
     (intake) => ({
-      admit(head) {
-        const { tenantSlug = '', provider = '' } = head.params
-        return admit(intake, head, intake.callers.bySlug(tenantSlug, provider))
-      },
+      admit: (head) => admitBySlug(intake, head),
       // Slugs are public, so bodies that must be evicted are selected by the client's network and not by tenant.
       sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
     }),
     // Malformed slugs get the same response as unknown slugs.
     { admitsMalformedParams: true },
   ),
+  {
+    ...{ method: 'GET', path: slugPath, operation: answerHandshake },
+    bind: (intake) => ({
+      ...{ method: 'GET', path: slugPath, unverifiedOutcomes: limitedOutcomes, admitsMalformedParams: true },
+      access: {
+        admit(head) {
+          const admission = admitBySlug(intake, head)
+          return admission.kind === 'admitted' ? { ...admission, bodyBytesMax: 0 } : admission
+        },
+      },
+      handle: (call, caller) => handshakeOf(intake, call, caller) ?? methodNotAllowed,
+    }),
+  },
 ]
+
+function admitBySlug(intake: Intake, head: Head): Admission<Caller> | Answer | ApiError {
+  const { tenantSlug = '', provider = '' } = head.params
+  return admit(intake, head, intake.callers.bySlug(tenantSlug, provider))
+}
 
 function webhookRoute(
   path: string,
@@ -129,7 +151,11 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
   const provider = caller.provider.name
   const note = (cause: RefusedCause, body?: Uint8Array) =>
     noteRefusal(intake, call, { tenant, provider, cause }, body)
-  const accepted = await acceptWebhook(intake, caller, { headers: call.request.headers, body: call.body })
+  const handshake = handshakeOf(intake, call, caller)
+  if (handshake) return handshake
+  const accepted = await acceptWebhook(intake, caller, {
+    ...{ headers: call.request.headers, body: call.body, request: requestOf(intake, call) },
+  })
   switch (accepted.kind) {
     case 'invalid':
       note(accepted.cause, call.body)
@@ -158,6 +184,56 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
     }
   }
 }
+
+/** Returns the request line as the vendor wrote it. The URL is derived only for a provider that reads it. */
+function requestOf({ publicUrl }: Intake, { request }: Call): CallRequest {
+  return {
+    method: request.method,
+    get url() {
+      if (publicUrl === undefined) return request.url
+      const { origin } = new URL(request.url)
+      return publicUrl.replace(/\/+$/, '') + request.url.slice(origin.length)
+    },
+  }
+}
+
+/** Answers a call by which the vendor checks the URL. Returns undefined for any other call. */
+function handshakeOf(
+  intake: Intake,
+  call: Call,
+  { tenant, keying, settings }: Caller,
+): Answer | ApiError | undefined {
+  if (keying.kind !== 'secrets' || call.body.length > largeBodyBytes) return undefined
+  const { provider, keys, unreadableCount } = keying
+  if (!provider.handshakes?.methods.has(call.request.method)) return undefined
+  const answered = provider.handshakes.answer(
+    {
+      ...{ request: requestOf(intake, call), headers: call.request.headers, body: call.body, settings },
+      ...{ nowMs: intake.clock.now(), signatureAgeMsMax: intake.signatureAgeMsMax },
+    },
+    keys,
+  )
+  if (answered?.kind === 'answer') {
+    intake.onCall(provider.name, 'handshake', tenant.id)
+    return handshakeAnswer(answered)
+  }
+  if (answered === undefined) return undefined
+  const isUnverifiable = answered.cause === 'signature_mismatch' && unreadableCount > 0
+  const cause = isUnverifiable ? 'secrets_unreadable' : answered.cause
+  noteRefusal(intake, call, { tenant, provider: provider.name, cause }, call.body)
+  return isUnverifiable ? secretsUnreadable : invalidAnswer(answered.cause)
+}
+
+function handshakeAnswer({ status, contentType, body }: HandshakeAnswer): Answer {
+  return {
+    ...{ kind: 'answer', status, body, outcome: 'handshake' },
+    headers: { 'Content-Type': contentType, 'X-Content-Type-Options': 'nosniff' },
+  }
+}
+
+const methodNotAllowed = apiError('method_not_allowed', 'This provider sends events by POST only', {
+  Allow: 'POST',
+})
 
 const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
   eventsPerMinute: 'events_per_minute',
@@ -231,7 +307,7 @@ function noteRefusal(
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),
-    headers: keptHeaders(head.request.headers),
+    headers: keptHeaders(head.request.headers, intake.callers.secretHeadersOf(provider)),
     sample: body && isUnsigned(cause) ? sampleOf(body) : null,
   }
   intake.refusedCalls.note(refused)

@@ -4,6 +4,7 @@ import type { Normalization, ProviderCall } from './provider.ts'
 export interface ReadRequest extends Omit<ProviderCall, 'headers'> {
   readonly number: number
   readonly providerName: string
+  readonly declared?: string | undefined
   readonly secrets: readonly string[]
   readonly headers: [string, string][]
 }
@@ -17,6 +18,8 @@ export interface ReadResponse {
 /** A call with a large body, and the input of its adapter. */
 export interface LargeCall {
   readonly providerName: string
+  /** The declaration as JSON, of a declared provider. */
+  readonly declared?: string | undefined
   readonly secrets: readonly string[]
   readonly call: Omit<ProviderCall, 'headers'> & { readonly headers: Headers }
 }
@@ -43,7 +46,7 @@ export class LargeBodies {
   #number = 0
 
   /** Returns the worker's result, or undefined if it did not respond within 6 s. Never rejects. */
-  read({ providerName, secrets, call }: LargeCall): Promise<Normalization | undefined> {
+  read({ providerName, declared, secrets, call }: LargeCall): Promise<Normalization | undefined> {
     clearTimeout(this.#idle)
     this.#number += 1
     const number = this.#number
@@ -55,7 +58,10 @@ export class LargeBodies {
       if (this.#pending.size === 0) this.#idle = setTimeout(() => this.#end(), idleMs).unref()
       resolve(reading)
     })
-    const request: ReadRequest = { ...call, number, providerName, secrets, headers: [...call.headers] }
+    const request: ReadRequest = {
+      ...call,
+      ...{ number, providerName, declared, secrets, headers: [...call.headers] },
+    }
     // The body is copied to the worker and not transferred, since the caller still needs the body.
     this.#open().postMessage(request, [])
     return promise

@@ -1,12 +1,28 @@
+import { adapterOf } from './known-providers.ts'
 import type { ReadRequest, ReadResponse } from './large-bodies.ts'
 import { readCall } from './normalize.ts'
+import type { AnyProvider } from './provider.ts'
 import { findProvider } from './providers/registry.ts'
 
 declare const self: Worker
 
+/** Adapters of declarations by their JSON; cleared when there are too many. */
+const compiled = new Map<string, AnyProvider>()
+const compiledMax = 16
+
+function adapterFor({ providerName, declared }: ReadRequest): AnyProvider | undefined {
+  if (declared === undefined) return findProvider(providerName)
+  const known = compiled.get(declared)
+  if (known) return known
+  if (compiled.size >= compiledMax) compiled.clear()
+  const adapter = adapterOf(declared)
+  compiled.set(declared, adapter)
+  return adapter
+}
+
 self.addEventListener('message', (message: MessageEvent<ReadRequest>) => {
-  const { number, providerName, secrets, headers, ...call } = message.data
-  const provider = findProvider(providerName)
+  const { number, providerName, declared: _, secrets, headers, ...call } = message.data
+  const provider = adapterFor(message.data)
   if (!provider || !('prepare' in provider))
     throw new Error(`large-bodies worker: no adapter for ${providerName}`)
   const whole = { ...call, headers: new Headers(headers) }

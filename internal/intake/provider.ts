@@ -104,6 +104,26 @@ export interface UnsignedCall {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** Answer to a handshake, with `X-Content-Type-Options: nosniff`. */
+export interface HandshakeAnswer {
+  readonly kind: 'answer'
+  readonly status: 200 | 204
+  /** `text/plain` unless the vendor demands JSON, so that no browser runs what a caller made it echo. */
+  readonly contentType: 'text/plain; charset=utf-8' | 'application/json'
+  readonly body: string
+}
+
+/** Answers to calls by which a vendor checks the URL. */
+export interface Handshakes<Keys = unknown> {
+  /** Methods of these calls. */
+  readonly methods: ReadonlySet<string>
+  /** Answers a handshake; undefined for a call that is none. Never throws. */
+  answer(
+    call: ProviderCall,
+    keys: Keys,
+  ): HandshakeAnswer | { readonly kind: 'refused'; readonly cause: RefusalCause } | undefined
+}
+
 /** Common interface of all adapters. `Keys` are the keys for checking signatures. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
@@ -127,6 +147,8 @@ export interface Adapter<Keys> {
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
   /** @param secrets 1 to 5 active signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
+  /** Absent for a vendor that does not check URLs. */
+  readonly handshakes?: Handshakes<Keys>
   /** Signs a simulated call as the vendor does, and returns the headers with the signature. Undefined as `write`. */
   readonly sign?: (call: UnsignedCall, secret: string, atMs: number) => Readonly<Record<string, string>>
 }

@@ -24,6 +24,7 @@ export const refusedCauses = [
   'tenant_suspended',
   'provider_not_configured',
   'provider_not_enabled',
+  'provider_unverified',
   'secrets_missing',
   'secrets_unreadable',
   'loop_detected',

@@ -57,7 +57,7 @@ describe('unreadable spool entries', () => {
     ['without a dedupe key', { dedupeKey: undefined }],
     ['with a malformed dedupe key', { dedupeKey: 'x'.repeat(32) }],
     ['with a malformed tenant id', { tenantId: 'ten_1' }],
-    ['with an unknown provider', { provider: 'letters' }],
+    ['with a name that no provider can have', { provider: 'Letters' }],
     ['with a time that is text', { receivedAtMs: '1' }],
     ['with a time outside the range of dates', { occurredAtMs: 8.64e15 }],
     ['with a fractional time', { occurredAtMs: 0.5 }],

@@ -7,7 +7,7 @@ import {
   type RedisDurability,
   RedisUnavailable,
 } from '#internal/storage/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { eventBatch } from './event-queue.ts'
 import spoolLua from './spool.lua' with { type: 'text' }
 
@@ -120,7 +120,7 @@ const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: (value) => typeof value === 'string' && isTenantId(value),
-  provider: (value) => providerNames.some((name) => name === value),
+  provider: (value) => typeof value === 'string' && parseProviderName(value) !== undefined,
   sourceEventId: isText,
   rawType: isText,
   type: isText,

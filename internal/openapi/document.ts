@@ -212,14 +212,14 @@ function responseOf(
   description: string,
   schema: JsonSchema,
   examples: Examples,
-  { headers = [], isStream }: Pick<AnswerDoc, 'headers' | 'isStream'> = {},
+  { headers = [], isStream, isText }: Pick<AnswerDoc, 'headers' | 'isStream' | 'isText'> = {},
 ): ResponseObject {
   return {
     description,
     headers: headerRefs(['X-Request-Id', ...headers]),
-    content: isStream
-      ? { 'text/event-stream': { schema, examples } }
-      : { 'application/json': { schema, examples } },
+    content: {
+      [isStream ? 'text/event-stream' : isText ? 'text/plain' : 'application/json']: { schema, examples },
+    },
   }
 }
 

@@ -4,6 +4,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { didYouMean } from '#internal/config/index.ts'
 import {
   acceptedProviderNames,
+  type BuiltInProviderName,
   type EmittedLimitName,
   emittedKindOf,
   emittedKindsMax,
@@ -26,7 +27,7 @@ import type { SettingsRead } from './store.ts'
 /** Name of a setting with a definition of its own. */
 export type FixedSettingName =
   | 'forwarding.paused'
-  | `providers.${ProviderName}.paused`
+  | `providers.${BuiltInProviderName}.paused`
   | 'log.sampling'
   | `limits.${LimitName}.${'soft' | 'hard'}`
   | 'limits.eventsPerMonth.over'
@@ -87,7 +88,7 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
   },
   ...(Object.fromEntries(
     providerNames.map((name) => [`providers.${name}.paused`, providerPause(name)]),
-  ) as Record<`providers.${ProviderName}.paused`, SettingDefinition>),
+  ) as Record<`providers.${BuiltInProviderName}.paused`, SettingDefinition>),
   'log.sampling': {
     scope: 'installation',
     schema: t.Number({ minimum: 0, maximum: 1 }),
@@ -167,7 +168,7 @@ export function emittedOf(
   return kind === undefined ? undefined : { kind, end: end === 'soft' ? 'soft' : 'hard' }
 }
 
-function providerPause(name: ProviderName): SettingDefinition {
+function providerPause(name: BuiltInProviderName): SettingDefinition {
   return {
     ...flag,
     scope: 'any',
@@ -207,7 +208,7 @@ export interface RuntimeSettings {
   readonly isForwardingPaused: boolean
   /** Tenants for which forwarding is paused. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Returns whether intake of a provider is paused for a tenant. Performs two lookups in memory. */
+  /** Returns whether intake of a built-in provider is paused for a tenant. Performs two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   /** Number of active pause settings. */
   readonly pauses: number
@@ -230,7 +231,7 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
         each.name === name && each.tenantId !== null && each.value === true ? [each.tenantId] : [],
       ),
     )
-  const providers = new Map(
+  const providers = new Map<ProviderName, { all: boolean; tenants: ReadonlySet<TenantId> }>(
     providerNames.map((name) => {
       const setting: SettingName = `providers.${name}.paused`
       return [name, { all: valueOf(setting) === true, tenants: pausedFor(setting) }]

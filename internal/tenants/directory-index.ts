@@ -158,9 +158,16 @@ export class DirectoryIndex {
 
 function toProvider({
   name,
+  acceptUnverified,
   storefront,
   wallet,
   gateway,
 }: DirectoryRow['providers'][number]): DirectoryProvider {
-  return { name, ...(storefront && { storefront }), ...(wallet && { wallet }), ...(gateway && { gateway }) }
+  return {
+    name,
+    ...(acceptUnverified && { acceptUnverified }),
+    ...(storefront && { storefront }),
+    ...(wallet && { wallet }),
+    ...(gateway && { gateway }),
+  }
 }

@@ -28,6 +28,7 @@ export {
 export type {
   AnyLimitName,
   ApiKeyScope,
+  BuiltInProviderName,
   CallbackSpec,
   LimitName,
   Limits,
@@ -47,8 +48,10 @@ export {
   limitNamePattern,
   limitNames,
   limitNameText,
+  ProviderNameSchema,
   parseLimitName,
   providerAliasText,
+  providerNamePattern,
   providerNames,
   recordDurabilities,
   retentionOf,
@@ -56,7 +59,14 @@ export {
   tenantApiVersion,
   webhookUrls,
 } from './model.ts'
-export { neutralProviderName, type Problem, parseDurationMs, parseTenant, schemaProblems } from './parse.ts'
+export {
+  neutralProviderName,
+  type Problem,
+  parseDurationMs,
+  parseProviderName,
+  parseTenant,
+  schemaProblems,
+} from './parse.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'

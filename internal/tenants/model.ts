@@ -11,10 +11,18 @@ import {
 /** API group and version of the Tenant resource. */
 export const tenantApiVersion = 'latchkey.dev/v1alpha1'
 
-/** Neutral provider names. Events, columns and metrics use only these names. */
+/** Neutral names of built-in providers. */
 export const providerNames = ['card', 'storefront', 'codehost', 'generic', 'wallet', 'gateway'] as const
-/** The neutral name of a provider. */
-export type ProviderName = (typeof providerNames)[number]
+/** The neutral name of a built-in provider. */
+export type BuiltInProviderName = (typeof providerNames)[number]
+declare const declared: unique symbol
+/** Name of a provider: of a built-in one, or of one that is declared. Events, columns and secrets use only these names. */
+export type ProviderName = BuiltInProviderName | (string & { readonly [declared]: true })
+
+/** Form of the names and aliases of all providers. */
+export const providerNamePattern = '^[a-z][a-z0-9_-]{1,39}$'
+/** Maximum providers of a tenant. */
+const providersMax = 50
 
 /** Vendor names of providers, which are accepted wherever a neutral name is accepted. */
 export const providerAliases = {
@@ -23,11 +31,11 @@ export const providerAliases = {
   github: 'codehost',
   paypal: 'wallet',
   braintree: 'gateway',
-} as const satisfies Record<string, ProviderName>
+} as const satisfies Record<string, BuiltInProviderName>
 
-/** A neutral name or a vendor's name of a provider. `neutralProviderName` converts it. */
-export type AcceptedProviderName = ProviderName | keyof typeof providerAliases
-/** All names of providers that requests can contain, neutral names first. */
+/** A neutral name or a vendor's name of a built-in provider. `neutralProviderName` converts it. */
+export type AcceptedProviderName = BuiltInProviderName | keyof typeof providerAliases
+/** All names of built-in providers, neutral names first. */
 export const acceptedProviderNames = [
   ...providerNames,
   ...(Object.keys(providerAliases) as (keyof typeof providerAliases)[]),
@@ -143,13 +151,24 @@ const callback = strict(
   { description: 'Receiver of events. Absent: events wait until a subscription acknowledges them.' },
 )
 
+/** Schema of the name of a tenant's provider. */
+export const ProviderNameSchema = t.String({
+  pattern: providerNamePattern,
+  maxLength: 40,
+  description: `${providerNames.join(', ')}; a vendor's name: ${providerAliasText}; or the name of a shipped declaration or of a Provider.`,
+})
+
 const provider = strict(
   {
-    name: oneOf(acceptedProviderNames, {
-      description: `${providerNames.join(', ')}; or a vendor's name: ${providerAliasText}.`,
-    }),
+    name: ProviderNameSchema,
     enabled: t.Boolean({ default: true, description: 'false refuses webhook calls of this provider.' }),
     secretRef: t.Optional(secretRef('Secret with 1 to 5 live signing secrets.')),
+    acceptUnverified: t.Optional(
+      t.Boolean({
+        description:
+          'true accepts a declaration that was not compared with a call of the vendor; without it, its calls are refused.',
+      }),
+    ),
     storefront: t.Optional(
       strict(
         {
@@ -369,7 +388,7 @@ const spec = strict(
     }),
     callback: t.Optional(callback),
     providers: t.Array(provider, {
-      maxItems: providerNames.length,
+      maxItems: providersMax,
       default: [],
       description: 'Providers that may call.',
     }),

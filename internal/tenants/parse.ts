@@ -5,8 +5,10 @@ import { parseTimestamp } from '#internal/base/index.ts'
 import { checkCallbackUrl } from '#internal/egress/index.ts'
 import {
   type AcceptedProviderName,
+  type BuiltInProviderName,
   type ProviderName,
   providerAliases,
+  providerNamePattern,
   providerNames,
   Tenant,
   type TenantSpec,
@@ -40,18 +42,30 @@ export function parseTenant(value: unknown): ParsedTenant {
   return broken.length > 0 ? { kind: 'invalid', problems: broken } : { kind: 'ok', tenant }
 }
 
-/** Converts a neutral or vendor name to the provider's neutral name; returns undefined for an unknown name. */
-export function neutralProviderName(name: AcceptedProviderName): ProviderName
-export function neutralProviderName(name: string): ProviderName | undefined
-export function neutralProviderName(name: string): ProviderName | undefined {
+/** Converts a neutral or vendor name to a built-in provider's neutral name; returns undefined for an unknown name. */
+export function neutralProviderName(name: AcceptedProviderName): BuiltInProviderName
+export function neutralProviderName(name: string): BuiltInProviderName | undefined
+export function neutralProviderName(name: string): BuiltInProviderName | undefined {
   if (Object.hasOwn(providerAliases, name)) return providerAliases[name as keyof typeof providerAliases]
   return providerNames.find((known) => known === name)
+}
+
+const providerNameForm = new RegExp(providerNamePattern)
+
+/**
+ * Returns the neutral name of a built-in provider, or a name that a declared provider can have, whether or not there is one; undefined for
+ * any other text.
+ */
+export function parseProviderName(name: string): ProviderName | undefined {
+  const neutral = neutralProviderName(name)
+  return neutral ?? (providerNameForm.test(name) ? (name as ProviderName) : undefined)
 }
 
 function withNeutralNames(tenant: Tenant): Tenant {
   const providers = tenant.spec.providers.map((entry) => ({
     ...entry,
-    name: neutralProviderName(entry.name),
+    // The schema has checked the form.
+    name: neutralProviderName(entry.name) ?? entry.name,
   }))
   return { ...tenant, spec: { ...tenant.spec, providers } }
 }

@@ -186,4 +186,17 @@ export const breakingChanges: readonly BreakingChange[] = [
     reason: 'API keys have further scopes, for the events of their tenant.',
     lines: ['internal TenantDetail (answer).spec.apiKeys[].scopes: maxItems 5 became 8'],
   },
+  {
+    reason:
+      'Providers can be declared: a name of a provider is no longer one of a closed set. All former names are accepted and shown as before.',
+    lines: [
+      'public Provider (request): maxLength none became 40',
+      'public Provider (request): pattern added',
+      'internal TenantDetail (answer).spec.providers: maxItems 6 became 50',
+      'tenant v1alpha1 spec.providers[].name: maxLength none became 40',
+      'tenant v1alpha1 spec.providers[].name: pattern added',
+      'tenant v1alpha1 status.urls: maxItems 6 became 300',
+      'tenant v1alpha1 status.urls[].provider: the closed set of values became open',
+    ],
+  },
 ]

@@ -37,6 +37,7 @@ export interface TestApiOptions {
   readonly redisSpoolDurable?: boolean
   readonly trustedProxies?: readonly string[]
   readonly gatewaySandbox?: boolean
+  readonly publicUrl?: string
   /** Encrypts the tenants' secrets, and decrypts them in this API; default `testKeyRing`. */
   readonly keyRing?: KeyRing
   /** Default: the vendor's certificates; no test fetches them. */
@@ -153,6 +154,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     redisSpoolDurable: options.redisSpoolDurable ?? false,
     trustedProxies: options.trustedProxies,
     gatewaySandbox: options.gatewaySandbox ?? false,
+    publicUrl: options.publicUrl,
     ...(options.certificates && { certificates: options.certificates }),
     recordTtlSecondsMax: options.recordTtlSecondsMax ?? testLimits.recordTtlSecondsMax,
     recordBodyBytesMax: options.recordBodyBytesMax ?? testLimits.recordBodyBytesMax,

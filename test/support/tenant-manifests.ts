@@ -92,7 +92,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
     'spec.callback.signingSecretRef.name',
   ],
   ['a Secret without a name', callback({ signingSecretRef: {} }), 'spec.callback.signingSecretRef.name'],
-  ['an unknown provider', { providers: [{ ...card, name: 'cards' }] }, 'spec.providers[0].name'],
+  ['a name that no provider can have', { providers: [{ ...card, name: 'Cards' }] }, 'spec.providers[0].name'],
   ['a provider without a name', { providers: [{ secretRef: { name: 'a' } }] }, 'spec.providers[0].name'],
   ['a provider twice', { providers: [card, card] }, 'spec.providers[1].name'],
   [
@@ -228,6 +228,15 @@ export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[]
         { ...card, name: 'generic', enabled: false },
         wallet,
         gateway,
+      ],
+    },
+  ],
+  [
+    'declared providers, one of them unverified',
+    {
+      providers: [
+        { ...card, name: 'slack' },
+        { ...card, name: 'stripe-connect', acceptUnverified: true },
       ],
     },
   ],

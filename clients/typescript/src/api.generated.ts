@@ -14,7 +14,7 @@ export interface components {
              * @description Stable name of the error.
              * @enum {string}
              */
-            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "not_found" | "unavailable" | "conflict" | "idempotency_key_reused" | "too_many_replays" | "provider_not_ready" | "too_many_simulations" | "database_unavailable" | "method_not_allowed";
+            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "method_not_allowed" | "not_found" | "unavailable" | "conflict" | "idempotency_key_reused" | "too_many_replays" | "provider_not_ready" | "too_many_simulations" | "database_unavailable";
             /** @description Id of this request in the logs. */
             requestId: string;
         };
@@ -204,11 +204,8 @@ export interface components {
             /** @constant */
             message: "tenant not allowed";
         };
-        /**
-         * @description A provider. Vendors’ names are aliases of neutral ones: stripe for card, shopify for storefront, github for codehost, paypal for wallet, braintree for gateway.
-         * @enum {string}
-         */
-        Provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+        /** @description A provider: card, storefront, codehost, generic, wallet, gateway, stripe, shopify, github, paypal, braintree, or the name or an alias of a declared one. Vendors’ names are aliases of neutral ones: stripe for card, shopify for storefront, github for codehost, paypal for wallet, braintree for gateway. */
+        Provider: string;
         /** @description An event of the provider `generic`. */
         GenericEvent: {
             /** @description Event id, by which duplicates are detected. A `webhook-id` signed by `webhook-signature` takes precedence; any other header with an id must equal it. */

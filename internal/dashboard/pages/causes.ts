@@ -114,6 +114,12 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     means: 'The provider is in the tenant’s spec, but not enabled.',
     todo: 'Enable it in the tenant’s spec (a wallet by its stage), or remove the webhook at the provider.',
   },
+  provider_unverified: {
+    title: 'Provider not verified',
+    means:
+      'The declaration of this provider was not compared with a call of the vendor, and the tenant does not accept that.',
+    todo: 'Compare a call of the vendor with the declaration, then set acceptUnverified: true beside the provider in spec.providers.',
+  },
   secrets_missing: {
     title: 'Secret missing',
     means: 'The provider has no current signing secret, so no call can be verified.',

@@ -14,8 +14,7 @@ export function builtIn(
   declaration: Declaration & { readonly name: ProviderName },
   simulation: Required<Pick<Provider, 'write' | 'sign'>>,
 ): BuiltIn {
-  const { answer: _, ...adapter } = compileDeclaration(declaration)
-  return { ...adapter, name: declaration.name, declaration, ...simulation }
+  return { ...compileDeclaration(declaration), declaration, ...simulation }
 }
 
 /** Returns the types of a table as a declaration has them. */

@@ -1,10 +1,10 @@
-import type { Refused } from '../normalize.ts'
+import { type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
 import { readHeader, refused } from '../normalize.ts'
 import type { Provider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
 import { verdicts } from '../signature.ts'
 import { CallView, compilePlace, type HeaderTable, type Meter, type Trace } from './call-view.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
-import { type AnswerHandshake, compileHandshakes, type HandshakeAnswer } from './handshake.ts'
+import { compileHandshakes } from './handshake.ts'
 import { compileHeaders, secretHeaders } from './header-table.ts'
 import { hmacHashOf, type SchemeKeys } from './keys.ts'
 import type { Declaration } from './schema.ts'
@@ -14,11 +14,7 @@ import { type CompiledScheme, compileScheme } from './scheme.ts'
 export type DeclaredKeys = readonly SchemeKeys[]
 
 /** Adapter of a declared provider. */
-export interface DeclaredProvider extends Omit<Provider<DeclaredKeys>, 'name'> {
-  readonly name: string
-  /** Answers a handshake; undefined for a call that is none. Never throws. */
-  answer(call: ProviderCall, keys: DeclaredKeys): HandshakeAnswer | Refused | undefined
-}
+export type DeclaredProvider = Provider<DeclaredKeys>
 
 type Verify = (view: CallView, keys: DeclaredKeys) => Verification
 
@@ -37,18 +33,29 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
   const hmacScheme = declaration.signature.schemes.findIndex(
     ({ algorithm }) => hmacHashOf(algorithm) !== undefined,
   )
-  const answer: AnswerHandshake = compileHandshakes(handshakes, { headers, hmacScheme, verify })
+  const answer = compileHandshakes(handshakes, { headers, hmacScheme, verify })
   const view = (call: ProviderCall) => new CallView(call, rules, meter, trace)
   return {
-    name: declaration.name,
+    name: nameOf(declaration),
     bodyBytesMax: rules.bytesMax,
     headers,
     secretHeaders: secretHeaders(declaration, headers),
     prepare: (secrets) => schemes.map((scheme) => scheme.prepare(secrets)),
     verify: (call, keys) => verify(view(call), keys),
     normalize: (call) => normalize(view(call)),
-    answer: (call, keys) => answer(view(call), keys),
+    ...(handshakes.length > 0 && {
+      handshakes: {
+        methods: new Set(handshakes.map(({ method }) => method)),
+        answer: (call, keys) => answer(view(call), keys),
+      },
+    }),
   }
+}
+
+function nameOf({ name }: Declaration): ProviderName {
+  const parsed = parseProviderName(name)
+  if (parsed === undefined) throw new Error(`the declaration ${name} has no name of a provider`)
+  return parsed
 }
 
 /** Compiles the choice of the scheme by the signature that a call has, the scheme's check, and the check of the account. */

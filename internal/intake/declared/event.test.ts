@@ -144,7 +144,7 @@ describe('handshakes', () => {
   const secret = 'a secret'
   const answer = (handshakes: readonly object[], call: ProviderCall) => {
     const provider = declare({ handshakes })
-    return provider.answer(call, provider.prepare([secret, 'another']))
+    return provider.handshakes?.answer(call, provider.prepare([secret, 'another']))
   }
   const get = (query: string, method = 'GET'): ProviderCall => ({
     ...callOf(''),

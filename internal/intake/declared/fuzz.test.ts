@@ -352,7 +352,7 @@ test('declared providers: no valid declaration and no call throws or exceeds the
           units = 0
           const verification = provider.verify(each, keys)
           const normalization = provider.normalize(each)
-          const answer = provider.answer(each, keys)
+          const answer = provider.handshakes?.answer(each, keys)
           expect(units).toBeLessThanOrEqual(workMax(each.body.length))
           for (const result of [verification, normalization, answer]) {
             if (result?.kind !== 'refused') continue

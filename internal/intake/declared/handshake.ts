@@ -1,20 +1,11 @@
 import { compileConditions } from '../catalogue.ts'
 import { type Refused, refused } from '../normalize.ts'
-import type { ProviderCall, Verification } from '../provider.ts'
+import type { HandshakeAnswer, ProviderCall, Verification } from '../provider.ts'
 import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
 import { conditionOf } from './event.ts'
 import type { SchemeKeys } from './keys.ts'
 import type { Encoding, Handshake } from './schema.ts'
 import { templateParts } from './template.ts'
-
-/** Answer to a handshake, with `X-Content-Type-Options: nosniff`. */
-export interface HandshakeAnswer {
-  readonly kind: 'answer'
-  readonly status: 200 | 204
-  /** `text/plain` unless the vendor demands JSON, so that no browser runs what a caller made it echo. */
-  readonly contentType: 'text/plain; charset=utf-8' | 'application/json'
-  readonly body: string
-}
 
 /** Answers a handshake; undefined for another call. Never throws. */
 export type AnswerHandshake = (

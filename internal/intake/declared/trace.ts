@@ -1,8 +1,7 @@
-import type { ProviderCall, ProviderEvent, RefusalCause } from '../provider.ts'
+import type { HandshakeAnswer, ProviderCall, ProviderEvent, RefusalCause } from '../provider.ts'
 import type { VerificationStep } from './call-view.ts'
 import { compileDeclaration } from './compile.ts'
 import { bytesOf } from './content.ts'
-import type { HandshakeAnswer } from './handshake.ts'
 import type { SchemeKeys } from './keys.ts'
 import type { Algorithm, Declaration } from './schema.ts'
 
@@ -56,7 +55,7 @@ export function traceCall(
   const steps: VerificationStep[] = []
   const provider = compileDeclaration(declaration, undefined, (step) => steps.push(step))
   const keys = provider.prepare(secrets)
-  const answer = provider.answer(call, keys)
+  const answer = provider.handshakes?.answer(call, keys)
   if (answer?.kind === 'answer')
     return { ...describe(declaration, call, keys, steps), outcome: { kind: 'answered', answer } }
   const verification = answer ?? provider.verify(call, keys)

@@ -1,8 +1,7 @@
 import { parseTimestamp } from '#internal/base/index.ts'
 import type { Problem } from '#internal/tenants/index.ts'
-import type { Normalization, ProviderCall } from '../provider.ts'
+import type { HandshakeAnswer, Normalization, ProviderCall } from '../provider.ts'
 import { compileDeclaration, type DeclaredProvider } from './compile.ts'
-import type { HandshakeAnswer } from './handshake.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
@@ -50,7 +49,7 @@ export function outcomeOf(
   secrets: readonly string[],
 ): Outcome {
   const keys = provider.prepare(secrets)
-  const answer = provider.answer(call, keys)
+  const answer = provider.handshakes?.answer(call, keys)
   if (answer !== undefined) return answer
   const verification = provider.verify(call, keys)
   return verification.kind === 'refused' ? verification : provider.normalize(call)
