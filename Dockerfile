@@ -14,15 +14,26 @@ ARG BUN_IMAGE=docker.io/oven/bun:1.4.5-slim
 ARG BASE_IMAGE=gcr.io/distroless/base-nossl-debian12:nonroot
 
 # Cross-compiles, so that no platform is emulated.
-FROM --platform=$BUILDPLATFORM ${BUN_IMAGE} AS build
-# Makes the folder without a tool of the builder.
-WORKDIR /out/state
+FROM --platform=$BUILDPLATFORM ${BUN_IMAGE} AS packages
 WORKDIR /src
 COPY package.json bun.lock bunfig.toml ./
 RUN bun install --frozen-lockfile --production --ignore-scripts
+
+# The documentation, which the dashboard serves.
+FROM packages AS docs
+COPY docs/.vitepress/package.json docs/.vitepress/bun.lock docs/.vitepress/
+RUN bun install --cwd docs/.vitepress --frozen-lockfile --ignore-scripts
+COPY . .
+RUN bun cmd/dev/docs/docs.main.ts build
+
+FROM packages AS build
+# Makes the folder without a tool of the builder.
+WORKDIR /out/state
+WORKDIR /src
 COPY tsconfig.json ./
 COPY internal internal
 COPY cmd cmd
+COPY --from=docs /src/.latchkey/docs/site.bin .latchkey/docs/site.bin
 # By the builder, from the platform. A default would win over what it says, and every image would hold a program for amd64:
 # https://github.com/docker/buildx/issues/510
 ARG TARGETARCH

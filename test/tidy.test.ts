@@ -55,7 +55,9 @@ const testLinesMax = 800
 const functionLinesMax = 70
 const mainLinesMax = 59
 
-const isCode = (path: string) => /\.(tsx?|mjs)$/.test(path) && !/\.(d|generated)\.ts$/.test(path)
+// VitePress prescribes the form of the modules in docs.
+const isCode = (path: string) =>
+  /\.(tsx?|mjs)$/.test(path) && !/\.(d|generated)\.ts$/.test(path) && !path.startsWith('docs/')
 const isTest = (path: string) => /\.test\.tsx?$/.test(path)
 const servesTests = (path: string) => isTest(path) || /^(test|clients\/conformance)\//.test(path)
 const roomOf = (path: string) => /^internal\/([^/]+)\//.exec(path)?.[1]
@@ -83,6 +85,8 @@ const rules: Record<string, Rule> = {
       (name) =>
         !(isModule && name.endsWith('.py')) &&
         !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) &&
+        // Pages that VitePress makes of a list.
+        !/^\[[a-z]+\](\.[a-z]+)+$/.test(name) &&
         !/^_[a-z]+\.tpl$/.test(name),
     )
     const vague = names.filter((name) => /(^|[-.])(utils?|helpers?|common|managers?|misc)([-.]|$)/.test(name))

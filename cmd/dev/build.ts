@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { buildSite } from './docs/site.ts'
 import { buildPackage } from './release/npm-package.ts'
 import { buildProgram, programTargets } from './release/programs.ts'
 
@@ -14,12 +15,13 @@ export type BuildTarget = (typeof buildTargets)[number]
 const root = resolve(import.meta.dir, '../..')
 
 /**
- * Builds archives into a folder, which is emptied first, with the hash of each in `SHA256SUMS`. @returns their names, sorted @throws if one
+ * Builds the documentation, then archives into a folder, which is emptied first, with the hash of each in `SHA256SUMS`. @returns their names, sorted @throws if one
  * cannot be built
  */
 export async function buildRelease(folder: string, targets: readonly BuildTarget[]): Promise<string[]> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
+  await buildSite()
   const scratch = mkdtempSync(join(folder, 'scratch-'))
   try {
     for (const target of targets)

@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|build|format|generate|record|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|build|format|generate|docs|record|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -39,6 +39,7 @@ const commands = {
   build: (bun, args) => run(bun, ['cmd/dev/build.ts', ...args]),
   format: () => run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.']),
   generate: (bun) => run(bun, ['cmd/dev/generate.ts']),
+  docs: (bun, args) => run(bun, ['cmd/dev/docs/docs.main.ts', ...args]),
   record: (bun) => run(bun, ['test/contract/record.main.ts']),
   latchkey: runLatchkey,
   example: runExample,

@@ -24,3 +24,9 @@ interface ReadableStream<R> {
 interface Worker {
   unref(): void
 }
+
+// Path of a file that `with { type: 'file' }` embeds.
+declare module '*.bin' {
+  const path: string
+  export default path
+}

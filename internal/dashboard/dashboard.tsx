@@ -5,6 +5,7 @@ import type { Answer, AnswerBody, Call, PublicRoute } from '#internal/http/index
 import type { Directory } from '#internal/tenants/index.ts'
 import { type Assets, assetsPath, createAssets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
+import { documentationRoutes } from './documentation/documentation.tsx'
 import { createLiveStreams, type LiveStreams } from './live.ts'
 import { createWayBack, type FindWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
@@ -75,6 +76,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       ...pages.map((row) => routeOf(parts, row)),
       liveRoute(parts),
       assetRoute(parts),
+      ...documentationRoutes(parts),
     ],
     presentError(error, request, requestId) {
       if (otherPaths.test(new URL(request.url).pathname)) return undefined

@@ -1,1 +1,2 @@
 export { createDashboard, type Dashboard, type DashboardOptions } from './dashboard.tsx'
+export { packSite, type SiteFile, unpackSite } from './documentation/archive.ts'

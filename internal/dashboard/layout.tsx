@@ -6,6 +6,7 @@ import { utcZone } from './components/clock.ts'
 import { PostForm, Submit } from './components/form.tsx'
 import { Icon, Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
+import { documentationPath } from './documentation/documentation.tsx'
 import { forTenant, link, type SectionName, sections } from './page.ts'
 
 /** Data of the frame around a page. */
@@ -168,6 +169,17 @@ function Navigation(parts: FrameParts) {
           </ul>
         </div>
       ))}
+      <div class="nav-group">
+        <p class="nav-title">Help</p>
+        <ul>
+          <li>
+            <a href={documentationPath}>
+              <Icon name="documentation" />
+              Documentation
+            </a>
+          </li>
+        </ul>
+      </div>
     </nav>
   )
 }

@@ -39,7 +39,7 @@ type Answered<Body extends AnswerBody = string> = Promise<Answer<Body> | ApiErro
 
 interface RouteShape {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Path such as `/v1/record`. `:name` is a parameter. */
+  /** Path such as `/v1/record`. `:name` is a parameter; a last segment `*` stands for 1–128 characters, slashes included. */
   readonly path: string
 }
 

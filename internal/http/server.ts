@@ -338,9 +338,11 @@ export function allowedMethods(
 }
 
 function matches(pattern: readonly string[], segments: readonly string[]): boolean {
-  if (pattern.length !== segments.length) return false
-  return pattern.every((part, index) =>
-    part.startsWith(':') ? segments[index] !== '' : part === segments[index],
+  const isOpen = pattern.at(-1) === '*'
+  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) return false
+  return pattern.every(
+    (part, index) =>
+      part === '*' || (part.startsWith(':') ? segments[index] !== '' : part === segments[index]),
   )
 }
 

@@ -49,6 +49,9 @@ function hashOfSources(sources: string): string {
   const files = ['cmd', 'internal'].flatMap((folder) => [
     ...new Bun.Glob(`${folder}/**/*`).scanSync({ cwd: sources }),
   ])
+  // The documentation is compiled in if it is built.
+  const site = '.latchkey/docs/site.bin'
+  if (existsSync(join(sources, site))) files.push(site)
   for (const file of [...files.sort(), 'package.json', 'bun.lock', 'Dockerfile'])
     if (!/\.test\.tsx?$/.test(file)) hash.update(file).update(readFileSync(join(sources, file)))
   return hash.digest('hex').slice(0, 16)

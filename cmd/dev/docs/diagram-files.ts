@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { docsFolder } from './pages.ts'
+
+/** Themes in which each diagram is drawn. */
+export const diagramThemes = ['light', 'dark'] as const
+
+const hashChars = 12
+
+/** Returns the path of a diagram's picture below `docs`. */
+export function diagramPath(source: string, theme: (typeof diagramThemes)[number]): string {
+  const hash = createHash('sha256').update(source.trim()).digest('hex').slice(0, hashChars)
+  return `public/diagrams/${hash}-${theme}.svg`
+}
+
+/** Returns the HTML of a diagram: its pictures, of which the style sheet shows one, and its source as text for those who see none. */
+export function diagramHtml(source: string): string {
+  const pictures = diagramThemes.flatMap((theme) => {
+    const path = diagramPath(source, theme)
+    if (!existsSync(join(docsFolder, path))) return []
+    return [
+      `<img class="in-${theme}" src="/${path.replace('public/', '')}" alt="Diagram; its text follows" loading="lazy">`,
+    ]
+  })
+  const text = source.trim().replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+  return `<figure class="diagram">${pictures.join('')}<details><summary>Diagram as text</summary><pre v-pre>${text}</pre></details></figure>\n`
+}

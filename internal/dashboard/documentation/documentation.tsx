@@ -1,0 +1,117 @@
+import type { Clock } from '#internal/base/index.ts'
+import { type Answer, type AnswerBody, acceptsGzip, type PublicRoute } from '#internal/http/index.ts'
+import type { Assets } from '../assets/assets.ts'
+import { documentAnswer, securityHeaders } from '../render.tsx'
+import { type SiteFile, unpackSite } from './archive.ts'
+
+/** Path of the documentation in the dashboard. */
+export const documentationPath = '/docs/'
+const yearSeconds = 31_536_000
+
+const types: Readonly<Record<string, string>> = {
+  css: 'text/css; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  json: 'application/json',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+}
+
+type Site = ReadonlyMap<string, SiteFile>
+
+/**
+ * Returns the routes of the documentation site, which is the same for everyone and needs no sign-in. The site is one archive in the program;
+ * it is read into memory with the first request. A program without it, such as a clone before `npm run docs`, says how to make it.
+ */
+export function documentationRoutes(
+  parts: { readonly assets: Assets; readonly clock: Clock },
+  loadSite: () => Promise<Site | undefined> = loadOwnSite,
+): readonly PublicRoute[] {
+  let loading: Promise<Site | undefined> | undefined
+  const route = (path: string): PublicRoute => ({
+    ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
+    async handle({ request }) {
+      loading ??= loadSite()
+      const site = await loading
+      const { pathname } = new URL(request.url)
+      if (pathname === documentationPath.slice(0, -1)) return redirected(documentationPath)
+      if (site === undefined) return documentAnswer(parts, request, missing)
+      return answerFrom(site, pathname.slice(documentationPath.length), request)
+    },
+  })
+  return [route(documentationPath.slice(0, -1)), route(documentationPath), route(`${documentationPath}*`)]
+}
+
+/** Reads the archive that is compiled into the program, or that lies in the clone. Undefined if there is none. */
+async function loadOwnSite(): Promise<Site | undefined> {
+  const path = await findArchive()
+  if (path === undefined) return undefined
+  // The path of the package for npm is relative to the module.
+  const file = Bun.file(path.startsWith('.') ? new URL(path, import.meta.url) : path)
+  return unpackSite(new Uint8Array(await file.arrayBuffer()))
+}
+
+async function findArchive(): Promise<string | undefined> {
+  try {
+    const { default: path } = await import('#built/docs/site.bin', { with: { type: 'file' } })
+    return path
+  } catch {
+    // The bundler admits a missing module only here.
+    return undefined
+  }
+}
+
+function answerFrom(site: Site, path: string, request: Request): Answer<AnswerBody> {
+  const name = path === '' || path.endsWith('/') ? `${path}index.html` : path
+  const file = site.get(name) ?? site.get(`${name}.html`)
+  if (file) return answerFile(file, request, 200)
+  if (site.has(`${path}/index.html`)) return redirected(`${documentationPath}${path}/`)
+  const unknown = site.get('404.html')
+  return unknown ? answerFile(unknown, request, 404) : redirected(documentationPath)
+}
+
+function answerFile(
+  { path, etag, gzipped }: SiteFile,
+  request: Request,
+  status: 200 | 404,
+): Answer<AnswerBody> {
+  const isHashed = path.startsWith('assets/')
+  const headers = {
+    ...securityHeaders,
+    'Content-Type': types[path.slice(path.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8',
+    'Cache-Control': isHashed ? `public, max-age=${yearSeconds}, immutable` : 'no-cache',
+    Vary: 'Accept-Encoding',
+    ETag: etag,
+  }
+  if (status === 200 && request.headers.get('if-none-match')?.includes(etag))
+    return { kind: 'answer', status: 304, outcome: 'not_modified', body: '', headers }
+  const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
+  return {
+    ...{ kind: 'answer', status, outcome: status === 200 ? 'documentation' : 'not_found' },
+    body: isGzip ? gzipped : Uint8Array.from(Bun.gunzipSync(gzipped)),
+    headers: { ...headers, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
+  }
+}
+
+function redirected(location: string): Answer<AnswerBody> {
+  return {
+    ...{ kind: 'answer', status: 308, outcome: 'redirect', body: '' },
+    headers: { ...securityHeaders, 'Content-Type': 'text/plain; charset=utf-8', Location: location },
+  }
+}
+
+const missing = {
+  ...{ title: 'Documentation', status: 404, outcome: 'not_found' },
+  body: (
+    <main class="sign-in">
+      <h1>Documentation</h1>
+      <p>
+        This program was built without the documentation. In a clone, <code>npm run docs</code> builds it;
+        start the server again after that.
+      </p>
+      <p>
+        <a href="/">Dashboard</a>
+      </p>
+    </main>
+  ),
+}
