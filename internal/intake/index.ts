@@ -11,6 +11,7 @@ export {
 } from './certificates/store.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
+export type { Declaration } from './declared/schema.ts'
 export { type CallTrace, traceCall } from './declared/trace.ts'
 export { runVectors } from './declared/vectors.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
