@@ -8,11 +8,8 @@ import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesTex
 import { configPagePath, configPageText } from './config-page.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
-<<<<<<< HEAD
 import { packsPath, packsText } from './packs.ts'
-=======
 import { providerPages } from './provider-pages.ts'
->>>>>>> c9c4376c (docs: generate a page for each declared provider)
 import { pythonFiles } from './python-types.ts'
 
 const root = resolve(import.meta.dir, '../..')

@@ -1,22 +1,27 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse } from 'yaml'
-import { declarationText, parseProvider } from '#internal/intake/index.ts'
+import { type Declaration, declarationText, parseProvider } from '#internal/intake/index.ts'
 
 /** Path of the generated module with the shipped declarations. */
 export const packsPath = 'internal/intake/declared/packs.generated.ts'
 
 const folder = resolve(import.meta.dir, '../../config/providers')
 
-/** Returns the module with the declarations of `config/providers`. @throws for an invalid declaration */
-export function packsText(): string {
-  const declarations = readdirSync(folder)
+/** Returns the declarations of `config/providers` in alphabetical order. @throws for an invalid one */
+export function shippedDeclarations(): Declaration[] {
+  return readdirSync(folder)
     .toSorted()
     .map((file) => {
       const parsed = parseProvider(parse(readFileSync(resolve(folder, file), 'utf8')))
       if (parsed.kind === 'invalid') throw new Error(`${file}: ${JSON.stringify(parsed.problems)}`)
       return parsed.declaration
     })
+}
+
+/** Returns the module with the declarations of `config/providers`. @throws for an invalid declaration */
+export function packsText(): string {
+  const declarations = shippedDeclarations()
   const texts = declarations.map((each) => [each.name, declarationText(each)])
   const aliases = declarations.flatMap(({ name, aliases: own = [] }) => own.map((alias) => [alias, name]))
   const unverified = declarations.flatMap(({ name, unverified: is }) => (is ? [name] : []))

@@ -1,12 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { parse } from 'yaml'
-import { type Declaration, parseProvider } from '#internal/intake/index.ts'
+import type { Declaration } from '#internal/intake/index.ts'
+import { shippedDeclarations } from './packs.ts'
 
 /** Folder of the generated pages, one for each shipped declaration. */
 const pagesFolder = 'docs/reference/providers'
-
-const declarationsFolder = resolve(import.meta.dir, '../../config/providers')
 
 const intro = `# Providers by declaration
 
@@ -22,17 +18,11 @@ accept that with \`acceptUnverified: true\`, and should send a test from the ven
 
 /** Returns the text of each page by its path. */
 export function providerPages(): ReadonlyMap<string, string> {
-  const declarations = readdirSync(declarationsFolder).toSorted().map(readDeclaration)
+  const declarations = shippedDeclarations()
   return new Map([
     [`${pagesFolder}/index.md`, indexText(declarations)],
     ...declarations.map((each) => [`${pagesFolder}/${each.name}.md`, pageText(each)] as const),
   ])
-}
-
-function readDeclaration(file: string): Declaration {
-  const parsed = parseProvider(parse(readFileSync(`${declarationsFolder}/${file}`, 'utf8')))
-  if (parsed.kind === 'invalid') throw new Error(`${file}: ${JSON.stringify(parsed.problems)}`)
-  return parsed.declaration
 }
 
 function indexText(declarations: readonly Declaration[]): string {

@@ -34,6 +34,27 @@ function templateCall() {
   return { headers: { 'X-Signature': signature }, body, at: '2026-01-31T09:00:00Z' }
 }
 
+test('providers list, show: print every shipped declaration, which lint accepts again', async () => {
+  const { code, out } = await run('list', '--json')
+  const listed: { name: string; isVerified: boolean }[] = JSON.parse(out)
+  expect({ code, names: listed.map(({ name }) => `${name}.yaml`) }).toEqual({
+    code: 0,
+    names: readdirSync(packs).toSorted(),
+  })
+  expect(listed.find(({ name }) => name === 'slack')?.isVerified).toBe(true)
+  expect(listed.find(({ name }) => name === 'zoom')?.isVerified).toBe(false)
+  const shown = await run('show', 'azure-event-grid')
+  expect(await run('lint', write('shown.yaml', shown.out))).toMatchObject({ code: 0 })
+  expect(shown.out).toContain('name: azureeventgrid')
+})
+
+test('providers show: of an unknown name ends with exit code 3', async () => {
+  expect(await run('show', 'nobody')).toMatchObject({
+    code: 3,
+    err: 'There is no declaration nobody: latchkey providers list names them all',
+  })
+})
+
 test('providers new: writes a declaration whose vector holds, and overwrites no file', async () => {
   const path = join(folder, 'fresh.yaml')
   expect((await run('new', 'fresh', '--file', path)).code).toBe(0)

@@ -1,5 +1,7 @@
 import { writeFile } from 'node:fs/promises'
-import { runVectors, traceCall } from '#internal/intake/index.ts'
+import { stringify } from 'yaml'
+import { findPack, packNames, runVectors, traceCall } from '#internal/intake/index.ts'
+import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
 import { parseProviderFile, readText } from './provider-file.ts'
@@ -13,6 +15,17 @@ for bytes, and with method, url and at (its time) if they are signed. The secret
 /** Adds the command group `providers`, which lists, checks and begins declarations of providers. */
 export function addProvidersCommand(program: Program, cli: Cli): void {
   const providers = program.command('providers').description('the providers whose webhooks are accepted')
+  providers
+    .command('list')
+    .description('lists the declarations that this version has, which tenants use by name')
+    .option(...jsonOption)
+    .action(cli.action(async (options) => cli.answer(await Promise.resolve(list(cli)), options)))
+  providers
+    .command('show')
+    .description('prints a declaration of this version as a resource, to change it or to begin another')
+    .argument('<name>', 'name of the provider, or an alias')
+    .option(...jsonOption)
+    .action(cli.action(async (name, options) => cli.answer(await Promise.resolve(show(name)), options)))
   providers
     .command('lint')
     .description('checks declarations, and names the line of each problem')
@@ -35,6 +48,38 @@ export function addProvidersCommand(program: Program, cli: Cli): void {
     .option('--file <path>', 'file to write; default: <name>.yaml')
     .option(...jsonOption)
     .action(cli.action(async (name, options) => cli.answer(await create(name, options.file), options)))
+}
+
+interface PackSpec {
+  readonly title?: string | undefined
+}
+
+function list({ tables }: Cli): Result {
+  const declared = packNames.flatMap((name) => {
+    const pack = findPack(name)
+    if (pack === undefined) return []
+    const { title = name } = JSON.parse(pack.text) as PackSpec
+    return [{ name, title, aliases: pack.aliases, isVerified: !pack.isUnverified }]
+  })
+  const rows = declared.map(({ name, title, aliases, isVerified }) => [
+    ...[name, title, isVerified ? 'verified' : 'unverified', aliases.join(', ')],
+  ])
+  return {
+    text: tables.list(['NAME', 'VENDOR', 'STATE', 'ALIASES'], rows, 'No declarations'),
+    json: declared,
+  }
+}
+
+function show(name: string): Result {
+  const pack = findPack(name)
+  if (pack === undefined)
+    return {
+      problem: `There is no declaration ${name}: latchkey providers list names them all`,
+      exitCode: exitCodes.notFound,
+    }
+  const { name: _name, ...spec } = JSON.parse(pack.text) as PackSpec & { readonly name?: string }
+  const resource = { apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name: pack.name }, spec }
+  return { text: stringify(resource, { lineWidth: 120 }).trimEnd(), json: resource }
 }
 
 async function lint(files: readonly string[]): Promise<Result> {
