@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { cliContractFiles } from './cli-contract.ts'
@@ -11,6 +11,11 @@ import { noticesPath, noticesText } from './notices.ts'
 import { packsPath, packsText } from './packs.ts'
 import { providerPages } from './provider-pages.ts'
 import { pythonFiles } from './python-types.ts'
+import { apiPages } from './reference/api-pages.ts'
+import { chartPagePath, chartPageText } from './reference/chart-page.ts'
+import { crdPagePath, crdPageText } from './reference/crd-page.ts'
+import { errorPages } from './reference/error-pages.ts'
+import { metricsPagePath, metricsPageText } from './reference/metrics-page.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
@@ -23,6 +28,11 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ...crds,
     [configPagePath, configPageText()],
+    ...apiPages(),
+    ...errorPages(),
+    [crdPagePath, crdPageText(readdirSync(resolve(root, 'crds')).map((name) => `crds/${name}`))],
+    [chartPagePath, chartPageText()],
+    [metricsPagePath, metricsPageText()],
     [apiTypesPath, await apiTypesText()],
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
@@ -45,6 +55,7 @@ function kept(text: string): string {
 
 if (import.meta.main) {
   for (const [path, text] of await generatedFiles()) {
+    mkdirSync(dirname(resolve(root, path)), { recursive: true })
     writeFileSync(resolve(root, path), text)
     console.log(path)
   }

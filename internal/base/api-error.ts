@@ -85,6 +85,11 @@ export type ErrorCode = keyof typeof catalogue
 /** All error codes. */
 export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 
+/** Returns the name of an error's page in the documentation. */
+export function errorPageName(code: ErrorCode): string {
+  return code.replaceAll('_', '-')
+}
+
 /** Reason phrases of the statuses in the catalogue: RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
 const phrases: Readonly<Record<number, string>> = {
   400: 'Bad Request',

@@ -4,9 +4,11 @@ export {
   type ErrorCode,
   errorCodes,
   errorEnvelope,
+  errorPageName,
   isApiError,
   statusOf,
 } from './api-error.ts'
+export { type ErrorHelp, errorHelp } from './error-help.ts'
 export {
   createEventId,
   type Day,
