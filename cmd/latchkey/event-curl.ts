@@ -1,4 +1,4 @@
-import type { SigningKey } from '#internal/delivery/index.ts'
+import { curlCommand, type SigningKey } from '#internal/delivery/index.ts'
 import { type ApiClient, memberText } from './api-client.ts'
 import type { Result } from './cli.ts'
 import { localCall } from './local-call.ts'
@@ -21,19 +21,6 @@ export async function curlOf(api: ApiClient<'public'>, { id, url, key, nowMs }: 
   const payload = memberText(stored.text, 'payload')
   const headers = JSON.stringify(detail.body.headers)
   const call = await localCall({ event: detail.body.event, payload, headers }, { url, key, nowMs })
-  const options = Object.entries(call.headers).map(
-    ([name, value]) => `  -H ${quoted(`${name}: ${value}`)} \\`,
-  )
-  // The body is piped, since the length of an argument is limited. printf is part of the shell, and so has no such limit.
-  const command = [
-    `printf %s ${quoted(call.body)} | curl -sS -i -X POST ${quoted(url)} \\`,
-    ...options,
-    '  --data-binary @-',
-  ].join('\n')
+  const command = curlCommand({ url, headers: Object.entries(call.headers), body: call.body })
   return { text: command, json: { command } }
-}
-
-/** Quotes a word for a POSIX shell. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,3 +1,4 @@
+export { curlCommand } from './curl.ts'
 export type { FailedCause, NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
