@@ -19,6 +19,7 @@ import {
 } from '#test/support/browser.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
 
 const startsMs = 90_000
 const visitMs = 60_000
@@ -34,6 +35,15 @@ beforeAll(async () => {
   receiver = startReceiver()
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme', { callbackUrl: receiver.url }))
   acme = await seedTenant(backoffice, 'acme')
+  await addAttempt(backoffice.pool, acme.failedId, {
+    exchange: someExchange,
+    answer: '{"error":"out of stock"}',
+  })
+  await addAttempt(backoffice.pool, acme.failedId, {
+    attempt: 2,
+    exchange: busyExchange,
+    answer: '{"error":"sold"}',
+  })
   browser = await openBrowser()
   admin = await open(adminToken)
 }, startsMs)
@@ -42,6 +52,16 @@ afterAll(async () => {
   await backoffice.close()
   await receiver.stop()
 }, startsMs)
+
+/** Exchange with long texts. */
+const busyExchange = {
+  ...{ ...someExchange, isReused: true, connectMs: undefined, tlsMs: undefined, headersOmitted: 3 },
+  url: `https://shop.example.com/${'long-path/'.repeat(12)}`,
+  headers: [
+    ['content-security-policy', "default-src 'self'; ".repeat(12)],
+    ['x-shard', '8'],
+  ],
+} as const
 
 /** Opens a signed-in browser context with an empty cache. */
 async function open(token: string): Promise<Visitor> {
@@ -109,6 +129,7 @@ const queries: Readonly<Record<string, string>> = {
 function addressOf(path: string): string {
   const filled = path
     .replace('/events/:id', `/events/${acme.failedId}`)
+    .replace(':attempt', '1-2')
     .replace('/replays/:id', `/replays/${acme.replayId}`)
     .replace(':simulation', acme.simulationId)
     .replace(':type', 'payment.succeeded')

@@ -19,6 +19,18 @@ export function JsonBlock({ text, label }: { readonly text: string; readonly lab
   )
 }
 
+/** Renders text as it is in a scrollable block with a copy button. Without scripts, the text can be selected. */
+export function TextBlock({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    <div class="code-block">
+      <CopyButton text={text} label={`Copy ${label}`} />
+      <pre role="region" aria-label={label} tabIndex={0}>
+        {text}
+      </pre>
+    </div>
+  )
+}
+
 /** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
 type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
 

@@ -5,7 +5,7 @@ import { acceptEvents } from '#test/support/accepted-event.ts'
 import { adminToken, someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardTenantYaml, failEvent, refuseCall } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { addAttempt } from '#test/support/event-attempts.ts'
+import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 
 /** Each breaks out of another place: text, an attribute, a script, a link. */
@@ -70,9 +70,20 @@ async function plantEvents({ pool, tenantId: idOf, call }: TestBackoffice): Prom
     }),
   ])
   if (id === undefined) throw new Error('the event was stored without an id')
-  await addAttempt(pool, id, { answer: evil })
+  const exchange = {
+    ...someExchange,
+    url: evil,
+    problem: evil,
+    address: evil,
+    headers: [[evil, evil]],
+  } as const
+  await addAttempt(pool, id, { answer: evil, exchange })
   const failed = { attempt: 2, outcome: 'failed', status: null, cause: evil } as const
-  await addAttempt(pool, id, { ...failed, answer: JSON.stringify([evil]) })
+  await addAttempt(pool, id, {
+    ...failed,
+    answer: JSON.stringify([evil]),
+    exchange: { ...exchange, headers: [] },
+  })
   await failEvent(backoffice, id)
   await refuseCall(backoffice, 'acme', { headers: { [evil]: evil }, sample: evil })
   await pool.query(
@@ -126,6 +137,8 @@ test.each<[string, () => Promise<string> | string]>([
   ['the event list', () => '/events'],
   ['an event', () => `/events/${event}`],
   ['the live update of an event', () => `/events/${event}?part=progress`],
+  ['an attempt with a response', () => `/events/${event}/attempts/1-1`],
+  ['an attempt without a response', () => `/events/${event}/attempts/1-2`],
   ['the confirmation of a replay', () => `/events/${event}/replay`],
   ['refused calls', () => '/refused?tenant=acme'],
   ['the list of replays', () => '/replays'],

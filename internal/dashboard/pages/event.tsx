@@ -7,14 +7,17 @@ import {
   statusAdvice,
 } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
+import { forwardedEvent } from '#internal/delivery/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
-import { JsonBlock } from '../components/json.tsx'
+import { JsonBlock, TextBlock } from '../components/json.tsx'
 import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { attemptCurl, attemptPath, findAttempt } from './attempt.tsx'
 import { deedRows } from './deed.tsx'
+import { DeliverButtons } from './event-buttons.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
@@ -63,11 +66,9 @@ interface EventParts {
 
 function Progress({ context, detail, rights, explanation, simulationPath }: EventParts) {
   const { event } = detail
-  const { query, nowMs } = context
+  const { query } = context
   const kept = { tenant: query['tenant'] }
   const isPending = event.state === 'accepted'
-  // An acknowledged event had no callback, so another delivery cycle is not offered.
-  const isOffered = !isPending && explanation.position !== 'acknowledged'
   return (
     <Live
       id="progress"
@@ -81,19 +82,10 @@ function Progress({ context, detail, rights, explanation, simulationPath }: Even
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Events of this type</LinkButton>
-        {rights.replay && explanation.position === 'waiting' && (
-          <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
-            <Submit tone="primary">Attempt now</Submit>
-          </PostForm>
-        )}
-        {rights.replay && isOffered && event.origin.kind !== 'test' && (
-          <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
-            <Icon name="replays" /> Replay
-          </LinkButton>
-        )}
+        <DeliverButtons {...{ context, event, explanation, rights }} />
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline {...{ detail, explanation, nowMs, simulationPath }} />
+        <Timeline {...{ context, detail, explanation, rights, simulationPath }} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -176,12 +168,17 @@ const rawCharsMax = 65_536
 /** Shows a raw payload. The route accepts only a POST form, because a link, the browser history or a prefetch must not read a payload. */
 const revealRow: ActionRow = {
   ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
-  async act({ backoffice, actor, params }) {
+  async act({ backoffice, actor, params, form }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
     const read = await backoffice.events.readPayload(actor, id)
     if (read.kind !== 'ok') return read
     const { event, payload } = read.value
+    const detail =
+      form['attempt'] === undefined
+        ? undefined
+        : await backoffice.events.read(actor, id, { withoutPayload: true })
+    if (detail !== undefined && detail.kind !== 'ok') return detail
     const crumbs = [
       { label: 'Events', path: '/events' },
       { label: event.type, path: `/events/${id}` },
@@ -204,9 +201,29 @@ const revealRow: ActionRow = {
             </p>
           )}
         </Card>
+        {detail && <RevealedCall detail={detail.value} name={form['attempt']} payload={payload} />}
       </>,
     )
   },
+}
+
+interface RevealedCallParts {
+  readonly detail: EventDetail
+  /** Delivery cycle and number of the attempt. */
+  readonly name: string | undefined
+  readonly payload: string
+}
+
+function RevealedCall({ detail, name, payload }: RevealedCallParts) {
+  const exchange = findAttempt(detail, name)?.exchange
+  if (exchange === undefined) return null
+  const { event, headers } = detail
+  const sent = { ...event, rawType: event.providerRawType, headers: JSON.stringify(headers), payload }
+  return (
+    <Card title="Copy as cURL" note="for a POSIX shell; replace the signature">
+      <TextBlock text={attemptCurl(exchange, forwardedEvent(sent))} label="the call as a curl command" />
+    </Card>
+  )
 }
 
 const replayRows = deedRows<EventSummary>({
@@ -273,11 +290,7 @@ const retryRow: ActionRow = {
 /** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
 
-interface TimelineParts extends Pick<EventParts, 'detail' | 'explanation' | 'simulationPath'> {
-  readonly nowMs: number
-}
-
-function Timeline({ detail, explanation, nowMs, simulationPath }: TimelineParts) {
+function Timeline({ context, detail, explanation, rights, simulationPath }: EventParts) {
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
   const { received, stored } = receiptText(event, simulationPath)
@@ -299,9 +312,10 @@ function Timeline({ detail, explanation, nowMs, simulationPath }: TimelineParts)
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
           attempts={attempts.filter((each) => each.cycle === cycle)}
+          pathOf={(attempt) => attemptPath(detail, attempt, context)}
         />
       ))}
-      <End {...{ detail, explanation, nowMs }} />
+      <End {...{ detail, explanation, rights }} nowMs={context.nowMs} />
     </ol>
   )
 }
@@ -337,9 +351,10 @@ interface CycleParts {
   readonly cycle: number
   readonly isOnly: boolean
   readonly attempts: readonly AttemptDetail[]
+  pathOf(attempt: AttemptDetail): string
 }
 
-function Cycle({ cycle, isOnly, attempts }: CycleParts) {
+function Cycle({ cycle, isOnly, attempts, pathOf }: CycleParts) {
   return (
     <>
       {!isOnly && (
@@ -350,7 +365,7 @@ function Cycle({ cycle, isOnly, attempts }: CycleParts) {
         </Step>
       )}
       {attempts.map((each, nth) => (
-        <Attempt attempt={each} next={attempts[nth + 1]} />
+        <Attempt attempt={each} next={attempts[nth + 1]} path={pathOf(each)} />
       ))}
     </>
   )
@@ -359,9 +374,11 @@ function Cycle({ cycle, isOnly, attempts }: CycleParts) {
 interface AttemptParts {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
+  /** Path of its page. */
+  readonly path: string
 }
 
-function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {
+function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end }, next, path }: AttemptParts) {
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
   // If several attempts in a row failed in the same way, only the last of them shows advice.
@@ -392,6 +409,9 @@ function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end },
             <JsonBlock text={answer} label={`response to attempt ${attempt}`} />
           </details>
         ))}
+      <p>
+        <a href={path}>Inspect attempt {attempt}</a>
+      </p>
     </Step>
   )
 }
@@ -418,7 +438,11 @@ const halts: ReadonlySet<Explanation['position']> = new Set([
   'breaker_open',
 ])
 
-function End({ detail: { event }, explanation, nowMs }: Omit<TimelineParts, 'simulationPath'>) {
+interface EndParts extends Pick<EventParts, 'detail' | 'explanation' | 'rights'> {
+  readonly nowMs: number
+}
+
+function End({ detail: { event }, explanation, rights, nowMs }: EndParts) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
   const { title, tone } = ends[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined
@@ -433,6 +457,9 @@ function End({ detail: { event }, explanation, nowMs }: Omit<TimelineParts, 'sim
   return (
     <Step id="end" tone={tone} title={shownTitle} atMs={startedAtMs ?? waits}>
       {sentence} {todo !== undefined && <span class="todo">{todo}</span>}{' '}
+      {position === 'in_progress' && rights.replay && (
+        <span class="muted">If it fails, “Attempt now” makes the next one at once. </span>
+      )}
       {halts.has(position) && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
     </Step>
   )

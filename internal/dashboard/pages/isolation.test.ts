@@ -61,6 +61,7 @@ const pages: readonly ((of: Named) => string)[] = [
   ({ tenantId }) => `/audit?tenant=${tenantId}`,
   ({ failedId }) => `/events/${failedId}`,
   ({ failedId }) => `/events/${failedId}?part=progress`,
+  ({ failedId }) => `/events/${failedId}/attempts/1-1`,
   ({ failedId }) => `/events/${failedId}/replay`,
   ({ replayId }) => `/replays/${replayId}`,
   ({ replayId }) => `/replays/${replayId}/cancel`,

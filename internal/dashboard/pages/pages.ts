@@ -1,4 +1,5 @@
 import type { ActionRow, PageRow } from '../page.ts'
+import { attemptRow } from './attempt.tsx'
 import { auditRow } from './audit.tsx'
 import { callbackRows } from './callback.tsx'
 import { eventRows } from './event.tsx'
@@ -19,7 +20,7 @@ import { usageRows } from './usage.tsx'
 /** All pages and actions. A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
-  ...[eventsRow, ...eventRows],
+  ...[eventsRow, ...eventRows, attemptRow],
   refusedRow,
   ...[replaysRow, ...replayStartRows, ...replayRows],
   ...[...tenantListRows, tenantRow, ...callbackRows],

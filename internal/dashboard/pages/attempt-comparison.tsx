@@ -1,0 +1,134 @@
+import type { AttemptDetail, EventDetail } from '#internal/backoffice/index.ts'
+import { Card } from '../components/block.tsx'
+import { Table } from '../components/list.tsx'
+import { link, type PageContext } from '../page.ts'
+import {
+  type Difference,
+  type DiffLine,
+  differencesOf,
+  headerDifferences,
+  lineDifference,
+} from './attempt-difference.ts'
+
+interface ComparisonParts {
+  readonly context: PageContext
+  readonly detail: EventDetail
+  readonly attempt: AttemptDetail
+  /** Attempt to compare with; undefined for the first attempt of an event. */
+  readonly compared: AttemptDetail | undefined
+}
+
+/** Renders what differs between an attempt and another one, by default the one before. */
+export function Comparison({ context, detail, attempt, compared }: ComparisonParts) {
+  const others = detail.attempts.filter((each) => each !== attempt)
+  if (compared === undefined || others.length === 0) return null
+  const { exchange } = attempt
+  return (
+    <Card title={`Compared with ${nameOf(compared, detail)}`}>
+      {others.length > 1 && <Choice {...{ context, detail, others, compared }} />}
+      <Differences
+        title="Result and timing"
+        rows={differencesOf(compared, attempt)}
+        {...{ compared, attempt, detail }}
+      />
+      {exchange && compared.exchange ? (
+        <>
+          <Differences
+            title="Request headers"
+            rows={headerDifferences(compared.exchange.request.headerLines, exchange.request.headerLines)}
+            {...{ compared, attempt, detail }}
+          />
+          <Differences
+            title="Response headers"
+            rows={headerDifferences(compared.exchange.response.headerLines, exchange.response.headerLines)}
+            {...{ compared, attempt, detail }}
+          />
+        </>
+      ) : (
+        <p class="muted">The headers of one of the attempts were not recorded.</p>
+      )}
+      <Body lines={lineDifference(compared.answer ?? '', attempt.answer ?? '')} />
+    </Card>
+  )
+}
+
+function nameOf({ cycle, attempt }: AttemptDetail, { event }: EventDetail): string {
+  return event.cycle === 1 ? `attempt ${attempt}` : `attempt ${attempt} of cycle ${cycle}`
+}
+
+interface ChoiceParts extends Omit<ComparisonParts, 'attempt'> {
+  readonly others: readonly AttemptDetail[]
+  readonly compared: AttemptDetail
+}
+
+function Choice({ context, detail, others, compared }: ChoiceParts) {
+  const [path = ''] = context.here.split('?')
+  const { tenant } = context.query
+  return (
+    <form class="compare-form" method="get" action={link(path)}>
+      {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
+      <label for="compare-with">Compare with</label>
+      <select id="compare-with" name="with">
+        {others.toReversed().map((each) => (
+          <option value={`${each.cycle}-${each.attempt}`} selected={each === compared}>
+            {nameOf(each, detail)}
+          </option>
+        ))}
+      </select>
+      <button type="submit" class="button">
+        Compare
+      </button>
+    </form>
+  )
+}
+
+interface DifferencesParts extends Pick<ComparisonParts, 'detail' | 'attempt'> {
+  readonly title: string
+  readonly rows: readonly Difference[]
+  readonly compared: AttemptDetail
+}
+
+function Differences({ title, rows, compared, attempt, detail }: DifferencesParts) {
+  return (
+    <section class="difference" aria-label={title}>
+      <h3>{title}</h3>
+      <Table<Difference>
+        caption={`Differences: ${title}`}
+        rows={rows}
+        empty={<p class="muted">No difference.</p>}
+        columns={[
+          { title: 'Name', cell: ({ name }) => name },
+          { title: capital(nameOf(compared, detail)), cell: ({ before }) => <Value text={before} /> },
+          { title: capital(nameOf(attempt, detail)), cell: ({ after }) => <Value text={after} /> },
+        ]}
+      />
+    </section>
+  )
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+function Value({ text }: { readonly text: string | undefined }) {
+  return text === undefined ? <span class="muted">absent</span> : <span class="compared-value">{text}</span>
+}
+
+function Body({ lines }: { readonly lines: readonly DiffLine[] }) {
+  return (
+    <section class="difference" aria-label="Response body">
+      <h3>Response body</h3>
+      {lines.length === 0 ? (
+        <p class="muted">No difference in the recorded part.</p>
+      ) : (
+        <pre class="diff" role="region" aria-label="differences of the response bodies" tabIndex={0}>
+          {lines.map(({ kind, text }) => {
+            if (kind === 'removed') return <del>{`- ${text}\n`}</del>
+            if (kind === 'added') return <ins>{`+ ${text}\n`}</ins>
+            return `  ${text}\n`
+          })}
+        </pre>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,124 @@
+import type { AttemptDetail, ShownHeader } from '#internal/backoffice/index.ts'
+import { jsonTokens } from '../components/json.tsx'
+import { durationText } from '../components/text.tsx'
+
+/** A property that differs between two attempts. Undefined where an attempt lacks it. */
+export interface Difference {
+  readonly name: string
+  readonly before: string | undefined
+  readonly after: string | undefined
+}
+
+/** A line of two compared texts: in both, or in one of them. `skipped` replaces equal lines far from a difference. */
+export interface DiffLine {
+  readonly kind: 'same' | 'removed' | 'added' | 'skipped'
+  readonly text: string
+}
+
+/** Maximum compared lines of each text. The work grows with the square of it. */
+const linesMax = 400
+/** Number of equal lines that are kept before and after a difference. */
+const contextLines = 3
+
+/** Returns what differs between the results and timings of two attempts. Pure. */
+export function differencesOf(before: AttemptDetail, after: AttemptDetail): Difference[] {
+  const [one, other] = [factsOf(before), factsOf(after)]
+  return differing([...new Set([...one.keys(), ...other.keys()])], one, other)
+}
+
+function factsOf({ status, cause, durationMs, exchange }: AttemptDetail): Map<string, string> {
+  const facts = new Map([['Result', status === null ? `no response: ${cause ?? ''}` : `answered ${status}`]])
+  const add = (name: string, text: string | undefined) => text !== undefined && facts.set(name, text)
+  const ms = (value: number | undefined) => (value === undefined ? undefined : durationText(value))
+  add('Total', ms(durationMs))
+  if (exchange === undefined) return facts
+  const { request, isReused, address, dnsMs, connectMs, tlsMs, firstByteMs } = exchange
+  add('DNS', ms(dnsMs))
+  add('Connect', ms(connectMs))
+  add('TLS', ms(tlsMs))
+  add('First byte', ms(firstByteMs))
+  add('Connection', isReused ? 'reused' : 'new')
+  add('Address', address)
+  add('URL', request.url)
+  add('Body', `${request.bodyBytes} bytes`)
+  return facts
+}
+
+/** Returns the headers that were added, removed or changed. A repeated header is compared with all its values. Pure. */
+export function headerDifferences(
+  before: readonly ShownHeader[],
+  after: readonly ShownHeader[],
+): Difference[] {
+  const [one, other] = [valuesOf(before), valuesOf(after)]
+  return differing([...new Set([...one.keys(), ...other.keys()])].toSorted(), one, other)
+}
+
+function valuesOf(headers: readonly ShownHeader[]): Map<string, string> {
+  const grouped = Map.groupBy(headers, ({ name }) => name)
+  return new Map([...grouped].map(([name, all]) => [name, all.map(({ value }) => value).join('\n')]))
+}
+
+function differing(
+  names: readonly string[],
+  one: ReadonlyMap<string, string>,
+  other: ReadonlyMap<string, string>,
+): Difference[] {
+  return names.flatMap((name) => {
+    const [before, after] = [one.get(name), other.get(name)]
+    return before === after ? [] : [{ name, before, after }]
+  })
+}
+
+/** Returns the lines of a text, with one member of JSON per line; at most 400. Pure. */
+function linesOf(text: string): string[] {
+  const shown = jsonTokens(text)
+    .map((token) => token.text)
+    .join('')
+  return shown.split(/\r?\n/, linesMax)
+}
+
+/** Compares two texts by lines. Returns an empty list if their lines are equal. Pure. */
+export function lineDifference(before: string, after: string): DiffLine[] {
+  const [one, other] = [linesOf(before), linesOf(after)]
+  const all = merged(one, other)
+  return all.every(({ kind }) => kind === 'same') ? [] : nearDifferences(all)
+}
+
+/** Merges two lists along their longest common subsequence. */
+function merged(one: readonly string[], other: readonly string[]): DiffLine[] {
+  // lengths[i][j]: length of the longest common subsequence of one[i…] and other[j…].
+  const lengths = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1))
+  const lengthAt = (i: number, j: number) => lengths[i]?.[j] ?? 0
+  for (let i = one.length - 1; i >= 0; i -= 1) {
+    const row = lengths[i] ?? new Uint16Array(0)
+    for (let j = other.length - 1; j >= 0; j -= 1)
+      row[j] =
+        one[i] === other[j] ? lengthAt(i + 1, j + 1) + 1 : Math.max(lengthAt(i + 1, j), lengthAt(i, j + 1))
+  }
+  const lines: DiffLine[] = []
+  let [i, j] = [0, 0]
+  while (i < one.length || j < other.length) {
+    if (i < one.length && j < other.length && one[i] === other[j]) {
+      lines.push({ kind: 'same', text: one[i] ?? '' })
+      i += 1
+      j += 1
+    } else if (i < one.length && (j === other.length || lengthAt(i + 1, j) >= lengthAt(i, j + 1))) {
+      lines.push({ kind: 'removed', text: one[i] ?? '' })
+      i += 1
+    } else {
+      lines.push({ kind: 'added', text: other[j] ?? '' })
+      j += 1
+    }
+  }
+  return lines
+}
+
+function nearDifferences(all: readonly DiffLine[]): DiffLine[] {
+  const near = new Set<number>()
+  for (const [at, { kind }] of all.entries())
+    if (kind !== 'same') for (let by = -contextLines; by <= contextLines; by += 1) near.add(at + by)
+  return all.flatMap((line, at): DiffLine[] => {
+    if (near.has(at)) return [line]
+    return near.has(at - 1) || at === 0 ? [{ kind: 'skipped', text: '…' }] : []
+  })
+}

@@ -1,0 +1,352 @@
+import type { AttemptDetail, EventDetail, ShownExchange, ShownHeader } from '#internal/backoffice/index.ts'
+import { adviceOf, statusAdvice } from '#internal/backoffice/index.ts'
+import { parseEventId } from '#internal/base/index.ts'
+import { curlCommand, forwardedEvent } from '#internal/delivery/index.ts'
+import { Card, type Fact, Facts, PageHeader } from '../components/block.tsx'
+import { LinkButton, PostForm, Submit } from '../components/form.tsx'
+import { JsonBlock, TextBlock } from '../components/json.tsx'
+import { Table } from '../components/list.tsx'
+import { Badge, Copy, durationText, Icon, Time } from '../components/text.tsx'
+import { link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { Comparison } from './attempt-comparison.tsx'
+import { DeliverButtons } from './event-buttons.tsx'
+
+/** Page of one attempt: its request, response and timing, the call as a command, and a comparison with another attempt. */
+export const attemptRow: PageRow = {
+  ...{ method: 'GET', path: '/events/:id/attempts/:attempt', section: 'events' },
+  async show(context) {
+    const { backoffice, actor, params, query } = context
+    const id = parseEventId(params['id'] ?? '')
+    if (id === undefined) return { kind: 'notFound' }
+    const read = await backoffice.events.read(actor, id)
+    if (read.kind !== 'ok') return read
+    const detail = read.value
+    const attempt = findAttempt(detail, params['attempt'])
+    if (attempt === undefined) return { kind: 'notFound' }
+    const [rights, explained] = await Promise.all([
+      backoffice.tenants.permissions(actor, detail.event.tenantId),
+      backoffice.events.explain(actor, id),
+    ])
+    if (rights.kind !== 'ok') return rights
+    if (explained.kind !== 'ok') return explained
+    const at = detail.attempts.indexOf(attempt)
+    const compared = findAttempt(detail, query['with']) ?? detail.attempts[at - 1]
+    const parts = { context, detail, attempt, rights: rights.value }
+    const { cycle, attempt: number } = attempt
+    const name =
+      detail.event.cycle === 1 ? `Attempt ${number}` : `Attempt ${number} of delivery cycle ${cycle}`
+    return shown(
+      name,
+      <>
+        <PageHeader
+          title={name}
+          badge={<ResultBadge {...attempt} />}
+          crumbs={[
+            { label: 'Events', path: link('/events', { tenant: query['tenant'] }) },
+            { label: detail.event.type, path: link(`/events/${id}`, { tenant: query['tenant'] }) },
+          ]}
+          lead={<Copy text={id} label="Copy the event’s id" />}
+        >
+          <Neighbours {...parts} at={at} />
+          <DeliverButtons
+            {...{ context, event: detail.event, explanation: explained.value }}
+            rights={rights.value}
+          />
+        </PageHeader>
+        <Timing {...parts} />
+        <Response {...attempt} />
+        <Request {...parts} />
+        <Curl {...parts} />
+        <Comparison {...parts} compared={compared} />
+      </>,
+    )
+  },
+}
+
+interface AttemptParts {
+  readonly context: PageContext
+  readonly detail: EventDetail
+  readonly attempt: AttemptDetail
+  readonly rights: Rights
+}
+
+/** Returns the path of the page of an attempt. */
+export function attemptPath(
+  { event }: Pick<EventDetail, 'event'>,
+  { cycle, attempt }: Pick<AttemptDetail, 'cycle' | 'attempt'>,
+  { query }: Pick<PageContext, 'query'>,
+): string {
+  return link(`/events/${event.id}/attempts/${cycle}-${attempt}`, { tenant: query['tenant'] })
+}
+
+/** Finds the attempt that a path or form names by its delivery cycle and number, such as `1-3`. */
+export function findAttempt({ attempts }: EventDetail, name: string | undefined): AttemptDetail | undefined {
+  return attempts.find(({ cycle, attempt }) => `${cycle}-${attempt}` === name)
+}
+
+function ResultBadge({ outcome, status, cause }: AttemptDetail) {
+  const text = status === null ? (adviceOf(cause ?? '').title ?? 'No response') : `Answered ${status}`
+  return <Badge tone={outcome === 'delivered' ? 'good' : 'bad'}>{text}</Badge>
+}
+
+function Neighbours({ context, detail, at }: AttemptParts & { readonly at: number }) {
+  const [before, after] = [detail.attempts[at - 1], detail.attempts[at + 1]]
+  return (
+    <>
+      {before && <LinkButton href={attemptPath(detail, before, context)}>Previous attempt</LinkButton>}
+      {after && <LinkButton href={attemptPath(detail, after, context)}>Next attempt</LinkButton>}
+    </>
+  )
+}
+
+/** Step of a call, with its start and end in milliseconds since the start of the call. */
+interface Step {
+  readonly name: string
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+/** Causes of failures before a connection was open, so that no request was sent. */
+const unsentCauses: ReadonlySet<string> = new Set([
+  ...['url_refused', 'dns_failed', 'address_refused', 'connect_failed', 'connect_timeout'],
+  ...['tls_failed', 'proxy_failed'],
+])
+
+/** Returns the steps of a call one after the other. The last one is the rest of the whole duration. */
+function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange): Step[] {
+  const steps: Step[] = []
+  const known = [
+    ['DNS', exchange.dnsMs],
+    ['Connect', exchange.connectMs],
+    ['TLS', exchange.tlsMs],
+    ['Wait for the first byte', exchange.firstByteMs],
+  ] as const
+  let endMs = 0
+  for (const [name, ms] of known) {
+    if (ms === undefined) continue
+    // Each step is rounded, so that together they can exceed the whole.
+    const toMs = Math.min(durationMs, endMs + ms)
+    steps.push({ name, fromMs: endMs, toMs })
+    endMs = toMs
+  }
+  steps.push({
+    name: status === null ? 'Until the failure' : 'Rest of the response',
+    fromMs: endMs,
+    toMs: durationMs,
+  })
+  return steps
+}
+
+function Timing({ context, attempt }: AttemptParts) {
+  const { startedAtMs, durationMs, exchange, status, cause, outcome } = attempt
+  const hint = status === null ? adviceOf(cause ?? '') : statusAdvice(status)
+  const facts: readonly (Fact | undefined)[] = [
+    ['Started', <Time atMs={startedAtMs} format="full" />],
+    ['Duration', durationText(durationMs)],
+    exchange && ['Connection', exchange.isReused ? 'Reused: opened by an earlier call' : 'New'],
+    exchange?.address === undefined ? undefined : ['Address', <code>{exchange.address}</code>],
+    exchange?.problem === undefined ? undefined : ['Problem', exchange.problem],
+  ]
+  return (
+    <Card title="Timing" note={context.zone === 'UTC' ? undefined : context.zone}>
+      <Facts facts={facts} />
+      {hint !== undefined && outcome !== 'delivered' && (
+        <p>
+          {hint.means} <span class="todo">{hint.todo}</span>
+        </p>
+      )}
+      {exchange ? (
+        <Steps steps={stepsOf(attempt, exchange)} wholeMs={durationMs} />
+      ) : (
+        <NotRecorded {...attempt} />
+      )}
+      {exchange?.isReused === true && (
+        <p class="muted">The connection was open already, so there was no connecting and no TLS handshake.</p>
+      )}
+    </Card>
+  )
+}
+
+function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly wholeMs: number }) {
+  const percent = (ms: number) => (wholeMs === 0 ? 0 : (100 * ms) / wholeMs)
+  return (
+    <Table<Step>
+      caption="Steps of the call"
+      rows={steps}
+      columns={[
+        { title: 'Step', cell: ({ name }) => name },
+        { title: 'Duration', isNumber: true, cell: ({ fromMs, toMs }) => durationText(toMs - fromMs) },
+        {
+          ...{ title: 'Within the call', isWide: true },
+          cell: ({ fromMs, toMs }) => (
+            <svg class="share is-one" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+              <rect class="share-rest" width="100" height="6" rx="1" />
+              <rect
+                class="share-used"
+                x={percent(fromMs).toFixed(2)}
+                width={Math.max(toMs > fromMs ? 0.6 : 0, percent(toMs - fromMs)).toFixed(2)}
+                height="6"
+              />
+            </svg>
+          ),
+        },
+      ]}
+    />
+  )
+}
+
+/** Causes of attempts that ended without a call. */
+const uncalledCauses: ReadonlySet<string> = new Set([
+  ...['worker_lost', 'signing_unavailable', 'internal_error', 'payload_expired'],
+])
+
+function NotRecorded({ cause }: Pick<AttemptDetail, 'cause'>) {
+  return (
+    <p class="muted">
+      {cause !== null && uncalledCauses.has(cause)
+        ? 'No call was made.'
+        : 'Not recorded: an earlier version made this attempt.'}
+    </p>
+  )
+}
+
+function HeaderList({
+  headers,
+  omitted = 0,
+}: {
+  readonly headers: readonly ShownHeader[]
+  readonly omitted?: number
+}) {
+  return (
+    <>
+      <dl class="header-list">
+        {headers.map(({ name, value }) => (
+          <div>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {omitted > 0 && <p class="muted">{omitted} more headers exceed the limits and were not recorded.</p>}
+    </>
+  )
+}
+
+function Response({ attempt, status, answer, cause, exchange }: AttemptDetail) {
+  const label = `response to attempt ${attempt}`
+  return (
+    <Card title="Response" note={status === null ? undefined : 'secrets redacted'}>
+      {status === null ? (
+        <p class="muted">There is no response.</p>
+      ) : (
+        <p>
+          Status <strong>{status}</strong>
+        </p>
+      )}
+      {exchange && status !== null && (
+        <HeaderList headers={exchange.response.headerLines} omitted={exchange.response.headersOmitted} />
+      )}
+      {exchange === undefined && status !== null && <NotRecorded cause={cause} />}
+      {answer !== null &&
+        (answer.trim() === '' ? (
+          <p class="muted">The response has no body.</p>
+        ) : (
+          <JsonBlock text={answer} label={label} />
+        ))}
+      {exchange?.response.isBodyCut === true && <p class="muted">The body is longer than what is shown.</p>}
+    </Card>
+  )
+}
+
+/** Returns the body of a call with its secrets redacted, and whether it is the whole body. */
+function redactedBody({ event, headers, redactedPayload }: EventDetail): { text: string; isWhole: boolean } {
+  const sent = { ...event, rawType: event.providerRawType, headers: JSON.stringify(headers) }
+  return {
+    text: forwardedEvent({ ...sent, ...(redactedPayload && { payload: redactedPayload.text }) }),
+    isWhole: redactedPayload?.isCut === false,
+  }
+}
+
+function Request({ context, detail, attempt, rights }: AttemptParts) {
+  const { exchange, cause } = attempt
+  if (exchange === undefined)
+    return (
+      <Card title="Request">
+        <NotRecorded cause={cause} />
+      </Card>
+    )
+  const { method, url, headerLines } = exchange.request
+  const isUnsent = cause !== null && unsentCauses.has(cause)
+  const { text, isWhole } = redactedBody(detail)
+  return (
+    <Card title="Request" note="secrets redacted; signatures are never stored">
+      {isUnsent && <p class="muted">No byte of it was sent, since no connection was open.</p>}
+      <p class="request-line">
+        <strong>{method}</strong> <code>{url}</code>
+      </p>
+      <HeaderList headers={headerLines} />
+      <details class="request-body">
+        <summary>Body, the same in every attempt</summary>
+        <JsonBlock text={text} label="body of the request, redacted" />
+        {!isWhole && (
+          <p class="muted">
+            {detail.redactedPayload
+              ? 'The body is truncated here.'
+              : 'The payload has expired: null stands in its place.'}
+          </p>
+        )}
+      </details>
+      {detail.redactedPayload && rights.readPayloads && (
+        <div class="card-foot">
+          <PostForm
+            action={`/events/${detail.event.id}/payload`}
+            csrfToken={context.csrfToken}
+            look="inline-form"
+            hidden={{ attempt: `${attempt.cycle}-${attempt.attempt}` }}
+          >
+            <Submit tone="normal">
+              <Icon name="lock" /> Reveal the body as sent
+            </Submit>
+          </PostForm>
+          <span class="muted">Access is recorded in the audit log.</span>
+        </div>
+      )}
+    </Card>
+  )
+}
+
+/** Headers that curl sets itself. */
+const curlSets: ReadonlySet<string> = new Set(['host', 'content-length', 'connection', 'accept-encoding'])
+/** Maximum length of a body within a command. */
+const curlCharsMax = 16_384
+
+/** Returns an attempt's call as a command. A long or unknown body is read from a file. */
+export function attemptCurl({ request }: ShownExchange, body: string | undefined): string {
+  const headers = request.headerLines.filter(({ name }) => !curlSets.has(name))
+  return curlCommand({
+    url: request.url,
+    headers: headers.map(({ name, value }) => [name, value] as const),
+    body: body !== undefined && body.length <= curlCharsMax ? body : undefined,
+  })
+}
+
+function Curl({ detail, attempt }: AttemptParts) {
+  const { exchange } = attempt
+  if (exchange === undefined) return null
+  const { text, isWhole } = redactedBody(detail)
+  const isInline = isWhole && text.length <= curlCharsMax
+  return (
+    <Card title="Copy as cURL" note="for a POSIX shell">
+      <p class="muted">
+        Replace each <code>[redacted]</code>.{' '}
+        {!isInline && 'The command reads the body from the file event.json. '}
+        For a command with the whole payload and a valid signature:{' '}
+        <code>latchkey events get {detail.event.id} --curl</code>
+      </p>
+      <TextBlock
+        text={attemptCurl(exchange, isInline ? text : undefined)}
+        label="the call as a curl command"
+      />
+    </Card>
+  )
+}

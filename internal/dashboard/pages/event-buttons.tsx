@@ -1,0 +1,34 @@
+import type { Explanation } from '#internal/backoffice/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import { LinkButton, PostForm, Submit } from '../components/form.tsx'
+import { Icon } from '../components/text.tsx'
+import { link, type PageContext, type Rights } from '../page.ts'
+
+interface DeliverButtonsParts {
+  readonly context: PageContext
+  readonly event: EventSummary
+  readonly explanation: Explanation
+  readonly rights: Rights
+}
+
+/** Renders the button that delivers an event now, in its delivery cycle or in a new one. While an attempt is in progress there is none. */
+export function DeliverButtons({ context, event, explanation, rights }: DeliverButtonsParts) {
+  const kept = { tenant: context.query['tenant'] }
+  // An acknowledged event had no callback, so another delivery cycle is not offered.
+  const isOffered = event.state !== 'accepted' && explanation.position !== 'acknowledged'
+  if (!rights.replay) return null
+  return (
+    <>
+      {explanation.position === 'waiting' && (
+        <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
+          <Submit tone="primary">Attempt now</Submit>
+        </PostForm>
+      )}
+      {isOffered && event.origin.kind !== 'test' && (
+        <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
+          <Icon name="replays" /> Replay
+        </LinkButton>
+      )}
+    </>
+  )
+}
