@@ -17,7 +17,6 @@ import {
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
-import { attemptAnswer } from './http-attempt-answers.ts'
 import {
   answer,
   constant,
@@ -200,7 +199,8 @@ const origin = answer('EventOrigin', {
   schema: { oneOf: originKinds.map((kind) => origins[kind].schema), ...mayGrow },
   example: origins.service.example,
 })
-const event = answer(
+/** An event as it appears in lists. */
+export const EventSummary = answer(
   'EventSummary',
   objectOf(
     {
@@ -249,43 +249,14 @@ const event = answer(
   ),
 )
 /** A page of events. */
-export const EventPage = pageOf('EventPage', event, eventId)
-
-const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
-
-/** Defines an event with its attempts, as operators or tenants read it. */
-function eventDetail(isForOperators: boolean): DocumentedAnswer {
-  const attempts = listOf(attemptAnswer(isForOperators))
-  return answer(
-    'EventDetail',
-    objectOf(
-      {
-        ...{ event, hasEarlierAttempts: flag(false) },
-        headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
-        attempts: described('Latest 200 attempts, oldest first.', attempts),
-      },
-      {
-        redactedPayload: described(
-          'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
-          objectOf(redacted),
-        ),
-        delivery: described(
-          'Place in the queue while a delivery cycle is in progress.',
-          unshown(objectOf({ dueAt: time(), isClaimed: flag(), attemptCount: whole() })),
-        ),
-      },
-    ),
-  )
-}
-/** An event with its attempts, by API. */
-export const EventDetail = { backoffice: eventDetail(true), public: eventDetail(false) }
+export const EventPage = pageOf('EventPage', EventSummary, eventId)
 
 /** An event with its payload. */
 export const StoredPayload = answer(
   'StoredPayload',
   objectOf({
     ...{
-      event,
+      event: EventSummary,
       payload: described('As received.', of({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
     },
   }),
@@ -369,7 +340,7 @@ export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, 
 /** Preview of a replay. */
 export const ReplayPreview = answer(
   'ReplayPreview',
-  objectOf({ total: countOf(1), examples: listOf(event) }, { newest: event }),
+  objectOf({ total: countOf(1), examples: listOf(EventSummary) }, { newest: EventSummary }),
 )
 
 const refusedCall = answer(

@@ -1,13 +1,17 @@
+import { EventSummary } from './http-answers.ts'
 import {
+  answer,
   type DocumentedAnswer,
   described,
   flag,
+  headers,
   listOf,
   objectOf,
   of,
   orNull,
   text,
   time,
+  unshown,
   whole,
   wordOf,
 } from './http-schemas.ts'
@@ -44,7 +48,7 @@ const trace = {
 const address = described('IP address that was called. Absent for API keys.', text('203.0.113.17'))
 
 /** Returns the schema of an attempt for operators, or for tenants. */
-export function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
+function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
   return objectOf(
     {
       ...{ cycle: whole(1), attempt: whole(1), startedAt: time('2026-11-21T08:40:01.000Z') },
@@ -71,3 +75,32 @@ export function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
     },
   )
 }
+
+const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
+
+/** Defines an event with its attempts, as operators or tenants read it. */
+function eventDetail(isForOperators: boolean): DocumentedAnswer {
+  const attempts = listOf(attemptAnswer(isForOperators))
+  return answer(
+    'EventDetail',
+    objectOf(
+      {
+        ...{ event: EventSummary, hasEarlierAttempts: flag(false) },
+        headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
+        attempts: described('Latest 200 attempts, oldest first.', attempts),
+      },
+      {
+        redactedPayload: described(
+          'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
+          objectOf(redacted),
+        ),
+        delivery: described(
+          'Place in the queue while a delivery cycle is in progress.',
+          unshown(objectOf({ dueAt: time(), isClaimed: flag(), attemptCount: whole() })),
+        ),
+      },
+    ),
+  )
+}
+/** An event with its attempts, by API. */
+export const EventDetail = { backoffice: eventDetail(true), public: eventDetail(false) }

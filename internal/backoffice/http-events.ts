@@ -5,7 +5,6 @@ import { plainText, textParam, wordParam } from '#internal/http/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import {
-  EventDetail,
   EventIngested,
   EventPage,
   EventReplayed,
@@ -14,6 +13,7 @@ import {
   StoredPayload,
 } from './http-answers.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
+import { EventDetail } from './http-attempt-answers.ts'
 import {
   eventParam,
   idSchema,

@@ -161,3 +161,22 @@ test('event page: links to the page of each attempt', async () => {
   for (const attempt of ['1-1', '1-2', '1-3', '1-4'])
     expect(html).toContain(`href="/events/${eventId}/attempts/${attempt}?tenant=acme"`)
 })
+
+test('event page: offers “Attempt now” beside the attempts while the event waits, and says when it will while one is in progress', async () => {
+  const { pool } = backoffice
+  const [id] = await acceptEvents(pool, [receivedEvent({ tenantId: backoffice.tenantId('acme') })])
+  if (id === undefined) throw new Error('no event')
+  await addAttempt(pool, id)
+  const change = (columns: string) =>
+    pool.query(`UPDATE deliveries_due SET ${columns} WHERE event_id = $1`, [id])
+  const forms = async (path: string) =>
+    (await admin.get(path)).html.split(`action="/events/${id}/retry"`).length - 1
+  await change(`due_at = now() + interval '1 hour', is_retry = true, attempts = 1`)
+  expect(await forms(`/events/${id}`)).toBe(2)
+  expect(await forms(`/events/${id}/attempts/1-1`)).toBe(1)
+  await change(`due_at = now(), lease = 'l', claims = 1, leased_until = now() + interval '1 minute'`)
+  expect(await forms(`/events/${id}`)).toBe(0)
+  expect(textOf((await admin.get(`/events/${id}`)).html)).toContain(
+    'If it fails, “Attempt now” makes the next one at once.',
+  )
+})

@@ -11,6 +11,20 @@ interface DeliverButtonsParts {
   readonly rights: Rights
 }
 
+interface RetryButtonParts extends Omit<DeliverButtonsParts, 'explanation'> {
+  readonly tone: 'primary' | 'normal'
+}
+
+/** Renders the button that makes the next attempt of an event now. */
+export function RetryButton({ context, event, rights, tone }: RetryButtonParts) {
+  if (!rights.replay) return null
+  return (
+    <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
+      <Submit tone={tone}>Attempt now</Submit>
+    </PostForm>
+  )
+}
+
 /** Renders the button that delivers an event now, in its delivery cycle or in a new one. While an attempt is in progress there is none. */
 export function DeliverButtons({ context, event, explanation, rights }: DeliverButtonsParts) {
   const kept = { tenant: context.query['tenant'] }
@@ -19,11 +33,7 @@ export function DeliverButtons({ context, event, explanation, rights }: DeliverB
   if (!rights.replay) return null
   return (
     <>
-      {explanation.position === 'waiting' && (
-        <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">
-          <Submit tone="primary">Attempt now</Submit>
-        </PostForm>
-      )}
+      {explanation.position === 'waiting' && <RetryButton {...{ context, event, rights }} tone="primary" />}
       {isOffered && event.origin.kind !== 'test' && (
         <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
           <Icon name="replays" /> Replay

@@ -17,7 +17,7 @@ import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone }
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { attemptCurl, attemptPath, findAttempt } from './attempt.tsx'
 import { deedRows } from './deed.tsx'
-import { DeliverButtons } from './event-buttons.tsx'
+import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
@@ -315,7 +315,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath }: Even
           pathOf={(attempt) => attemptPath(detail, attempt, context)}
         />
       ))}
-      <End {...{ detail, explanation, rights }} nowMs={context.nowMs} />
+      <End {...{ context, detail, explanation, rights }} />
     </ol>
   )
 }
@@ -438,11 +438,7 @@ const halts: ReadonlySet<Explanation['position']> = new Set([
   'breaker_open',
 ])
 
-interface EndParts extends Pick<EventParts, 'detail' | 'explanation' | 'rights'> {
-  readonly nowMs: number
-}
-
-function End({ detail: { event }, explanation, rights, nowMs }: EndParts) {
+function End({ context, detail: { event }, explanation, rights }: Omit<EventParts, 'simulationPath'>) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
   const { title, tone } = ends[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined
@@ -451,7 +447,7 @@ function End({ detail: { event }, explanation, rights, nowMs }: EndParts) {
       title
     ) : (
       <>
-        {title} <Ago atMs={waits} nowMs={nowMs} />
+        {title} <Ago atMs={waits} nowMs={context.nowMs} />
       </>
     )
   return (
@@ -460,6 +456,7 @@ function End({ detail: { event }, explanation, rights, nowMs }: EndParts) {
       {position === 'in_progress' && rights.replay && (
         <span class="muted">If it fails, “Attempt now” makes the next one at once. </span>
       )}
+      {position === 'waiting' && <RetryButton {...{ context, event, rights }} tone="normal" />}
       {halts.has(position) && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
     </Step>
   )
