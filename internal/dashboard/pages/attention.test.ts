@@ -1,7 +1,17 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { spoolKeys } from '#internal/intake/spool.ts'
+import {
+  adminToken,
+  openBackofficeOn,
+  someUser,
+  startTestBackoffice,
+  type TestBackoffice,
+} from '#test/support/backoffice.ts'
 import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { command } from '#test/support/redis-topology.ts'
+import { startSpoolLab } from '#test/support/spool-lab.ts'
 
 let backoffice: TestBackoffice
 let operator: DashboardSession
@@ -114,3 +124,24 @@ test('attention: a limit is near from 80 % of its hard limit on', async () => {
   expect((await override('1000')).status).toBe(303)
   expect((await operator.get('/?tenant=bolt')).html).toContain('Events per month: 800 of 1,000 this month.')
 })
+
+test('attention: the overview of an operator lists a spool in use and dead letters, and that of a tenant does not', async () => {
+  const lab = await startSpoolLab()
+  const { databaseUrl } = backoffice
+  const opened = await openBackofficeOn({ databaseUrl, redisUrl: lab.server.url })
+  try {
+    const admin = await openDashboardSession(opened.url, adminToken)
+    const listed = async () => /Needs attention.*?<\/section>/.exec((await admin.get('/')).html)?.[0] ?? ''
+    expect(await listed()).not.toContain('pool')
+    await lab.spool().append(receivedEvent())
+    expect(await listed()).toContain('1 accepted event is in Redis until Postgres stores it, for ')
+    expect(await listed()).not.toContain('Dead letters')
+    for (const id of ['evt_1', 'evt_2']) await command(lab.server, ['XADD', spoolKeys.dead, '*', 'id', id])
+    expect(await listed()).toContain('2 accepted events could not be stored')
+    const owner = await openDashboardSession(opened.url, dashboardKey('acme'))
+    expect((await owner.get('/')).html).not.toContain('pool')
+  } finally {
+    await opened.close()
+    await lab.stop()
+  }
+}, 30_000)

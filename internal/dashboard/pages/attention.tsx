@@ -130,17 +130,22 @@ function describePause(
   }
 }
 
+function acceptedText(count: number, one = '', many = '') {
+  const verb = count === 1 ? one : many
+  return `${countText(count)} accepted ${count === 1 ? 'event' : 'events'}${verb && ` ${verb}`}`
+}
+
 function describeRest(item: Exclude<Attention, Halt>): Described {
   switch (item.kind) {
     case 'spool_in_use':
       return {
         ...{ tone: 'warn', title: 'Spool in use', owner: 'all' },
-        text: `${countText(item.count)} accepted events wait in Redis for Postgres, the oldest for ${durationText(item.oldestAgeMs)}.`,
+        text: `${acceptedText(item.count, 'is', 'are')} in Redis until Postgres stores ${item.count === 1 ? 'it' : 'them'}, for ${durationText(item.oldestAgeMs)} so far. If the number does not fall, Postgres or the drain of the spool is failing: see the runbook “spool in use”.`,
       }
     case 'dead_entries':
       return {
         ...{ tone: 'bad', title: 'Dead letters in the spool', owner: 'all' },
-        text: `${countText(item.count)} accepted events could not be stored. See the runbook of the spool.`,
+        text: `${acceptedText(item.count)} could not be stored and ${item.count === 1 ? 'is' : 'are'} not retried. Follow the runbook “spool dead entries”.`,
       }
     case 'tenant_not_ready':
       return {
