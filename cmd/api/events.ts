@@ -35,7 +35,7 @@ export async function openEventApi(
 ): Promise<TenantRouteParts> {
   const opened = await openPostgres(host, 'postgres of event calls', { ...pool, ...databaseOf(config) })
   const access = createAccess({ directory, clock: systemClock })
-  const onTrouble = (cause: unknown) => host.log.warn({ cause }, 'a store does not answer event calls')
+  const onTrouble = (cause: unknown) => host.log.warn({ cause }, 'store of event calls is unavailable')
   const feeds = { pool: opened, clock: systemClock, ending: host.scope.signal, onTrouble }
   const news = new FeedNews(feeds)
   // If a message is lost, a query of their own still finds the events.

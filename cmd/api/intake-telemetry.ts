@@ -44,7 +44,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
     },
     storeBreaker(queue: 'small' | 'large', isOpen: boolean) {
       const change = isOpen
-        ? 'event store circuit breaker opened: events are spooled without asking Postgres'
+        ? 'event store circuit breaker opened: events are spooled without trying Postgres'
         : 'event store circuit breaker closed: events are stored in Postgres'
       log.warn({ queue }, change)
     },

@@ -82,7 +82,7 @@ export async function startRecordStores(
       await begun
     },
     onError: (cause, failures) =>
-      host.log.warn({ failures, cause }, 'moves of records: some could not be begun or ended; retrying'),
+      host.log.warn({ failures, cause }, 'moves of records could not be started or completed; retrying'),
   })
   const storeOf = chooseRecordStore(stores)
   return (tenant) => storeOf((directory.findTenantById(tenant.id) ?? tenant).recordStore)

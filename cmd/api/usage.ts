@@ -66,7 +66,8 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
   await openLoop(host, {
     ...{ name: 'event counts', intervalMs: countMs, turnMsMax, backoff: countBackoff },
     runOnce: () => meter.events.refresh(),
-    onError: (cause, failures) => host.log.warn({ failures, cause }, 'event counts failed; retrying'),
+    onError: (cause, failures) =>
+      host.log.warn({ failures, cause }, 'event counts could not be written; retrying'),
     lastTurn: () => meter.events.refresh(),
   })
   return { meter, limits, onSoftCrossing: host.softLimitCrossed }

@@ -158,7 +158,7 @@ async function openBackoffice(
       for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
     onSoftCrossing: usage.onSoftCrossing,
-    onTrouble: (cause) => log.warn({ cause }, 'a store of the backoffice is unavailable'),
+    onTrouble: (cause) => log.warn({ cause }, 'store of the back office is unavailable'),
   })
 }
 

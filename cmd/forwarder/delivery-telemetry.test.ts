@@ -116,7 +116,7 @@ test('delivery telemetry: logs failed deliveries always, delivered ones only if 
     telemetry.attempted(report({ kind: 'later' }))
     telemetry.attempted(report({ kind: 'failed' }))
     expect(lines()).toHaveLength(expected)
-    expect(lines().at(-1)).toContain('delivery failed for good')
+    expect(lines().at(-1)).toContain('delivery failed permanently')
   }
 })
 

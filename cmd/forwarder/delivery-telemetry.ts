@@ -43,7 +43,7 @@ export function createDeliveryTelemetry(
       counters.attempt(report)
       countAttempt(stats, report)
       const { kind } = report.ending
-      if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed for good')
+      if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
       else if (kind !== 'processed' || keepsLine()) log.info(attemptFields(report), 'delivery attempt')
     },
     leasesLost(count) {

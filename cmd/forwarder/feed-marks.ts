@@ -18,9 +18,9 @@ export async function startFeedMarks(host: Host, pool: Pool): Promise<void> {
       if ((await markFeed(pool)) === 'went_back')
         log.error(
           {},
-          'numbers of transactions went back, as after a restore of a dump: see docs/operate/restore.md',
+          'transaction ids went backwards, as after the restore of a dump: see docs/operate/restore.md',
         )
     },
-    onError: (cause, failures) => log.warn({ failures, cause }, 'marking the feed failed; retrying'),
+    onError: (cause, failures) => log.warn({ failures, cause }, 'feed marks could not be written; retrying'),
   })
 }

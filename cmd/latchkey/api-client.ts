@@ -146,14 +146,14 @@ export class ApiClient<Name extends ApiName> {
   }
 
   #parse<Answer>(schema: object, text: string | undefined, call: string): Reply<Answer> {
-    if (text === undefined) return problem(`The answer of ${call} is longer than ${answerBytesMax} bytes`)
+    if (text === undefined) return problem(`The response of ${call} exceeds ${answerBytesMax} bytes`)
     const body = parseJson(text)
     const validate = this.#ajv.compile<Answer>(schemaIn(schema))
     if (validate(body)) return { kind: 'ok', body, text }
     const [error] = validate.errors ?? []
     const what = printable(`${error?.instancePath || 'it'} ${error?.message}`)
     return problem(
-      `The answer of ${call} is not as documented: ${what}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
+      `The response of ${call} does not match the API: ${what}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
     )
   }
 }
@@ -228,8 +228,8 @@ function refusal({ status, headers }: Response, text: string | undefined, url: s
   )
   const location = status >= 300 && status < 400 ? headers.get('location') : null
   const foreign = location
-    ? `redirects to ${printable(location)}: use that address`
-    : `answers ${status} without an error of Latchkey: check the address`
+    ? `redirects to ${printable(location)}: use that address instead`
+    : `answered ${status}, but not like Latchkey: check the address`
   const said = message ?? `${new URL(url).origin} ${foreign}`
   const hint = status === 401 || code === 'api_key_invalid' ? ': log in again with latchkey login' : ''
   const ids = [code, requestId && `request ${requestId}`].filter(Boolean).join(', ')
@@ -243,9 +243,9 @@ function refusal({ status, headers }: Response, text: string | undefined, url: s
 
 function unreachable(origin: string, error: unknown) {
   const isLate = error instanceof Error && error.name === 'TimeoutError'
-  const why = isLate ? `it did not answer within ${callMsMax / 1000} s` : reasonText(error)
+  const why = isLate ? `it did not respond within ${callMsMax / 1000} s` : reasonText(error)
   return problem(
-    `${origin} cannot be reached: ${why}. Check the address and that the service runs`,
+    `${origin} cannot be reached: ${why}. Check the address, and whether the service is running`,
     exitCodes.unavailable,
   )
 }

@@ -48,7 +48,7 @@ function pullOnlyProblem({ total, tenants }: Awaited<ReturnType<typeof listPullO
   const more = total > tenants.length ? [`and ${total - tenants.length} more`] : []
   return {
     problem: [
-      `Do not roll back to a version that requires a callback of each tenant. Tenants without one: ${total}`,
+      `Do not roll back to a version that requires a callback for each tenant. Tenants without one: ${total}`,
       ...tenants.map(({ namespace, name }) => `${namespace}/${name}`),
       ...more,
       'Set spec.callback of each, or delete them: see docs/change-policy.md',
@@ -67,7 +67,7 @@ function tenantsProblem(total: number, tenants: readonly DurableTenant[]): Resul
       `Do not roll back to a version without durable records. Tenants in service that can have records in Postgres: ${total}`,
       columnsText([['TENANT', 'STORE', 'EARLIER STORE'], ...rows]),
       ...more,
-      'Move them to Redis, or suspend them for the time of the rollback: see docs/change-policy.md',
+      'Move them to Redis, or suspend them during the rollback: see docs/change-policy.md',
     ].join('\n'),
   }
 }

@@ -5,7 +5,7 @@ const againMs = 500
 const answerMsMax = 5_000
 
 const afterHelp = `
-Each address has to respond with 2xx. The command retries for 30 s, because a process that was just
+Each address must respond with 2xx. The command retries for 30 s, because a process that was just
 started may not be ready. It needs no settings.`
 
 /** Adds `latchkey check`, which checks that addresses respond. The Helm test of an installation runs it. */
@@ -18,7 +18,7 @@ export function addCheckCommand(program: Program, cli: Cli): void {
     .option(...jsonOption)
   check.action(
     cli.action(async (urls, options) => {
-      if (!urls.every(isHttp)) check.error('An address has to begin with http:// or https://')
+      if (!urls.every(isHttp)) check.error('An address must begin with http:// or https://')
       const untilMs = performance.now() + deadlineMs
       const answers = await Promise.all(urls.map((url) => callUntil(url, untilMs)))
       const text = answers.map(({ url, answer }) => `${url}: ${answer}`).join('\n')

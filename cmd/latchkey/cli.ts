@@ -50,7 +50,7 @@ export class Cli {
     const { ask } = this.terminal
     if (ask === undefined)
       return {
-        problem: 'Nothing was done: give --yes to do it without a question',
+        problem: 'Nothing was done: confirm with --yes, because the command cannot ask here',
         exitCode: exitCodes.misused,
       }
     const answer = await ask({ text: `${question} [y/N] `, isSecret: false })

@@ -54,7 +54,7 @@ export async function* followEvents(
       } catch (error) {
         if (signal.aborted) return undefined
         const why = silence.signal.aborted
-          ? `no sign of life for ${silenceMsMax / 1000} s`
+          ? `nothing was received for ${silenceMsMax / 1000} s`
           : reasonText(error)
         onState({ problem: `The connection was lost: ${why}` })
       }
@@ -80,7 +80,7 @@ async function* parseEvents(
       clearTimeout(timer)
       const blocks = (rest + decoder.decode(bytes, { stream: true })).split('\n\n')
       rest = blocks.pop() ?? ''
-      if (rest.length > eventCharsMax) throw new Error(`an event has over ${eventCharsMax} characters`)
+      if (rest.length > eventCharsMax) throw new Error(`an event exceeds ${eventCharsMax} characters`)
       for (const block of blocks) {
         const lines = block.split('\n')
         const valuesOf = (name: string) =>

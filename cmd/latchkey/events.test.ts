@@ -101,11 +101,11 @@ describe('latchkey events list', () => {
 
   test.each([
     [['events', 'list', '--state', 'failed'], 'Allowed choices are accepted, processed'],
-    [['events', 'list', '--limit', '1001'], 'It has to be a whole number from 1 to 1000'],
-    [['events', 'list', '--from', 'today'], 'It has to be a time'],
+    [['events', 'list', '--limit', '1001'], 'It must be a whole number from 1 to 1000'],
+    [['events', 'list', '--from', 'today'], 'It must be a time'],
     [['events', 'lst'], 'Did you mean list?'],
     [['event', 'list'], 'Did you mean events?'],
-    [['events', 'get', 'x'], 'It has to be evt_ and 26 characters'],
+    [['events', 'get', 'x'], 'It must be evt_ and 26 characters'],
   ])('latchkey %j: is refused with "%s"', async (args, text) => {
     const { code, out, err } = await lab.run(...args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -204,7 +204,7 @@ describe('latchkey events payload, explain and retry', () => {
     const { code, out } = await lab.run('events', 'explain', acme().failedId)
     expect(code).toBe(0)
     expect(out).toMatch(/^The delivery has failed\.\n/)
-    expect(out).toMatch(/^to do +Find out why, then replay the event\.$/m)
+    expect(out).toMatch(/^to do +Find the cause, then replay the event\.$/m)
     expect(await lab.json('events', 'explain', acme().failedId)).toMatchObject({ position: 'failed' })
   })
 
@@ -280,7 +280,7 @@ describe('latchkey events replay', () => {
     await fail(1, 'unasked.tested')
     const { code, err } = await lab.run(...failed, 'unasked.tested')
     expect(code).toBe(2)
-    expect(err).toContain('Nothing was done: give --yes')
+    expect(err).toContain('Nothing was done: confirm with --yes')
   })
 
   test('latchkey events replay --wait: waits for the end of the job, and fails if it is cancelled', async () => {

@@ -49,7 +49,7 @@ export function addEventsCommand(program: Program, cli: Cli): void {
     .action(cli.action((id, options) => withApi(cli, 'public', options, (api) => readPayload(api, id))))
   events
     .command('explain')
-    .description('says in a sentence why an event is where it is, and what to do')
+    .description('explains the state of an event in one sentence, with the next step')
     .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)
@@ -205,7 +205,7 @@ function addReplayCommand(events: Program, cli: Cli): void {
     .option(...rate)
     .option(...key)
     .option(...dryRun)
-    .option('--yes', 'starts the job without a question')
+    .option('--yes', 'starts the job without confirmation')
     .option(...wait)
     .option(...profileOption)
     .option(...jsonOption)

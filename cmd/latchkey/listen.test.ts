@@ -318,7 +318,7 @@ describe('latchkey listen', () => {
 
   test.each([
     [['listen'], 2, "required option '--forward-to <url>' not specified"],
-    [['listen', '--forward-to', 'ftp://localhost:3000'], 2, 'It has to be an http or https URL'],
+    [['listen', '--forward-to', 'ftp://localhost:3000'], 2, 'It must be an http or https URL'],
     [['listen', '--forward-to', 'http://127.0.0.1:1/', '--events', 'Payment'], 1, 'types'],
   ])('latchkey %j: ends with exit code %d and says what is wrong', async (args, code, text) => {
     const found = await lab.run(...args)

@@ -41,7 +41,7 @@ export function addListenCommand(program: Program, cli: Cli): void {
     )
     .option(...typesOption)
     .option(...secretOption)
-    .option('--skip-verify', 'accepts any certificate of the URL, such as a self-signed one')
+    .option('--skip-verify', 'does not verify the certificate of the URL, such as a self-signed one')
     .option(...nameOption)
     .option(...fromOption(fromText, cli.clock.now()))
     .option('--skip', 'skips the events that came while the command did not run')
@@ -105,10 +105,10 @@ const typesOption = [
 ] as const
 const nameOption = [
   '--name <name>',
-  'name of the subscription that keeps the place; default: made of this user and host',
+  'name of the subscription that keeps the position; default: derived from the user and the host',
 ] as const
-const fromText = 'begins with the events received since then'
-const maxOption = ['--max <count>', 'ends after so many events', parseWhole(1, 1_000_000)] as const
+const fromText = 'begins with events received at this time or later'
+const maxOption = ['--max <count>', 'stops after this number of events', parseWhole(1, 1_000_000)] as const
 
 /** Returns the name of the subscription of this user on this host. */
 function nameOf(command: string, { terminal: { env } }: Cli): string {

@@ -103,7 +103,7 @@ describe('latchkey login', () => {
       2,
       'without user, query and fragment',
     ],
-    ['a URL of another scheme', ['--url', 'ftp://127.0.0.1'], acmeKey, 2, 'has to be an http or https URL'],
+    ['a URL of another scheme', ['--url', 'ftp://127.0.0.1'], acmeKey, 2, 'must be an http or https URL'],
     ['a name of a profile with a slash', ['--profile', 'a/b'], acmeKey, 2, 'letters, digits'],
     ['a key as an argument', [acmeKey], '', 2, 'too many arguments'],
   ] as const)('latchkey login: refuses %s', async (_case, args, key, exitCode, text) => {
@@ -143,7 +143,7 @@ describe('profiles', () => {
       LATCHKEY_URL: `http://localhost:${server.port}`,
     })
     expect([code, calls]).toEqual([4, 0])
-    expect(err).toContain('set LATCHKEY_API_KEY, too, or unset LATCHKEY_URL')
+    expect(err).toContain('also set LATCHKEY_API_KEY, or unset LATCHKEY_URL')
   })
 
   test.each([
@@ -152,7 +152,7 @@ describe('profiles', () => {
     [
       { LATCHKEY_URL: 'http://u:p@127.0.0.1:9' },
       [],
-      'LATCHKEY_URL has to be a URL without user, query and fragment',
+      'LATCHKEY_URL must be a URL without user, query and fragment',
       2,
     ],
     [{}, ['--profile', 'none'], 'The profile none has no API key: run latchkey login --profile none', 4],

@@ -14,13 +14,13 @@ profiles.json under $XDG_CONFIG_HOME/latchkey (~/.config/latchkey), which only y
 export function addLoginCommands(program: Program, cli: Cli): void {
   program
     .command('login')
-    .description('checks an API key and keeps it for the other commands')
+    .description('checks an API key and stores it for the other commands')
     .addHelpText('after', afterHelp)
     .option('--url <url>', 'base URL of the API; default: LATCHKEY_URL, or that of the profile', parseBaseUrl)
-    .option('--internal', 'keeps the URL of the back office and a token for the internal API instead')
+    .option('--internal', 'stores the URL of the back office and a token for the internal API instead')
     .option(
       '--profile <name>',
-      'profile to keep it in; default: LATCHKEY_PROFILE, or "default"',
+      'profile to store it in; default: LATCHKEY_PROFILE, or "default"',
       parseProfile,
     )
     .option(...jsonOption)
@@ -70,7 +70,7 @@ async function logIn(cli: Cli, { api, url: wanted, profile, config }: Login): Pr
   if (refused !== undefined && !refused.isKnown) return refused
   if (isExposed(url))
     cli.terminal.complain(
-      `Warning: ${url} is not encrypted, so that others on the way can read the key: use https`,
+      `Warning: ${url} is not encrypted, so others on the network can read the key: use https`,
     )
   await writeProfiles(path, { ...profiles, [profile]: { ...kept, [api]: { url, credential } } })
   const note = refused === undefined ? '' : `\nNot every command can use it: ${refused.problem}`
@@ -83,7 +83,7 @@ async function readCredential({ terminal }: Cli, api: ApiName): Promise<string |
   const credential = text === undefined ? undefined : parseCredential(text)
   return (
     credential ?? {
-      problem: `${what} expected, in one line of printable ASCII characters without spaces. Nothing was kept`,
+      problem: `${what} expected, in one line of printable ASCII characters without spaces. Nothing was stored`,
       exitCode: exitCodes.misused,
     }
   )

@@ -40,7 +40,7 @@ async function operatorOf(token: string) {
 
 test('latchkey operators: the service knows an operator by the printed token until it is replaced or removed', async () => {
   const added = await run('add', 'ada', '--role', 'viewer', 'support', '--namespace', 'shops')
-  expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown only now') })
+  expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown only once') })
   const token = added.out.trim()
   expect(await operatorOf(token)).toMatchObject({ name: 'ada' })
   expect(readFileSync(path, 'utf8')).not.toContain(token)
@@ -72,9 +72,9 @@ test('latchkey operators: keeps the permissions and the group of the file, and l
 })
 
 test.each([
-  [['add', 'a b', '--role', 'viewer'], 2, 'A name has letters'],
+  [['add', 'a b', '--role', 'viewer'], 2, 'A name has at most 100 letters'],
   [['add', 'ada', '--role', 'king'], 2, 'Allowed choices are viewer'],
-  [['add', 'ada', '--role', 'viewer', '--expires', 'soon'], 2, 'It has to be a time such as'],
+  [['add', 'ada', '--role', 'viewer', '--expires', 'soon'], 2, 'It must be a time such as'],
   [['add', 'ada'], 2, "required option '--role <role...>' not specified"],
 ])('latchkey operators %j: ends with exit code %d and writes nothing', async (args, exitCode, text) => {
   const { code, out, err } = await run(...args)

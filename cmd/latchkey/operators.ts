@@ -47,7 +47,11 @@ export function addOperatorsCommand(program: Program, cli: Cli): void {
         .makeOptionMandatory(),
     )
     .option('--namespace <name...>', 'namespace of the tenants that the operator sees; default: all')
-    .option('--expires <time>', 'end of the token, such as 2027-01-31T00:00:00Z; default: none', parseMoment)
+    .option(
+      '--expires <time>',
+      'expiry of the token, such as 2027-01-31T00:00:00Z; default: none',
+      parseMoment,
+    )
     .option(...fileOption)
     .option(...jsonOption)
     .action(cli.action(async (name, options) => cli.answer(await add(cli, name, options), options)))
@@ -59,7 +63,7 @@ export function addOperatorsCommand(program: Program, cli: Cli): void {
     .action(cli.action(async (options) => cli.answer(await list(cli, options), options)))
   operators
     .command('remove')
-    .description('removes an operator, whose token and sessions end within seconds')
+    .description('removes an operator; the token and sessions end within seconds')
     .argument('<name>', 'name in the audit log')
     .option(...fileOption)
     .option(...jsonOption)
@@ -68,7 +72,7 @@ export function addOperatorsCommand(program: Program, cli: Cli): void {
 
 async function add(cli: Cli, name: string, { role, namespace, expires, ...options }: AddOptions) {
   if (!operatorNamePattern.test(name))
-    return { problem: 'A name has letters, digits and ._@-, at most 100', exitCode: exitCodes.misused }
+    return { problem: 'A name has at most 100 letters, digits and ._@-', exitCode: exitCodes.misused }
   const opened = await open(cli, options)
   if ('problem' in opened) return opened
   const token = `lo_${randomToken(32)}`
@@ -84,7 +88,7 @@ async function add(cli: Cli, name: string, { role, namespace, expires, ...option
   return {
     text: token,
     json: { name, token },
-    note: `The token is shown only now. ${opened.path} has its hash; the service reads the file within seconds`,
+    note: `The token is shown only once. ${opened.path} contains its hash; the service reads the file within seconds`,
   }
 }
 

@@ -12,7 +12,7 @@ const pagesMax = 100
 /** Flags, description, parser and default of the option with the number of items. */
 export const limitOption = [
   '--limit <n>',
-  `at most so many, 1 to ${itemsMax}`,
+  `maximum number, 1 to ${itemsMax}`,
   parseWhole(1, itemsMax),
   50,
 ] as const

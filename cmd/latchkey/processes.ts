@@ -53,7 +53,7 @@ export function addProcessCommands(program: Program, cli: Cli): void {
 function addMigrateCommand(program: Program, cli: Cli): void {
   program
     .command('migrate')
-    .description('brings the database’s schema up to date, then ends')
+    .description('migrates the database schema, then ends')
     .addHelpText('after', `${settingsHelp}\n${checkRollbackHelp}`)
     .option(
       '--check-rollback',

@@ -39,7 +39,7 @@ export async function readProfiles(path: string): Promise<{ readonly profiles: P
     const { mode, size } = await file.stat()
     if ((mode & othersMode) !== 0)
       return {
-        problem: `Other users can read or write ${path} (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}, and have the keys in it replaced if others could have read them`,
+        problem: `Other users can read or write ${path} (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}, and replace the keys in it if others could have read them`,
       }
     const value = size > fileBytesMax ? undefined : parseJson(await file.readFile('utf8'))
     if (Value.Check(ProfilesFile, value)) return { profiles: value.profiles }
@@ -141,7 +141,7 @@ export function chooseConnection(
     )
   if (!isBaseUrl(url))
     return {
-      problem: `${urlEnv} has to be a URL without user, query and fragment`,
+      problem: `${urlEnv} must be a URL without user, query and fragment`,
       exitCode: exitCodes.misused,
     }
   if (given.credential !== undefined) return { url, credential: given.credential }
@@ -150,7 +150,7 @@ export function chooseConnection(
   return stored.url === url
     ? stored
     : refused(
-        `The ${what} of the profile ${profile} is for ${stored.url}, not for ${url} of ${urlEnv}: set ${credentialEnv}, too, or unset ${urlEnv}`,
+        `The ${what} of the profile ${profile} is for ${stored.url}, not for ${url} of ${urlEnv}: also set ${credentialEnv}, or unset ${urlEnv}`,
       )
 }
 

@@ -64,7 +64,10 @@ describe('latchkey records release', () => {
   test('latchkey records release: removes a response after a question, or with --yes', async () => {
     const address = await save()
     const release = ['records', 'release', ...address]
-    expect(await lab.run(...release)).toMatchObject({ code: 2, err: expect.stringContaining('give --yes') })
+    expect(await lab.run(...release)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('confirm with --yes'),
+    })
     const ask = (text: string) => latchkey(release, lab.env(), { ask: () => Promise.resolve(text) })
     expect(await ask('n')).toEqual({ code: 1, out: '', err: 'Nothing was done\n' })
     expect((await lab.run('records', 'get', ...address)).code).toBe(0)

@@ -23,7 +23,7 @@ export function addRecordsCommand(program: Program, cli: Cli): void {
     .argument('<scope>', 'namespace of the key')
     .argument('<key>', 'idempotency key')
     .option('--lock-token <token>', 'releases the lock of this token, and leaves a saved response')
-    .option('--yes', 'removes a saved response without a question')
+    .option('--yes', 'removes a saved response without confirmation')
     .option(...profileOption)
     .option(...jsonOption)
     .action(

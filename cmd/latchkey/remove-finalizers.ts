@@ -117,7 +117,7 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
     await Bun.sleep(lookAgainMs)
   }
   throw new Error(
-    `an operator still leads after ${leaderMsMax / 1000} s: check for another operator deployment`,
+    `an operator is still the leader after ${leaderMsMax / 1000} s: check for another operator deployment`,
   )
 }
 
@@ -134,7 +134,7 @@ async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean>
     })
     if (patched.kind === 'notFound') return true
     if (patched.kind !== 'conflict') {
-      expectOk('letting a Tenant go', patched)
+      expectOk('removing the finalizer of a Tenant', patched)
       return true
     }
     const read = await client.get(tenantObjects, metadata)

@@ -76,8 +76,8 @@ export const slowerThanOption = [
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
 export function replayOptions(nowMs: number) {
   return {
-    from: fromOption('events received since then', nowMs),
-    to: ['--to <time>', 'and before; default: now', parseTime(nowMs)],
+    from: fromOption('events received at this time or later', nowMs),
+    to: ['--to <time>', 'events received before this time; default: now', parseTime(nowMs)],
     state: new Option('--state <state>', 'in one state; default: delivery_failed').choices([
       ...values.state,
       'any',
@@ -88,7 +88,7 @@ export function replayOptions(nowMs: number) {
       values.origin,
     ),
     rate: ['--rate <n>', `events per second, 1 to ${rateMax}; default: 50`, parseWhole(1, rateMax)],
-    key: ['--key <text>', 'repeated commands with this key start one job; give --from as a date then'],
+    key: ['--key <text>', 'repeated commands with this key start only one job; then give --from as a date'],
     dryRun: ['--dry-run', 'counts the events, shows the first ones, and starts nothing'],
     wait: ['--wait', `waits until the job ends, at most ${waitMsMax / 60_000} minutes`],
   } as const
@@ -169,7 +169,7 @@ async function awaitEnd(cli: Cli, api: ReplayApi, started: Replay): Promise<Resu
   if (replay.state === 'completed') return replayResult(cli, replay)
   const problem =
     replay.endedAt === null
-      ? `The replay ${replay.id} has not ended within ${waitMsMax / 60_000} minutes, and goes on`
+      ? `The replay ${replay.id} did not end within ${waitMsMax / 60_000} minutes and continues`
       : `The replay ${replay.id} has ended: ${replay.state}${replay.cause === null ? '' : `, ${replay.cause}`}`
   return { problem: printable(problem), json: replay }
 }

@@ -143,18 +143,18 @@ test.each([
 
 test.each([
   [['event'], "missing required argument 'id'"],
-  [['event', 'x'], 'It has to be evt_ and 26 characters'],
-  [['status', 'evt_1'], 'It has to be rpl_ and 26 characters'],
+  [['event', 'x'], 'It must be evt_ and 26 characters'],
+  [['status', 'evt_1'], 'It must be rpl_ and 26 characters'],
   [['list', 'x'], 'too many arguments'],
-  [['list', '--limit', '1001'], 'It has to be a whole number from 1 to 1000'],
+  [['list', '--limit', '1001'], 'It must be a whole number from 1 to 1000'],
   [['start', '--from', '1h', '--tenant', 'a', '--all-tenants'], "cannot be used with option '--all-tenants'"],
   [['start', '--tenant', 'a'], "required option '--from <time>' not specified"],
-  [['start', '--tenant', 'a', '--from', 'yesterday'], 'It has to be a time'],
-  [['start', '--tenant', 'a', '--from', '2026-13-41'], 'It has to be a time'],
+  [['start', '--tenant', 'a', '--from', 'yesterday'], 'It must be a time'],
+  [['start', '--tenant', 'a', '--from', '2026-13-41'], 'It must be a time'],
   [['start', '--from', '1h', '--to', '10:00'], "'--to <time>' argument '10:00' is invalid"],
   [['start', '--from', '1h', '--state', 'accepted'], 'Allowed choices are processed'],
   [['start', '--from', '1h', '--provider', 'nobody'], 'Allowed choices are card'],
-  [['start', '--from', '1h', '--rate', '0'], 'It has to be a whole number from 1 to 1000'],
+  [['start', '--from', '1h', '--rate', '0'], 'It must be a whole number from 1 to 1000'],
 ])('latchkey replay: the arguments %j are rejected with "%s"', async (args, text) => {
   const { code, out, err } = await latchkey(['replay', ...args], {})
   expect({ code, out }).toEqual({ code: 2, out: '' })

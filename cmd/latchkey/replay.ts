@@ -135,7 +135,7 @@ function addListCommand(replay: Program, cli: Cli): void {
   replay
     .command('list')
     .description('lists replays, newest first')
-    .option('--tenant <tenant>', `those of one tenant: ${tenantText}`)
+    .option('--tenant <tenant>', `replays of one tenant: ${tenantText}`)
     .option(...limitOption)
     .option(...afterOption)
     .option(...profileOption)

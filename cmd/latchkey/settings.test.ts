@@ -51,7 +51,7 @@ test('latchkey settings list --tenant: prints what a tenant can have of its own'
 test('latchkey settings get: prints the value and its meaning', async () => {
   const { out } = await run('get', 'log.sampling')
   expect(out).toMatch(
-    /^log\.sampling = 1 {3}\(the default\)\nShare of log lines .*\nIt has to be a number from 0 to 1\.\n$/,
+    /^log\.sampling = 1 {3}\(the default\)\nShare of log lines .*\nIt must be a number from 0 to 1\.\n$/,
   )
   expect(await json('get', 'log.sampling')).toMatchObject({
     ...{ name: 'log.sampling', value: 1, default: 1, version: 0 },
@@ -61,7 +61,7 @@ test('latchkey settings get: prints the value and its meaning', async () => {
 test('latchkey settings set and clear: change a setting, and the audit log has the caller', async () => {
   const first = await run('set', 'log.sampling', '0.5')
   expect(first).toMatchObject({ code: 0, err: '' })
-  expect(first.out).toMatch(/^log\.sampling = 0\.5 \(was not set\), version \d+: in force within 2 s\n$/)
+  expect(first.out).toMatch(/^log\.sampling = 0\.5 \(was not set\), version \d+: effective within 2 s\n$/)
   expect((await run('set', 'log.sampling', '0.5')).out).toContain('nothing was written')
   const { version, updatedBy } = await json('get', 'log.sampling')
   expect(updatedBy).toBe('operator:dev')

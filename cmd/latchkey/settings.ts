@@ -143,7 +143,7 @@ async function get(api: Api, { name: asked, tenantId }: Place): Promise<Result> 
     version === 0
       ? 'the default'
       : `version ${version}, ${updatedAt} by ${updatedBy}; by default ${printed(reply.body.default)}`
-  const lines = [`${name} = ${printed(value)}   (${origin})`, description, `It has to be ${expected}.`]
+  const lines = [`${name} = ${printed(value)}   (${origin})`, description, `It must be ${expected}.`]
   return { text: lines.map(printable).join('\n'), json: reply.body }
 }
 
@@ -160,7 +160,7 @@ async function set(
   const { name, version, isNew, previousValue } = reply.body
   const before = previousValue === null ? 'was not set' : `was ${printed(previousValue)}`
   const text = isNew
-    ? `${name} = ${printed(body.value)} (${before}), version ${version}: in force within 2 s`
+    ? `${name} = ${printed(body.value)} (${before}), version ${version}: effective within 2 s`
     : `${name} = ${printed(body.value)} already, version ${version}: nothing was written`
   return { text: printable(text), json: reply.body }
 }

@@ -6,7 +6,7 @@ import { profileOption, withApi } from './connect.ts'
 export function addSubscriptionsCommand(program: Program, cli: Cli): void {
   const subscriptions = program
     .command('subscriptions')
-    .description('lists and deletes the places in the events that pulls and listeners have')
+    .description('lists and deletes subscriptions, the positions of pulls and listeners in the events')
   subscriptions
     .command('list')
     .description('lists subscriptions by name')
@@ -15,7 +15,7 @@ export function addSubscriptionsCommand(program: Program, cli: Cli): void {
     .action(cli.action((options) => withApi(cli, 'public', options, (api) => list(cli, api))))
   subscriptions
     .command('delete')
-    .description('deletes a subscription with its place')
+    .description('deletes a subscription and its position')
     .argument('<name>', 'name of the subscription')
     .option(...profileOption)
     .option(...jsonOption)

@@ -38,7 +38,7 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
   const { namespace, name, slug, suspended, conditions, suspendedCallback, breakerEndsAt } = tenant
   const who = `${namespace}/${name}`
   if (suspended)
-    return held('Suspended', `${who} is suspended: its calls are refused, and nothing is delivered.`, tenant)
+    return held('Suspended', `${who} is suspended: its calls are refused and nothing is delivered.`, tenant)
   const failing = conditions.find(
     ({ type, status }) => status === 'False' && type !== 'Ready' && type !== 'WalletEnabled',
   )
@@ -46,7 +46,7 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
   const condition = failing ?? (ready?.status === 'False' ? ready : undefined)
   if (suspendedCallback && (condition === undefined || condition.reason === 'CallbackSuspended')) {
     const { suspendedAt, cause } = suspendedCallback
-    const sentence = `The callback of ${who} is suspended since ${suspendedAt} (${cause}): fix it, then resume it.`
+    const sentence = `The callback of ${who} has been suspended since ${suspendedAt} (${cause}): fix it, then resume it.`
     return held('CallbackSuspended', sentence, tenant)
   }
   if (condition) {
@@ -71,9 +71,8 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
       reason: 'BreakerOpen',
       sentence: `Most calls to the callback of ${who} failed, so deliveries wait until ${breakerEndsAt}: look at the attempts of its latest events in the dashboard.`,
     }
-  if (!tenant.isReady)
-    return held('Unknown', `${who} is not ready, and has no condition that says why.`, tenant)
-  return { reason: 'InForce', sentence: `${who} is served, and nothing holds its deliveries.` }
+  if (!tenant.isReady) return held('Unknown', `${who} is not ready, but no condition gives a reason.`, tenant)
+  return { reason: 'InForce', sentence: `${who} is served, and nothing blocks its deliveries.` }
 }
 
 function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): TenantExplanation {

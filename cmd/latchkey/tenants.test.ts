@@ -82,7 +82,7 @@ describe('latchkey tenants why', () => {
   test('latchkey tenants why: nothing holds a tenant that is ready', async () => {
     expect(await lab.run('tenants', 'why', 'rival')).toEqual({
       ...{ code: 0, err: '' },
-      out: 'shops/rival is served, and nothing holds its deliveries.\n',
+      out: 'shops/rival is served, and nothing blocks its deliveries.\n',
     })
   })
 
@@ -106,7 +106,7 @@ describe('latchkey tenants why', () => {
     const { out } = await lab.run('tenants', 'why', 'reader')
     expect(out).toContain('The callback of shops/reader is suspended since 20')
     expect(out).toEndWith('\n\n  latchkey tenants resume shops/reader\n')
-    expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('waiting deliveries go on')
+    expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('waiting deliveries continue')
     expect((await lab.run('tenants', 'resume', 'reader')).out).toContain('nothing was changed')
     expect(await lab.json('tenants', 'why', 'reader')).toMatchObject({ reason: 'InForce' })
     expect((await lab.run('tenants', 'resume', 'nobody')).code).toBe(3)

@@ -10,7 +10,7 @@ type Api = ApiClient<'internal'>
 type TenantDetail = Schemas<'internal'>['TenantDetail']
 
 /** Flags and description of the option that chooses the namespaces of a list. */
-export const namespacesOption = ['--namespaces <a,b>', 'in these namespaces, separated by commas'] as const
+export const namespacesOption = ['--namespaces <a,b>', 'namespaces, separated by commas'] as const
 const tenantArgument = ['<tenant>', 'id, slug, or namespace/name'] as const
 
 /** Adds `latchkey tenants list|get|why|resume`, which use the internal API. */
@@ -52,7 +52,7 @@ export function addTenantsCommand(program: Program, cli: Cli): void {
     )
   tenants
     .command('why')
-    .description('says in one sentence what holds a tenant, with the command that ends it')
+    .description('explains in one sentence what blocks a tenant, with the command that fixes it')
     .argument(...tenantArgument)
     .option(...profileOption)
     .option(...jsonOption)
@@ -73,7 +73,7 @@ async function resume(api: Api, named: string): Promise<Result> {
   const reply = await api.call('resumeCallback', { path: { tenantId: found.id } })
   if (reply.kind === 'problem') return reply
   const text = reply.body.isNew
-    ? `The callback of ${named} is resumed: waiting deliveries go on`
+    ? `The callback of ${named} is resumed: waiting deliveries continue`
     : `The callback of ${named} is not suspended: nothing was changed`
   return { text, json: reply.body }
 }

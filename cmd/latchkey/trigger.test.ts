@@ -44,8 +44,8 @@ test.each([
 })
 
 test.each([
-  [['trigger', 'generic', 'a.b', '--set', 'x'], 'It has to be path=value'],
-  [['trigger', 'generic', 'a.b', '--set', 'x..y=1'], 'It has to be path=value'],
+  [['trigger', 'generic', 'a.b', '--set', 'x'], 'It must be path=value'],
+  [['trigger', 'generic', 'a.b', '--set', 'x..y=1'], 'It must be path=value'],
   [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x=2'], 'An earlier --set gives x a value'],
   [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x.y=2'], 'An earlier --set gives x a value'],
   [['trigger', 'generic', 'a.b', '--set', 'x.y=1', '--set', 'x=2'], 'An earlier --set gives x a value'],

@@ -6,7 +6,7 @@ import { choices } from './public-api.generated.ts'
 
 const depthMax = 32
 const afterHelp = `
-The event has the provider's format and takes the way of a real call. --set changes members of its
+The event has the provider's format and takes the path of a real call. --set changes members of its
 payload: --set data.object.amount=4200 --set 'lines=[{"id":1}]'. A value that is JSON is taken as such,
 anything else as a text: --set 'total="42.00"' is a text, too. A dot in a name is written as \\.`
 
@@ -57,7 +57,7 @@ function setMember(text: string, members: Members = new Map()): Members {
   const path = text.slice(0, mark).split(/(?<!\\)\./)
   const names = path.map((name) => name.replaceAll('\\.', '.'))
   if (mark < 1 || names.includes(''))
-    throw new InvalidArgumentError('It has to be path=value, such as data.object.amount=4200.')
+    throw new InvalidArgumentError('It must be path=value, such as data.object.amount=4200.')
   if (names.length > depthMax) throw new InvalidArgumentError(`Its path has more than ${depthMax} names.`)
   const last = names.pop() ?? ''
   let place = members

@@ -14,7 +14,7 @@ export function parseTime(nowMs: number): (text: string) => number {
     const timeMs = absolute.test(text) ? Date.parse(text) : Number.NaN
     if (!Number.isNaN(timeMs)) return timeMs
     throw new InvalidArgumentError(
-      'It has to be a time such as 2026-11-01 or 2026-11-01T08:30:00Z, or how long ago, such as 24h or 7d.',
+      'It must be a time such as 2026-11-01 or 2026-11-01T08:30:00Z, or how long ago, such as 24h or 7d.',
     )
   }
 }
@@ -22,7 +22,7 @@ export function parseTime(nowMs: number): (text: string) => number {
 /** Parses a time with its offset, and returns it as given. */
 export function parseMoment(text: string): string {
   if (text.includes('T') && absolute.test(text) && !Number.isNaN(Date.parse(text))) return text
-  throw new InvalidArgumentError('It has to be a time such as 2027-01-31T00:00:00Z.')
+  throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
 }
 
 /** Returns the flags, description and parser of the option with the start of a time range. */
@@ -41,7 +41,7 @@ export function parseWhole(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
     if (number >= min && number <= max) return number
-    throw new InvalidArgumentError(`It has to be a whole number from ${min} to ${max}.`)
+    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
   }
 }
 
@@ -50,7 +50,7 @@ export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefi
   return (text) => {
     const id = parse(text)
     if (id !== undefined) return id
-    throw new InvalidArgumentError(`It has to be ${prefix}_ and 26 characters.`)
+    throw new InvalidArgumentError(`It must be ${prefix}_ and 26 characters.`)
   }
 }
 
@@ -58,17 +58,17 @@ export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefi
 export function parseUrl(text: string): string {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null
   if (url && url.username === '' && url.password === '') return text
-  throw new InvalidArgumentError('It has to be an http or https URL without user and password.')
+  throw new InvalidArgumentError('It must be an http or https URL without user and password.')
 }
 
 /** Parses the base URL of the service. */
 export function parseBaseUrl(text: string): string {
   if (isBaseUrl(text)) return text.replace(/\/+$/, '')
-  throw new InvalidArgumentError('It has to be an http or https URL without user, query and fragment.')
+  throw new InvalidArgumentError('It must be an http or https URL without user, query and fragment.')
 }
 
 /** Parses the name of a profile. */
 export function parseProfile(text: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)) return text
-  throw new InvalidArgumentError('It has to be 1 to 64 letters, digits, dots, underscores and hyphens.')
+  throw new InvalidArgumentError('It must be 1 to 64 letters, digits, dots, underscores and hyphens.')
 }

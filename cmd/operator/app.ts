@@ -109,7 +109,7 @@ async function openTenants(
         controller: 'latchkey.dev/operator',
         instance: hostname(),
         onTrouble: (failure) =>
-          log.warn({ failure: failure.message }, 'a Kubernetes event could not be written'),
+          log.warn({ failure: failure.message }, 'Kubernetes event could not be written'),
       }),
     close: (recorder) => recorder.stop(),
   })
@@ -155,7 +155,7 @@ function reportElection(log: Host['log'], metrics: KubeMetrics, event: ElectionE
   switch (event.kind) {
     case 'leading':
       metrics.setLeading(leaseName, true)
-      return log.info({ fence: event.fence }, 'leading')
+      return log.info({ fence: event.fence }, 'leadership acquired')
     case 'lost':
       metrics.setLeading(leaseName, false)
       return log.warn({ fence: event.fence, why: event.why }, 'leadership lost')

@@ -48,11 +48,8 @@ async function openOperators(
     path: path ?? '',
     onRead(result) {
       if ('problem' in result)
-        log.error(
-          { problem: result.problem },
-          'the file of operators is invalid, its last valid content applies',
-        )
-      else log.info({ operators: result.count }, 'the file of operators was read')
+        log.error({ problem: result.problem }, 'operators file is invalid; its last valid content applies')
+      else log.info({ operators: result.count }, 'operators file loaded')
     },
   })
   if (!runProcesses.includes('backoffice')) return operators
@@ -64,7 +61,7 @@ async function openOperators(
   await openLoop(host, {
     ...{ name: 'operators', intervalMs: operatorsMs, turnMsMax: 10_000 },
     runOnce: () => operators.refresh(),
-    onError: (cause, failures) => log.warn({ failures, cause }, 'the file of operators could not be read'),
+    onError: (cause, failures) => log.warn({ failures, cause }, 'operators file could not be read'),
   })
   return operators
 }

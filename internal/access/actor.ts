@@ -152,7 +152,7 @@ export function authenticateApiKey(
   const found = findApiKey(directory, digestOf(authorization))
   if ('code' in found) return found
   if (found.key.scopes.has(scope)) return found
-  return apiError('api_key_scope', `This API key lacks the scope ${scope}: ask for a key with it`)
+  return apiError('api_key_scope', `This API key does not have the scope ${scope}: use a key that has it`)
 }
 
 /**
@@ -170,7 +170,7 @@ export function authenticateEventKey(
   if (keyActions(key.scopes, 'public').size === 0)
     return apiError(
       'api_key_scope',
-      'This API key has neither the scope events nor events:read: ask for a key with one of them',
+      'This API key has neither the scope events nor events:read: use a key that has one of them',
     )
   return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
 }

@@ -86,6 +86,6 @@ test('operators of a file: a changed file applies, and an invalid or missing one
   const problem = (text: string) => ({ problem: expect.stringContaining(text) })
   expect(results).toEqual([
     ...[problem('ENOENT'), { count: 2 }, problem('/operators/0'), problem('ENOENT'), { count: 1 }],
-    problem('can be written by other users'),
+    problem('is writable by other users'),
   ])
 })

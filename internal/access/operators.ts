@@ -171,10 +171,10 @@ export class OperatorsInFile implements Operators {
     // Reading a pipe would wait without an end.
     if (!found.isFile()) return { kind: 'invalid' as const, signature, problem: 'is not a file' }
     if (size > fileBytesMax)
-      return { kind: 'invalid' as const, signature, problem: `has over ${fileBytesMax} bytes` }
+      return { kind: 'invalid' as const, signature, problem: `is larger than ${fileBytesMax} bytes` }
     // A file that others can write gives them every right.
     if (mode & 0o022n) {
-      const problem = 'can be written by other users: run chmod go-w on it'
+      const problem = 'is writable by other users: run chmod go-w on it'
       return { kind: 'invalid' as const, signature, problem }
     }
     return { ...parseOperators(await Bun.file(path).text()), signature }

@@ -60,7 +60,10 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   if (!tenant.callback) return noCallback
   const content = asked && contentOf(asked)
   if (content?.kind === 'invalid') return content
-  if (tenant.suspended) return conflict('This tenant is suspended: nothing is sent to its callback')
+  if (tenant.suspended)
+    return conflict(
+      'This tenant is suspended, so nothing is sent to its callback: ask the platform team to resume it',
+    )
   const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} } as const
   const nowMs = parts.clock.now()
   await writeAudit(parts.pool, entry, nowMs)
@@ -72,7 +75,7 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   if (sent.kind === 'no_callback') return noCallback
   if (sent.kind === 'unreadable') return secretsUnreadable
   if (sent.kind === 'unsigned')
-    return conflict('The callback has no valid signing secret: see the tenant’s conditions')
+    return conflict('The callback has no valid signing secret: check the tenant’s conditions')
   return ok({ id: sent.id, result: redactResult(parts.redactorOf(tenant), sent.result) })
 }
 

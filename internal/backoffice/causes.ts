@@ -109,7 +109,10 @@ const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
     means: 'The callback serves nothing at this path.',
     todo: 'Check the path in spec.callback.url.',
   },
-  405: { means: 'The callback’s path does not accept POST.', todo: 'Have it accept POST.' },
+  405: {
+    means: 'The callback’s path does not accept POST requests.',
+    todo: 'Change the path in spec.callback.url, or let the path accept POST.',
+  },
   410: {
     means: 'The callback asked for no more deliveries, so it is suspended, and the event is not retried.',
     todo: 'Resume the callback on the tenant’s page, then replay the event.',

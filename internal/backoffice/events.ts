@@ -227,7 +227,7 @@ const replay: SharedUseCase<EventReplay, EventReplayed> = async (parts, actor, {
     case 'changed':
       return cycle !== undefined && result.cycle > cycle
         ? ok({ tenantId, cycle: result.cycle, isNew: false })
-        : conflict('The event is in an earlier delivery cycle than this one: read it again')
+        : conflict('The event is not in this delivery cycle yet: read it again')
     default:
       return cycleRefusals[result.kind]
   }
@@ -276,10 +276,10 @@ const cycleRefusals: Readonly<
   Record<Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'>, Outcome<never>>
 > = {
   not_found: notFound,
-  payload_expired: conflict('The payload has expired, so there is nothing to deliver'),
+  payload_expired: conflict('The payload has expired, so the event cannot be delivered again'),
   no_callback: noCallback,
   not_enabled: conflict('The provider is in verify-only mode for this tenant: enable it first'),
-  test_event: conflict('A test event is sent once: send another one'),
+  test_event: conflict('A test event is never delivered again: send another test event'),
   cycles_exhausted: conflict('The event has reached the maximum number of delivery cycles'),
 }
 

@@ -74,7 +74,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   [
     { hasCallback: false, delivery: undefined, ...readers(2) },
     'awaiting_acknowledgement',
-    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and none will return it: the 2 subscriptions of the tenant leave it out by their filters, or are past it.',
+    'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and none will return it: the 2 subscriptions of the tenant exclude it by their filters, or have passed it.',
     'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
   ],
   [
@@ -161,7 +161,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
   ],
   [
     { event: { ...base.event, state: 'delivery_failed', completedAtMs }, lastAttempt: undefined },
-    ...(['failed', 'The delivery has failed.', 'Find out why, then replay the event.'] as const),
+    ...(['failed', 'The delivery has failed.', 'Find the cause, then replay the event.'] as const),
     { startedAtMs: completedAtMs },
   ],
   [
@@ -180,14 +180,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { ...pause(null), ...suspended('gone') },
     'forwarding_paused',
     'Deliveries of all tenants are paused by the platform team.',
-    'Ask them to end the pause: clear the setting forwarding.paused.',
+    'Ask them to end the pause by clearing the setting forwarding.paused.',
     { startedAtMs: completedAtMs },
   ],
   [
     pause('ten_1'),
     'forwarding_paused',
     'Deliveries of this tenant are paused by user:ada.',
-    'Ask them to end the pause: clear the setting forwarding.paused.',
+    'Ask them to end the pause by clearing the setting forwarding.paused.',
     { startedAtMs: completedAtMs },
   ],
   [

@@ -119,7 +119,7 @@ function explainPull({ hasCallback, readers, isTenantSuspended }: Facts): Explan
           'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
         ]
       : [
-          `${wait}, and none will return it: ${others} leave it out by their filters, or are past it.`,
+          `${wait}, and none will return it: ${others} exclude it by their filters, or have passed it.`,
           'Move one back with POST /v1/subscriptions/{name}/seek, or create one whose filter it matches.',
         ]
   const more = hasCallback ? ' Or deliver it to the callback: POST …/replay.' : ''
@@ -131,7 +131,7 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
   const isTest = event.origin.kind === 'test'
   const again = isTest ? 'send another test event.' : 'replay the event.'
   if (lastAttempt === undefined)
-    return { ...failed, sentence: 'The delivery has failed.', todo: `Find out why, then ${again}` }
+    return { ...failed, sentence: 'The delivery has failed.', todo: `Find the cause, then ${again}` }
   // The end of a payload's retention is stored as an attempt, but nothing was sent.
   const made = lastAttempt.attempt - (lastAttempt.cause === 'payload_expired' ? 1 : 0)
   const head = `The delivery has failed ${made === 0 ? 'before its first attempt' : `after ${countText(made, 'attempt')}`}`
@@ -196,7 +196,7 @@ function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanat
     return {
       ...{ position: 'forwarding_paused', startedAtMs: pause.updatedAtMs },
       sentence: `Deliveries ${scope} are paused by ${by}.`,
-      todo: 'Ask them to end the pause: clear the setting forwarding.paused.',
+      todo: 'Ask them to end the pause by clearing the setting forwarding.paused.',
     }
   }
   if (suspendedCallback) {

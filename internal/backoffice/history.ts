@@ -31,7 +31,8 @@ const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
   if (page.kind !== 'ok') return page
-  if (key !== undefined && scope === undefined) return invalid('A search by key needs its scope')
+  if (key !== undefined && scope === undefined)
+    return invalid('A search by key requires the scope of the key')
   const reached = await reachTenant(parts, actor, tenantId)
   if (reached.kind !== 'ok') return reached
   const address = scope === undefined ? {} : { scope, key }

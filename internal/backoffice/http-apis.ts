@@ -138,7 +138,7 @@ async function findCaller(access: InternalParts['access'], { headers }: Request)
     case 'keyScope':
       return apiError(
         'api_key_scope',
-        'This API key has neither the scope dashboard nor dashboard:read: ask for a key with one of them',
+        'This API key has neither the scope dashboard nor dashboard:read: use a key that has one of them',
       )
     case 'tenantSuspended':
       return apiError('tenant_suspended')

@@ -47,7 +47,7 @@ export function readPage<At>(
     return invalid(`A page has 1 to ${limitMax} items`)
   const position = after === undefined ? undefined : parse(after)
   return after !== undefined && position === undefined
-    ? invalid('must be the position after a page of this list: begin with the first page', 'after')
+    ? invalid('is not a cursor of this list: begin with the first page', 'after')
     : ok({ after: position, limit })
 }
 

@@ -86,7 +86,7 @@ function tooManyText(
 ): string {
   if (whose === 'own') return `${max} of these replays are running: wait until one of them ends`
   return isByTenant
-    ? 'No other replay can be started now: try again in some minutes'
+    ? 'No other replay can be started at the moment: try again in a few minutes'
     : `${max} replays are running: wait until one of them ends`
 }
 

@@ -128,7 +128,9 @@ function refusalOf(readiness: Readiness): Refusal {
     case 'unreadable':
       return secretsUnreadable
     default:
-      return conflict('This tenant is suspended')
+      return conflict(
+        'This tenant is suspended, so no event can be simulated: ask the platform team to resume it',
+      )
   }
 }
 
@@ -148,7 +150,8 @@ async function advance(
   if (sentCount < 0) return invalid('must be the id of an event of this simulation', 'sourceEventId')
   const sent = simulation.events.filter(({ sentAtMs }) => sentAtMs !== null).length
   if (sent > sentCount) return ok({ simulation, isNew: false })
-  if (sent < sentCount) return conflict('Another event of this simulation comes first')
+  if (sent < sentCount)
+    return conflict('An earlier event of this simulation has not been sent yet: send that one first')
   const result = await advanceSimulation(
     parts.pool,
     { id, by: actorName(actor), sentCount },

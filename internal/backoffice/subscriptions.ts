@@ -56,7 +56,7 @@ const write: SharedUseCase<WrittenSubscription, SubscriptionChanged> = async (pa
       return conflict(`A tenant can have ${result.max} subscriptions: delete one first`)
     case 'lasting':
       return conflict(
-        'This subscription lasts, so it cannot get deleteAfterIdleDays: use another name, or delete it first',
+        'This subscription has no deleteAfterIdleDays and cannot get it: use another name, or delete the subscription first',
       )
     case 'unchanged':
       return ok({ subscription: result.subscription, isNew: false })
@@ -157,7 +157,7 @@ const stream: SharedUseCase<StreamCall, EventPages> = async (parts, actor, { las
       return restored
     case 'held':
       return conflict(
-        `Another stream, or a pull, has the lease until ${new Date(opened.availableAtMs).toISOString()}`,
+        `Another stream or a pull holds the lease until ${new Date(opened.availableAtMs).toISOString()}`,
       )
   }
 }

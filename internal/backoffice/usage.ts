@@ -82,7 +82,7 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
     case 'known':
       return ok({ isNew: recorded.kind === 'recorded' })
     case 'conflict':
-      return keyReused('Different usage was recorded with this id: use a new id')
+      return keyReused('Different usage is already recorded with this id: use a new id')
     case 'refused':
       return invalid(recorded.problem)
   }
@@ -110,7 +110,7 @@ const check: UseCase<GuardrailRequest, GuardrailAnswer> = async (parts, actor, r
     case 'busy':
       return overloaded
     case 'conflict':
-      return keyReused('Different usage was counted with this id: use a new id')
+      return keyReused('Different usage is already counted with this id: use a new id')
     case 'refused':
       return invalid(outcome.problem)
   }

@@ -407,7 +407,7 @@ describe('test event', () => {
     receiver.answer(() => new Response(null, { status: 500 }))
     const { id } = (await done('POST', mine('callback/test'))).json
     const alone = await backoffice.call('POST', `/internal/v1/events/${id}/replays`, { body: {} })
-    expect([alone.status, alone.text]).toEqual([409, expect.stringContaining('send another one')])
+    expect([alone.status, alone.text]).toEqual([409, expect.stringContaining('send another test event')])
     const filter = { tenantId: backoffice.tenantId('acme'), from: '2020-01-01T00:00:00Z', ids: [id] }
     const preview = (await done('POST', '/internal/v1/replay-previews', { body: filter })).json
     expect(preview).toMatchObject({ total: { count: 0 }, examples: [] })

@@ -3,79 +3,88 @@
  * status (RFC 9110). Texts never contain a value from the request.
  */
 const catalogue = {
-  invalid_request: [400, 'The request is not valid'],
+  invalid_request: [400, 'The request is invalid'],
   unauthenticated: [
     401,
-    'Send a token as "Authorization: Bearer …": of kubectl create token NAME --audience latchkey, or an API key of scope dashboard or dashboard:read',
+    'Send "Authorization: Bearer …" with a token of kubectl create token NAME --audience latchkey, or with an API key of the scope dashboard or dashboard:read',
   ],
-  forbidden: [403, 'You lack the right to do this: ask an administrator of Tenants for it'],
-  api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],
-  api_key_scope: [403, 'This API key lacks the scope for this call: ask for a key with it'],
-  tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],
-  route_unknown: [404, 'There is no such route on this port'],
-  not_found: [404, 'There is nothing of this name, or you may not see it'],
-  method_not_allowed: [405, 'This route does not take this method: see the Allow header'],
-  provider_unknown: [404, 'There is no such provider: see the path of this call in GET /v1/openapi.json'],
-  lock_lost: [
-    409,
-    'This lockToken does not own the lock any more: discard the result or check the record again',
+  forbidden: [403, 'You do not have permission to do this: ask the platform team for a role'],
+  api_key_invalid: [
+    403,
+    'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"',
   ],
+  api_key_scope: [403, 'This API key does not have the scope that this call needs: use a key that has it'],
+  tenant_suspended: [403, 'This tenant is suspended: ask the platform team to resume it'],
+  route_unknown: [404, 'This port has no such route: check the method and the path'],
+  not_found: [404, 'The object does not exist, or you do not have permission to see it'],
+  method_not_allowed: [
+    405,
+    'This route does not support this method: the Allow header lists those that it supports',
+  ],
+  provider_unknown: [404, 'There is no provider of this name: GET /v1/openapi.json lists the providers'],
+  lock_lost: [409, 'This lockToken no longer owns the lock: discard the result, or read the record again'],
   record_exists: [
     409,
-    'Another result was already saved for this scope and key: read it with GET /v1/record',
+    'A different result is already saved for this scope and key: read it with GET /v1/record',
   ],
   provider_not_ready: [
     409,
-    'This tenant takes no calls of this provider: set the provider up in its Tenant, or name another one',
+    'This provider is not set up for the tenant: add it to spec.providers of the Tenant, or choose another provider',
   ],
-  conflict: [409, 'Something else is there by now: read it again. Nothing was changed'],
-  body_too_large: [413, 'The body is longer than this route takes'],
+  conflict: [
+    409,
+    'The object was changed in the meantime: read it again and repeat the change. Nothing was changed',
+  ],
+  body_too_large: [413, 'The body exceeds the maximum size of this route'],
   fingerprint_mismatch: [
     422,
-    'This scope and key were used with another fingerprint: use a new key for a new request',
+    'This scope and key were already used with another fingerprint: use a new key for a different request',
   ],
   idempotency_key_reused: [
     422,
-    'This Idempotency-Key was used with another request: use a new key for a new request',
+    'This Idempotency-Key was already used with a different request: use a new key for a new request',
   ],
-  limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
+  limit_exceeded: [429, 'The tenant’s usage limit is reached: retry after the seconds in Retry-After'],
   too_many_replays: [
     429,
-    'Other replays have to end first: wait until one of them ends, or as long as Retry-After says',
+    'Too many replays are running: retry after the seconds in Retry-After, or when one has ended',
   ],
   too_many_simulations: [
     429,
-    'This tenant has as many simulations under way as it may: wait until one of them ends',
+    'This tenant has the maximum number of running simulations: wait until one ends, or cancel one',
   ],
-  internal: [500, 'Something broke on our side: try again, and report the requestId if it stays'],
-  store_unavailable: [503, 'The record store does not answer: nothing is known about this key, try again'],
+  internal: [500, 'Internal error: try again, and report the requestId to the platform team if it persists'],
+  store_unavailable: [503, 'The record store is unavailable, so the state of this key is unknown: try again'],
   database_unavailable: [
     503,
-    'The database does not answer: whether anything was written is not known, repeat the call with its Idempotency-Key',
+    'The database is unavailable, and the call may or may not have been applied: repeat it with the same Idempotency-Key',
   ],
-  queue_unavailable: [503, 'The event could not be stored: nothing was accepted, send it again'],
+  queue_unavailable: [503, 'The event could not be stored and was not accepted: send it again'],
   certificate_unavailable: [
     503,
-    'The certificate that this call is signed with could not be fetched: nothing was accepted, send it again',
+    'The certificate of this call’s signature could not be fetched, so the event was not accepted: send it again',
   ],
   secrets_unreadable: [
     503,
-    'The secrets of this tenant cannot be opened at the moment: nothing was done, try again later',
+    'The secrets of this tenant cannot be decrypted at the moment, so nothing was done: try again later',
   ],
-  provider_paused: [503, 'Calls of this provider are paused: nothing was accepted, send it again later'],
-  starting: [503, 'This process has not read its tenants yet: try again'],
+  provider_paused: [
+    503,
+    'Calls of this provider are paused, so the event was not accepted: send it again later',
+  ],
+  starting: [503, 'This process is starting and has not loaded its tenants yet: try again'],
   unavailable: [
     503,
-    'A store or the Kubernetes API does not answer: whether anything was written is not known, repeat the call as it was',
+    'A store or the Kubernetes API is unavailable, and the call may or may not have been applied: repeat it unchanged',
   ],
   body_dropped: [
     503,
-    'The body had to make room for bodies that arrived faster: nothing was accepted, send it again',
+    'The body arrived too slowly while memory for bodies was short, so it was dropped: send it again',
   ],
-  overloaded: [503, 'Too many calls are under way in this process: try again'],
+  overloaded: [503, 'This process is handling too many calls: try again'],
   loop_detected: [
     508,
-    'This event has been forwarded through here too often: a callback seems to send it back',
+    'Forwarding loop: this event has passed through here too often. Check whether a callback sends its events back',
   ],
 } as const satisfies Record<string, readonly [number, string]>
 

@@ -99,7 +99,7 @@ function givenText(
     if (mode & 0o007)
       return { problem: `${name}_FILE: other users can read or write the file: run chmod o-rwx on it` }
     if (size > secretFileBytesMax)
-      return { problem: `${name}_FILE: the file has over ${secretFileBytesMax} bytes` }
+      return { problem: `${name}_FILE: the file is larger than ${secretFileBytesMax} bytes` }
     return { text: readFileSync(path, 'utf8').trim() }
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
@@ -126,7 +126,7 @@ function unknownNames(env: Environment): string[] {
 function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
-  return [`${devDemo.env} works with the sample tenants only: unset it or ${tenantsDir.env}`]
+  return [`${devDemo.env} works only with the sample tenants: unset it, or unset ${tenantsDir.env}`]
 }
 
 /** Configuration for the log, by environment name. Secrets and passwords are redacted, and unset settings are omitted. */

@@ -83,17 +83,17 @@ describe('TLS of a store', () => {
     [
       'TLS settings for a plain-text Redis URL',
       () => ({ LATCHKEY_REDIS_TLS_CA_FILE: ca(), LATCHKEY_REDIS_URL: 'redis+cluster://:pw@redis' }),
-      'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: it is plain text: begin it with rediss:// (rediss+sentinel://, …)',
+      'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: its connection is not encrypted: begin it with rediss:// (rediss+sentinel://, …)',
     ],
     ...['disable', 'allow', 'prefer', 'no-verify'].map((mode): [string, () => Environment, string] => [
       `sslmode=${mode}`,
       () => ({ LATCHKEY_DATABASE_TLS_CA_FILE: ca(), LATCHKEY_DATABASE_URL: url(`?sslmode=${mode}`) }),
-      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify: remove it, or use sslmode=verify-full',
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify the server: remove it, or use sslmode=verify-full',
     ]),
     [
       'ssl=0',
       () => ({ LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db', LATCHKEY_DATABASE_URL: url('?ssl=0') }),
-      'LATCHKEY_DATABASE_TLS_SERVER_NAME contradicts LATCHKEY_DATABASE_URL: ssl in it does not verify: remove it',
+      'LATCHKEY_DATABASE_TLS_SERVER_NAME contradicts LATCHKEY_DATABASE_URL: its parameter ssl does not verify the server: remove it',
     ],
     [
       'a second CA in the Postgres URL',

@@ -9,7 +9,7 @@ const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>>
   redis: (url) =>
     url.startsWith('rediss')
       ? undefined
-      : 'it is plain text: begin it with rediss:// (rediss+sentinel://, …)',
+      : 'its connection is not encrypted: begin it with rediss:// (rediss+sentinel://, …)',
 }
 
 /**
@@ -53,10 +53,13 @@ function plainPostgres(url: string): string | undefined {
   const query = new URLSearchParams(/\?(.*)$/.exec(url)?.[1] ?? '')
   const mode = query.get('sslmode')
   if (mode !== null && !verifiedModes.includes(mode))
-    return `its sslmode does not verify: remove it, or use sslmode=verify-full`
+    return `its sslmode does not verify the server: remove it, or use sslmode=verify-full`
   const ssl = query.get('ssl')
-  if (ssl !== null && ssl !== 'true' && ssl !== '1') return 'ssl in it does not verify: remove it'
+  if (ssl !== null && ssl !== 'true' && ssl !== '1')
+    return 'its parameter ssl does not verify the server: remove it'
   const file = ownFiles.find((name) => query.has(name))
-  if (file !== undefined) return `${file} in it is another source of the same: remove it`
-  return query.get('host')?.startsWith('/') ? 'a Unix socket has no TLS' : undefined
+  if (file !== undefined) return `its parameter ${file} sets the same: remove it`
+  return query.get('host')?.startsWith('/')
+    ? 'TLS does not apply to a Unix socket: use a host, or unset the TLS settings'
+    : undefined
 }

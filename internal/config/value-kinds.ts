@@ -42,7 +42,7 @@ export const ipAddress: ValueKind<string> = {
     if (version === 4) return ok(text)
     const host = version === 6 ? URL.parse(`http://[${text}]`)?.hostname : undefined
     return host === undefined
-      ? invalid('an IPv4 or IPv6 address, such as 127.0.0.1, 0.0.0.0 or ::1, and no host name')
+      ? invalid('an IPv4 or IPv6 address such as 127.0.0.1, 0.0.0.0 or ::1, not a host name')
       : ok(host.slice(1, -1))
   },
 }

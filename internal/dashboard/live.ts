@@ -63,7 +63,9 @@ export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
       const ofSession = ofActor.filter(({ sessionKey }) => sessionKey === follower.sessionKey)
       const isTooMany = ofSession.length >= streamsPerSessionMax || ofActor.length >= streamsPerActorMax
       if (isClosed || streams.size >= streamsMax || isTooMany)
-        return apiError('overloaded', 'Too many pages are followed live', { 'Retry-After': '10' })
+        return apiError('overloaded', 'Too many live pages are open: close some, or reload this one later', {
+          'Retry-After': '10',
+        })
       const body = tickingStream(everyMs, seen, (stream) => {
         streams.set(stream, follower)
         watch.start()

@@ -209,7 +209,7 @@ function messageOf({ cause, code, status }: ExchangeFailed): string {
 }
 
 const dnsDetails: Readonly<Record<(Resolved & { kind: 'failed' })['cause'], string>> = {
-  no_address: 'The callback’s name has no address.',
-  too_many: 'The callback’s name has too many addresses.',
-  timeout: 'The callback’s name could not be resolved in time.',
+  no_address: 'The callback’s host name has no address.',
+  too_many: 'The callback’s host name has too many addresses.',
+  timeout: 'The callback’s host name could not be resolved in time.',
 }

@@ -82,11 +82,11 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   const scheme = url.protocol === 'https:' ? 'https' : 'http'
   if (url.protocol !== `${scheme}:`) return refused('scheme', 'must be an https URL')
   // The URL parser also accepts https:name and https:///name as https://name.
-  if (!/^https?:\/\/[^/]/i.test(text)) return refused('malformed', 'must name its host after https://')
+  if (!/^https?:\/\/[^/]/i.test(text)) return refused('malformed', 'must have a host after https://')
   if (url.username !== '' || url.password !== '') {
-    return refused('credentials', 'must not carry credentials: check the signature of deliveries instead')
+    return refused('credentials', 'must not contain credentials: verify the signature of deliveries instead')
   }
-  if (text.includes('#')) return refused('fragment', 'must not have a fragment: it would never be sent')
+  if (text.includes('#')) return refused('fragment', 'must not have a fragment, which is never sent')
   const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port)
   if (portsBlocked.has(port))
     return refused('port', `must not use port ${port}, which belongs to another protocol`)
@@ -129,7 +129,7 @@ function portNotListed(port: number): RefusedCallback {
   const usual = callbackPortsAlways.join(', ')
   return refused(
     'port_not_listed',
-    `must not use port ${port} of an address that is not public: use ${usual}, or have the platform add it to LATCHKEY_CALLBACK_PORTS`,
+    `must not use port ${port} of a private address: use ${usual}, or ask the platform team to add it to LATCHKEY_CALLBACK_PORTS`,
   )
 }
 
@@ -167,13 +167,13 @@ function refused(cause: CallbackRefusal, message: string): RefusedCallback {
 
 const httpNotListed = refused(
   'http_not_listed',
-  'must be https, unless allowedCIDRs, within what the platform permits, lists every address that it has',
+  'must be https, unless allowedCIDRs lists every address of its host and the platform permits them',
 )
 
 /** The message names the block of the address, but never the address. Otherwise tenants could resolve internal names through Latchkey. */
 function refusedAddress(block: AddressBlock): RefusedCallback {
   const advice = blocksNeverCalled.has(block)
     ? ', which is never called: use another address'
-    : ': list its network in allowedCIDRs, within what the platform permits, or use a public address'
+    : ': use a public address, or list its network in allowedCIDRs if the platform permits it'
   return refused('address', `leads to ${blockNames[block]}${advice}`)
 }

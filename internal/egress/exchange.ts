@@ -16,17 +16,17 @@ import { AnswerReader, encodeRequest, type KeptHeaders, type RequestContent } fr
  * its body had arrived.
  */
 export const callFailures = {
-  url_refused: 'The form of the callback’s URL is not accepted.',
-  dns_failed: 'The callback’s name could not be resolved.',
-  address_refused: 'The callback’s address must not be called.',
+  url_refused: 'The callback’s URL has a scheme, port or form that is not allowed.',
+  dns_failed: 'The callback’s host name could not be resolved.',
+  address_refused: 'The callback’s address is not allowed.',
   connect_failed: 'The callback did not accept the connection.',
   connect_timeout: 'The callback did not accept the connection in time.',
   tls_failed: 'The callback’s certificate is invalid, or the TLS handshake failed.',
-  timeout: 'The callback did not answer in time.',
-  reset: 'The connection ended before the answer did.',
-  protocol_error: 'The answer was not HTTP/1.1, or its head was over 16 KiB.',
-  proxy_failed: 'The platform’s egress proxy did not open the connection.',
-  aborted: 'The platform ended the call.',
+  timeout: 'The callback did not respond in time.',
+  reset: 'The connection ended before the response was complete.',
+  protocol_error: 'The response was not HTTP/1.1, or its headers exceeded 16 KiB.',
+  proxy_failed: 'The platform’s egress proxy could not be reached or refused to connect.',
+  aborted: 'The platform aborted the call.',
 }
 /** Cause of a call without a complete response. The set is closed, so it can be a metric label. */
 export type CallFailureCause = keyof typeof callFailures

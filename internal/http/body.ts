@@ -27,7 +27,7 @@ export function roomFor(
 ): Room | ApiError {
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
-    return apiError('invalid_request', 'Send the body without Content-Encoding')
+    return apiError('invalid_request', 'Send the body uncompressed, without Content-Encoding')
   }
   const declared = request.headers.get('content-length')
   const bytesDeclared = declared === null ? null : Number(declared)
@@ -165,7 +165,7 @@ async function isOver(reader: Reader, { turns }: BodyBudget): Promise<boolean> {
 }
 
 function brokeOff(): ApiError {
-  return apiError('invalid_request', 'The body broke off')
+  return apiError('invalid_request', 'The connection ended before the whole body had arrived')
 }
 
 /** Header that closes the connection, because it cannot carry another request while the rest of the body is still being sent. */

@@ -50,7 +50,10 @@ export function readParams<P extends Params>(
 
 function unknownParam(name: string, known: readonly string[]): ApiError {
   const taken = known.length === 0 ? 'no query parameters' : `the query parameters ${known.join(', ')}`
-  return apiError('invalid_request', `${quoteName(name)} is unknown: this call takes ${taken}`)
+  return apiError(
+    'invalid_request',
+    `${quoteName(name)} is not a parameter of this call, which takes ${taken}`,
+  )
 }
 
 /** Returns the form of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */

@@ -34,10 +34,10 @@ export function parseQuery(url: string): Query {
     const name = decodeComponent(equals < 0 ? pair : pair.slice(0, equals))
     const value = decodeComponent(equals < 0 ? '' : pair.slice(equals + 1))
     if (name === undefined || value === undefined) {
-      return apiError('invalid_request', 'The query must be UTF-8 in percent-encoding')
+      return apiError('invalid_request', 'The query must be percent-encoded UTF-8')
     }
     if (name in values)
-      return apiError('invalid_request', `${quoteName(name)} stands twice in the query: send it once`)
+      return apiError('invalid_request', `${quoteName(name)} is repeated in the query: send it once`)
     values[name] = value
   }
   return { kind: 'query', values }
@@ -105,7 +105,7 @@ function jsonErrorText(text: string): string {
 export function repeatedField(text: string, place: string): ApiError {
   const members = findMembers(text)
   const name = members.kind === 'repeated' ? quoteName(members.name) : 'A field'
-  return apiError('invalid_request', `${name} stands twice in ${place}: send it once`)
+  return apiError('invalid_request', `${name} is repeated in ${place}: send it once`)
 }
 
 function decodeUtf8(bytes: Uint8Array): string | undefined {

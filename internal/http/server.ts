@@ -234,7 +234,7 @@ function unmatched<Principal, Scope extends string>(
 /** Returns the error for a path without a route. @param documentPath path of the document of the port's API, if it has one */
 export function routeUnknown(documentPath?: string): ApiError {
   if (documentPath === undefined) return apiError('route_unknown')
-  return apiError('route_unknown', `There is no such route on this port: GET ${documentPath} lists them`)
+  return apiError('route_unknown', `This port has no such route: GET ${documentPath} lists its routes`)
 }
 
 async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): Promise<Response> {

@@ -252,7 +252,7 @@ const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-Afte
  */
 const unread = apiError(
   'body_dropped',
-  'The body could not be verified in time: nothing was accepted, send it again',
+  'The body could not be verified in time, so the event was not accepted: send it again',
   { 'Retry-After': '5' },
 )
 

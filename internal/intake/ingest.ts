@@ -66,7 +66,7 @@ export async function ingestEvent(
   if (state === undefined)
     return {
       kind: 'notTaken',
-      problem: `This tenant takes no events of "${request.provider}" now: see its spec, and its conditions`,
+      problem: `This tenant does not accept events of "${request.provider}" at the moment: check spec.providers and the conditions of the Tenant`,
     }
   const event = eventOf(parts, request, state, nowMs)
   const known = await findKnown(parts, event)
@@ -75,7 +75,11 @@ export async function ingestEvent(
   const outcome = await storeBatch({ ...parts.storing, requeues: false }, [event])
   const [acceptance] = outcome.kind === 'completed' ? outcome.acceptances : []
   if (acceptance === 'stored') return { kind: 'stored', id: event.id }
-  if (acceptance === 'refused') return { kind: 'invalid', problem: 'The event cannot be stored as it is' }
+  if (acceptance === 'refused')
+    return {
+      kind: 'invalid',
+      problem: 'The event has content that the database cannot store, such as a null character in a text',
+    }
   const other = acceptance === 'duplicate' ? await findKnown(parts, event) : undefined
   return other === undefined ? { kind: 'unavailable' } : { kind: 'known', id: other }
 }
@@ -86,11 +90,11 @@ async function findKnown({ storing }: IngestParts, { dedupeKey }: ReceivedEvent)
 
 function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): string | undefined {
   if (readEventId(sourceEventId).kind === 'refused')
-    return 'The provider’s id has to be 1 to 255 characters without control characters'
-  if (!isDottedType(type)) return 'The type has to be dotted lowercase, such as payment.succeeded'
+    return 'The provider’s id must be 1 to 255 characters without control characters'
+  if (!isDottedType(type)) return 'The type must be dotted lowercase, such as payment.succeeded'
   if (readRawType(rawType) === undefined)
-    return 'The raw type has to be at most 255 characters without control characters'
-  return readEventText(payload).kind === 'object' ? undefined : 'The payload has to be a JSON object'
+    return 'The raw type must have at most 255 characters without control characters'
+  return readEventText(payload).kind === 'object' ? undefined : 'The payload must be a JSON object'
 }
 
 /** Returns the state of a new event, or undefined if the tenant accepts no events of this provider. */

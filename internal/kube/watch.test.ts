@@ -40,5 +40,7 @@ test.each([
   ['unfinished', '"aaaaaaaaaaaa'],
   ['finished', '"aaaaaaaaa"\n'],
 ])('JSON lines: a line over the maximum length breaks the stream (%s line)', (_case, text) => {
-  expect(new JsonLines(10).push(bytes(text))).toEqual([{ kind: 'broken', why: 'too long a line' }])
+  expect(new JsonLines(10).push(bytes(text))).toEqual([
+    { kind: 'broken', why: 'a line that exceeds the maximum length' },
+  ])
 })

@@ -161,7 +161,10 @@ function failed(failure: KubeFailure): WatchEnd {
 /** One line of a JSON stream. After `broken`, callers must not read further lines. */
 export type JsonLine =
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'broken'; readonly why: 'a line that is not JSON' | 'too long a line' }
+  | {
+      readonly kind: 'broken'
+      readonly why: 'a line that is not JSON' | 'a line that exceeds the maximum length'
+    }
 
 const newline = 10
 
@@ -187,7 +190,8 @@ export class JsonLines {
       if (line?.kind === 'broken') return lines
     }
     this.#hold(bytes.subarray(from))
-    if (this.#bytes > this.#lineBytesMax) lines.push({ kind: 'broken', why: 'too long a line' })
+    if (this.#bytes > this.#lineBytesMax)
+      lines.push({ kind: 'broken', why: 'a line that exceeds the maximum length' })
     return lines
   }
 
@@ -202,7 +206,7 @@ export class JsonLines {
     const text = tooLong ? '' : Buffer.concat(this.#parts).toString('utf8')
     this.#parts = []
     this.#bytes = 0
-    if (tooLong) return { kind: 'broken', why: 'too long a line' }
+    if (tooLong) return { kind: 'broken', why: 'a line that exceeds the maximum length' }
     if (text.trim() === '') return undefined
     try {
       return { kind: 'value', value: JSON.parse(text) as unknown }

@@ -34,8 +34,11 @@ describe('validation errors of the public API', () => {
     [`limit=${mark}`, `"limit" must be ${page}`],
     [`provider=${mark}`, '"provider" must be one of card, storefront, '],
     ['after=', `"after" must be ${text(255)}`],
-    ['limit=1&limit=2', '"limit" stands twice in the query: send it once'],
-    ['types=a', '"types" is unknown: this call takes the query parameters provider, type, after, limit'],
+    ['limit=1&limit=2', '"limit" is repeated in the query: send it once'],
+    [
+      'types=a',
+      '"types" is not a parameter of this call, which takes the query parameters provider, type, after, limit',
+    ],
   ])('GET /v1/event-types?%s: the error names the parameter and what it takes', async (query, message) => {
     const answer = await api.call('GET', `/v1/event-types?${query}`)
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
@@ -64,7 +67,12 @@ describe('validation errors of the internal API', () => {
     ['GET', `events?state=${mark}`, undefined, '"state" must be one of accepted, processed, '],
     ['GET', `tenants?namespaces=${mark}`, undefined, '"namespaces" must be names of at most 50 namespaces'],
     ['GET', `tenants/lookup?keyPrefix=${mark}`, undefined, '"keyPrefix" must be the first 11 characters of'],
-    ['GET', 'events?page=1', undefined, '"page" is unknown: this call takes the query parameters after, '],
+    [
+      'GET',
+      'events?page=1',
+      undefined,
+      '"page" is not a parameter of this call, which takes the query parameters after, ',
+    ],
     [
       'PUT',
       'T/limits/eventsPerMonth/override',
@@ -97,10 +105,10 @@ describe('validation errors of the internal API', () => {
       { ...usage, occurredAt: '2026-02-30T00:00:00Z' },
       '"occurredAt" names a day that does not exist',
     ],
-    ['GET', `events?after=${mark}`, undefined, '"after" must be the position after a page of this list'],
+    ['GET', `events?after=${mark}`, undefined, '"after" is not a cursor of this list'],
     ['GET', 'events?type=pay*', undefined, '"type" must be a whole type, or a family'],
     ['GET', 'events?status=50x', undefined, '"status" must be a status such as 404'],
-    ['GET', 'T/executions?key=k', undefined, 'A search by key needs its scope'],
+    ['GET', 'T/executions?key=k', undefined, 'A search by key requires the scope of the key'],
     [
       'POST',
       'replay-previews',

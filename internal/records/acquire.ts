@@ -130,6 +130,6 @@ export function toAcquired(
 
 /** Returns the error for a long record that does not fit into the memory for long records. */
 export function noRoom(): ApiError {
-  const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
+  const text = 'The results of this batch leave no room for this record: check its key in a separate call'
   return apiError('overloaded', text, { 'Retry-After': '1' })
 }

@@ -508,8 +508,8 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
 
   const badQueries: readonly (readonly [name: string, query: string, told: string])[] = [
     ['nothing', '', '"scope" is required'],
-    ['scope twice', 'scope=a&key=k&scope=a', 'stands twice'],
-    ['scope twice, once in escapes', 'scope=a&key=k&sc%6fpe=a', 'stands twice'],
+    ['scope twice', 'scope=a&key=k&scope=a', 'is repeated'],
+    ['scope twice, once in escapes', 'scope=a&key=k&sc%6fpe=a', 'is repeated'],
     ['an unknown name', `scope=a&key=k&lockTokn=${mark}`, '"lockTokn" is not a field of this call'],
     ['a name of the body', `scope=a&key=k&ttlSeconds=5`, '"ttlSeconds" is not a field of this call'],
     ['__proto__', `scope=a&key=k&__proto__=${mark}`, '"__proto__" is not a field of this call'],
@@ -566,7 +566,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
         const answer = await api.call('GET', path)
         expect(answer.status).toBe(404)
         expect(answer.json).toEqual({
-          message: 'There is no such route on this port: GET /v1/openapi.json lists them',
+          message: 'This port has no such route: GET /v1/openapi.json lists its routes',
           error: 'Not Found',
           statusCode: 404,
           code: 'route_unknown',

@@ -127,7 +127,7 @@ describe('a name', () => {
 
   test('checkSetting: refuses a setting of the whole installation for a tenant', () => {
     expect(problemOf('log.sampling', 1, true)).toBe(
-      'log.sampling holds for the whole installation: leave the tenant out',
+      'log.sampling applies to the whole installation only: omit the tenant',
     )
     expect(problemOf('forwarding.paused', true, true)).toBe('ok')
   })

@@ -313,7 +313,7 @@ export function checkSettingName({
     return { kind: 'refused', problem: `There is no setting of that name: ${hint}` }
   }
   if (ofTenant && definitionOf(name).scope === 'installation')
-    return { kind: 'refused', problem: `${name} holds for the whole installation: leave the tenant out` }
+    return { kind: 'refused', problem: `${name} applies to the whole installation only: omit the tenant` }
   return { kind: 'ok', name }
 }
 
@@ -366,7 +366,7 @@ export function conflictBetween(
   for (const [less, more] of [...ordered, ...emitted]) {
     const [low, high] = [valueOf(less), valueOf(more)]
     if (typeof low === 'number' && typeof high === 'number' && low > high)
-      return `${less} must not be over ${more}: they would be ${low} and ${high}`
+      return `${less} must not exceed ${more}: they would be ${low} and ${high}`
   }
   return undefined
 }

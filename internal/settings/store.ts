@@ -88,7 +88,7 @@ export async function readSetting(
 }
 
 function versionIn([row]: readonly { readonly version: number }[]): number {
-  if (!row) throw new Error('the table settings_version has no row: run the migrations')
+  if (!row) throw new Error('the table settings_version has no row: run latchkey migrate')
   return row.version
 }
 

@@ -55,7 +55,7 @@ export class SettingsWatch {
       this.#current = toRuntimeSettings(await readSettings(pool))
       this.#isRead = true
       const settingsVersion = this.#current.version
-      if (settingsVersion !== before) log.info({ settingsVersion, before }, 'runtime settings are in force')
+      if (settingsVersion !== before) log.info({ settingsVersion, before }, 'runtime settings loaded')
       for (const listener of this.#listeners) listener(this.#current)
     }
     this.#lookedAtMs = clock.now()

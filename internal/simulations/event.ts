@@ -189,7 +189,7 @@ function answerOf(accepted: Accepted, simulationId: string): Answer | ApiError {
       }
     }
     case 'invalid':
-      return apiError('invalid_request', `With these overrides the call is refused: ${accepted.cause}`)
+      return apiError('invalid_request', `With these overrides, intake refuses the call: ${accepted.cause}`)
     case 'limited': {
       const { limit, quota, retryAfterMs } = accepted
       return apiError('limit_exceeded', undefined, limitHeaders(limit, quota, retryAfterMs))

@@ -232,7 +232,7 @@ describe('invalid requests', () => {
     ['invalid JSON', '{', 'The body must be JSON'],
     ['an array', '[]', 'The body must be a JSON object'],
     ['no bytes', '', 'The body must be a JSON object, but it is missing'],
-    ['a repeated field', '{"amount":1,"amount":2,"currency":"EUR"}', '"amount" stands twice in the body'],
+    ['a repeated field', '{"amount":1,"amount":2,"currency":"EUR"}', '"amount" is repeated in the body'],
     ['too many bytes', `{"x":"${'x'.repeat(17_000)}"}`, 'The request must not be longer than 16384 bytes'],
   ])('POST simulate/chargeback: a body with %s is refused', async (_name, body, message) => {
     const answer = await post(body)

@@ -25,7 +25,7 @@ export function schemaCheck(pool: Pool): Check {
     if (reached) return { ok: true }
     return {
       ok: false,
-      reason: `the database schema has version ${version}, but version ${schemaVersionNeeded} is needed: run migrate`,
+      reason: `the database schema has version ${version}, but this build needs version ${schemaVersionNeeded}: run latchkey migrate`,
     }
   }
 }
@@ -82,7 +82,7 @@ function validateRedis(servers: readonly RedisServerFacts[]): CheckResult {
       const policy = server.maxmemoryPolicy
       return {
         ok: false,
-        reason: `Redis has maxmemory-policy ${policy} and would evict records: set noeviction`,
+        reason: `Redis has maxmemory-policy ${policy} and would evict records: set maxmemory-policy noeviction`,
       }
     }
   }

@@ -98,9 +98,9 @@ export function asTlsFailure<T>(error: T): T | TlsFailure {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   if (untrusted.has(code)) return new TlsFailure(`certificate not trusted (${error.message})`, code, error)
   if (expired.has(code))
-    return new TlsFailure(`certificate outside its validity (${error.message})`, code, error)
+    return new TlsFailure(`certificate expired or not yet valid (${error.message})`, code, error)
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
-    return new TlsFailure(`certificate of another name (${error.message})`, code, error)
+    return new TlsFailure(`certificate for another name (${error.message})`, code, error)
   if (/^ERR_(SSL|TLS|OSSL)_/.test(code) || code === 'EPROTO')
     return new TlsFailure(`handshake failed (${error.message})`, code, error)
   return error

@@ -62,7 +62,7 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
   }
   const write = (level: LogLevel, fields: object, text: string): void => {
     const dropped = sink.takeDropped()
-    if (dropped > 0) print('warn', { dropped }, 'log lines were dropped: their reader was behind')
+    if (dropped > 0) print('warn', { dropped }, 'log lines were dropped, because their reader was too slow')
     print(level, fields, text)
   }
   const at = (level: LogLevel): Logger['info'] => {

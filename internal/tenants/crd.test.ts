@@ -210,7 +210,7 @@ describe('rules', () => {
 
   test('CEL rules: every limit refuses a soft value above the hard value', () => {
     for (const name of [...limitNames, 'emitted[]'])
-      expect(rulesOf(`spec.limits.${name}`).map(({ message }) => message)).toEqual(['must not be over hard'])
+      expect(rulesOf(`spec.limits.${name}`).map(({ message }) => message)).toEqual(['must not exceed hard'])
   })
 
   test('CEL rules: a limit on an emitted kind is refused for every kind that Latchkey counts itself', () => {

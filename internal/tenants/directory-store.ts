@@ -97,7 +97,7 @@ export async function readDirectoryVersion(pool: Pool): Promise<number> {
     text: 'SELECT version FROM directory_version',
   })
   const version = rows[0]?.version
-  if (version === undefined) throw new Error('the table directory_version has no row: run the migrations')
+  if (version === undefined) throw new Error('the table directory_version has no row: run latchkey migrate')
   return version
 }
 

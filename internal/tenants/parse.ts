@@ -225,7 +225,7 @@ function limitProblems({ limits: { emitted = [], ...own } }: TenantSpec): Proble
   return [
     ...all.flatMap(({ path: at, bounds: { soft, hard } }) =>
       soft !== undefined && hard !== undefined && soft > hard
-        ? [{ path: `${at}.soft`, message: 'must not be over hard' }]
+        ? [{ path: `${at}.soft`, message: 'must not exceed hard' }]
         : [],
     ),
     ...emitted.flatMap(({ kind }, index) =>
@@ -238,12 +238,12 @@ function limitProblems({ limits: { emitted = [], ...own } }: TenantSpec): Proble
 function retentionProblems({ retention }: TenantSpec): Problem[] {
   const { payloadDays, eventDays } = retention
   if (payloadDays === undefined || eventDays === undefined || payloadDays <= eventDays) return []
-  return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
+  return [{ path: 'spec.retention.payloadDays', message: 'must not exceed eventDays' }]
 }
 
 /** Checks that a date exists; the pattern has been checked before. */
 function dateProblems(text: string, path: string): Problem[] {
-  return parseTimestamp(text) === undefined ? [{ path, message: 'is a date that does not exist' }] : []
+  return parseTimestamp(text) === undefined ? [{ path, message: 'is not an existing date' }] : []
 }
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }

@@ -176,7 +176,7 @@ export async function findOverrides(
 }
 
 function versionIn([row]: readonly { readonly version: number }[]): number {
-  if (!row) throw new Error('the table limit_overrides_version has no row: run the migrations')
+  if (!row) throw new Error('the table limit_overrides_version has no row: run latchkey migrate')
   return row.version
 }
 

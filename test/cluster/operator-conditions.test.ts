@@ -56,7 +56,7 @@ describe('operator: conditions', () => {
       'short',
       'SecretsSynced',
       'SecretTooShort',
-      'short-own, key a: has under 8 characters',
+      'short-own, key a: has fewer than 8 characters',
       {
         spec: cardSpec('short-own'),
         values: { a: 'hunter2', b: 'a-card-secret-of-ours' },

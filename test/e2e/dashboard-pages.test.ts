@@ -85,7 +85,7 @@ describe('without scripts', () => {
           await button(page, 'Continue').click()
           await button(page, 'Override the limit').click()
           await page.getByText('“A sale on Friday”').waitFor()
-          await page.getByRole('link', { name: /^End it now/ }).click()
+          await page.getByRole('link', { name: /^End the override of/ }).click()
           await button(page, 'End the override').click()
           await page.getByText('the override was ended').waitFor()
           await page.goto('/audit?action=usage.')

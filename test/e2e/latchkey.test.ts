@@ -55,7 +55,7 @@ describe('latchkey', () => {
     [['settings', 'set', 'log.sampling'], "missing required argument 'value'"],
     [['settings', 'list', 'log.sampling'], 'too many arguments'],
     [['settings', 'get', 'log.sampling', '--by', 'ada'], "unknown option '--by'"],
-    [['settings', 'set', 'log.sampling', '1', '--expect-version', 'x'], 'It has to be a whole number'],
+    [['settings', 'set', 'log.sampling', '1', '--expect-version', 'x'], 'It must be a whole number'],
     [['settings', 'list', '--colour'], '--colour'],
   ])('latchkey %j: is refused with the message %j', async (args, text) => {
     const { code, out, err } = await run(args)

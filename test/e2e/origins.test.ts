@@ -134,9 +134,9 @@ test.each(originKinds)('origin %s: the internal API returns it and filters by it
 
 /** Texts of the event page, besides those of the other origins. */
 const texts: Record<OriginKind, readonly string[]> = {
-  provider: ['card called', 'The signature was verified'],
-  service: ['operator:dev handed in this event of card', 'checked no signature', 'Handed in</span>'],
-  simulation: ['made this event of card', 'No provider called', 'Simulated</span>', '/simulations/sim_'],
+  provider: ['The provider card called', 'The signature was verified'],
+  service: ['operator:dev handed in this event of card', 'verified no signature', 'Handed in</span>'],
+  simulation: ['made this event of card', 'No provider sent it', 'Simulated</span>', '/simulations/sim_'],
   test: ['operator:dev sent this event to test the callback', 'never retried or replayed', 'Test</span>'],
 }
 
@@ -150,7 +150,7 @@ test.each(originKinds)('origin %s: the dashboard filters by it and says how the 
     for (const part of parts) {
       const isBadge = part.endsWith('</span>')
       if (each === kind) expect(page).toContain(part)
-      else if (!isBadge && part !== 'No provider called') expect(page).not.toContain(part)
+      else if (!isBadge && part !== 'No provider sent it') expect(page).not.toContain(part)
     }
   }
   expect(page.includes('/replay"')).toBe(kind !== 'test')

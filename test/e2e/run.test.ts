@@ -147,7 +147,7 @@ test('run: an empty folder deletes no tenant, also after a restart, until a mani
   await serves(one)
   await rm(path())
   await one.process.logged(
-    'tenant has no manifest in the folder and stays in force; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
+    'tenant has no manifest in the folder and is kept; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
   )
   one.process.signal('SIGTERM')
   await one.process.exited

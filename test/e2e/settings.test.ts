@@ -103,7 +103,7 @@ const rows = async (text: string): Promise<Record<string, unknown>[]> => (await 
 const pausesOf = async (opsUrl: string) =>
   /\nlatchkey_settings_pauses_count (\d+)\n/.exec(await (await fetch(`${opsUrl}/metrics`)).text())?.[1]
 
-describe('settings, in force within 2 s', () => {
+describe('settings, effective within 2 s', () => {
   test('settings: pausing forwarding for a tenant uses no attempts, and forwarding resumes immediately', async () => {
     const [acme, other] = [receivers.acme.calls.length, receivers.other.calls.length]
     await settings('set', 'forwarding.paused', 'true', '--tenant', 'acme')
@@ -176,7 +176,7 @@ describe('settings, in force within 2 s', () => {
     const { version } = JSON.parse(await settings('set', 'log.sampling', '0', '--json')) as {
       version: number
     }
-    const inForce = () => api.lines('runtime settings are in force')
+    const inForce = () => api.lines('runtime settings loaded')
     await until(() => inForce().some((line) => line['settingsVersion'] === version), inForceMsMax)
     const before = lines()
     for (let calls = 0; calls < 20; calls += 1) expect((await send()).status).toBe(200)

@@ -115,7 +115,7 @@ test('Postgres hang: of 200 events, only the events in flight at the first timeo
 
 const senders = 10
 const restMs = 250
-const opened = 'event store circuit breaker opened: events are spooled without asking Postgres'
+const opened = 'event store circuit breaker opened: events are spooled without trying Postgres'
 const closed = 'event store circuit breaker closed: events are stored in Postgres'
 /** Two seconds each for Postgres and Redis, plus a margin for a busy machine. */
 const intakeMsMax = 5_000

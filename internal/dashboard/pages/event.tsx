@@ -268,7 +268,10 @@ const replayRows = deedRows<EventSummary>({
     if (replayed.kind !== 'ok') return replayed
     const path = link(`/events/${id}`, { tenant: form['tenant'] })
     return replayed.value.isNew
-      ? goTo(path, `Delivery cycle ${replayed.value.cycle} has begun. The callback is called within seconds.`)
+      ? goTo(
+          path,
+          `Delivery cycle ${replayed.value.cycle} has begun. The callback will be called within seconds.`,
+        )
       : goTo(path, 'The event is already being delivered; nothing was added.', 'info')
   },
 })
@@ -282,7 +285,7 @@ const retryRow: ActionRow = {
     if (retried.kind !== 'ok') return retried
     const path = `/events/${id}`
     return retried.value.isNew
-      ? goTo(path, 'The callback is called within seconds.')
+      ? goTo(path, 'The callback will be called within seconds.')
       : goTo(path, 'An attempt is due or in progress; nothing was changed.', 'info')
   },
 }

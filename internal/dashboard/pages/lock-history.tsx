@@ -50,7 +50,7 @@ export const lockHistoryRow = listRow({
     ),
   },
   noMatch: () =>
-    'Scope and key have to match exactly, including case. Locks are deleted after the tenant’s retention.',
+    'Scope and key must match exactly, including case. Locks are deleted after the tenant’s retention.',
 })
 
 function heldText({ durationMs, expiresAtMs, state }: LockHistoryEntry): string {

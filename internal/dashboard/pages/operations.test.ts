@@ -227,7 +227,7 @@ describe('lock history', () => {
   test('lock history: a key without a scope returns 400 and runs no search', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
-    expect(html).toContain('A search by key needs its scope')
+    expect(html).toContain('A search by key requires the scope of the key')
     expect(keysOn(html)).toEqual([])
   })
 })
@@ -238,7 +238,7 @@ describe('settings', () => {
 
   test('settings: a change is shown with the user who made it', async () => {
     expect((await session.get(`/settings/change?name=${name}`)).html).toContain(
-      'Change it for the whole installation',
+      'Change for the whole installation',
     )
     expect((await form({ value: '9000', version: '0' })).location).toBe('/settings')
     const { html } = await session.get('/settings')

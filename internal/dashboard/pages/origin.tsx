@@ -92,7 +92,7 @@ export function receiptText(
   switch (origin.kind) {
     case 'provider':
       return {
-        received: ['Received', `${provider} called${late}.`],
+        received: ['Received', `The provider ${provider} called the webhook URL${late}.`],
         stored: [
           'Verified and stored',
           'The signature was verified, and the event was stored before the provider got its response.',
@@ -101,7 +101,7 @@ export function receiptText(
     case 'service':
       return {
         received: ['Handed in', `${origin.actor} handed in this event of ${provider}${late}.`],
-        stored: ['Stored', 'No provider called, and Latchkey checked no signature.'],
+        stored: ['Stored', 'No provider sent it, and Latchkey verified no signature.'],
       }
     case 'simulation':
       return {
@@ -111,12 +111,12 @@ export function receiptText(
             A <SimulationLink path={simulationPath}>simulation</SimulationLink> made this event of {provider}.
           </>,
         ],
-        stored: ['Stored', 'No provider called: Latchkey made the call and signed it itself.'],
+        stored: ['Stored', 'No provider sent it: Latchkey made the call and signed it.'],
       }
     case 'test':
       return {
         received: ['Test event', `${origin.actor} sent this event to test the callback.`],
-        stored: ['Stored', 'No provider called. A test event is never retried or replayed.'],
+        stored: ['Stored', 'No provider sent it. A test event is never retried or replayed.'],
       }
   }
 }

@@ -342,7 +342,7 @@ const startReplayRow: ActionRow = {
       path,
       started.value,
       'The replay has begun.',
-      'This form was sent before: this is its replay.',
+      'This form was already sent: this is the replay that it started.',
     )
   },
 }

@@ -50,7 +50,7 @@ const groups = [
   { title: 'Providers', note: 'acceptance of their calls', begins: 'providers.' },
   {
     title: 'Records',
-    note: 'default for tenants; a change moves tenants without a choice of their own, which then use both stores for weeks',
+    note: 'default for tenants; a change moves the records of all tenants that use it, which takes weeks',
     begins: 'records.',
   },
   { title: 'Logs', note: 'of every process', begins: 'log.' },
@@ -270,7 +270,7 @@ function showForm({ context, setting, typed, problem, conflict }: FormParts) {
     <FormPage
       {...{ crumb: 'Settings', action: changePath, csrfToken: context.csrfToken, lead: definition.doc }}
       title={<code>{name}</code>}
-      card={`Change it ${ownerText(context)}`}
+      card={`Change ${ownerText(context)}`}
       problem={
         conflict === undefined
           ? undefined

@@ -42,7 +42,7 @@ const list = listRow({
     text: 'Apply a Tenant resource: it appears here within seconds.',
   },
   noMatch: () =>
-    'The search covers slugs, names and display names; ids and API key prefixes have to match exactly. Tenants that you may not see are not found.',
+    'The search covers slugs, names and display names; ids and API key prefixes must match exactly. Only tenants that you may see are found.',
 })
 
 /** Page with the list of tenants. An API key in the search is truncated to its prefix. */

@@ -274,11 +274,11 @@ function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) 
       </p>
       {change !== undefined && (
         <p class="buttons">
-          <a href={change} aria-label={`Change it: ${label}`}>
-            Change it
+          <a href={change} aria-label={`Change the override of ${label}`}>
+            Change
           </a>
-          <a href={link(clearPath, { tenant, limit })} aria-label={`End it now: ${label}`}>
-            End it now
+          <a href={link(clearPath, { tenant, limit })} aria-label={`End the override of ${label}`}>
+            End now
           </a>
         </p>
       )}

@@ -92,7 +92,7 @@ async function verifyApplied(
     const step = steps[row.version - 1]
     if (step === undefined || row.checksum === checksumOf(step)) continue
     throw new Error(
-      `migration ${row.version} (${row.name}) was applied with another text: use the build that applied it, or a new database (for npm run dev: without its folder, .latchkey)`,
+      `migration ${row.version} (${row.name}) was applied with a different text: use the build that applied it, or a new database (for npm run dev: without its folder, .latchkey)`,
     )
   }
   const version = rows.at(-1)?.version ?? 0

@@ -208,7 +208,7 @@ class SecretsOfTenant implements TenantSecrets {
   #forbidden(namespace: string) {
     const command = grantCommand(this.#parts.username, namespace)
     const place = 'list it in operator.secrets.namespaces of its chart, or'
-    const message = `the operator may not use the Secrets of namespace ${namespace}: ${place} ${command}`
+    const message = `the operator has no permission to use the Secrets of namespace ${namespace}: ${place} ${command}`
     return { reason: 'Forbidden', message }
   }
 }
@@ -218,7 +218,7 @@ class SecretsOfTenant implements TenantSecrets {
  * would go unnoticed without a watch.
  */
 function unfollowed(namespace: string, why: string): SecretRead {
-  const message = `the operator does not follow the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
+  const message = `the operator does not watch the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 

@@ -125,10 +125,10 @@ export class ClusterView {
       return {
         ok: false,
         reason:
-          'the API server has no Tenant definition: kubectl apply --server-side --field-manager=helm -f crds',
+          'the API server has no definition of Tenant: run kubectl apply --server-side --field-manager=helm -f crds',
       }
     if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
-      return { ok: false, reason: 'the operator is not permitted to list Tenants: bind its role' }
+      return { ok: false, reason: 'the operator has no permission to list Tenants: bind its ClusterRole' }
     for (const [scope, reflector] of this.#tenants) {
       const exhausted = this.#lastingExhaustion(nameOf('tenants', scope), reflector)
       if (exhausted !== undefined)
@@ -301,7 +301,7 @@ export class ClusterView {
   /** Logs the first failure and then every 20th, because a namespace can stay forbidden for days. */
   #report(watch: string, trouble: ReflectorTrouble): void {
     const { log } = this.#options
-    if (trouble.kind === 'stalled') return log.info({ watch }, 'a watch stalled and is restarted')
+    if (trouble.kind === 'stalled') return log.info({ watch }, 'watch stalled and is restarted')
     if (trouble.kind === 'handler') {
       return log.error(
         { watch, key: trouble.key, error: String(trouble.error) },

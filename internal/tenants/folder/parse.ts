@@ -64,7 +64,7 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
   const documents = 'empty' in parsed ? [] : parsed
   const { file } = label
   if (documents.length > documentsMax) {
-    const message = `has over ${documentsMax} documents`
+    const message = `has more than ${documentsMax} documents`
     return unreadable(file, [{ file, line: undefined, field: '', message }])
   }
   // Uses the first error of each document, because later ones are mostly consequences of it.

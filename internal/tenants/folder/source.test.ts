@@ -221,8 +221,8 @@ describe('a file that cannot be read', () => {
   test.each<[string, string, string]>([
     ['broken syntax', 'a: [1,\nb: 2', 'is not YAML'],
     ['a repeated key', 'a: 1\na: 2', 'is not YAML at column 1: DUPLICATE_KEY'],
-    ['too many bytes', `# ${'x'.repeat(fileBytesMax)}`, 'is over'],
-    ['too many documents', '---\na: 1\n'.repeat(1_001), 'has over 1000 documents'],
+    ['too many bytes', `# ${'x'.repeat(fileBytesMax)}`, 'is larger than'],
+    ['too many documents', '---\na: 1\n'.repeat(1_001), 'has more than 1000 documents'],
     ['exploding aliases', explodingYaml(), 'has too many aliases'],
   ])('unreadable file with %s: is reported, and its tenants stay', async (_case, text, message) => {
     write('b.yaml', tenant('two'))
@@ -346,7 +346,7 @@ test('folder: logs each problem once, and logs that it was fixed', async () => {
   write('a.yaml', tenant('one'))
   await read()
   expect(logged).toEqual([
-    'manifest is invalid, its last valid content stays in force',
+    'manifest is invalid, so its last valid content still applies',
     'manifests were fixed',
   ])
 })

@@ -214,7 +214,7 @@ export class FolderSource implements TenantSource {
       this.#kept.add(key)
       this.#options.log.warn(
         { tenant: key },
-        'tenant has no manifest in the folder and stays in force; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
+        'tenant has no manifest in the folder and is kept; to delete it, restore the manifest with the annotation latchkey.dev/delete: "true"',
       )
     }
     return false
@@ -318,7 +318,7 @@ export class FolderSource implements TenantSource {
     const present = new Set(problems.map((problem) => JSON.stringify(problem)))
     for (const problem of problems)
       if (!known.has(JSON.stringify(problem)))
-        log.error({ ...problem }, 'manifest is invalid, its last valid content stays in force')
+        log.error({ ...problem }, 'manifest is invalid, so its last valid content still applies')
     const fixed = known.difference(present).size
     if (fixed > 0) log.info({ fixed, left: present.size }, 'manifests were fixed')
     this.#problems = problems
@@ -334,11 +334,11 @@ async function listManifests(
     const names = (await readdir(dir)).filter((name) => /^[^.].*\.(ya?ml|json)$/.test(name)).sort()
     const paths = names.slice(0, filesMax).map((name) => join(dir, name))
     if (names.length <= filesMax) return { paths }
-    return { paths, problem: `folder has over ${filesMax} files: the rest is not read` }
+    return { paths, problem: `folder has more than ${filesMax} files: the rest is not read` }
   } catch (error) {
     const code = codeOf(error)
     if (code === 'ENOENT' && mayBeMissing) return { paths: [] }
-    return { problem: `folder cannot be read (${code}): its last content stays in force` }
+    return { problem: `folder cannot be read (${code}): its last content still applies` }
   }
 }
 
@@ -355,7 +355,8 @@ async function readState(
     if (before?.signature === signature) return before
     // Reading a pipe would wait without an end.
     if (!found.isFile()) return unreadable(path, signature, 'is not a file', before)
-    if (size > fileBytesMax) return unreadable(path, signature, `is over ${fileBytesMax} bytes`, before)
+    if (size > fileBytesMax)
+      return unreadable(path, signature, `is larger than ${fileBytesMax} bytes`, before)
     const parsed = parseFile(await readFile(path, 'utf8'), { file: path, version: `${size}-${mtimeNs}` })
     const isOpen = needsPrivateSecrets && (mode & 0o007n) !== 0n
     if (isOpen && parsed.documents.some(({ kind }) => kind === 'secret'))

@@ -64,7 +64,7 @@ export function readyVerdict(others: readonly Verdict[], suspended: boolean): Ve
       message: 'spec.suspended is true: set it to false to serve the tenant again',
     })
   }
-  return verdict('Ready', complaints, { reason: 'InForce', message: 'All of the spec is applied' })
+  return verdict('Ready', complaints, { reason: 'InForce', message: 'The whole spec is applied' })
 }
 
 const reasonPattern = /^[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?$/

@@ -101,11 +101,11 @@ function resolve(
   }
   const sha256Hex = hashApiKey(text)
   if (facts.keysOfOthers.has(sha256Hex)) {
-    return faulty('KeyInUse', `${shown} belongs to another tenant: bring a key of its own`)
+    return faulty('KeyInUse', `${shown} is the key of another tenant: use a key of this tenant only`)
   }
   const twin = desired.get(sha256Hex)
   if (twin !== undefined)
-    return faulty('KeyInUse', `${shown} equals the API key ${twin.name}: use two different keys`)
+    return faulty('KeyInUse', `${shown} is the same as the API key ${twin.name}: use two different keys`)
   return { kind: 'key', text, trimmed }
 }
 

@@ -122,7 +122,7 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
 }
 
 function keptUnreadable({ place }: Wanted, unreadable: readonly StoredSecret[]): Complaint {
-  const message = `the key ring does not open the stored values of Secret ${place.name} (they were sealed with ${keyIdsOf(unreadable)}), so its calls are answered 503: repair the Secret, or the key ring`
+  const message = `the key ring does not open the stored values of Secret ${place.name} (they were sealed with ${keyIdsOf(unreadable)}), so calls that need it get 503: correct the Secret or the key ring`
   return { reason: 'StoredUnreadable', message }
 }
 
@@ -167,7 +167,7 @@ function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
   const shown = `Secret ${namespace}/${wanted.place.name}`
   if (entries.length === 0 || entries.length > wanted.valuesMax) {
     return invalid(
-      `${shown} must hold 1 to ${wanted.valuesMax} values, each a live secret: it holds ${entries.length}`,
+      `${shown} must contain 1 to ${wanted.valuesMax} values, each a live secret; it contains ${entries.length}`,
     )
   }
   const values = entries.map(([key, text]) => ({ key, ...withoutTrailingNewline(text) }))
@@ -188,7 +188,7 @@ function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
     complaints,
     weak: good
       .filter(({ text }) => charactersOf(text) < least)
-      .map(({ key }) => `${shown}, key ${key} has under ${least} characters: use a longer secret`),
+      .map(({ key }) => `${shown}, key ${key} has fewer than ${least} characters: use a longer secret`),
   }
 }
 
@@ -283,7 +283,7 @@ const charactersMax = 4_096
 function providerSecretFault(value: string): ValueFault | undefined {
   if (value.trim() === '') return { reason: 'SecretTooShort', message: 'is blank: use the provider’s secret' }
   if (charactersOf(value) < charactersMin) {
-    const message = `has under ${charactersMin} characters and is not used to verify calls: use a longer secret`
+    const message = `has fewer than ${charactersMin} characters and is not used to verify calls: use a longer secret`
     return { reason: 'SecretTooShort', message }
   }
   if (value.length <= charactersMax) return undefined

@@ -412,7 +412,7 @@ describe('API keys', () => {
 
 test.each([
   ['no label', undefined, /kubectl label secret -n shops card latchkey\.dev\/tenant=acme$/],
-  ['the label of another tenant', 'other', /labelled for another tenant and is not used/],
+  ['the label of another tenant', 'other', /has the label of another tenant and is not used/],
 ])(
   'SecretNotLabelled: for a Secret with %s, the message suggests no command that takes over another tenant’s Secret',
   (_case, labelled, told) => {

@@ -115,7 +115,7 @@ function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {
     [...plan.keyComplaints, ...plan.secretComplaints],
     asked === 0
       ? { reason: 'NoneAsked', message: 'spec.apiKeys is empty: add an entry to call the record API' }
-      : { reason: 'Issued', message: `active API keys: ${asked}` },
+      : { reason: 'Issued', message: `Active API keys: ${asked}` },
   )
 }
 
@@ -124,21 +124,21 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
     return { type: 'WalletEnabled', status: 'False', reason, message }
   }
   const wallet = providers.find(({ name }) => name === 'wallet')
-  if (wallet === undefined) return off('NotConfigured', 'spec.providers has no wallet')
-  if (!wallet.enabled) return off('Disabled', 'provider wallet has enabled: false')
+  if (wallet === undefined) return off('NotConfigured', 'spec.providers does not list wallet')
+  if (!wallet.enabled) return off('Disabled', 'The provider wallet has enabled: false')
   switch (walletRollout.stage) {
     case 'off':
       return off(
         'StageOff',
-        'wallet calls are refused: to start the rollout, set spec.walletRollout.stage to verify',
+        'Wallet calls are refused: to start the rollout, set spec.walletRollout.stage to verify',
       )
     case 'verify':
       return off(
         'Verifying',
-        'events are verified and stored, not delivered: review them, then set stage enabled',
+        'Wallet events are verified and stored, but not delivered: review them, then set spec.walletRollout.stage to enabled',
       )
     case 'enabled':
-      return verdict('WalletEnabled', [], { reason: 'Reviewed', message: 'wallet events are delivered' })
+      return verdict('WalletEnabled', [], { reason: 'Reviewed', message: 'Wallet events are delivered' })
   }
 }
 
@@ -171,12 +171,12 @@ function suspensionMessage({ cause, suspendedAtMs }: CallbackSuspension): string
 
 const callbackAccepted = {
   reason: 'FormAccepted',
-  message: 'the URL is accepted; each delivery checks the address that it connects to',
+  message: 'The URL is valid; each delivery checks the address that it connects to',
 }
 
 const noCallback = {
   reason: 'NoCallback',
-  message: 'spec.callback is absent: events wait until a subscription acknowledges them',
+  message: 'spec.callback is not set: events wait until a subscription acknowledges them',
 }
 
 const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
@@ -208,7 +208,7 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
     return denied(
       held,
       'SlugImmutable',
-      `spec.slug cannot change: ${held} stays in force; set it back, or delete this Tenant and create another`,
+      `spec.slug is immutable and stays ${held}: set it back, or delete this Tenant and create another one`,
     )
   }
   if (held === null) {
@@ -235,7 +235,7 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
       return denied(
         null,
         'SlugAwaited',
-        `${shown(olderClaimant, facts)} is older and waits for the slug ${wanted}: choose another slug`,
+        `${shown(olderClaimant, facts)} is older and also requests the slug ${wanted}: choose another slug`,
       )
     }
   }
@@ -243,7 +243,7 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
     slug: wanted,
     verdict: verdict('SlugReserved', [], {
       reason: 'Held',
-      message: `the slug ${wanted} belongs to this tenant`,
+      message: `The slug ${wanted} belongs to this tenant`,
     }),
   }
 }

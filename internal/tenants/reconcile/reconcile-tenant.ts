@@ -109,14 +109,12 @@ async function adoptIfAsked(
   if (own === id) return undefined
   if (own !== undefined) {
     return refused(
-      `this Tenant has data of its own as ${own}: to adopt other data, delete it and create it with the annotation`,
+      `this Tenant already has data, as ${own}: to adopt other data, delete the Tenant and create it again with the annotation`,
     )
   }
   const applied = await adoptTenant(context, { id, uid, namespace, name }, context.clock.now())
   if (applied.kind === 'conflict')
-    return refused(
-      `there is no deleted tenant ${id} with retained data: correct or remove ${adoptAnnotation}`,
-    )
+    return refused(`no deleted tenant ${id} has retained data: correct or remove ${adoptAnnotation}`)
   expectMine(applied)
   context.log.info({ tenant: `${namespace}/${name}`, tenantId: id }, 'tenant adopted retained data')
   return undefined
@@ -240,9 +238,12 @@ async function factsAfter(
 
 const generationNotes = {
   missing: ['SecretGenerated', 'was generated'],
-  rotation: ['SecretRotated', 'holds a new value; the previous one works for another 24 hours'],
-  edited: ['SecretRepaired', 'was edited by hand and repaired: to rotate it, set latchkey.dev/rotate on it'],
-  previousEnded: ['RotationEnded', 'no longer holds the value before its rotation'],
+  rotation: ['SecretRotated', 'has a new value; the previous one remains valid for 24 hours'],
+  edited: [
+    'SecretRepaired',
+    'was edited and has been restored: to rotate it, set the annotation latchkey.dev/rotate on it',
+  ],
+  previousEnded: ['RotationEnded', 'no longer has the value from before its rotation'],
 } as const
 
 function recordGenerated({ source }: ReconcileContext, object: TenantObject, { generate }: TenantPlan): void {
@@ -286,7 +287,7 @@ function logReconciled(context: ReconcileContext, plan: TenantPlan, outcome: obj
     warnings: plan.warnings,
   }
   if (ready?.status === 'True' || ready?.reason === 'Suspended') context.log.info(fields, 'tenant reconciled')
-  else context.log.warn(fields, 'tenant reconciled, but part of its spec is not in force')
+  else context.log.warn(fields, 'tenant reconciled, but part of its spec is not applied')
 }
 
 function nextTurnMs({ conditions }: TenantPlan): number | undefined {

@@ -66,7 +66,7 @@ function notLabelled(
   labelled: string | undefined,
 ): string {
   if (labelled !== undefined)
-    return `${shown} is labelled for another tenant and is not used: name a Secret of this tenant in the secretRef`
+    return `${shown} has the label of another tenant and is not used: name a Secret of this tenant in the secretRef`
   return `${shown} has no label ${tenantLabel}. If it belongs to this tenant, label it: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
 }
 

@@ -67,7 +67,7 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
     .update(directoryVersion)
     .set({ version: sql`${directoryVersion.version} + 1` })
     .returning({ version: directoryVersion.version })
-  if (row === undefined) throw new Error('the table directory_version has no row: run the migrations')
+  if (row === undefined) throw new Error('the table directory_version has no row: run latchkey migrate')
   return row.version
 }
 

@@ -70,9 +70,14 @@ export async function parseCall(request: Request, bounds: Bounds): Promise<Recor
   const route = Object.entries(routes).find(
     ([, [method, path]]) => method === request.method && path === pathname,
   )
-  if (!route) return refusal(404, 'route_unknown', 'There is no such route on this port')
+  if (!route)
+    return refusal(404, 'route_unknown', 'This port has no such route: check the method and the path')
   if (request.headers.get('authorization') !== `Bearer ${bounds.apiKey}`)
-    return refusal(403, 'api_key_invalid', 'Send a valid API key as "Authorization: Bearer lk_…"')
+    return refusal(
+      403,
+      'api_key_invalid',
+      'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"',
+    )
   const hasBody = request.method === 'POST' || request.method === 'PUT'
   const fields = hasBody ? parseObject(await request.text()) : Object.fromEntries(searchParams)
   if (typeof fields === 'string') return invalid(fields)

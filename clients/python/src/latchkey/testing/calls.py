@@ -89,9 +89,9 @@ def parse_call(request: httpx.Request, limits: Limits) -> RecordCall | httpx.Res
     """Parses a request, or returns the response that refuses it."""
     route = _ROUTES.get((request.method, request.url.path))
     if route is None:
-        return refusal(404, "route_unknown", "There is no such route on this port")
+        return refusal(404, "route_unknown", "This port has no such route: check the method and the path")
     if request.headers.get("authorization") != f"Bearer {limits.api_key}":
-        return refusal(403, "api_key_invalid", 'Send a valid API key as "Authorization: Bearer lk_…"')
+        return refusal(403, "api_key_invalid", 'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"')
     operation, required, optional = route
     has_body = request.method in ("POST", "PUT")
     fields = _parse_object(request.read()) if has_body else dict(request.url.params)
