@@ -896,6 +896,8 @@ export interface operations {
                 limit?: number;
                 provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
                 cause?: "signature_missing" | "signature_malformed" | "signature_mismatch" | "timestamp_outside_window" | "scheme_unknown" | "headers_conflict" | "shop_mismatch" | "certificate_url_refused" | "certificate_not_found" | "certificate_untrusted" | "certificate_weak" | "certificate_subject_mismatch" | "certificate_outside_dates" | "body_not_json" | "body_too_deep" | "body_ambiguous" | "event_id_missing" | "event_id_malformed" | "event_type_malformed" | "tenant_suspended" | "provider_not_configured" | "provider_not_enabled" | "provider_unverified" | "secrets_missing" | "secrets_unreadable" | "loop_detected" | "provider_paused" | "certificate_unavailable" | "events_per_minute" | "events_per_month";
+                from?: string;
+                to?: string;
             };
             header?: never;
             path?: never;

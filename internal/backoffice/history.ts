@@ -54,18 +54,20 @@ type RefusedListRequest = PageRequest &
   TenantSelection & {
     readonly provider?: ProviderName | undefined
     readonly cause?: RefusedCause | undefined
+    readonly fromMs?: number | undefined
+    readonly toMs?: number | undefined
   }
 
 const refusedIdForm = new RegExp(idPattern('ref'))
 
 /** Lists refused calls of providers, newest first. */
 const listRefused: SharedUseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
-  const { provider, cause } = request
+  const { provider, cause, fromMs, toMs } = request
   return await listPage<RefusedCall, string>(parts, actor, request, {
     parse: (text) => (refusedIdForm.test(text) ? text : undefined),
     positionOf: ({ id }) => id,
     async read({ limit, after, ...owner }) {
-      const filter = { limit, ...owner, ...defined({ after, cause, provider }) }
+      const filter = { limit, ...owner, ...defined({ after, cause, provider, fromMs, toMs }) }
       const { calls, next } = await listRefusedCalls(parts.readPool, filter, parts.clock.now())
       return { items: calls.map((call) => redactCall(parts, call)), next }
     },

@@ -54,6 +54,8 @@ const refusedParams = {
   ...pageParams,
   provider: providerParam,
   cause: wordParam('Cause of the refusal.', [...refusalCauses, ...refusedCauses]),
+  from: timeParam('Refused then or later.'),
+  to: timeParam('Refused earlier.'),
 }
 const refusedText = 'Headers and samples of bodies are redacted.'
 
@@ -66,7 +68,8 @@ export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
     right: 'see',
     description: refusedText,
     query: refusedParams,
-    act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
+    act: ({ backoffice, actor, tenantId, query: { from, to, ...query } }) =>
+      backoffice.refused.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
   })
 }
 
@@ -122,7 +125,8 @@ export const tenantRoutes = [
     right: 'see',
     description: `${listText} ${refusedText} Calls that name no known tenant are only counted.`,
     query: { ...refusedParams, ...tenantParams },
-    act: ({ backoffice, actor, query }) => backoffice.refused.list(actor, query),
+    act: ({ backoffice, actor, query: { from, to, ...query } }) =>
+      backoffice.refused.list(actor, { ...query, fromMs: from, toMs: to }),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },

@@ -115,3 +115,17 @@ test('listRefusedCalls: a filtered page examines 1 000 calls and continues on th
   expect(await walk({ provider: 'gateway' })).toEqual([[], [], []])
   expect((await walk({ cause: 'loop_detected' })).flat()).toHaveLength(1_250)
 })
+
+test.each([
+  ['of one tenant', tenantId],
+  ['of all tenants', undefined],
+])('listRefusedCalls: a time range includes its start and excludes its end, %s', async (_case, owner) => {
+  const asked = { ...(owner && { tenantId: owner }), fromMs: nowMs - dayMs, toMs: nowMs - dayMs / 2 }
+  const nths = async (more: object) =>
+    (await listRefusedCalls(pool, { ...asked, limit: 10, ...more }, nowMs)).calls
+      .filter((call) => call.tenantId === tenantId)
+      .map(({ headers }) => nthOf(headers))
+  expect(await nths({})).toEqual([24, 23])
+  expect(await nths({ provider: 'card' })).toEqual([24, 23])
+  expect(await nths({ provider: 'wallet' })).toEqual([])
+})

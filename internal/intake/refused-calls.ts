@@ -121,8 +121,8 @@ export class RefusedCalls {
 
   /** Adds a call for which `hasRoom` returned true. */
   note(call: RefusedCall): void {
-    const id = `ref_${encodeBase32(idBytes(this.#clock.now()))}`
-    this.#waiting.push({ ...call, id, atMs: this.#clock.now() })
+    const atMs = this.#clock.now()
+    this.#waiting.push({ ...call, id: idOf(atMs, crypto.getRandomValues(new Uint8Array(idLength))), atMs })
   }
 
   /**
@@ -150,12 +150,17 @@ export class RefusedCalls {
   }
 }
 
-/** Creates the bytes of an id that sorts by time, as event ids do. */
-function idBytes(nowMs: number): Buffer {
-  const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(16)))
-  bytes.writeUIntBE(nowMs, 0, 6)
-  return bytes
+const idLength = 16
+
+/** Returns an id that sorts by time, as event ids do. Of `rest`, the bytes after the time are used. Pure. */
+function idOf(atMs: number, rest: Uint8Array): string {
+  const bytes = Buffer.from(rest)
+  bytes.writeUIntBE(atMs, 0, 6)
+  return `ref_${encodeBase32(bytes)}`
 }
+
+/** Returns the smallest id of a time. */
+const firstIdAt = (atMs: number) => idOf(atMs, new Uint8Array(idLength))
 
 function expiresOn({ atMs, days }: NotedCall): string {
   return dayAfter(atMs, days)
@@ -172,6 +177,9 @@ export interface RefusedListRequest {
   readonly tenantId?: TenantId
   readonly provider?: string
   readonly cause?: string
+  /** Times from which and before which calls were refused. Ids contain the time, so both bound the examined calls. */
+  readonly fromMs?: number
+  readonly toMs?: number
   /** Cursor: `next` of the previous page. */
   readonly after?: string
   /** Maximum number of calls, 1 to 100. */
@@ -214,7 +222,7 @@ const examinedMax = 1_000
  */
 export async function listRefusedCalls(
   pool: Pool,
-  { tenantId, provider, cause, after, limit }: RefusedListRequest,
+  { tenantId, provider, cause, fromMs, toMs, after = behindAll, limit }: RefusedListRequest,
   nowMs: number,
 ): Promise<RefusedPage> {
   expectPageLimit(limit, 'calls')
@@ -222,11 +230,14 @@ export async function listRefusedCalls(
   // Uses the index over tenant and id in its order. The tenant is part of comparison and order, so that the planner chooses no other index.
   // The calls to all tenants are read in the order of the primary key.
   const key = sql`(${refusedCalls.tenantId}, ${refusedCalls.id})`
-  const isBefore =
+  const first = fromMs === undefined ? '' : firstIdAt(fromMs)
+  const end = toMs === undefined ? behindAll : firstIdAt(toMs)
+  const before = after < end ? after : end
+  const isWithin =
     tenantId === undefined
-      ? sql`${refusedCalls.id} < ${after ?? behindAll}`
-      : sql`${key} >= (${tenantId}, '') AND ${key} < (${tenantId}, ${after ?? behindAll})`
-  const isInRange = and(gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)), isBefore)
+      ? sql`${refusedCalls.id} >= ${first} AND ${refusedCalls.id} < ${before}`
+      : sql`${key} >= (${tenantId}, ${first}) AND ${key} < (${tenantId}, ${before})`
+  const isInRange = and(gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)), isWithin)
   const order = tenantId === undefined ? sql`id DESC` : sql`tenant_id DESC, id DESC`
   if (provider === undefined && cause === undefined) {
     const calls = db

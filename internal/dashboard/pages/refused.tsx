@@ -26,9 +26,11 @@ export const refusedRow = listRow({
   fields: [
     providerField,
     { kind: 'choice', name: 'cause', label: 'Cause', none: 'Any', choices: causeChoices },
+    { kind: 'time', name: 'from', label: 'Refused from', place: 'times' },
+    { kind: 'time', name: 'to', label: 'Refused before', place: 'times' },
   ],
-  load: ({ backoffice, actor, selection }, asked) =>
-    backoffice.refused.list(actor, { ...selection, limit: pageSize, ...asked }),
+  load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
+    backoffice.refused.list(actor, { ...selection, limit: pageSize, ...asked, fromMs: from, toMs: to }),
   rows: (items, { tenant, tenantLabel }) => (
     <ul class="refused-list" aria-label="Refused calls, newest first">
       {items.map((call) => (
