@@ -57,7 +57,7 @@ describe('latchkey tenants', () => {
       'lk_unknown_0123456789abcdef0123456789',
       'log in again with latchkey login (unauthenticated, ',
     ],
-    ['a user without rights', 'some-user', 'ask an administrator of Tenants for it (forbidden, '],
+    ['a user without rights', 'some-user', 'ask the platform team for a role (forbidden, '],
   ])('latchkey tenants: the token of %s ends with code 4', async (_case, token, text) => {
     const { code, out, err } = await latchkey(['tenants', 'list'], { ...lab.env(), LATCHKEY_TOKEN: token })
     expect({ code, out }).toEqual({ code: 4, out: '' })
@@ -104,7 +104,7 @@ describe('latchkey tenants why', () => {
       [tenantId],
     )
     const { out } = await lab.run('tenants', 'why', 'reader')
-    expect(out).toContain('The callback of shops/reader is suspended since 20')
+    expect(out).toContain('The callback of shops/reader has been suspended since 20')
     expect(out).toEndWith('\n\n  latchkey tenants resume shops/reader\n')
     expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('waiting deliveries continue')
     expect((await lab.run('tenants', 'resume', 'reader')).out).toContain('nothing was changed')

@@ -39,12 +39,12 @@ async function runAgainst(answer: () => Response | Promise<Response>) {
 }
 
 test.each([
-  ['no JSON', () => new Response('<html>'), 1, 'The answer of GET /v1/usage is not as documented'],
+  ['no JSON', () => new Response('<html>'), 1, 'The response of GET /v1/usage does not match the API'],
   [
     'another object',
     () => Response.json({ limits: [], over: 1, hours: [] }),
     1,
-    'not as documented: /over must be string',
+    'does not match the API: /over must be string',
   ],
   [
     'a redirect',
@@ -56,16 +56,16 @@ test.each([
     'a 404 of another program',
     () => new Response('not here', { status: 404 }),
     1,
-    'answers 404 without an error of Latchkey: check the address',
+    'answered 404, but not like Latchkey: check the address',
   ],
-  ['a 502 of a proxy', () => new Response('', { status: 502 }), 5, 'answers 502'],
+  ['a 502 of a proxy', () => new Response('', { status: 502 }), 5, 'answered 502'],
   [
     'an error with control characters',
     () => Response.json({ message: '\u001b[2J', code: 'x', requestId: 'y' }, { status: 500 }),
     1,
     '\ufffd[2J (x, request y)',
   ],
-  ['an answer without an end', () => new Response(endless()), 1, 'is longer than 33554432 bytes'],
+  ['an answer without an end', () => new Response(endless()), 1, 'exceeds 33554432 bytes'],
 ] as const)('API client: %s ends the command with what to do', async (_case, answer, exitCode, text) => {
   const { code, out, err } = await runAgainst(answer)
   expect({ code, out }).toEqual({ code: exitCode, out: '' })
