@@ -10,7 +10,7 @@ const called = {
     ...['listRefusedCalls', 'readUsage'],
     ...['fetchRecord', 'removeRecord', 'simulateEvent'],
     ...['listSubscriptions', 'writeSubscription', 'seekSubscription', 'deleteSubscription'],
-    'acknowledgeEvents',
+    ...['acknowledgeEvents', 'searchPayloads'],
   ],
   internal: [
     ...['listTenants', 'findTenant', 'readTenant', 'resumeCallback', 'listAuditEntries'],

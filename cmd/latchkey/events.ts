@@ -34,10 +34,11 @@ const afterHelp = `
 With an id, delivers this event again. With --from and other filters, counts the events, shows the
 first ones, asks, and starts a job that delivers them. Both keep the webhook-id of an event.`
 
-/** Adds `latchkey events list|get|payload|explain|retry|replay`, about the events of the key's tenant. */
+/** Adds `latchkey events list|search|get|payload|explain|retry|replay`, about the events of the key's tenant. */
 export function addEventsCommand(program: Program, cli: Cli): void {
   const events = program.command('events').description('lists, explains and replays events')
   addListCommand(events, cli)
+  addSearchCommand(events, cli)
   addTailCommand(events, cli)
   addGetCommand(events, cli)
   events
@@ -93,6 +94,39 @@ function addListCommand(events: Program, cli: Cli): void {
           const filter = { ...times, ...words, type, id, sourceEventId, status, slowerThanMs }
           const read = (page: object) => api.call('listEvents', { query: { ...filter, ...page } })
           return listPages(options, read, (items) => eventsText(cli, items))
+        }),
+      ),
+    )
+}
+
+function addSearchCommand(events: Program, cli: Cli): void {
+  const nowMs = cli.clock.now()
+  events
+    .command('search')
+    .description('searches the payloads of events, newest first, which the audit log records')
+    .option('--text <text>', 'text in the JSON of the payload, 3 to 200 characters, in the same case')
+    .option('--path <path>', 'or a path such as data.object.id; together with --equals')
+    .option('--equals <value>', 'value at the path')
+    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.listEvents.provider))
+    .option('--type <type>', 'of one normalized type, or of a family: payment.*')
+    .requiredOption(...fromOption('received since then', nowMs))
+    .option('--to <time>', 'and before', parseTime(nowMs))
+    .option('--after <id>', 'continues an earlier search', parseId('evt', parseEventId))
+    .option(...profileOption)
+    .option(...jsonOption)
+    .action(
+      cli.action((options) =>
+        withApi(cli, 'public', options, async (api) => {
+          const { text, path, equals, provider, type, after } = options
+          const times = { from: new Date(options.from).toISOString(), to: isoTime(options.to) }
+          const body = { ...times, text, path, equals, provider, type, after }
+          const reply = await api.call('searchPayloads', { body })
+          if (reply.kind === 'problem') return reply
+          const { items, examinedCount, skippedCount, searchedTo, next } = reply.body
+          const left = skippedCount > 0 ? `, ${skippedCount} left out: expired or larger than 1 MiB` : ''
+          const more = next === undefined ? '' : `; continue with --after ${next}`
+          const far = `${examinedCount} payloads searched, back to ${searchedTo}${left}${more}`
+          return { text: `${eventsText(cli, items)}\n${far}`, json: reply.body }
         }),
       ),
     )

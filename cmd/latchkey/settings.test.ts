@@ -94,7 +94,11 @@ test.each([
   [['set', 'log.sample', '1'], 3, 'There is no setting of that name: did you mean log.sampling?'],
   [['get', 'log.sample'], 3, 'There is no setting of that name: did you mean log.sampling?'],
   [['set', 'log.sampling', 'half'], 1, '"log.sampling" must be a number from 0 to 1'],
-  [['set', 'log.sampling', '1', '--tenant', 'acme'], 3, 'log.sampling applies to the whole installation only'],
+  [
+    ['set', 'log.sampling', '1', '--tenant', 'acme'],
+    3,
+    'log.sampling applies to the whole installation only',
+  ],
   [['set', 'forwarding.paused', 'true', '--tenant', 'nobody'], 3, '(not_found, request '],
   [['set', 'log.sampling', '0.5', '--expect-version', '7'], 1, 'it is not set. Nothing was written'],
   [['clear', 'log.sampling', '--by', 'ada'], 2, "unknown option '--by'"],

@@ -8,6 +8,7 @@ export const auditActions = [
     'events.retried',
     'payloads.pulled',
     'payloads.read',
+    'payloads.searched',
     'records.epoch_lost',
     'replays.cancelled',
     'replays.started',

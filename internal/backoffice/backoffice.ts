@@ -12,6 +12,7 @@ import {
   type SharedDeskParts,
   type SharedParts,
 } from './parts.ts'
+import { SearchTurns } from './payload-search.ts'
 import { replayCases } from './replays.ts'
 import { settingCases } from './settings.ts'
 import { simulationCases } from './simulations.ts'
@@ -69,17 +70,19 @@ export type TenantDesks = Desks<typeof sharedCases>
  */
 export type Backoffice = Desks<typeof cases>
 
-/** Creates the backoffice of a process. It owns the turns of usage and two caches: the redactors and the tenant ranking. */
+/** Creates the backoffice of a process. It owns the turns of usage and of searches, and two caches: the redactors and the tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
   const turns = new UsageTurns(given.clock)
-  const parts = { ...given, turns, redactorOf: createRedactors(), rankAll: createRanking(given) }
+  const searchTurns = new SearchTurns(given.clock)
+  const own = { turns, searchTurns, redactorOf: createRedactors(), rankAll: createRanking(given) }
+  const parts = { ...given, ...own }
   // `openDesks` loses the names of the use cases; the type assertion restores them.
   return openDesks<DeskParts>(parts, cases) as Backoffice
 }
 
 /** Creates the use cases of the public API. They own a cache of redactors. */
 export function createTenantDesks(given: SharedParts): TenantDesks {
-  const parts = { ...given, redactorOf: createRedactors() }
+  const parts = { ...given, redactorOf: createRedactors(), searchTurns: new SearchTurns(given.clock) }
   return openDesks<SharedDeskParts>(parts, sharedCases) as TenantDesks
 }
 

@@ -34,6 +34,7 @@ import {
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import { redactHeaders, type SharedDeskParts, type SharedUseCase, type UseCase } from './parts.ts'
+import { search } from './payload-search.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of the event list, combined with AND. */
@@ -284,7 +285,7 @@ const cycleRefusals: Readonly<
 }
 
 /** Use cases of a tenant's events, which the public API has, too. */
-export const eventCases = { explain: explainEvent, list, read, readPayload, replay, retry }
+export const eventCases = { explain: explainEvent, list, read, readPayload, replay, retry, search }
 
 /** Use cases of events that only the back office has. */
 export const ingestCases = { ingest }

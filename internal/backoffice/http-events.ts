@@ -28,6 +28,7 @@ import {
   typeFilterText,
   withNamed,
 } from './http-params.ts'
+import { searchPayloads } from './http-payload-search.ts'
 
 const strict = { additionalProperties: false }
 
@@ -185,6 +186,7 @@ function explainEvent<Parts>(api: SharedApi<Parts>) {
 export function eventRoutes<Parts>(api: SharedApi<Parts>) {
   return [
     listEvents(api),
+    searchPayloads(api),
     readEvent(api),
     explainEvent(api),
     readPayload(api),

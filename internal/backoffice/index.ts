@@ -17,5 +17,11 @@ export type { TenantRouteParts } from './http-apis.ts'
 export { defined, isStoreAway, type Outcome, type Refusal } from './outcome.ts'
 export type { Page } from './page.ts'
 export type { BackofficeParts } from './parts.ts'
+export {
+  type PayloadMatches,
+  type PayloadTerm,
+  payloadPathCharsMax,
+  termChars,
+} from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'
 export type { TenantDetail, TenantRef, TenantSummary } from './tenants.ts'

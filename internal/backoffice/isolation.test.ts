@@ -30,6 +30,9 @@ afterAll(() => backoffice.close())
 
 const token = dashboardKey('acme')
 const bodies: Readonly<Record<string, (owner: SeededTenant) => object>> = {
+  'POST /internal/v1/event-searches': ({ tenantId }) => ({
+    ...{ tenantId, from: '2026-01-01T00:00:00Z', text: 'payment' },
+  }),
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
     ...{ kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() },
   }),

@@ -15,6 +15,7 @@ import type {
 } from '#internal/tenants/index.ts'
 import type { LimitsInForce, Meter, SoftCrossing, UsageTurns } from '#internal/usage/index.ts'
 import type { Outcome } from './outcome.ts'
+import type { SearchTurns } from './payload-search.ts'
 import type { Ranking } from './stats.ts'
 
 /** Dependencies of the use cases that the public API has, too. The caller closes them. */
@@ -58,6 +59,7 @@ export interface BackofficeParts extends SharedParts {
 /** Dependencies of each use case that the public API has, too. */
 export interface SharedDeskParts extends SharedParts {
   readonly redactorOf: RedactorOf
+  readonly searchTurns: SearchTurns
 }
 
 /** Dependencies of each use case: those of the backoffice, and what the backoffice owns. */

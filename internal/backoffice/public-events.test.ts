@@ -52,6 +52,7 @@ const rows: readonly Row[] = publicEventRoutes.map(({ method, path }) => {
 })
 
 const bodies: Readonly<Record<string, object>> = {
+  '/v1/event-searches': { from: '2026-01-01T00:00:00Z', text: 'payment' },
   '/v1/replay-previews': { from: '2026-01-01T00:00:00Z' },
   '/v1/replays': { from: '2026-01-01T00:00:00Z' },
   '/v1/subscriptions/:subscriptionName/ack': { ackToken: 'unknown' },

@@ -56,6 +56,12 @@ describe('user who may see a tenant', () => {
     body?: (of: SeededTenant) => object,
   ][] = [
     ['get tenants/payloads', 'GET', ({ eventId }) => `events/${eventId}/payload`],
+    [
+      'get tenants/payloads',
+      'POST',
+      () => 'event-searches',
+      ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z', text: 'abc' }),
+    ],
     ['create tenants/replays', 'POST', ({ failedId }) => `events/${failedId}/replays`, () => ({})],
     ['create tenants/replays', 'POST', ({ failedId }) => `events/${failedId}/retry`],
     [

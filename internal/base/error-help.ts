@@ -86,6 +86,10 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     when: 'As many replays as a tenant may run are under way.',
     next: 'Wait until one of them ends, or cancel one. Nothing was started.',
   },
+  too_many_searches: {
+    when: 'A caller searched payloads 30 times within a minute in one process. Nothing was searched.',
+    next: 'Wait as long as `Retry-After` says, and narrow the search by time, type or provider, so that it needs fewer pages.',
+  },
   too_many_simulations: {
     when: 'As many simulations as a tenant may run are under way.',
     next: 'Wait until one of them ends. Nothing was started.',

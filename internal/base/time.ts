@@ -160,7 +160,7 @@ export class Deadlines {
 }
 
 /** Names of timestamps, which are sent as RFC 3339 text under the name without `Ms`. Names of durations are kept. */
-const timestampName = /^(from|to|hour|.*At)Ms$/
+const timestampName = /^(from|to|hour|searchedTo|.*At)Ms$/
 
 /**
  * Converts a value to the JSON of the contract: timestamps become text, and `undefined` is omitted. Not for payloads, whose text must not

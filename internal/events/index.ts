@@ -78,6 +78,7 @@ export {
   originHeaders,
   originKinds,
 } from './origin.ts'
+export { scanPayloads } from './payload-scan.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
 export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, forgetWaitingPulls } from './retention.ts'
 export {

@@ -22,7 +22,7 @@ export { exampleCalls } from './examples.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
-export { isObject, type JsonObject } from './normalize.ts'
+export { isObject, type JsonObject, memberReader } from './normalize.ts'
 export type { ProviderCall } from './provider.ts'
 export { refusalCauses, type UnsignedCall } from './provider.ts'
 export {

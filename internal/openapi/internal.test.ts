@@ -306,6 +306,8 @@ describe('answers of the internal API', () => {
     )
     await backoffice.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [failed])
     await done('GET', '/internal/v1/events', {}, { query: `?tenantId=${tenantId}&limit=1` })
+    const term = { body: { tenantId, from: new Date(0).toISOString(), text: 'payment' } }
+    await done('POST', '/internal/v1/event-searches', {}, term)
     await done('GET', '/internal/v1/events/{eventId}', { eventId })
     await done('GET', '/internal/v1/events/{eventId}/payload', { eventId })
     await done('GET', '/internal/v1/events/{eventId}/explain', { eventId })

@@ -14,7 +14,7 @@ export interface components {
              * @description Stable name of the error.
              * @enum {string}
              */
-            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "method_not_allowed" | "not_found" | "unavailable" | "conflict" | "idempotency_key_reused" | "too_many_replays" | "provider_not_ready" | "too_many_simulations" | "database_unavailable";
+            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "internal" | "store_unavailable" | "starting" | "body_dropped" | "overloaded" | "fingerprint_mismatch" | "limit_exceeded" | "lock_lost" | "record_exists" | "route_unknown" | "provider_unknown" | "body_too_large" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "loop_detected" | "method_not_allowed" | "not_found" | "unavailable" | "too_many_searches" | "conflict" | "idempotency_key_reused" | "too_many_replays" | "provider_not_ready" | "too_many_simulations" | "database_unavailable";
             /** @description Id of this request in the logs. */
             requestId: string;
         };
@@ -153,7 +153,7 @@ export interface components {
              * @description Stable name of the error.
              * @enum {string}
              */
-            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "route_unknown" | "not_found" | "method_not_allowed" | "provider_unknown" | "lock_lost" | "record_exists" | "provider_not_ready" | "conflict" | "body_too_large" | "fingerprint_mismatch" | "idempotency_key_reused" | "limit_exceeded" | "too_many_replays" | "too_many_simulations" | "internal" | "store_unavailable" | "database_unavailable" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "starting" | "unavailable" | "body_dropped" | "overloaded" | "loop_detected";
+            code: "invalid_request" | "api_key_invalid" | "api_key_scope" | "tenant_suspended" | "route_unknown" | "not_found" | "method_not_allowed" | "provider_unknown" | "lock_lost" | "record_exists" | "provider_not_ready" | "conflict" | "body_too_large" | "fingerprint_mismatch" | "idempotency_key_reused" | "limit_exceeded" | "too_many_replays" | "too_many_searches" | "too_many_simulations" | "internal" | "store_unavailable" | "database_unavailable" | "queue_unavailable" | "certificate_unavailable" | "secrets_unreadable" | "provider_paused" | "starting" | "unavailable" | "body_dropped" | "overloaded" | "loop_detected";
             /** @description Id of this request in the logs. */
             requestId: string;
             /** @description With 429 and 503: milliseconds to wait before the next check of this key. */
@@ -355,6 +355,20 @@ export interface components {
         EventPage: {
             items: components["schemas"]["EventSummary"][];
             /** @description Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page. */
+            next?: string;
+        };
+        PayloadMatches: {
+            items: components["schemas"]["EventSummary"][];
+            /** @description Events whose payload was searched. */
+            examinedCount: number;
+            /** @description Events that were not searched: their payload has expired or is larger than 1 MiB. */
+            skippedCount: number;
+            /**
+             * Format: date-time
+             * @description Events received since then were searched.
+             */
+            searchedTo: string;
+            /** @description Pass as `after` to continue; absent where the search is complete. */
             next?: string;
         };
         EventDetail: {

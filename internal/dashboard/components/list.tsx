@@ -23,7 +23,7 @@ export interface Column<Row> {
   readonly isWide?: boolean
   /** Hides the column on narrow screens. */
   readonly isMinor?: boolean
-  /** Hides the column on all but wide screens. What has the class `unless-wide` is shown instead. */
+  /** Hides the column on screens below 1 400 px. What has the class `unless-wide` is shown instead. */
   readonly isExtra?: boolean
   cell(row: Row): ComponentChildren
 }
@@ -85,9 +85,11 @@ export function Table<Row>({ caption, columns, rows, empty = null, stable }: Tab
   )
 }
 
-function classOf({ isNumber, isWide, isMinor, isExtra }: Column<never>): string | undefined {
+function classOf(column: Column<never>): string | undefined {
+  const { isNumber, isWide, isMinor, isExtra } = column
   const kind = isNumber === true ? 'is-number' : isWide === true ? 'is-wide' : ''
-  const text = `${kind}${isMinor === true ? ' is-minor' : ''}${isExtra === true ? ' is-extra' : ''}`.trim()
+  const width = isMinor === true ? 'is-minor' : isExtra === true ? 'is-extra' : ''
+  const text = `${kind} ${width}`.trim()
   return text === '' ? undefined : text
 }
 

@@ -77,6 +77,37 @@ test('event list: filters by state, ids, type, provider and time, and shows the 
   expect(found.html).toContain('value="src-acme"')
 })
 
+test('payload search: shows the matches, keeps the text out of addresses, and refuses a form without a term', async () => {
+  const id = await accept({ payload: '{"order":{"id":"needle-42"}}', type: 'search.found' })
+  const page = await admin.get('/events/search?tenant=acme')
+  expect(page.html).toContain('<form method="post" action="/events/search"')
+  const form = { tenant: acme.tenantId, from: '2020-01-01', text: 'needle-42' }
+  const found = await admin.post('/events/search', form)
+  expect([found.status, listed(found.html)]).toEqual([200, [id]])
+  expect(found.html).toContain('Everything was searched')
+  expect(found.html.match(/(href|action)="[^"]*needle-42/)).toBeNull()
+  const byPath = await admin.post('/events/search', {
+    ...form,
+    text: '',
+    path: 'order.id',
+    equals: 'needle-42',
+  })
+  expect(listed(byPath.html)).toEqual([id])
+  expect((await admin.post('/events/search', { ...form, text: '' })).status).toBe(422)
+  expect((await admin.post('/events/search', { ...form, text: 'ab' })).html).toContain('3 to 200 characters')
+  const key = await openDashboardSession(backoffice.url, dashboardKey('acme'))
+  expect(listed((await key.post('/events/search', { ...form, tenant: '' })).html)).toEqual([id])
+})
+
+test('payload search: an actor without the right to payloads gets 403', async () => {
+  backoffice.allow(({ verb, subresource }) => verb === 'get' && subresource === '')
+  const session = await openDashboardSession(backoffice.url, someUser())
+  expect((await session.get('/events')).html).not.toContain('Search payloads')
+  expect((await session.get('/events/search?tenant=acme')).status).toBe(403)
+  const form = { tenant: acme.tenantId, from: '2020-01-01', text: 'needle-42' }
+  expect((await session.post('/events/search', form)).status).toBe(403)
+})
+
 test('event list: filters by the last attempt, shows it in columns, and offers a replay with the same filter', async () => {
   const [id] = await acceptEvents(backoffice.pool, [
     receivedEvent({ tenantId: backoffice.tenantId('acme'), type: 'slow.answer' }),

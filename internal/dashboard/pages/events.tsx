@@ -11,7 +11,7 @@ import {
   timeFieldText,
 } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
-import { Copy, durationText, StateBadge, Time } from '../components/text.tsx'
+import { durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 
@@ -57,7 +57,7 @@ export const eventsRow = listRow({
     context.backoffice.events.list(context.actor, {
       ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
     }),
-  actions: replaySeveral,
+  actions: actionsOf,
   bar: replaySelected,
   columns: columnsOf,
   rowId: ({ id }) => id,
@@ -93,6 +93,23 @@ function spanOf(within: string | undefined, clock: ReaderClock): { fromMs?: numb
   if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }
   const ms = spans.find(({ value }) => value === within)?.ms
   return ms === undefined ? {} : { fromMs: clock.nowMs - ms }
+}
+
+async function actionsOf(context: PageContext) {
+  const { backoffice, actor, tenant } = context
+  const [replay, rights] = await Promise.all([
+    replaySeveral(context),
+    backoffice.tenants.permissions(actor, tenant?.id ?? 'all'),
+  ])
+  const maySearch = rights.kind === 'ok' && rights.value.readPayloads
+  return (
+    <>
+      {maySearch && (
+        <LinkButton href={link('/events/search', { tenant: tenant?.id })}>Search payloads…</LinkButton>
+      )}
+      {replay}
+    </>
+  )
 }
 
 async function replaySeveral(context: PageContext) {
@@ -140,7 +157,7 @@ function DeliveryLine({ event }: { readonly event: ListedEvent }) {
   const { attemptCount, nextAttemptAtMs } = event
   if (attemptCount === 0 && !hasAnswer(event) && nextAttemptAtMs === null) return null
   return (
-    <span class="unless-wide delivery-line">
+    <span class="unless-wide second-line">
       {attemptCount > 0 && `${attemptCount} ${attemptCount === 1 ? 'attempt' : 'attempts'}`}
       {hasAnswer(event) && (
         <>
@@ -172,6 +189,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
   const canReplay = await mayReplay(context)
   const ofTenant: Column<ListedEvent> = {
     title: 'Tenant',
+    isMinor: true,
     cell: ({ tenantId }) => (
       <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
         {tenantLabel(tenantId)}
@@ -184,14 +202,20 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
       cell: (event) => (
         <>
           {canReplay && <Selection event={event} />}
-          <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
+          <span class="two-lines">
+            <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
+            <span class="when-narrow second-line">
+              {tenant === undefined && `${tenantLabel(event.tenantId)} · `}
+              <ProviderCell event={event} />
+            </span>
+          </span>
         </>
       ),
     },
     {
       title: 'State',
       cell: (event) => (
-        <span class="state-cell">
+        <span class="two-lines">
           <span>
             <StateBadge state={event.state} />
             {event.cycle > 1 && <span class="muted"> cycle {event.cycle}</span>}
@@ -201,10 +225,10 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
       ),
     },
     ...(tenant === undefined ? [ofTenant] : []),
-    { title: 'Provider', cell: (event) => <ProviderCell event={event} /> },
+    { title: 'Provider', isMinor: true, cell: (event) => <ProviderCell event={event} /> },
     {
       title: 'Provider’s id',
-      ...{ isWide: true, isMinor: true },
+      ...{ isWide: true, isExtra: true },
       cell: ({ sourceEventId }) => <code title={sourceEventId}>{sourceEventId}</code>,
     },
     { title: 'Attempts', ...{ isNumber: true, isExtra: true }, cell: ({ attemptCount }) => attemptCount },
@@ -216,10 +240,5 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
         atMs === null ? <span class="muted">–</span> : <Time atMs={atMs} />,
     },
     { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
-    {
-      title: 'Event',
-      isMinor: true,
-      cell: ({ id }) => <Copy text={id} label={`Copy ${id}`} shown={`…${id.slice(-6)}`} />,
-    },
   ]
 }

@@ -8,6 +8,7 @@ import { eventsRow } from './events.tsx'
 import { jumpRow } from './jump.tsx'
 import { lockHistoryRow } from './lock-history.tsx'
 import { overviewRow } from './overview.tsx'
+import { payloadSearchRows } from './payload-search.tsx'
 import { refusedRow } from './refused.tsx'
 import { replayStartRows } from './replay-start.tsx'
 import { replayRows, replaysRow } from './replays.tsx'
@@ -20,7 +21,7 @@ import { usageRows } from './usage.tsx'
 /** All pages and actions. A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
-  ...[eventsRow, ...eventRows, attemptRow],
+  ...[eventsRow, ...payloadSearchRows, ...eventRows, attemptRow],
   refusedRow,
   ...[replaysRow, ...replayStartRows, ...replayRows],
   ...[...tenantListRows, tenantRow, ...callbackRows],

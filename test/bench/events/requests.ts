@@ -1,5 +1,5 @@
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
-import type { EventListRequest, EventSummary } from '#internal/events/index.ts'
+import type { EventListRequest, EventSummary, StatusFilter } from '#internal/events/index.ts'
 
 /** Kind of list; each call makes another request of it. */
 export interface ListCase {
@@ -68,6 +68,18 @@ function singleFilters({ tenantIds, known }: CaseParts): ListCase[] {
     { name: 'a rare provider', request: () => ({ provider: 'gateway' }) },
     { name: 'a type', request: (random) => ({ type: pick(commonTypes, random) }) },
     { name: 'a rare type', request: (random) => ({ type: pick(rareTypes, random) }) },
+    { name: 'a family of types', request: () => ({ type: 'payment.*' }) },
+    { name: 'a status that failed', request: () => ({ status: '5xx' as StatusFilter }) },
+    { name: 'a status that no event has', request: () => ({ status: '404' as StatusFilter }) },
+    {
+      name: 'a status of a success, tenant',
+      request: (random) => ({ tenantId: pick(tenantIds, random), status: '2xx' as StatusFilter }),
+    },
+    { name: 'slower attempts than any', request: () => ({ slowerThanMs: 1_000 }) },
+    {
+      name: 'a provider’s id in all tenants',
+      request: (random) => ({ sourceEventId: pick(known, random).sourceEventId, sourceTenantIds: tenantIds }),
+    },
     ...(['processed', 'delivery_failed', 'accepted', 'verified'] as const).map(all),
     { name: 'an id', request: (random) => ({ id: pick(known, random).id }) },
     {

@@ -1,0 +1,115 @@
+import { Type as t } from '@sinclair/typebox'
+import { eventStates } from '#internal/events/index.ts'
+import { oneOf, plainText } from '#internal/http/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import { EventSummary, eventId } from './http-answers.ts'
+import type { SharedApi } from './http-apis.ts'
+import { idSchema, providerField, readTimes, timestamp, typeFilterText } from './http-params.ts'
+import { answer, described, listOf, objectOf, text, time, whole } from './http-schemas.ts'
+import { defined, invalid } from './outcome.ts'
+import { type PayloadTerm, payloadPathCharsMax, payloadPathPattern, termChars } from './payload-search.ts'
+
+const strict = { additionalProperties: false }
+
+const PayloadMatches = answer(
+  'PayloadMatches',
+  objectOf(
+    {
+      items: listOf(EventSummary),
+      examinedCount: described('Events whose payload was searched.', whole(2_000)),
+      skippedCount: described(
+        'Events that were not searched: their payload has expired or is larger than 1 MiB.',
+        whole(3),
+      ),
+      searchedTo: described('Events received since then were searched.', time('2026-11-21T06:12:40.000Z')),
+    },
+    { next: described('Pass as `after` to continue; absent where the search is complete.', text(eventId)) },
+  ),
+)
+
+const searchFields = {
+  from: timestamp('Received then or later.'),
+  to: t.Optional(timestamp('Received earlier. Default: now.')),
+  text: t.Optional(
+    t.String({
+      ...{ minLength: termChars.min, maxLength: termChars.max },
+      description:
+        'Text in the JSON of the payload, in the same case. Escape sequences of JSON are taken into account.',
+    }),
+  ),
+  path: t.Optional(
+    t.String({
+      ...{ pattern: payloadPathPattern, minLength: 1, maxLength: payloadPathCharsMax },
+      expected: 'names separated by dots, such as data.object.id',
+      description:
+        'Names separated by dots, such as `data.object.id`; `$.` in front is allowed. A number is the place in an array: `lines.0.sku` or `lines[0].sku`. Only together with `equals`, in place of `text`.',
+    }),
+  ),
+  equals: t.Optional(
+    t.String({
+      maxLength: termChars.max,
+      description:
+        'Value at the path: a whole text, or a number, `true`, `false` or `null`. Numbers are compared as JavaScript compares them.',
+    }),
+  ),
+  provider: t.Optional(providerField('Provider of the events')),
+  type: t.Optional(plainText(255, { description: typeFilterText })),
+  state: t.Optional(oneOf(eventStates, 'State of the events.')),
+  after: t.Optional(idSchema('evt', { description: '`next` of the previous page.' })),
+  limit: t.Optional(t.Integer({ minimum: 1, maximum: 100, description: 'Maximum matches. Default: 50.' })),
+}
+
+const searchTenant = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }
+
+/** Returns the route that searches payloads. */
+export function searchPayloads<Parts>(api: SharedApi<Parts>) {
+  const isPublic = api.name === 'public'
+  // In the public API the tenant is that of the key, so both APIs have the same type.
+  const ofTenant = isPublic
+    ? ({} as typeof searchTenant)
+    : ({ tenantId: idSchema('ten', { description: 'Id of the tenant.' }) } as unknown as typeof searchTenant)
+  return api.route({
+    ...{ method: 'POST', path: `${api.base}/event-searches`, id: 'searchPayloads', tag: 'events' },
+    ...{ answer: PayloadMatches, errors: ['too_many_searches'], summary: 'Search the payloads of events' },
+    right: 'readPayloads',
+    description:
+      'Finds a text, or a value at a path, in the payloads as received, newest first. A page examines at most 2 000 events, 16 MiB and half a second; `searchedTo` says how far it got, and `next` continues. Each page is recorded in the audit log, without the searched text, and a caller has 30 pages a minute and process.',
+    answerText: 'Matches, and how far the search got.',
+    body: t.Object({ ...ofTenant, ...searchFields }, strict),
+    example: {
+      ...(isPublic ? {} : { tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs' }),
+      ...{ from: '2026-11-20T00:00:00Z', path: 'data.object.id', equals: 'ch_1Pq0' },
+    },
+    async act({ backoffice, actor, tenantId, body }) {
+      const times = readTimes({ from: body.from, to: body.to })
+      if (times.kind !== 'ok') return times
+      const term = termOf(body)
+      if (term === undefined) return invalid('Send either "text", or "path" and "equals"')
+      const { from: fromMs, to: toMs } = times.value
+      const { type, state, after, limit } = body
+      const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
+      const filter = {
+        tenantId: body.tenantId ?? tenantId,
+        fromMs,
+        toMs,
+        ...defined({ provider, type, state }),
+      }
+      return backoffice.events.search(actor, { ...filter, after, limit, term })
+    },
+  })
+}
+
+/** Returns what to search for, or undefined unless it is exactly one thing. Pure. */
+function termOf({
+  text,
+  path,
+  equals,
+}: {
+  readonly text?: string
+  readonly path?: string
+  readonly equals?: string
+}): PayloadTerm | undefined {
+  if (text !== undefined)
+    return path === undefined && equals === undefined ? { kind: 'text', text } : undefined
+  return path === undefined || equals === undefined ? undefined : { kind: 'path', path, equals }
+}

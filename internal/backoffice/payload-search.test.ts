@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { EventId } from '#internal/base/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { ok } from './outcome.ts'
+import { matcherOf, type PayloadTerm, SearchTurns } from './payload-search.ts'
+
+const hourMs = 3_600_000
+const secret = 'sk_live_0123456789abcdefABCDEF'
+const path = '/internal/v1/event-searches'
+let backoffice: TestBackoffice
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(
+    [dashboardTenantYaml('acme'), dashboardTenantYaml('rival')].join('---\n'),
+  )
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const from = () => new Date(Date.now() - hourMs).toISOString()
+const search = (body: object, token?: string) =>
+  backoffice.call('POST', path, {
+    body: { tenantId: backoffice.tenantId('acme'), from: from(), ...body },
+    ...(token !== undefined && { token }),
+  })
+
+async function store(payload: object | string, slug = 'acme', type = 'order.created'): Promise<EventId> {
+  const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
+  const event = receivedEvent({ tenantId: backoffice.tenantId(slug), type, payload: text })
+  const [id] = await acceptEvents(backoffice.pool, [event])
+  if (id === undefined) throw new Error('no event')
+  return id
+}
+
+const foundIds = (answer: { readonly json: Record<string, unknown> }) =>
+  (answer.json['items'] as { id: string }[]).map(({ id }) => id)
+
+describe('terms of a search', () => {
+  const text = (value: string): PayloadTerm => ({ kind: 'text', text: value })
+  const at = (path_: string, equals: string): PayloadTerm => ({ kind: 'path', path: path_, equals })
+  const payload = String.raw`{"id":"a\"b","name":"Gr\u00fc\u00dfe","url":"http:\/\/x\/y","n":12.50,"big":820982911946154508,"ok":true,"none":null,"lines":[{"sku":"s1"},{"sku":"s2"}],"data":{"object":{"id":"ch_1"}}}`
+
+  test.each<[string, PayloadTerm, boolean]>([
+    ['a text', text('ch_1'), true],
+    ['a text in another case', text('CH_1'), false],
+    ['a quotation mark that the payload escapes', text('a"b'), true],
+    ['letters that the payload escapes', text('Grüße'), true],
+    ['slashes that the payload escapes', text('http://x/y'), true],
+    ['a nested member', at('data.object.id', 'ch_1'), true],
+    ['a nested member with $', at('$.data.object.id', 'ch_1'), true],
+    ['another value', at('data.object.id', 'ch_'), false],
+    ['a place in an array', at('lines.1.sku', 's2'), true],
+    ['a place in brackets', at('$.lines[1].sku', 's2'), true],
+    ['a number in another form', at('n', '12.5'), true],
+    ['a long number', at('big', '820982911946154508'), true],
+    ['a boolean', at('ok', 'true'), true],
+    ['null', at('none', 'null'), true],
+    ['a member that is missing', at('missing', 'null'), false],
+    ['an inherited member', at('constructor.name', 'Object'), false],
+    ['an object', at('data.object', '[object Object]'), false],
+  ])('search in payloads: %s', (_what, term, expected) => {
+    const matches = matcherOf(term)
+    if (typeof matches === 'string') throw new Error(matches)
+    expect(matches(payload)).toBe(expected)
+  })
+
+  test.each<[string, PayloadTerm]>([
+    ['a text of two characters', text('ab')],
+    ['a text of 201 characters', text('x'.repeat(201))],
+    ['a path with an empty name', at('a..b', 'x')],
+    ['a path of 17 names', at(Array.from({ length: 17 }, () => 'a').join('.'), 'x')],
+  ])('search in payloads: %s is refused', (_what, term) => {
+    expect(matcherOf(term)).toBeString()
+  })
+})
+
+describe('POST event-searches', () => {
+  test('search in payloads: finds events of the tenant by text and by path, newest first, and records it without the text', async () => {
+    const first = await store({ order: { id: 'o-1' }, token: secret })
+    const second = await store({ order: { id: 'o-1' } }, 'acme', 'refund.created')
+    await store({ order: { id: 'o-1' } }, 'rival')
+    expect(foundIds(await search({ path: 'order.id', equals: 'o-1' }))).toEqual([second, first])
+    expect(foundIds(await search({ path: 'order.id', equals: 'o-1', type: 'refund.*' }))).toEqual([second])
+    const found = await search({ text: secret })
+    expect(foundIds(found)).toEqual([first])
+    expect(found.json).toMatchObject({ skippedCount: 0, searchedTo: expect.any(String) })
+    expect(found.json['next']).toBeUndefined()
+    const { rows } = await backoffice.pool.query<{ detail: object }>(
+      "SELECT detail FROM audit WHERE action = 'payloads.searched' ORDER BY id DESC LIMIT 1",
+    )
+    expect(rows[0]?.detail).toMatchObject({ textChars: secret.length, matchedCount: 1 })
+    expect(JSON.stringify(rows)).not.toContain(secret)
+  })
+
+  test('search in payloads: pages continue where the earlier one stopped', async () => {
+    const wanted = []
+    for (let nth = 0; nth < 5; nth += 1) wanted.push(await store({ batch: 'pages', nth }))
+    const seen: string[] = []
+    let after: object = {}
+    for (let pages = 0; pages < 4; pages += 1) {
+      const answer = await search({ path: 'batch', equals: 'pages', limit: 2, ...after })
+      seen.push(...foundIds(answer))
+      if (answer.json['next'] === undefined) break
+      after = { after: answer.json['next'] }
+    }
+    expect(seen).toEqual(wanted.toSorted().toReversed())
+  })
+
+  test('search in payloads: stops at 16 MiB, says how far it got, and leaves out payloads above 1 MiB', async () => {
+    const oldest = await store({ needle: 'below-16-mib' })
+    for (let nth = 0; nth < 17; nth += 1) await store({ filler: 'x'.repeat(1_000_000), nth })
+    await store({ needle: 'below-16-mib', filler: 'x'.repeat(1_100_000) })
+    const first = await search({ text: 'below-16-mib' })
+    expect(foundIds(first)).toEqual([])
+    expect(first.json['examinedCount']).toBeLessThan(18)
+    expect(first.json['skippedCount']).toBe(1)
+    const { next } = first.json
+    expect(String(next) > oldest).toBe(true)
+    expect(foundIds(await search({ text: 'below-16-mib', after: next }))).toEqual([oldest])
+  }, 30_000)
+
+  test.each([
+    ['neither text nor path', {}],
+    ['a text and a path', { text: 'abc', path: 'a', equals: 'b' }],
+    ['a path without a value', { path: 'a' }],
+    ['an end before the start', { text: 'abc', to: '2020-01-01T00:00:00Z' }],
+    ['no start', { text: 'abc', from: undefined }],
+  ])('search in payloads: %s is 400', async (_what, body) => {
+    expect((await search(body)).status).toBe(400)
+  })
+
+  test('search in payloads: another tenant is 404, and an actor without the right to payloads gets 403 and learns nothing', async () => {
+    const body = { text: secret }
+    expect((await search(body, dashboardKey('rival'))).status).toBe(404)
+    backoffice.allow(({ verb, subresource }) => verb === 'get' && subresource === '')
+    const audited = 'SELECT count(*) FROM audit'
+    const before = await backoffice.pool.query(audited)
+    expect((await search(body, someUser())).status).toBe(403)
+    expect((await backoffice.pool.query(audited)).rows).toEqual(before.rows)
+    backoffice.allow(({ verb, subresource }) => verb === 'get' && ['', 'payloads'].includes(subresource))
+    expect((await search(body, someUser())).status).toBe(200)
+  })
+})
+
+test('search in payloads: an actor has 30 searches a minute and one at a time', async () => {
+  const clock = createMovedClock()
+  const turns = new SearchTurns(clock)
+  const run = (actor: string) => turns.run(actor, async () => ok('found'))
+  const gate = Promise.withResolvers<undefined>()
+  const slow = turns.run('ann', async () => ok(await gate.promise))
+  expect(await run('ann')).toMatchObject({ kind: 'unavailable', code: 'overloaded' })
+  expect(await run('ben')).toMatchObject({ kind: 'ok' })
+  gate.resolve(undefined)
+  await slow
+  for (let nth = 1; nth < 30; nth += 1) expect(await run('ann')).toMatchObject({ kind: 'ok' })
+  expect(await run('ann')).toMatchObject({ kind: 'tooMany', code: 'too_many_searches' })
+  expect(await run('ben')).toMatchObject({ kind: 'ok' })
+  await clock.advance(60_001)
+  expect(await run('ann')).toMatchObject({ kind: 'ok' })
+})

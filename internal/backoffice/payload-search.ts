@@ -1,0 +1,148 @@
+import { actorName, writeAudit } from '#internal/access/index.ts'
+import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
+import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
+import { memberReader } from '#internal/intake/index.ts'
+import { defined, invalid, invalidRange, type Outcome, ok, overloaded } from './outcome.ts'
+import { type Page, type PageRequest, readPage } from './page.ts'
+import type { SharedUseCase } from './parts.ts'
+import { reachTenant } from './reach.ts'
+
+/** What a payload must contain: a text, or a value at a path. */
+export type PayloadTerm =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'path'; readonly path: string; readonly equals: string }
+
+/** Search in the payloads of a tenant's events. */
+export interface PayloadSearch extends PageRequest, Pick<EventFilter, 'provider' | 'type' | 'state'> {
+  readonly tenantId: NonNullable<EventFilter['tenantId']>
+  /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
+  readonly fromMs: number
+  readonly toMs?: number | undefined
+  readonly term: PayloadTerm
+}
+
+/** Matching events, and how far the search got. `next` continues it. */
+export interface PayloadMatches extends Page<EventSummary> {
+  readonly examinedCount: number
+  /** Events that were not searched: their payload has expired or is larger than 1 MiB. */
+  readonly skippedCount: number
+  /** Events received since then were searched. */
+  readonly searchedToMs: number
+}
+
+/** Minimum and maximum characters of a searched text or value. */
+export const termChars = { min: 3, max: 200 }
+/** Pattern of a path, the same in every dialect of regular expressions. */
+export const payloadPathPattern = '^([$][.])?[^.$]+([.][^.]+){0,15}$'
+/** Maximum characters of a path. */
+export const payloadPathCharsMax = 200
+
+const searchesPerMinute = 30
+const minuteMs = 60_000
+const actorsMax = 10_000
+/** Maximum searches under way in a process; an actor gets a quarter of them. */
+const underWayMax = 4
+
+/** Limits the searches of each actor in this process: 30 a minute and one at a time. */
+export class SearchTurns {
+  readonly #clock: Clock
+  readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
+  readonly #underWay = new Shares(underWayMax)
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Runs a search, or returns the refusal of a search too many. */
+  async run<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
+    const nowMs = this.#clock.now()
+    const known = this.#minutes.get(actor)
+    const minute = known && known.endsAtMs > nowMs ? known : { endsAtMs: nowMs + minuteMs, count: 0 }
+    setNewest(this.#minutes, actor, minute, actorsMax)
+    if (minute.count >= searchesPerMinute) return tooManySearches
+    if (!this.#underWay.take(1, actor)) return overloaded
+    minute.count += 1
+    try {
+      return await search()
+    } finally {
+      this.#underWay.give(1, actor)
+    }
+  }
+}
+
+const tooManySearches = {
+  ...({ kind: 'tooMany', code: 'too_many_searches' } as const),
+  problem: `You may search payloads ${searchesPerMinute} times a minute: wait a minute`,
+}
+
+/**
+ * Searches payloads as received, newest first, with bounded work per page. Requires the right to read payloads, since a search tells what
+ * is in a redacted field. Writes an audit entry before it returns, without the searched text or value, which can be a secret itself.
+ */
+export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts, actor, request) => {
+  const { tenantId, fromMs, toMs, term, provider, type, state } = request
+  const page = readPage(request, parseEventId)
+  if (page.kind !== 'ok') return page
+  if (toMs !== undefined && fromMs >= toMs) return invalidRange
+  const matches = matcherOf(term)
+  if (typeof matches === 'string') return invalid(matches, term.kind)
+  const reached = await reachTenant(parts, actor, tenantId, 'readPayloads')
+  if (reached.kind !== 'ok') return reached
+  return await parts.searchTurns.run(actorName(actor), async () => {
+    const { after, limit } = page.value
+    const filter = { tenantId, fromMs, ...defined({ toMs, provider, type, state }) }
+    const scan = await scanPayloads(parts.readPool, { filter, after, limit, matches }, parts.clock.now)
+    const { events, examinedCount, skippedCount, examinedTo } = scan
+    const detail = {
+      ...{ from: new Date(fromMs).toISOString(), after, provider, type, state },
+      ...(toMs !== undefined && { to: new Date(toMs).toISOString() }),
+      ...(term.kind === 'path' ? { path: term.path } : { textChars: term.text.length }),
+      ...{ examinedCount, matchedCount: events.length },
+    }
+    const entry = { actor: actorName(actor), action: 'payloads.searched', tenantId, detail } as const
+    await writeAudit(parts.pool, entry, parts.clock.now())
+    return ok({
+      ...{ items: events, next: examinedTo, examinedCount, skippedCount },
+      searchedToMs: examinedTo === undefined ? fromMs : receivedAtMsOf(examinedTo),
+    })
+  })
+}
+
+/** Returns the condition on a payload, or the problem of the term. Pure. */
+export function matcherOf(term: PayloadTerm): ((payload: string) => boolean) | string {
+  if (term.kind === 'text') {
+    const { length } = term.text
+    if (length < termChars.min || length > termChars.max)
+      return `must have ${termChars.min} to ${termChars.max} characters`
+    const forms = writtenForms(term.text)
+    return (payload) => forms.some((form) => payload.includes(form))
+  }
+  const { path, equals } = term
+  if (path.length > payloadPathCharsMax || !new RegExp(payloadPathPattern).test(path))
+    return 'must be names separated by dots, such as data.object.id'
+  const read = memberReader(path.replace(/^\$\./, '').replaceAll(/\[(\d{1,6})\]/g, '.$1'))
+  return (payload) => isEqual(read(parsed(payload)), equals)
+}
+
+/** Returns the ways in which encoders of JSON write a text. Pure. */
+function writtenForms(text: string): readonly string[] {
+  const escaped = JSON.stringify(text).slice(1, -1)
+  const ascii = escaped.replaceAll(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+  const slashed = (each: string) => each.replaceAll('/', '\\/')
+  return [...new Set([text, escaped, ascii, slashed(escaped), slashed(ascii)])]
+}
+
+function parsed(payload: string): Readonly<Record<string, unknown>> {
+  // Payloads are JSON objects: intake stores nothing else.
+  return JSON.parse(payload) as Readonly<Record<string, unknown>>
+}
+
+/** Compares a scalar with a text. Numbers are compared as numbers. Pure. */
+function isEqual(value: unknown, text: string): boolean {
+  if (typeof value === 'string') return value === text
+  if (typeof value === 'number') return text.trim() !== '' && Number(text) === value
+  return (typeof value === 'boolean' || value === null) && String(value) === text
+}

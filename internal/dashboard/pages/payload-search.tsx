@@ -1,0 +1,188 @@
+import type { ComponentChildren } from 'preact'
+import {
+  type PayloadMatches,
+  type PayloadTerm,
+  payloadPathCharsMax,
+  termChars,
+} from '#internal/backoffice/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import { Card, Empty } from '../components/block.tsx'
+import {
+  type Field,
+  type FieldValues,
+  FormPage,
+  filled,
+  PostForm,
+  type Problems,
+  providerField,
+  readFields,
+  Submit,
+  timeFieldText,
+} from '../components/form.tsx'
+import { Table } from '../components/list.tsx'
+import { countText, StateBadge, Time } from '../components/text.tsx'
+import { type ActionRow, link, nameOf, type PageContext, type PageRow, shown, withRight } from '../page.ts'
+import { invalidText } from '../problem.tsx'
+import type { Form } from '../request.ts'
+import { ProviderCell } from './origin.tsx'
+
+const path = '/events/search'
+const hourMs = 3_600_000
+
+const fields = [
+  {
+    ...({ kind: 'text', name: 'text', label: 'Text', charsMax: termChars.max } as const),
+    hint: 'Anywhere in the JSON of a payload, in the same case.',
+  },
+  {
+    ...({ kind: 'text', name: 'path', label: 'Or path', charsMax: payloadPathCharsMax } as const),
+    ...{ placeholder: 'data.object.id', hint: 'A number is the place in an array: lines.0.sku' },
+  },
+  { kind: 'text', name: 'equals', label: 'Value at the path', charsMax: termChars.max },
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
+  providerField,
+  { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
+  { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
+] as const satisfies readonly Field[]
+
+type Values = FieldValues<typeof fields>
+
+/** Page with the form. The search is a `POST`, so that what is searched for is in no address and in no log. */
+const formRow: PageRow = {
+  ...{ method: 'GET', path, section: 'events' },
+  show: (context) =>
+    withRight(context, 'readPayloads', () =>
+      shown('Search payloads', <SearchForm context={context} typed={context.query} />),
+    ),
+}
+
+/** Searches one page and shows the matches below the form. */
+const searchRow: ActionRow = {
+  ...{ method: 'POST', path, section: 'events' },
+  back: path,
+  act: (context) =>
+    withRight(context, 'readPayloads', async (tenant) => {
+      const { backoffice, actor, form } = context
+      const { values, problems } = readFields(fields, form)
+      const term = termOf(values)
+      const { from: fromMs, to: toMs, type, provider } = values
+      const isWrong = Object.keys(problems).length > 0
+      if (isWrong || fromMs === undefined || term === undefined) {
+        const text = term === undefined && !isWrong ? 'Enter a text, or a path and a value' : undefined
+        return refused(context, problems, text)
+      }
+      const request = { tenantId: tenant.id, fromMs, toMs, term, after: form['after'] }
+      const found = await backoffice.events.search(actor, {
+        ...request,
+        ...(type !== undefined && { type }),
+        ...(provider !== undefined && { provider }),
+      })
+      if (found.kind === 'invalid') return refused(context, {}, invalidText(found))
+      if (found.kind !== 'ok') return found
+      return shown(
+        'Search payloads',
+        <SearchForm context={context} typed={form}>
+          <Matches context={context} matches={found.value} />
+        </SearchForm>,
+      )
+    }),
+}
+
+function termOf({ text, path: at, equals }: Values): PayloadTerm | undefined {
+  if (text !== undefined) return at === undefined ? { kind: 'text', text } : undefined
+  return at === undefined || equals === undefined ? undefined : { kind: 'path', path: at, equals }
+}
+
+function refused(context: PageContext & { readonly form: Form }, problems: Problems, text?: string) {
+  const body = <SearchForm context={context} typed={context.form} problems={problems} problem={text} />
+  return shown('Search payloads', body, 422)
+}
+
+interface SearchFormParts {
+  readonly context: PageContext
+  readonly typed: Form
+  readonly problems?: Problems
+  readonly problem?: string | undefined
+  readonly children?: ComponentChildren
+}
+
+function SearchForm({ context, typed, problems = {}, problem, children }: SearchFormParts) {
+  const { csrfToken, tenant, nowMs } = context
+  const values = { from: timeFieldText(nowMs - 24 * hourMs), ...typed }
+  return (
+    <>
+      <FormPage
+        title="Search payloads"
+        lead={`Payloads of ${tenant ? nameOf(tenant) : 'a tenant'} as received, newest first.`}
+        crumb="Events"
+        card="What to look for"
+        action={path}
+        csrfToken={csrfToken}
+        hidden={{ tenant: tenant?.id }}
+        button="Search"
+        back={link('/events', { tenant: tenant?.id })}
+        fields={filled(fields, values, problems)}
+        problem={problem === undefined ? undefined : { title: problem }}
+        isPaired
+      >
+        <p class="muted">
+          Each search is recorded in the audit log, without the text or the value. You have 30 a minute.
+        </p>
+      </FormPage>
+      {children}
+    </>
+  )
+}
+
+interface MatchesParts {
+  readonly context: PageContext & { readonly form: Form }
+  readonly matches: PayloadMatches
+}
+
+function Matches({ context, matches }: MatchesParts) {
+  const { items, next, examinedCount, skippedCount, searchedToMs } = matches
+  const { csrf: _csrf, ...kept } = context.form
+  const more = next !== undefined && (
+    <PostForm
+      action={path}
+      csrfToken={context.csrfToken}
+      hidden={{ ...kept, after: next }}
+      look="inline-form"
+    >
+      <Submit tone="primary">Continue with older events</Submit>
+    </PostForm>
+  )
+  return (
+    <Card title="Matches" note={`${countText(examinedCount)} payloads searched`}>
+      <Table<EventSummary>
+        caption="Matches"
+        rows={items}
+        empty={
+          <Empty icon="search" title={next === undefined ? 'No payload matches' : 'Nothing found yet'} />
+        }
+        columns={[
+          {
+            title: 'Type',
+            isWide: true,
+            cell: ({ id, type }) => (
+              <a href={link(`/events/${id}`, { tenant: context.tenant?.id })}>{type}</a>
+            ),
+          },
+          { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+          { title: 'Provider', cell: (event) => <ProviderCell event={event} /> },
+          { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
+        ]}
+      />
+      <p class="muted searched">
+        {next === undefined ? 'Everything was searched, back to ' : 'Searched back to '}
+        <Time atMs={searchedToMs} />.
+        {skippedCount > 0 &&
+          ` ${countText(skippedCount)} payloads were left out: they have expired or are larger than 1 MiB.`}
+      </p>
+      {more && <div class="buttons">{more}</div>}
+    </Card>
+  )
+}
+
+/** Page and action that search payloads. */
+export const payloadSearchRows = [formRow, searchRow] as const

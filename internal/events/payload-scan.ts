@@ -1,0 +1,106 @@
+import type { EventId, TenantId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import { type EventScan, type EventSummary, scanBeyond, scanEvents } from './list.ts'
+import { type EventFilter, rangeBeyond, rangeOf } from './list-source.ts'
+import { withinBytes } from './within-bytes.ts'
+
+/** Payloads to examine: of one tenant's events of a filter, newest first. */
+export interface PayloadScanRequest {
+  readonly filter: EventFilter & { readonly tenantId: TenantId; readonly fromMs: number }
+  /** Continues after this event: `examinedTo` of the previous scan. */
+  readonly after?: EventId | undefined
+  /** Returns whether a payload matches. Must not throw. */
+  matches(payload: string): boolean
+  /** Maximum matches, 1 to 100. */
+  readonly limit: number
+}
+
+/** Matching events, and how far the scan got. */
+export interface PayloadScan {
+  readonly events: readonly EventSummary[]
+  /** Events of the filter whose payloads were read. */
+  readonly examinedCount: number
+  /** Events whose payload is too large to be searched, or has expired. */
+  readonly skippedCount: number
+  /** Last event that was examined, where the next scan continues; undefined if the scan is complete. */
+  readonly examinedTo: EventId | undefined
+}
+
+/** Bounds of a scan: events, bytes of payloads and time. */
+const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
+/** Payloads that are read and examined at once: the event loop waits for them. */
+const batchBytes = 512 * 1024
+/** Larger payloads are skipped. */
+const payloadBytesMax = 1024 * 1024
+const scanRows = 200
+const scanExaminedMax = 1_000
+/** Maximum scans of a search whose filter has no index. */
+const scansMax = 12
+
+// Reads payloads by their keys, each in the partition of its day. Takes no locks.
+const payloadsText = `
+SELECT i.id, p.payload FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM unnest($1::text[], $2::text[]) AS g(id, day)) i
+CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND expires_on = i.day OFFSET 0) p`
+
+/**
+ * Searches the payloads of a tenant with bounded work: at most 2 000 events, 16 MiB and half a second, after which the next scan continues.
+ * The caller must record the access in the audit log. Requires a pool with `eventReadSettings`.
+ * @param now clock in milliseconds since the epoch
+ * @throws errors of Postgres
+ */
+export async function scanPayloads(
+  pool: Pool,
+  { filter, after, matches, limit }: PayloadScanRequest,
+  now: () => number,
+): Promise<PayloadScan> {
+  const startedAtMs = now()
+  const whole = rangeOf(filter, startedAtMs)
+  const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')
+  let scan: EventScan = { filter, range, order: 'newest', rowsMax: scanRows, examinedMax: scanExaminedMax }
+  const found: EventSummary[] = []
+  let [examinedCount, skippedCount, bytes] = [0, 0, 0]
+  const stopped = (examinedTo: EventId | undefined) => ({
+    ...{ events: found, examinedCount, skippedCount, examinedTo },
+  })
+  for (let scans = 0; scans < scansMax; scans += 1) {
+    const { events, searchedTo } = await scanEvents(pool, scan)
+    let rest = events
+    while (rest.length > 0) {
+      const batch = withinBytes(rest, batchBytes)
+      rest = rest.slice(batch.length)
+      const small = batch.filter(({ payloadBytes }) => payloadBytes <= payloadBytesMax)
+      const payloads = await readPayloads(pool, small)
+      for (const event of batch) {
+        const payload = payloads.get(event.id)
+        if (payload === undefined) skippedCount += 1
+        else examinedCount += 1
+        bytes += payload === undefined ? 0 : event.payloadBytes
+        if (payload !== undefined && matches(payload)) found.push(event)
+        if (found.length >= limit) return stopped(event.id)
+      }
+      const isSpent =
+        examinedCount + skippedCount >= bounds.eventsMax ||
+        bytes >= bounds.bytesMax ||
+        now() - startedAtMs >= bounds.msMax
+      if (isSpent && (rest.length > 0 || searchedTo !== undefined)) return stopped(batch.at(-1)?.id)
+    }
+    if (searchedTo === undefined) return stopped(undefined)
+    scan = scanBeyond(scan, searchedTo)
+    if (now() - startedAtMs >= bounds.msMax || scans === scansMax - 1) return stopped(searchedTo)
+  }
+  return stopped(undefined)
+}
+
+async function readPayloads(pool: Pool, events: readonly EventSummary[]): Promise<Map<EventId, string>> {
+  if (events.length === 0) return new Map()
+  const { rows } = await pool.query<[id: EventId, payload: string]>({
+    name: 'read_payloads_to_search',
+    text: payloadsText,
+    rowMode: 'array',
+    values: [
+      textArrayParam(events.map(({ id }) => id)),
+      textArrayParam(events.map(({ payloadExpiresOn }) => payloadExpiresOn)),
+    ],
+  })
+  return new Map(rows)
+}
