@@ -79,6 +79,7 @@ const groups: readonly Group[] = [
   { title: 'Public API', pages: ['reference/api/*'], folder: 'reference/api' },
   { title: 'Internal API', pages: ['reference/internal-api/*'], folder: 'reference/internal-api' },
   { title: 'Errors', pages: ['reference/errors/*'], folder: 'reference/errors' },
+  { title: 'Providers', pages: ['reference/providers/*'], folder: 'reference/providers' },
   { title: 'Runbooks', pages: ['runbooks/*'], folder: 'runbooks' },
 ]
 
