@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
-import { parse } from 'yaml'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
+import { fencesOf } from '#test/support/page.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { bringRelease, patience, readyPods, serviceUrl, stepMsMax, waitSeconds } from './node-release.ts'
+import { publish, publishNode, standInEnv } from './node-stand-ins.ts'
 import { type ProgramEnd, run, runProgram } from './program.ts'
 
 /** Flags that name the image of this node. */
 const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
   (pair) => `--set=image.${pair}`,
 )
-const kindFile = resolve(import.meta.dir, '../../config/kind.yaml')
-const kind = parse(readFileSync(kindFile, 'utf8')) as {
-  nodes: { extraPortMappings: { containerPort: number; hostPort: number; listenAddress: string }[] }[]
-}
-const [port] = kind.nodes.flatMap(({ extraPortMappings }) => extraPortMappings)
+/** The command that docs/operate/install.md shows. */
+const command =
+  fencesOf('docs/operate/install.md').find(({ marker }) => marker?.name === 'node-quickstart.test.ts')
+    ?.text ?? 'false'
 const standIn = scratchFolder()
 
 beforeAll(() => bringRelease(), stepMsMax)
@@ -38,9 +38,8 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
   test(
     'config/quickstart: creates a missing cluster, delivers a webhook, and stops at a failed step',
     async () => {
-      if (!port) throw new Error(`no port leads out of ${kindFile}`)
       const image = 'ghcr.io/latchkey/latchkey:0.1.0'
-      const server = publish(port, 'http://unused.invalid')
+      const server = publish('http://unused.invalid')
       const taken = await withStandIns()
       expect([taken.exitCode, taken.err]).toEqual([1, expect.stringContaining('port 8080 is taken')])
       expect(asked()).toEqual(['kind get clusters'])
@@ -50,14 +49,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
       const isMade = async () => existsSync(join(standIn, 'cluster')) || undefined
       const made = poll(isMade, { deadlineMs: 10_000 * patience })
       expect(await Promise.race([made, running])).toBe(true)
-      const node = await run([
-        'kubectl',
-        'get',
-        'nodes',
-        '-o',
-        'jsonpath={.items[0].status.addresses[0].address}',
-      ])
-      const published = publish(port, `http://${node}:${port.containerPort}`)
+      const published = await publishNode()
       try {
         expectDelivered(await running)
         expect(asked()).toEqual([
@@ -94,21 +86,10 @@ function expectDelivered({ exitCode, out, err }: ProgramEnd): void {
   expect([id, type]).toEqual([expect.stringMatching(/^quickstart-\d+$/), 'order.paid'])
 }
 
-/** Runs config/quickstart with `node/docker-and-kind` in place of docker and kind. */
+/** Runs the command with `node/docker-and-kind` in place of docker and kind. */
 function withStandIns(): Promise<ProgramEnd> {
-  const programs = join(standIn, 'bin')
-  mkdirSync(programs, { recursive: true })
-  for (const name of ['docker', 'kind']) {
-    if (!existsSync(join(programs, name)))
-      symlinkSync(join(import.meta.dir, 'node/docker-and-kind'), join(programs, name))
-  }
-  const env = {
-    PATH: `${programs}:${process.env['PATH']}`,
-    KUBECONFIG: join(standIn, 'kubeconfig'),
-    STAND_IN: standIn,
-    NODE_STATE: dirname(process.env['KUBECONFIG'] ?? ''),
-  }
-  return runProgram(['env', ...Object.entries(env).map((pair) => pair.join('=')), 'config/quickstart'])
+  const env = Object.entries(standInEnv(standIn)).map((pair) => pair.join('='))
+  return runProgram(['env', ...env, 'bash', '-euc', command])
 }
 
 /** Returns and clears the recorded invocations of the stand-ins. */
@@ -117,16 +98,4 @@ function asked(): readonly string[] {
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n')
   writeFileSync(path, '')
   return lines
-}
-
-/** Forwards a host port, as Docker does for `extraPortMappings`. */
-function publish({ hostPort, listenAddress }: { hostPort: number; listenAddress: string }, target: string) {
-  return Bun.serve({
-    hostname: listenAddress,
-    port: hostPort,
-    async fetch({ url, method, headers, body }) {
-      const { pathname } = new URL(url)
-      return fetch(`${target}${pathname}`, { method, headers, body })
-    },
-  })
 }

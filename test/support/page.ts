@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './dev-server.ts'
 
@@ -36,4 +36,39 @@ export function blockNamed(path: string, name: string): PageBlock {
   const [block, ...others] = blocksNamed(path, name)
   if (block === undefined || others.length > 0) throw new Error(`${path} has several blocks named ${name}`)
   return block
+}
+
+/** Any fenced block of a page, with or without a marker, also in a list. */
+export interface PageFence {
+  /** Path of the page from the root of the repository. */
+  readonly page: string
+  readonly line: number
+  /** Empty if the fence names none. */
+  readonly language: string
+  /** Without the indentation of the fence. */
+  readonly text: string
+  /** `test` is the marker above; `cluster-test` has the file in test/cluster that runs the block as it stands. */
+  readonly marker: { readonly kind: 'test' | 'cluster-test'; readonly name: string } | undefined
+}
+
+const fenced = /(?:^ *<!-- (test|cluster-test): ([\w.-]+) -->\n)?^( *)```(\w*)\n([\s\S]*?)^\3```$/gm
+
+/** Returns all fenced blocks of a page in order. @param path from the root of the repository */
+export function fencesOf(path: string): readonly PageFence[] {
+  const page = readFileSync(join(root, path), 'utf8')
+  return [...page.matchAll(fenced)].map(
+    ({ index, 1: kind, 2: name = '', 3: indent = '', 4: language = '', 5: body = '' }) => ({
+      page: path,
+      line: page.slice(0, index).split('\n').length,
+      language,
+      text: body.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+      marker: kind === undefined ? undefined : { kind: kind as 'test' | 'cluster-test', name },
+    }),
+  )
+}
+
+/** Returns the paths of the pages in a folder from the root of the repository. */
+export function pagesIn(folder: string): readonly string[] {
+  const names = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
+  return names.map((name) => `${folder}/${name}`)
 }

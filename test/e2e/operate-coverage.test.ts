@@ -1,0 +1,174 @@
+// Holds the pages for operators to the code: every block is run or validated by a test, and numbers are those of the constants.
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { fencesOf, type PageFence, pagesIn } from '#test/support/page.ts'
+
+const root = resolve(import.meta.dir, '../..')
+const pages = [
+  ...pagesIn('docs/operate'),
+  ...pagesIn('docs/architecture'),
+  ...['docs/tutorials/cluster.md', 'docs/comparison.md', 'docs/glossary.md'],
+]
+/** Languages of outputs and diagrams. */
+const shown = ['mermaid', 'text', 'json']
+/** Tests that validate all YAML of the pages. */
+const yamlTest = readFileSync(join(root, 'test/cluster/pages.test.ts'), 'utf8')
+
+/** Returns what is missing for the block to be tested, or undefined. */
+function problemOf({ page, language, marker }: PageFence): string | undefined {
+  if (shown.includes(language)) return undefined
+  if (language === 'yaml')
+    return yamlTest.includes(page) || yamlTest.includes(`pagesIn('${dirname(page)}')`)
+      ? undefined
+      : 'not validated by test/cluster/pages.test.ts'
+  if (marker === undefined) return 'no marker names the test that runs it'
+  const file = marker.kind === 'cluster-test' ? `test/cluster/${marker.name}` : testOf(page)
+  if (file === undefined || !existsSync(join(root, file))) return `no test ${file}`
+  return readFileSync(join(root, file), 'utf8').includes(basename(page))
+    ? undefined
+    : `${file} does not read the page`
+}
+
+/** Tests that run the blocks `test` of a page. */
+const runners: Readonly<Record<string, string>> = {
+  'docs/operate/without-kubernetes.md': 'test/e2e/without-kubernetes.test.ts',
+  'docs/operate/restore.md': 'internal/subscriptions/restore.test.ts',
+}
+const testOf = (page: string) => runners[page] ?? 'test/e2e/operate-pages.test.ts'
+
+test.each(pages.map((page) => [page]))('pages: each block of %s is run or validated', (page) => {
+  const problems = fencesOf(page).flatMap((block) => {
+    const problem = problemOf(block)
+    return problem === undefined ? [] : [`${page}:${block.line}: ${problem}`]
+  })
+  expect(problems).toEqual([])
+})
+
+/** Numbers in pages: page, text, source file, constant, and the factor by which the text is smaller. */
+const figures: readonly (readonly [string, string, string, string, number])[] = [
+  [
+    'architecture/delivery.md',
+    'at most 64 deliveries',
+    'internal/delivery/capacity.ts',
+    'tenantDeliveriesMax',
+    1,
+  ],
+  [
+    'architecture/delivery.md',
+    '64 MiB payload memory',
+    'internal/delivery/capacity.ts',
+    'bytesMax',
+    1024 ** 2,
+  ],
+  ['architecture/delivery.md', '512 reserved places', 'internal/delivery/capacity.ts', 'reservedMax', 1],
+  ['architecture/delivery.md', 'lasts 30 s', 'internal/delivery/forwarder.ts', 'defaultLeaseMs', 1000],
+  ['architecture/delivery.md', 'at most 10 h', 'internal/delivery/decide.ts', 'retryAfterMsMax', 3_600_000],
+  ['architecture/delivery.md', 'at 70 %', 'internal/delivery/breaker.ts', 'failureShare', 0.01],
+  ['architecture/delivery.md', 'for 30 s, then', 'internal/delivery/breaker.ts', 'breakerOpenMs', 1000],
+  ['architecture/intake.md', '48 MiB for webhooks', 'cmd/api/app.ts', 'webhookBodiesBytes', 1024 ** 2],
+  ['architecture/intake.md', 'no answer in 2 s', 'internal/intake/event-queue.ts', 'defaultPatienceMs', 1000],
+  ['architecture/intake.md', 'at most 256 MiB', 'internal/intake/spool.ts', 'defaultBytesMax', 1024 ** 2],
+  ['architecture/intake.md', 'at most 10 a second', 'internal/intake/refused-calls.ts', 'perSecondMax', 1],
+  ['architecture/records.md', 'at most 25 s', 'internal/records/requests.ts', 'waitMsMax', 1000],
+  ['architecture/records.md', 'up to 128 steps', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
+  ['architecture/storage.md', 'waits 1.5 s', 'internal/storage/postgres/partitions.ts', 'lockWaitMs', 1000],
+  ['architecture/storage.md', 'at least 7 days', 'internal/intake/event.ts', 'dedupeDaysMin', 1],
+  ['architecture/storage.md', '400 days', 'internal/access/audit.ts', 'keptMs', 86_400_000],
+  [
+    'architecture/tenancy.md',
+    'for 30 days',
+    'internal/tenants/reconcile/store.ts',
+    'slugReservedMs',
+    86_400_000,
+  ],
+  ['operate/security.md', '| 48 MiB,', 'cmd/api/app.ts', 'webhookBodiesBytes', 1024 ** 2],
+  ['operate/security.md', '| 16 MiB,', 'cmd/api/app.ts', 'keyedBodiesBytes', 1024 ** 2],
+  ['operate/security.md', '| 2 048 of each kind', 'internal/http/body-budget.ts', 'bodiesMaxDefault', 1],
+  ['operate/security.md', '| 10 per outcome', 'internal/http/observe.ts', 'unverifiedLinesPerSecondMax', 1],
+  [
+    'operate/security.md',
+    'at most 1 KiB of a body',
+    'internal/intake/refused-calls.ts',
+    'sampleBytesMax',
+    1024,
+  ],
+  ['operate/security.md', '| 16 at a time', 'internal/intake/certificates/store.ts', 'inFlightMax', 1],
+  [
+    'operate/security.md',
+    ', 2 for one tenant',
+    'internal/intake/certificates/store.ts',
+    'tenantInFlightMax',
+    1,
+  ],
+  [
+    'operate/security.md',
+    'after 30 failures',
+    'internal/intake/certificates/store.ts',
+    'tenantFailuresMax',
+    1,
+  ],
+  ['operate/security.md', '| 50 unknown ones', 'internal/access/access.ts', 'pendingUnprovenMax', 1],
+  ['operate/security.md', 'at most 10 s', 'internal/access/access.ts', 'rememberedMsMax', 1000],
+  ['operate/security.md', 'after 8 hours', 'internal/access/sessions.ts', 'sessionMsMax', 3_600_000],
+  ['operate/security.md', 'kept for 400 days', 'internal/access/audit.ts', 'keptMs', 86_400_000],
+  [
+    'operate/security.md',
+    'At most 16 KiB of an answer',
+    'internal/egress/exchange.ts',
+    'answerBytesMaxDefault',
+    1024,
+  ],
+  ['operate/capacity.md', '48 MiB for webhooks', 'cmd/api/app.ts', 'webhookBodiesBytes', 1024 ** 2],
+  ['operate/capacity.md', '16 MiB for calls', 'cmd/api/app.ts', 'keyedBodiesBytes', 1024 ** 2],
+  ['operate/capacity.md', '2 048 incomplete bodies', 'internal/http/body-budget.ts', 'bodiesMaxDefault', 1],
+  ['operate/capacity.md', 'up to 128 keys', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
+  ['operate/failures.md', '64 per', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
+  ['operate/failures.md', 'after 30 s', 'internal/delivery/forwarder.ts', 'defaultLeaseMs', 1000],
+  [
+    'operate/tenants.md',
+    'valid for 24 hours',
+    'internal/tenants/reconcile/secret-place.ts',
+    'rotatedLifeMs',
+    3_600_000,
+  ],
+  ['operate/operating.md', 'at most 10 lines', 'internal/http/observe.ts', 'unverifiedLinesPerSecondMax', 1],
+  ['operate/security.md', 'by 64 places', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
+]
+
+test.each(figures)('pages: %s says "%s" as %s has it', (page, text, file, constant, factor) => {
+  expect(readFileSync(join(root, 'docs', page), 'utf8')).toContain(text)
+  const [number = ''] = /\d[\d ]*(?:\.\d+)?/.exec(text) ?? []
+  expect(Number(number.replaceAll(' ', ''))).toBe(constantOf(file, constant) / factor)
+})
+
+test.each([
+  ['api', ['cmd/api/app.ts', 'cmd/api/events.ts', 'cmd/api/intake.ts', 'cmd/api/records.ts']],
+  ['forwarder', ['app', 'deliveries', 'replays', 'retention'].map((name) => `cmd/forwarder/${name}.ts`)],
+  ['operator', ['cmd/operator/app.ts']],
+  ['backoffice', ['cmd/backoffice/app.ts', 'cmd/backoffice/port.ts']],
+])('pages: operate/capacity.md has the connections to Postgres that %s opens', (process, files) => {
+  const counts = files.flatMap((file) =>
+    [...readFileSync(join(root, file), 'utf8').matchAll(/^.*\bconnectionsMax: (\d+)/gm)].map(([, count]) =>
+      Number(count),
+    ),
+  )
+  const sum = counts.reduce((total, count) => total + count, 0)
+  const page = readFileSync(join(root, 'docs/operate/capacity.md'), 'utf8')
+  expect(page.toLowerCase()).toContain(`${process} ${sum}`)
+})
+
+/** Returns the number of a constant that is a sum, product or power of numbers and of constants of its file. */
+function constantOf(file: string, name: string): number {
+  const source = readFileSync(join(root, file), 'utf8')
+  const [, expression] = new RegExp(`^(?:export )?const ${name}(?:: number)? = (.+)$`, 'm').exec(source) ?? []
+  if (expression === undefined) throw new Error(`${file} has no constant ${name}`)
+  return expression
+    .split('*')
+    .map((factor) => factor.trim())
+    .reduce(
+      (product, factor) =>
+        product * (/^[\d_.]+$/.test(factor) ? Number(factor.replaceAll('_', '')) : constantOf(file, factor)),
+      1,
+    )
+}
