@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|build|format|generate|docs|record|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -40,6 +40,8 @@ const commands = {
   format: () => run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.']),
   generate: (bun) => run(bun, ['cmd/dev/generate.ts']),
   docs: (bun, args) => run(bun, ['cmd/dev/docs/docs.main.ts', ...args]),
+  'docs:diagrams': (bun) => run(bun, ['test/e2e/diagrams.main.ts']),
+  screenshots: runScreenshots,
   record: (bun) => run(bun, ['test/contract/record.main.ts']),
   latchkey: runLatchkey,
   example: runExample,
@@ -222,6 +224,14 @@ async function runLatchkey(bun, args) {
   for (const [, group] of missing)
     Object.assign(process.env, Object.fromEntries(stored.filter(([name]) => group.test(name))))
   return run(bun, ['cmd/latchkey/main.ts', ...args], 'inherit')
+}
+
+/** Takes the pictures of the dashboard in `docs/dashboard`, from a dev server with its demo. */
+async function runScreenshots(bun) {
+  const ensured = await ensure(bun, 'redis', 'chromium')
+  if (ensured !== 0) return ensured
+  const names = readdirSync(join(root, 'docs/dashboard')).map((file) => file.replace(/\.png$/, ''))
+  return run(bun, ['test/e2e/screenshots.main.ts', 'docs/dashboard', ...names])
 }
 
 /** Runs a program of `examples`, with the client library of this repository. */

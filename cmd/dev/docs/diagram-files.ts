@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { docsFolder } from './pages.ts'
+import { sharedFiles } from './links.ts'
+import { docsFolder, pagePaths, repositoryRoot } from './pages.ts'
 
 /** Themes in which each diagram is drawn. */
 export const diagramThemes = ['light', 'dark'] as const
@@ -25,4 +26,14 @@ export function diagramHtml(source: string): string {
   })
   const text = source.trim().replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
   return `<figure class="diagram">${pictures.join('')}<details><summary>Diagram as text</summary><pre v-pre>${text}</pre></details></figure>\n`
+}
+
+/** Returns the sources of all diagrams of the site, each once. */
+export function diagramSources(): readonly string[] {
+  const shared = sharedFiles().filter(({ path }) => path.endsWith('.md'))
+  const paths = [...pagePaths().map((page) => `docs/${page}.md`), ...shared.map(({ path }) => path)]
+  const blocks = paths.flatMap((path) => [
+    ...readFileSync(join(repositoryRoot, path), 'utf8').matchAll(/^```mermaid\n([\s\S]*?)^```$/gm),
+  ])
+  return [...new Set(blocks.map(([, source = '']) => source))]
 }

@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { diagramPath, diagramSources, diagramThemes } from './diagram-files.ts'
 import { anchorsOf, isExternal, linksOf, resolveLink } from './links.ts'
-import { pagePaths, repositoryRoot, siteGroups } from './pages.ts'
+import { docsFolder, pagePaths, repositoryRoot, siteGroups } from './pages.ts'
 
 const listed = Bun.spawnSync(['git', 'ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
   cwd: repositoryRoot,
@@ -56,4 +57,16 @@ test('anchors: are those of GitHub, with a number where a heading is repeated', 
 test('pages: the sidebar names every page once', () => {
   const named = siteGroups().flatMap(({ pages }) => pages.map(({ path }) => path))
   expect(named.toSorted()).toEqual([...pagePaths()])
+})
+
+test('diagrams: each is drawn for light and for dark pages (otherwise run npm run docs:diagrams)', () => {
+  const sources = diagramSources()
+  expect(sources.length).toBeGreaterThan(3)
+  const missing = sources.flatMap((source) =>
+    diagramThemes
+      .map((theme) => diagramPath(source, theme))
+      .filter((path) => !existsSync(join(docsFolder, path)))
+      .map(() => source.slice(0, 80)),
+  )
+  expect(missing).toEqual([])
 })
