@@ -12,8 +12,8 @@ import { type BuiltImage, buildImage, type ImageRuntime, programArchitecture, un
 import { install, writeKubeconfig } from './installation.ts'
 
 const buildMsMax = 300_000
-/** Measured: 60.0 MB (November 2026), of which source maps 2.7 MB and an empty Bun program 51.3 MB. */
-const bytesMax = 62_000_000
+/** 61.0 MB (November 2026), of which source maps 2.7 MB and an empty Bun program 51.3 MB, and 3.7 MB of documentation. */
+const bytesMax = 67_000_000
 /** Above the size that the event loop parses itself, so that the worker does it. */
 const largeBodyBytes = 3 * 1024 * 1024
 
@@ -63,7 +63,7 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
 }
 
 describe('image', () => {
-  test('image: its compressed size is at most 62 MB', () => {
+  test('image: its compressed size is at most 67 MB', () => {
     process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)

@@ -79,6 +79,7 @@ export function markdownOfSite(given: unknown, shared: readonly SharedFile[]): v
     const from = shownOf.get(page) ?? `docs/${page}`
     for (const token of tokens.flatMap((each) => [each, ...(each.children ?? [])])) {
       if (token.type === 'link_open') mapLink(token, from, shared)
+      if (token.type.startsWith('html_')) escapeUnknownTags(token)
       if (from.startsWith('docs/')) continue
       if (token.type === 'image') mapPicture(token, from, page)
       if (token.type.startsWith('html_')) mapPicturesOfHtml(token, from, page)
@@ -125,6 +126,16 @@ function mapPicture({ attrs }: Token, from: string, page: string): void {
 function mapPicturesOfHtml(token: Token, from: string, page: string): void {
   token.content = token.content.replaceAll(/(?<=<(?:img|source) [^>]*\bsrc(?:set)?=")[^"]+/g, (target) =>
     pictureOf(target, from, page),
+  )
+}
+
+const knownTag =
+  /^<(!--|\/?(a|br|code|details|div|em|figure|hr|img|kbd|p|picture|pre|source|span|strong|sub|summary|sup)[\s/>])/i
+
+/** Placeholders such as \<name> are text: the compiler of pages would take them for elements. */
+function escapeUnknownTags(token: Token): void {
+  token.content = token.content.replaceAll(/<[!/a-z][^>]*>?/gi, (tag) =>
+    knownTag.test(tag) ? tag : tag.replaceAll('<', '&lt;'),
   )
 }
 

@@ -72,6 +72,7 @@ const groups: readonly Group[] = [
         'reference/crds',
         'reference/metrics',
         'reference/errors/index',
+        'reference/providers/index',
         'reference/*',
       ],
     ],

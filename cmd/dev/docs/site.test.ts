@@ -6,7 +6,8 @@ import { addressOf, siteBase } from './links.ts'
 import { pagePaths } from './pages.ts'
 import { generatorFolder } from './site.ts'
 
-const siteBytesMax = 4_000_000
+/** Measured: 3.7 MB (November 2026). */
+const siteBytesMax = 5_000_000
 let files: ReadonlyMap<string, string>
 let bytes = 0
 
@@ -83,7 +84,7 @@ test('site: every link within it leads to a page, and to an anchor of that page'
   expect([...new Set(dead)]).toEqual([])
 })
 
-test('site: all compressed files together are smaller than 4 MB, which the image contains', () => {
+test('site: all compressed files together are smaller than 5 MB, which the image contains', () => {
   process.stdout.write(`documentation: ${(bytes / 1e6).toFixed(2)} MB in ${files.size} files\n`)
   expect(bytes).toBeLessThan(siteBytesMax)
 })
