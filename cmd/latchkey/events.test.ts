@@ -6,7 +6,7 @@ import { acceptEvents } from '#test/support/accepted-event.ts'
 import { failEvent } from '#test/support/backoffice-tenants.ts'
 import { callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
 import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { addAttempt } from '#test/support/event-attempts.ts'
+import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
 import { latchkey } from '#test/support/latchkey.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { until } from '#test/support/until.ts'
@@ -116,12 +116,18 @@ describe('latchkey events list', () => {
 describe('latchkey events get', () => {
   test('latchkey events get: shows the event and its attempts', async () => {
     const [id = unknownId] = await accept(1)
-    await addAttempt(lab.backoffice.pool, id, { status: 502, durationMs: 17 })
+    const { pool } = lab.backoffice
+    await addAttempt(pool, id, { status: 502, durationMs: 17 })
+    await addAttempt(pool, id, { attempt: 2, durationMs: 530, exchange: someExchange })
     const { code, out } = await lab.run('events', 'get', id)
     expect(code).toBe(0)
     expect(out).toMatch(/^state +accepted$/m)
-    expect(out).toMatch(/^1 +1 +20\S+Z +17 +refused +502 +-$/m)
-    expect(await lab.json('events', 'get', id)).toMatchObject({ event: { id }, attempts: [{ status: 502 }] })
+    expect(out).toMatch(/^1 +1 +20\S+Z +17 +refused +502 +- +-$/m)
+    expect(out).toMatch(/^1 +2 .* dns 4, connect 12, tls 22, first byte 480$/m)
+    expect(await lab.json('events', 'get', id)).toMatchObject({
+      event: { id },
+      attempts: [{ status: 502 }, {}],
+    })
   })
 
   test.each([['get'], ['payload'], ['explain'], ['retry'], ['replay']])(

@@ -25,6 +25,7 @@ import { printable } from './tables.ts'
 import { fromOption, isoTime, parseId, parseTime, parseUrl } from './values.ts'
 
 type Api = ApiClient<'public'>
+type AttemptExchange = Schemas<'public'>['EventDetail']['attempts'][number]['exchange']
 
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
 /** Address at which a callback is developed. */
@@ -181,12 +182,21 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
     ['delivery cycle', event.cycle],
     ['payload', `${event.payloadBytes} bytes, kept until ${event.payloadExpiresOn}`],
   ])
-  const rows = attempts.map(({ cycle, attempt, startedAt, durationMs, outcome, status, cause }) => [
-    ...[cycle, attempt, startedAt, durationMs, outcome, status, cause],
+  const rows = attempts.map(({ cycle, attempt, startedAt, durationMs, exchange, ...end }) => [
+    ...[cycle, attempt, startedAt, durationMs, end.outcome, end.status, end.cause, timingText(exchange)],
   ])
-  const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE']
+  const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'OF WHICH MS']
   const earlier = hasEarlierAttempts ? ['Earlier attempts are left out'] : []
   return [fields, '', tables.list(head, rows, 'No attempts'), ...earlier].join('\n')
+}
+
+/** Returns the durations of the steps of a call, such as `dns 4, connect 12, tls 22, first byte 480`. */
+function timingText(exchange: AttemptExchange): string | undefined {
+  if (exchange === undefined) return undefined
+  const { isReused, dnsMs, connectMs, tlsMs, firstByteMs } = exchange
+  const steps = { dns: dnsMs, connect: connectMs, tls: tlsMs, 'first byte': firstByteMs }
+  const known = Object.entries(steps).flatMap(([name, ms]) => (ms === undefined ? [] : [`${name} ${ms}`]))
+  return [...(isReused ? ['connection reused'] : []), ...known].join(', ')
 }
 
 async function readPayload(api: Api, eventId: string): Promise<Result> {
