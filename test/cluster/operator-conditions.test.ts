@@ -130,7 +130,7 @@ describe('operator: conditions', () => {
       'heir',
       'Ready',
       'AdoptRefused',
-      'there is no deleted tenant',
+      'no deleted tenant',
       { annotations: { 'latchkey.dev/adopt': `ten_${'0'.repeat(26)}` } },
     ],
     [

@@ -138,7 +138,7 @@ test('run: latchkey tenants why names the manifest of a suspended tenant, and ed
   expect(out).toEndWith(`\n  \${EDITOR:-vi} ${path()}   # Tenant: spec.suspended: false\n`)
   expect((await latchkey(['tenants', 'get', 'shops/acme'], operator)).out).toContain(path())
   await write(manifest())
-  await until('the end of the suspension', async () => (await why()).out.includes('nothing holds'))
+  await until('the end of the suspension', async () => (await why()).out.includes('nothing blocks'))
 })
 
 test('run: an empty folder deletes no tenant, also after a restart, until a manifest asks for it', async () => {
