@@ -9,6 +9,7 @@ import { configPagePath, configPageText } from './config-page.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 import { packsPath, packsText } from './packs.ts'
+import { providerCrdPath, providerCrdText } from './provider-crd.ts'
 import { providerPages } from './provider-pages.ts'
 import { pythonFiles } from './python-types.ts'
 import { apiPages } from './reference/api-pages.ts'
@@ -22,10 +23,12 @@ const root = resolve(import.meta.dir, '../..')
 /** Returns the text of each committed file that is generated from code, by its path from the repository root. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   const crds = readdirSync(resolve(root, 'crds')).map((name) => {
-    const text = readFileSync(resolve(root, 'crds', name), 'utf8')
+    const isGenerated = providerCrdPath.endsWith(name)
+    const text = isGenerated ? providerCrdText() : readFileSync(resolve(root, 'crds', name), 'utf8')
     return [`charts/latchkey/files/crds/${name}`, kept(text)] as const
   })
   return new Map([
+    [providerCrdPath, providerCrdText()],
     ...crds,
     [configPagePath, configPageText()],
     ...apiPages(),

@@ -8,7 +8,7 @@ import {
   purgeEventSteps,
   resumeCallback,
 } from '#internal/events/index.ts'
-import { purgeRefusedCalls } from '#internal/intake/index.ts'
+import { declarationRules, purgeRefusedCalls } from '#internal/intake/index.ts'
 import { purgeLockHistory, purgeRecords } from '#internal/records/index.ts'
 import { purgeReplays } from '#internal/replays/index.ts'
 import { purgeSettings } from '#internal/settings/index.ts'
@@ -41,7 +41,7 @@ export const tenantData: TenantData = {
 /** Returns the dependencies of a tenant controller that write to Redis and to the tables of other rooms. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
-    ...{ pool, data: tenantData },
+    ...{ pool, data: tenantData, declarations: declarationRules },
     onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId: TenantId) => forgetMeters(redis, tenantId),
     resumeCallback: async (tenantId: TenantId) => {

@@ -5,11 +5,9 @@ import { lockStates } from '#internal/records/index.ts'
 import { replayedOrigins, replayStates } from '#internal/replays/index.ts'
 import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
 import {
-  acceptedProviderNames,
   apiKeyScopes,
   conditionTypes,
   limitNameText,
-  ProviderNameSchema,
   parseTenant,
   recordDurabilities,
   Tenant,
@@ -37,6 +35,7 @@ import {
   time,
   unshown,
   whole,
+  withGrowingSets,
   wordOf,
 } from './http-schemas.ts'
 
@@ -128,21 +127,6 @@ export const TenantDetail = answer(
     },
   ),
 )
-
-/**
- * Marks every set of values in a schema of a Tenant, to which any minor version may add values. Names of providers are such a set, too: those
- * of built-in ones, to which declared ones add.
- */
-function withGrowingSets(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(withGrowingSets)
-  if (typeof schema !== 'object' || schema === null) return schema
-  if (schema === ProviderNameSchema) {
-    const { type, description } = ProviderNameSchema
-    return { type, enum: acceptedProviderNames, description, ...mayGrow }
-  }
-  const fields = Object.entries(schema).map(([name, inner]) => [name, withGrowingSets(inner)])
-  return { ...Object.fromEntries(fields), ...('enum' in schema && mayGrow) }
-}
 
 /** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {

@@ -1,6 +1,6 @@
 import { idPattern } from '#internal/base/index.ts'
 import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import { acceptedProviderNames, ProviderNameSchema, providerNames } from '#internal/tenants/index.ts'
 
 /** JSON Schema of a response, or of a field of a response, with an example. */
 export interface DocumentedAnswer {
@@ -70,4 +70,19 @@ export function pageOf(name: string, item: DocumentedAnswer, next?: string): Doc
   const description =
     'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'
   return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))
+}
+
+/**
+ * Marks every set of values in a schema of a Tenant, to which any minor version may add values. Names of providers are such a set, too: those
+ * of built-in ones, to which declared ones add.
+ */
+export function withGrowingSets(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withGrowingSets)
+  if (typeof schema !== 'object' || schema === null) return schema
+  if (schema === ProviderNameSchema) {
+    const { type, description } = ProviderNameSchema
+    return { type, enum: acceptedProviderNames, description, ...mayGrow }
+  }
+  const fields = Object.entries(schema).map(([name, inner]) => [name, withGrowingSets(inner)])
+  return { ...Object.fromEntries(fields), ...('enum' in schema && mayGrow) }
 }

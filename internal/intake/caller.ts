@@ -10,7 +10,7 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { TrustedSigner } from './certificates/chain.ts'
-import { type Declarations, type KnownProvider, KnownProviders, noDeclarations } from './known-providers.ts'
+import { type KnownProvider, KnownProviders } from './known-providers.ts'
 import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
@@ -57,15 +57,13 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 
 /** Dependencies of `Callers`. */
 export interface CallersOptions {
-  readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug'>
+  readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug' | 'declarations'>
   readonly secrets: Pick<SecretOpener, 'open'>
   /**
    * Enables the reserved provider `gateway` for trials. Default: false; calls of `gateway` are then refused even if a tenant's spec
    * contains this provider.
    */
   readonly gatewaySandbox?: boolean
-  /** Returns the declarations of Provider resources in force. Called once per webhook call. Default: there are none. */
-  declarations?(): Declarations
   /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
 }
@@ -81,7 +79,7 @@ export class Callers {
 
   constructor(options: CallersOptions) {
     this.#options = options
-    this.#known = new KnownProviders(() => options.declarations?.() ?? noDeclarations)
+    this.#known = new KnownProviders(() => options.directory.declarations())
     this.#revision = this.#known.revision()
   }
 

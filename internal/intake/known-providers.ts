@@ -1,6 +1,11 @@
-import { type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
+import {
+  type Declarations,
+  type ProviderName,
+  parseProviderName,
+  type StoredDeclaration,
+} from '#internal/tenants/index.ts'
 import { compileDeclaration } from './declared/compile.ts'
-import { findPack, type Pack } from './declared/packs.ts'
+import { findPack } from './declared/packs.ts'
 import type { Declaration } from './declared/schema.ts'
 import type { AnyProvider } from './provider.ts'
 import { findProvider } from './providers/registry.ts'
@@ -14,12 +19,6 @@ export interface KnownProvider {
   /** The declaration as JSON, of a declared provider. */
   readonly declared?: string
 }
-
-/** Declarations in force, by their names and aliases. A change of any of them makes it another object. */
-export type Declarations = ReadonlyMap<string, Pack>
-
-/** Declarations of an installation without Provider resources. */
-export const noDeclarations: Declarations = new Map()
 
 /**
  * All providers by name: built-in ones first, then those of Provider resources, then shipped declarations. A declaration is compiled when it
@@ -69,7 +68,7 @@ export class KnownProviders {
   }
 
   /** A resource with the name of a shipped declaration replaces it, with its aliases. */
-  #shipped(name: string): Pack | undefined {
+  #shipped(name: string): StoredDeclaration | undefined {
     const pack = findPack(name)
     return pack && pack.name !== name && this.#declarations.has(pack.name) ? undefined : pack
   }

@@ -20,7 +20,10 @@ beforeAll(async () => {
     ...{ keyRing: testKeyRing, directory: { findTenantById: () => tenant } },
     onUnreadable: ({ field, keyIds }) => reported.push({ field, keyIds }),
   })
-  const directory = { hasSnapshot: () => true, findKey: () => undefined, findTenantBySlug: () => tenant }
+  const directory = {
+    ...{ hasSnapshot: () => true, findKey: () => undefined, findTenantBySlug: () => tenant },
+    declarations: () => new Map(),
+  }
   lab = openIntakeLab(api, {
     storeBatch: async (events) => ({ kind: 'completed', acceptances: events.map(() => 'stored') }),
     spool: async () => 'unavailable',

@@ -33,9 +33,11 @@ const model = Tenant.properties.spec as Schema
 const spec = served['spec'] ?? {}
 const status = served['status'] ?? {}
 
-test('crds folder: contains the Tenant definition and the admission policy', () => {
+test('crds folder: contains the definitions and the admission policies', () => {
   expect(readdirSync(folder).toSorted()).toEqual([
+    'latchkey.dev_providers.yaml',
     'latchkey.dev_tenants.yaml',
+    'providers-platform.latchkey.dev.yaml',
     'tenants-platform.latchkey.dev.yaml',
   ])
 })

@@ -4,6 +4,8 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
+import { type Declarations, emptyDeclarations, withChanges } from './providers/declarations.ts'
+import { listDeclarationChanges } from './providers/store.ts'
 
 /** Redis channel that announces tenant changes to all directories. The messages are empty. */
 export const directoryChannel = 'latchkey:tenants'
@@ -43,6 +45,7 @@ const readMsMax = 60_000
 export class Directory {
   readonly #options: DirectoryOptions & typeof bounds
   #index: DirectoryIndex | undefined
+  #declarations: Declarations = emptyDeclarations
   #version = 0
   #readAtMs = Number.NEGATIVE_INFINITY
   #failures = 0
@@ -75,6 +78,11 @@ export class Directory {
   /** Finds a tenant by its slug. Returns undefined for an unknown slug and for the slug of a deleted tenant. */
   findTenantBySlug(slug: string): DirectoryTenant | undefined {
     return this.#index?.findTenantBySlug(slug)
+  }
+
+  /** Returns the declarations in force by name and alias. A change of any of them makes it another object. */
+  declarations(): Declarations {
+    return this.#declarations
   }
 
   /** Returns whether there are tenants and none of them has records in Redis. */
@@ -156,7 +164,17 @@ export class Directory {
     // A lower version means that the database was restored. After an overflow, only a complete read finds the skipped tenants.
     const again = index === undefined || version < this.#version || (index.overfull && this.#hasRoom(index))
     if (again) return this.#readSnapshot(version, signal)
-    if (version !== this.#version) await this.#readChanges(index, this.#version, signal)
+    if (version === this.#version) return
+    const since = this.#version
+    await this.#readChanges(index, since, signal)
+    await this.#readDeclarations(this.#declarations, since)
+    // Changes of declarations raise the version without a row of a tenant.
+    this.#version = Math.max(version, this.#version)
+  }
+
+  /** Reads declarations after tenants: whatever version a tenant's row has, earlier changes of declarations are visible by now. */
+  async #readDeclarations(before: Declarations, since: number): Promise<void> {
+    this.#declarations = withChanges(before, await listDeclarationChanges(this.#options.pool, since))
   }
 
   #hasRoom(index: DirectoryIndex): boolean {
@@ -175,6 +193,7 @@ export class Directory {
       if (rows.length < this.#options.pageRows) break
     }
     await this.#readChanges(index, version, signal)
+    await this.#readDeclarations(emptyDeclarations, -1)
     this.#index = index
   }
 

@@ -67,6 +67,13 @@ export {
   parseTenant,
   schemaProblems,
 } from './parse.ts'
+export type { Declarations } from './providers/declarations.ts'
+export type {
+  DeclarationRules,
+  ProviderObject,
+  StoredDeclaration,
+  ValidatedProvider,
+} from './providers/resource.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'

@@ -505,15 +505,19 @@ export interface WebhookUrl {
 /**
  * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.
  * @param publicUrl prefix of `/v1/t/…`; if it is absent, the URLs are paths
+ * @param namesOf returns further names of a provider, under which it has URLs, too
  */
 export function webhookUrls(
   slug: string | null,
   { providers }: Pick<TenantSpec, 'providers'>,
   publicUrl = '',
+  namesOf: (name: string) => readonly string[] = () => [],
 ): readonly WebhookUrl[] {
   if (slug === null) return []
   const base = publicUrl.replace(/\/+$/, '')
   return providers
     .filter(({ enabled }) => enabled)
-    .map(({ name }) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
+    .flatMap(({ name }) => [...new Set([name, ...namesOf(name)])])
+    .filter((name, index, all) => all.indexOf(name) === index)
+    .map((name) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
 }

@@ -1,5 +1,6 @@
 import type { ObjectPlace, Occurrence } from '#internal/kube/index.ts'
 import type { TenantSpec } from './model.ts'
+import type { ProviderSource } from './providers/resource.ts'
 import type { SecretManifest } from './secret-manifest.ts'
 import type { TenantObject, TenantStatus } from './tenant-object.ts'
 
@@ -64,6 +65,8 @@ export interface TenantSecrets {
  * writes change the resource.
  */
 export interface TenantSource {
+  /** Providers of the same cluster or folder. */
+  readonly providers: ProviderSource
   /** Policy for the data of a tenant whose resource vanished without a deletion that this source could observe. */
   readonly vanishedData: 'keep' | 'asPolicySays'
   /** Whether a new callback URL resumes a suspended callback. A cluster uses an annotation instead. */

@@ -43,6 +43,18 @@ export const tenants = pgTable('tenants', {
   recordFence: int8('record_fence').notNull().default(0),
 })
 
+/** Declarations of Provider resources. `declaration` is null once the resource is gone. */
+export const providers = pgTable('providers', {
+  name: text('name').primaryKey(),
+  uid: text('uid').notNull(),
+  generation: int8('generation').notNull(),
+  aliases: text('aliases').array().notNull(),
+  isUnverified: boolean('is_unverified').notNull(),
+  declaration: text('declaration'),
+  version: int8('version').notNull(),
+  updatedAtMs: epochMs('updated_at').notNull().default(sql`now()`),
+})
+
 /** Slugs of deleted tenants, reserved for the resource that had them. */
 export const slugReservations = pgTable('slug_reservations', {
   slug: text('slug').primaryKey(),

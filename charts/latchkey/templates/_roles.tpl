@@ -1,4 +1,13 @@
-{{/* patch on tenants: to set the finalizer and to remove the annotation latchkey.dev/resume-callback. */}}
+{{/* patch on providers and tenants: to set the finalizer and to remove the annotation latchkey.dev/resume-callback. */}}
+{{- define "latchkey.providerRules" -}}
+- apiGroups: [latchkey.dev]
+  resources: [providers]
+  verbs: [get, list, watch, patch]
+- apiGroups: [latchkey.dev]
+  resources: [providers/status]
+  verbs: [patch]
+{{- end -}}
+
 {{- define "latchkey.tenantRules" -}}
 - apiGroups: [latchkey.dev]
   resources: [tenants]

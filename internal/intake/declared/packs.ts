@@ -1,21 +1,12 @@
+import type { StoredDeclaration } from '#internal/tenants/index.ts'
 import { packAliases, packs, unverifiedPacks } from './packs.generated.ts'
 import type { Declaration } from './schema.ts'
-
-/** A shipped declaration. It is parsed when a tenant uses it, so that many of them cost little. */
-export interface Pack {
-  readonly name: string
-  readonly aliases: readonly string[]
-  /** Whether no vector of the declaration is the vendor's own. */
-  readonly isUnverified: boolean
-  /** The declaration as JSON, without its vectors. */
-  readonly text: string
-}
 
 /** Names of all shipped declarations in alphabetical order. */
 export const packNames: readonly string[] = Object.keys(packs)
 
-/** Finds a shipped declaration by its name or an alias. */
-export function findPack(name: string): Pack | undefined {
+/** Finds a shipped declaration by its name or an alias. It is parsed when a tenant uses it, so that many of them cost little. */
+export function findPack(name: string): StoredDeclaration | undefined {
   const own = Object.hasOwn(packAliases, name) ? packAliases[name] : name
   const text = own !== undefined && Object.hasOwn(packs, own) ? packs[own] : undefined
   if (own === undefined || text === undefined) return undefined

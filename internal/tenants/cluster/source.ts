@@ -3,6 +3,7 @@ import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
 import type { TenantSource } from '../source.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
+import { startClusterProviders } from './providers.ts'
 import { ClusterSecrets } from './secrets.ts'
 import { ClusterView, type ClusterViewOptions } from './view.ts'
 
@@ -29,7 +30,9 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
   const { client, events, username } = options
   const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
   const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
+  const providers = startClusterProviders({ ...options, statusManager })
   return {
+    providers,
     vanishedData: 'keep',
     resumesMovedCallback: false,
     owns: ({ uid }) => !uid.startsWith('folder:'),
@@ -72,7 +75,9 @@ export function startClusterSource(options: ClusterSourceOptions): ClusterSource
     },
     record: (occurrence) => events.record(occurrence),
     check: () => view.check(),
-    stop: () => view.stop(),
+    async stop() {
+      await Promise.all([view.stop(), providers.stop()])
+    },
   }
 }
 

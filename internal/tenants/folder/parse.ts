@@ -1,7 +1,9 @@
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments } from 'yaml'
 import type { ObjectPlace } from '#internal/kube/index.ts'
 import type { TenantSpec } from '../model.ts'
+import { tenantApiVersion } from '../model.ts'
 import { type Problem, parseTenant } from '../parse.ts'
+import type { ProviderObject } from '../providers/resource.ts'
 import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
 import type { TenantObject } from '../tenant-object.ts'
 
@@ -28,6 +30,7 @@ export type FileDocument = { readonly line: number | undefined } & (
       readonly isToDelete: boolean
     }
   | { readonly kind: 'secret'; readonly identity: string; readonly secret: SecretManifest }
+  | { readonly kind: 'provider'; readonly identity: string; readonly provider: ProviderObject }
   | { readonly kind: 'broken'; readonly identity: string | undefined }
 )
 
@@ -49,9 +52,9 @@ export interface FileLabel {
 const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
 
-/** Returns the identity of a Tenant or Secret within a folder. */
-export function identityOf(kind: 'Tenant' | 'Secret', { namespace, name }: ObjectPlace): string {
-  return `${kind} ${namespace}/${name}`
+/** Returns the identity of a document within a folder. Providers have no namespace. */
+export function identityOf(kind: 'Tenant' | 'Secret' | 'Provider', { namespace, name }: ObjectPlace): string {
+  return kind === 'Provider' ? `${kind} ${name}` : `${kind} ${namespace}/${name}`
 }
 
 /**
@@ -112,7 +115,7 @@ function readDocument(
   if (value === undefined)
     return broken(undefined, [{ path: '', message: 'the document has too many aliases' }])
   const { kind, namespace, name } = headOf(value)
-  const identity = name && identityOf(kind === 'Secret' ? 'Secret' : 'Tenant', { namespace, name })
+  const identity = name && identityOf(kindOf(kind), { namespace, name })
   if (kind === 'Secret') {
     const parsed = parseSecret(value, label.version)
     if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
@@ -122,7 +125,14 @@ function readDocument(
       problems: [],
     }
   }
-  if (kind !== 'Tenant') return broken(identity, [{ path: 'kind', message: 'must be Tenant or Secret' }])
+  if (kind === 'Provider') {
+    const parsed = parseProviderDocument(value)
+    if ('path' in parsed) return broken(identity, [parsed])
+    const own = identityOf('Provider', parsed.metadata)
+    return { document: { kind: 'provider', identity: own, provider: parsed, line }, problems: [] }
+  }
+  if (kind !== 'Tenant')
+    return broken(identity, [{ path: 'kind', message: 'must be Tenant, Secret or Provider' }])
   const parsed = parseTenant(value)
   if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
   const { metadata, spec } = parsed.tenant
@@ -139,6 +149,25 @@ function readDocument(
   const own = identityOf('Tenant', metadata)
   const document = { kind: 'tenant', identity: own, tenant, isToDelete, line } as const
   return { document, problems: [] }
+}
+
+function kindOf(kind: unknown): 'Tenant' | 'Secret' | 'Provider' {
+  return kind === 'Secret' || kind === 'Provider' ? kind : 'Tenant'
+}
+
+const providerFields = ['apiVersion', 'kind', 'metadata', 'spec', 'status']
+
+/** Reads the head of a Provider. Its spec is validated when it is reconciled, and the log has the result. */
+function parseProviderDocument(value: unknown): ProviderObject | Problem {
+  const { apiVersion, metadata, spec } = asRecord(value)
+  const odd = Object.keys(asRecord(value)).find((field) => !providerFields.includes(field))
+  if (odd !== undefined)
+    return { path: odd, message: 'is not a field of a Provider: check its spelling and indentation' }
+  if (apiVersion !== tenantApiVersion) return { path: 'apiVersion', message: `must be ${tenantApiVersion}` }
+  const { name } = asRecord(metadata)
+  if (typeof name !== 'string') return { path: 'metadata.name', message: 'is required' }
+  if (typeof spec !== 'object' || spec === null) return { path: 'spec', message: 'is required' }
+  return { metadata: { name, uid: `${folderUidPrefix}${name}`, generation: 1 }, spec }
 }
 
 /** Converts a document to plain values. Returns undefined if its aliases expand too far. */

@@ -152,7 +152,7 @@ describe('a broken document', () => {
     ['the object that lacks a field', tenant('a').replace('  slug: a\n', ''), 5, 'spec.slug'],
     [
       'a field in a list',
-      tenant('a', '  providers:\n    - name: card\n    - name: cards'),
+      tenant('a', '  providers:\n    - name: card\n    - name: Cards'),
       10,
       'spec.providers[1].name',
     ],

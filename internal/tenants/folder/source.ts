@@ -6,6 +6,7 @@ import { type ObjectPlace, objectKey } from '#internal/kube/index.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantApiVersion } from '../model.ts'
+import type { ProviderObject, ProviderSource } from '../providers/resource.ts'
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
 import type { GeneratedSecret, SecretRead, SecretWritten, TenantSecrets, TenantSource } from '../source.ts'
 import { slugOf, type TenantObject, type TenantStatus } from '../tenant-object.ts'
@@ -65,7 +66,7 @@ interface FileState {
 }
 
 /**
- * Reads the Tenants of a folder's `.yaml`, `.yml` and `.json` files, without subfolders. A broken document keeps its last valid content
+ * Reads the Tenants and Providers of a folder's `.yaml`, `.yml` and `.json` files, without subfolders. A broken document keeps its last valid content
  * until it is fixed. While a file can contain unknown tenants, no missing tenant counts as deleted.
  */
 export class FolderSource implements TenantSource {
@@ -74,6 +75,24 @@ export class FolderSource implements TenantSource {
   readonly #options: FolderOptions
   readonly #tenants = new Map<string, FolderTenant>()
   readonly #secrets = new Map<string, SecretManifest>()
+  readonly #providers = new Map<string, ProviderObject>()
+  readonly #providerListeners = new Set<() => void>()
+  readonly providers: ProviderSource = {
+    all: () => (this.#revision > 0 ? [...this.#providers.values()] : undefined),
+    isComplete: () => this.#complete,
+    owns: (stored) => this.owns(stored),
+    follow: (listener) => {
+      this.#providerListeners.add(listener)
+      return () => void this.#providerListeners.delete(listener)
+    },
+    hold: async () => true,
+    release: async () => undefined,
+    // Stores the status in memory only.
+    applyStatus: async ({ metadata: { name } }, status) => {
+      const object = this.#providers.get(name)
+      if (object !== undefined) this.#providers.set(name, { ...object, status })
+    },
+  }
   #files = new Map<string, FileState>()
   #held: ReadonlySet<string> = new Set()
   /** Keys of the tenants whose manifests ask for their deletion. */
@@ -264,6 +283,7 @@ export class FolderSource implements TenantSource {
     this.#files = files
     this.#merge(problems)
     this.#revision += 1
+    for (const listener of this.#providerListeners) listener()
     return this.#revision
   }
 
@@ -272,10 +292,12 @@ export class FolderSource implements TenantSource {
     const { callbackUrl = (url) => url } = this.#options
     const problems = [...folderProblems, ...[...this.#files.values()].flatMap((state) => state.problems)]
     const before = new Map(this.#tenants)
+    const providersBefore = new Map(this.#providers)
     const firsts = new Map<string, string>()
     this.#tenants.clear()
     this.#deleted.clear()
     this.#secrets.clear()
+    this.#providers.clear()
     for (const [file, { good }] of this.#files)
       for (const document of good.values()) {
         const { identity, line } = document
@@ -288,6 +310,12 @@ export class FolderSource implements TenantSource {
         firsts.set(identity, file)
         if (document.kind === 'secret') {
           this.#secrets.set(objectKey(document.secret), document.secret)
+          continue
+        }
+        if (document.kind === 'provider') {
+          const { metadata: own, ...provider } = document.provider
+          const status = providersBefore.get(own.name)?.status
+          this.#providers.set(own.name, { ...provider, metadata: own, ...(status && { status }) })
           continue
         }
         const { metadata, spec } = document.tenant

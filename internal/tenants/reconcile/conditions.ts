@@ -3,6 +3,7 @@ export const conditionTypes = [
   'Ready',
   'SlugReserved',
   'SecretsSynced',
+  'ProvidersAccepted',
   'CallbackAllowed',
   'WalletEnabled',
   'ApiKeysIssued',

@@ -1,5 +1,6 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
+import type { DeclarationRules } from '../providers/resource.ts'
 import type { TenantData } from '../purge.ts'
 import type { TenantSource } from '../source.ts'
 import type { Applied, ApplyContext } from './apply.ts'
@@ -11,6 +12,8 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly data: TenantData
   readonly clock: Clock
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
+  /** Rules of Providers. Default: Providers are not reconciled, and every name of a provider counts as known. */
+  readonly declarations?: DeclarationRules | undefined
   /** Prefix of `/v1/t/…` in webhook URLs. */
   readonly publicUrl?: string | undefined
   /** Notifies directories of changed rows. A failure is logged, and the directories find the change by polling. */

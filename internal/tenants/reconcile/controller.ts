@@ -7,10 +7,11 @@ import {
 } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
+import { ProviderController } from '../providers/controller.ts'
 import { purgeTenant } from '../purge.ts'
 import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../store.ts'
 import type { TenantStatus } from '../tenant-object.ts'
-import type { ReconcileContext, TenantParts } from './context.ts'
+import { notifyChanged, type ReconcileContext, type TenantParts } from './context.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 
 /** Options of a tenant controller. */
@@ -88,6 +89,7 @@ export class TenantController {
   /** Keys of the tenants whose last reconciliation failed. */
   readonly #failing = new Set<string>()
   readonly #stopping = new AbortController()
+  readonly #providers: ProviderController | undefined
   #queue: WorkQueue | undefined
   #stopAll: (() => Promise<unknown>) | undefined
   #triedAll = false
@@ -103,6 +105,7 @@ export class TenantController {
       counts: { applied: 0, removed: 0 },
       ...(leadership && { fence: { name: fenceName, leaseTransitions: leadership.fence } }),
     }
+    this.#providers = this.#createProviders()
   }
 
   /** Returns whether at some time the last reconciliation of every tenant had succeeded. The value stays true afterwards. */
@@ -124,8 +127,16 @@ export class TenantController {
     const { source } = this.#options
     await source.settled(this.#stopping.signal)
     if (this.#stopping.signal.aborted || this.#queue) return
+    // Tenants name Providers, so these come first; a failure is retried in the background.
+    await this.#providers
+      ?.runOnce()
+      .catch((error: unknown) =>
+        this.#options.log.warn({ cause: error }, 'Providers could not be reconciled; retrying'),
+      )
+    if (this.#stopping.signal.aborted) return
     const queue = this.#startQueue()
     this.#queue = queue
+    this.#providers?.start()
     const sweep = this.#startSweep(queue)
     const suspensions = this.#followSuspensions(queue)
     const unfollow = source.follow((key) => {
@@ -134,7 +145,8 @@ export class TenantController {
       sweep.wake()
     })
     this.#addAll(queue)
-    this.#stopAll = () => Promise.all([unfollow(), queue.stop(), sweep.stop(), suspensions.stop()])
+    this.#stopAll = () =>
+      Promise.all([unfollow(), this.#providers?.stop(), queue.stop(), sweep.stop(), suspensions.stop()])
     await queue.idle()
     this.#triedAll = true
   }
@@ -150,6 +162,7 @@ export class TenantController {
     const { source, log } = this.#options
     const before = { ...this.#context.counts }
     await source.settled(this.#stopping.signal)
+    await this.#providers?.runOnce()
     const queue = this.#startQueue()
     this.#queue = queue
     let sweepFailed = 0
@@ -169,6 +182,21 @@ export class TenantController {
     const { applied, removed } = this.#context.counts
     const failed = this.#failing.size + sweepFailed
     return { applied: applied - before.applied, removed: removed - before.removed, failed }
+  }
+
+  #createProviders(): ProviderController | undefined {
+    const { source, pool, declarations: rules, clock, log, health } = this.#options
+    if (!rules) return undefined
+    const { fence, isHeld } = this.#context
+    return new ProviderController({
+      ...{ source: source.providers, pool, rules, clock, log, isHeld },
+      ...(fence && { fence }),
+      ...(health && { health }),
+      onChanged: async (users) => {
+        await notifyChanged(this.#context)
+        for (const user of users) this.#queue?.add(objectKey(user))
+      },
+    })
   }
 
   #addAll(queue: WorkQueue): void {

@@ -3,6 +3,9 @@ import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { ApiKeyScope, TenantSpec } from '../model.ts'
+import { neutralProviderName } from '../parse.ts'
+import type { DeclarationRules, StoredDeclaration } from '../providers/resource.ts'
+import { findStoredProviders } from '../providers/store.ts'
 import type { CallbackSuspension, TenantData } from '../purge.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-manifest.ts'
 import type { SecretRead, TenantManifest, TenantSecrets } from '../source.ts'
@@ -63,6 +66,8 @@ export interface TenantFacts {
   /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
   readonly callbackSuspension: CallbackSuspension | undefined
+  /** Declarations of the providers that are not built in, by the name in the spec. Absent: every name counts as known. */
+  readonly declared?: ReadonlyMap<string, StoredDeclaration>
 }
 
 /** Dependencies of `gatherTenant`. */
@@ -74,6 +79,7 @@ export interface GatherSources {
   readonly random: RandomBytes
   /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
+  readonly declarations?: DeclarationRules | undefined
 }
 
 /** Reads the input of a tenant's plan. Writes nothing. @throws when Postgres or the source is unavailable */
@@ -94,8 +100,26 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
     sources.data.findCallbackSuspension(pool, tenantId),
   ])
   const { currentKeyId } = keyRing
-  const found = { stored, slug, secrets, keysOfOthers, callbackSuspension }
+  const declared = await findDeclared(sources, manifest.spec)
+  const found = { stored, slug, secrets, keysOfOthers, callbackSuspension, ...(declared && { declared }) }
   return { manifest, tenantId, ...found, currentKeyId, callbackBounds }
+}
+
+/** Finds the declarations of a tenant's providers: those of Provider resources, then shipped ones. */
+async function findDeclared(
+  { pool, declarations }: Pick<GatherSources, 'pool' | 'declarations'>,
+  { providers }: TenantSpec,
+): Promise<ReadonlyMap<string, StoredDeclaration> | undefined> {
+  if (!declarations) return undefined
+  const names = providers.map(({ name }) => name).filter((name) => neutralProviderName(name) === undefined)
+  const stored = await findStoredProviders(pool, names)
+  return new Map(
+    names.flatMap((name) => {
+      const found = stored.find((each) => each.name === name || each.aliases.includes(name))
+      const known = found ?? declarations.findShipped(name)
+      return known ? [[name, known]] : []
+    }),
+  )
 }
 
 /**

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import type { TenantSpec } from '../model.ts'
+import { neutralProviderName } from '../parse.ts'
 import type { CallbackSuspension } from '../purge.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { tenants } from '../tables.ts'
@@ -50,6 +51,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   const verdicts: Verdict[] = [
     slug.verdict,
     verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
+    providersVerdict(facts),
     callbackVerdict(facts),
     walletVerdict(facts.manifest.spec),
     keysVerdict(facts, keys),
@@ -106,6 +108,34 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
     stored.resourceCreatedAtMs === row.resourceCreatedAtMs &&
     isDeepStrictEqual(stored.spec, row.spec)
   return same ? 'none' : 'changed'
+}
+
+/** Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. */
+function providersVerdict({ manifest, declared }: TenantFacts): Verdict {
+  const seen = new Map<string, string>()
+  const complaints = manifest.spec.providers
+    .filter(({ enabled }) => enabled)
+    .flatMap(({ name, acceptUnverified }): Complaint[] => {
+      if (declared === undefined || neutralProviderName(name) !== undefined) return []
+      const known = declared.get(name)
+      if (known === undefined) {
+        const message = `there is no provider ${name}: its calls are 404 until the platform applies a Provider of this name`
+        return [{ reason: 'ProviderUnknown', message }]
+      }
+      const other = seen.get(known.name)
+      seen.set(known.name, name)
+      if (other !== undefined)
+        return [
+          {
+            reason: 'ProviderRepeated',
+            message: `${other} and ${name} are one provider: remove one of them`,
+          },
+        ]
+      if (!known.isUnverified || acceptUnverified) return []
+      const message = `the declaration of ${name} was not compared with a call of the vendor: its calls are refused unless acceptUnverified is true`
+      return [{ reason: 'ProviderUnverified', message }]
+    })
+  return verdict('ProvidersAccepted', complaints, { reason: 'Known', message: 'All providers are known' })
 }
 
 function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {

@@ -293,6 +293,6 @@ function logReconciled(context: ReconcileContext, plan: TenantPlan, outcome: obj
 function nextTurnMs({ conditions }: TenantPlan): number | undefined {
   const reasons = new Set(conditions.map(({ reason }) => reason))
   if (reasons.has('Forbidden')) return forbiddenAgainMs
-  const waits = [tooManyNamespaces, 'SlugTaken', 'SlugAwaited', 'SlugKept']
+  const waits = [tooManyNamespaces, 'SlugTaken', 'SlugAwaited', 'SlugKept', 'ProviderUnknown']
   return waits.some((reason) => reasons.has(reason)) ? waitingAgainMs : undefined
 }

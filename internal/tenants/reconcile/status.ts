@@ -28,10 +28,16 @@ export function statusOf(
     observedGeneration,
     tenantId: plan.tenantId,
     conditions: plan.conditions.map((condition) => ({ ...condition, observedGeneration })),
-    urls: [...webhookUrls(plan.row.slug, facts.manifest.spec, publicUrl)],
+    urls: [...webhookUrls(plan.row.slug, facts.manifest.spec, publicUrl, (name) => namesOf(facts, name))],
     secrets: secretsOf(facts),
     ...(recordStore && { records: recordStore }),
   }
+}
+
+/** Returns the name and the aliases of a declared provider. */
+function namesOf({ declared }: TenantFacts, name: string): readonly string[] {
+  const known = declared?.get(name)
+  return known ? [known.name, ...known.aliases] : []
 }
 
 /** Builds the status of a Tenant that is refused: `Ready` is False, and all other fields stay unchanged. Pure. */

@@ -1,0 +1,193 @@
+import { stringify } from 'yaml'
+import { timestampPattern } from '#internal/base/index.ts'
+import { DeclarationSchema } from '#internal/intake/index.ts'
+import { acceptedProviderNames, tenantApiVersion } from '#internal/tenants/index.ts'
+
+/** Path of the generated definition of Providers. */
+export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
+
+type Schema = Readonly<Record<string, unknown>>
+
+const [group = '', version = ''] = tenantApiVersion.split('/')
+const reserved = `[${acceptedProviderNames.map((name) => `'${name}'`).join(', ')}]`
+
+/** Returns the definition of Providers, whose spec is the schema that a folder's manifests are checked with. */
+export function providerCrdText(): string {
+  const { name: _name, ...properties } = DeclarationSchema.properties
+  const required = DeclarationSchema.required?.filter((field) => field !== 'name') ?? []
+  const definition = {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `providers.${group}` },
+    spec: {
+      group,
+      scope: 'Cluster',
+      names: {
+        ...{ kind: 'Provider', listKind: 'ProviderList', plural: 'providers', singular: 'provider' },
+        ...{ shortNames: ['lkp'], categories: ['latchkey'] },
+      },
+      versions: [
+        {
+          ...{ name: version, served: true, storage: true, subresources: { status: {} } },
+          additionalPrinterColumns: columns,
+          schema: { openAPIV3Schema: rootOf(structural({ ...DeclarationSchema, properties, required })) },
+        },
+      ],
+    },
+  }
+  const heading =
+    '# Written by `npm run generate` from the schema in internal/intake/declared/schema.ts, with which a folder’s manifests are checked.\n'
+  return heading + stringify(definition, { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+const ready = '.status.conditions[?(@.type=="Ready")]'
+const columns = [
+  column('Ready', 'string', 'Whether this generation is in force.', `${ready}.status`),
+  column('Reason', 'string', 'Reason of the condition Ready.', `${ready}.reason`),
+  column('Vectors', 'integer', 'Recorded calls that were run and hold.', '.status.vectorsPassed'),
+  column('Unverified', 'boolean', 'Whether tenants must accept it.', '.spec.unverified'),
+  column('Age', 'date', 'Time since creation.', '.metadata.creationTimestamp'),
+  { ...column('Message', 'string', 'Message of the condition Ready.', `${ready}.message`), priority: 1 },
+]
+
+function column(name: string, type: string, description: string, jsonPath: string) {
+  return { name, type, description, jsonPath }
+}
+
+function rootOf(spec: Schema): Schema {
+  return {
+    type: 'object',
+    description: 'Declaration of a provider: how its calls are signed, and what they mean.',
+    required: ['spec'],
+    properties: {
+      apiVersion: { type: 'string', description: `Always ${tenantApiVersion}.` },
+      kind: { type: 'string', description: 'Always Provider.' },
+      metadata: {
+        type: 'object',
+        properties: {
+          name: {
+            type: 'string',
+            maxLength: 40,
+            description: 'Name in paths, and first part of derived types.',
+          },
+        },
+      },
+      spec,
+      status,
+    },
+    'x-kubernetes-validations': [
+      {
+        rule: "self.metadata.name.matches('^[a-z][a-z0-9]{1,39}$')",
+        message: 'metadata.name must have 2 to 40 letters and digits, the first of them a letter',
+      },
+      {
+        rule: `!(self.metadata.name in ${reserved})`,
+        message: 'metadata.name is a name of a built-in provider: choose another one',
+      },
+      {
+        rule: `!has(self.spec.aliases) || self.spec.aliases.all(alias, !(alias in ${reserved}))`,
+        message: 'an alias is a name of a built-in provider: choose another one',
+        fieldPath: '.spec.aliases',
+      },
+      {
+        rule: 'has(self.spec.body.json) || has(self.spec.body.form)',
+        message: 'must have json, form or both',
+        fieldPath: '.spec.body',
+      },
+    ],
+  }
+}
+
+const text = (maxLength: number, description: string) => ({ type: 'string', maxLength, description })
+const count = (description: string) => ({ type: 'integer', minimum: 0, format: 'int64', description })
+
+const status: Schema = {
+  type: 'object',
+  description: 'Written by the operator.',
+  properties: {
+    observedGeneration: count('metadata.generation that the status is about.'),
+    inForceGeneration: count('Generation whose declaration is in force. Absent: none is.'),
+    vectorsPassed: { ...count('Recorded calls that were run and hold.'), format: 'int32' },
+    names: {
+      ...{ type: 'array', maxItems: 6, 'x-kubernetes-list-type': 'atomic' },
+      description: 'Names in paths: the name and its aliases.',
+      items: text(40, 'Name.'),
+    },
+    conditions: {
+      ...{
+        type: 'array',
+        maxItems: 8,
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['type'],
+      },
+      description: 'Conditions.',
+      items: {
+        type: 'object',
+        description: 'A condition.',
+        required: ['type', 'status', 'reason', 'message', 'lastTransitionTime'],
+        properties: {
+          type: text(64, 'Ready; DeletionWaiting while a deleted Provider cannot go yet.'),
+          status: {
+            type: 'string',
+            enum: ['True', 'False', 'Unknown'],
+            description: 'True, False or Unknown.',
+          },
+          reason: text(128, 'Reason of the status, one CamelCase word.'),
+          message: text(1024, 'Explanation, and what to do next.'),
+          lastTransitionTime: {
+            ...{ type: 'string', maxLength: 40, pattern: timestampPattern, format: 'date-time' },
+            description: 'When status last changed.',
+          },
+        },
+      },
+    },
+  },
+}
+
+const bounds = [
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+]
+
+/** Converts a schema of TypeBox to a structural schema. A union of scalars becomes a value of any type, which the operator checks. */
+function structural(schema: Schema): Schema {
+  const described = schema['description'] === undefined ? {} : { description: schema['description'] }
+  if (schema['anyOf'] !== undefined) return { ...described, 'x-kubernetes-preserve-unknown-fields': true }
+  const kept = Object.fromEntries(
+    bounds.flatMap((name) => (schema[name] === undefined ? [] : [[name, schema[name]]])),
+  )
+  const shared = { type: schema['type'], ...described, ...kept }
+  if (schema['enum'] !== undefined) {
+    const { minLength: _min, maxLength: _max, ...rest } = shared as Record<string, unknown>
+    return { ...rest, enum: schema['enum'] }
+  }
+  switch (schema['type']) {
+    case 'array':
+      return {
+        ...shared,
+        'x-kubernetes-list-type': 'atomic',
+        items: structural(schema['items'] as Schema),
+      }
+    case 'object':
+      return { ...shared, ...fieldsOf(schema) }
+    default:
+      return { ...shared, ...(schema['pattern'] !== undefined && { pattern: schema['pattern'] }) }
+  }
+}
+
+function fieldsOf(schema: Schema): Schema {
+  const [values] = Object.values((schema['patternProperties'] ?? {}) as Record<string, Schema>)
+  if (values) return { additionalProperties: structural(values) }
+  const fields = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>)
+  const required = (schema['required'] ?? []) as readonly string[]
+  return {
+    ...(required.length > 0 && { required }),
+    properties: Object.fromEntries(fields.map(([name, field]) => [name, structural(field)])),
+  }
+}

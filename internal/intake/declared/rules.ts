@@ -1,0 +1,65 @@
+import {
+  type DeclarationRules,
+  neutralProviderName,
+  type Problem,
+  tenantApiVersion,
+  type ValidatedProvider,
+} from '#internal/tenants/index.ts'
+import { parseProvider } from './manifest.ts'
+import { declarationText, findPack } from './packs.ts'
+import type { Declaration } from './schema.ts'
+import { runVectors } from './vectors.ts'
+
+const problemsShownMax = 5
+
+/** Rules of Providers: the grammar, the names that are taken, and the vectors. */
+export const declarationRules: DeclarationRules = {
+  validate(name, spec): ValidatedProvider {
+    const parsed = parseProvider({ apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name }, spec })
+    if (parsed.kind === 'invalid') return invalid('SpecInvalid', parsed.problems)
+    const { declaration } = parsed
+    const reserved = reservedName(declaration)
+    if (reserved) return invalid('NameReserved', [reserved])
+    const failed = runVectors(declaration)
+    if (failed.length > 0) return invalid('VectorsFailed', failed.map(inSpec))
+    const { aliases = [], unverified: isUnverified = false, vectors = [] } = declaration
+    return {
+      ...{ kind: 'valid', vectorsPassed: vectors.length },
+      declaration: { name, aliases, isUnverified, text: declarationText(declaration) },
+    }
+  },
+  findShipped: findPack,
+}
+
+/** Finds a name that another provider has. A Provider with the name of a shipped declaration replaces it. */
+function reservedName({ name, aliases = [] }: Declaration): Problem | undefined {
+  for (const [index, each] of [name, ...aliases].entries()) {
+    const path = index === 0 ? 'metadata.name' : `spec.aliases[${index - 1}]`
+    if (neutralProviderName(each) !== undefined)
+      return { path, message: `is ${each}, which is a built-in provider: choose another name` }
+    const pack = findPack(each)
+    if (pack && pack.name !== name)
+      return {
+        path,
+        message: `is ${each}, which is a name of the shipped declaration ${pack.name}: choose another name`,
+      }
+  }
+  return undefined
+}
+
+function inSpec({ path, message }: Problem): Problem {
+  return { path: `spec.${path}`, message }
+}
+
+function invalid(
+  reason: Extract<ValidatedProvider, { kind: 'invalid' }>['reason'],
+  problems: readonly Problem[],
+): ValidatedProvider {
+  const shown = problems.slice(0, problemsShownMax).map(({ path, message }) => `${path} ${message}`)
+  const more = problems.length - shown.length
+  return {
+    kind: 'invalid',
+    reason,
+    message: [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; '),
+  }
+}

@@ -1,0 +1,182 @@
+// Providers of manifests, from the file to the answer of a call: the controller, the directory and intake on real stores.
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { poll } from '#internal/dev/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+
+const secret = 'a-signing-secret-of-tests'
+let api: TestApi
+let pool: Pool
+
+beforeAll(async () => {
+  api = await startTestApi()
+  pool = createPool({
+    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+  })
+})
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+})
+
+interface Declared {
+  readonly name?: string
+  readonly prefix?: string
+  readonly spec?: string
+  /** Signature of the vector; default: the right one. */
+  readonly vector?: string
+}
+
+const sign = (body: string, key = secret) => createHmac('sha256', key).update(body).digest('hex')
+const vectorBody = '{"id":"v1","kind":"door.opened"}'
+
+function providerYaml({ name = 'doors', prefix = 'v1=', spec = '', vector }: Declared = {}): string {
+  return `apiVersion: latchkey.dev/v1alpha1
+kind: Provider
+metadata: {name: ${name}}
+spec:
+  body: {bytesMax: 65536, json: {}}
+  headers: {signature: {names: [X-Doors-Signature]}}
+  signature:
+    schemes:
+      - {algorithm: hmac-sha256, signature: {header: signature, prefix: ${prefix}}, encoding: hex, signs: '{body}'}
+  event: {id: [{json: id}], type: {from: [{json: kind}]}}
+  vectors:
+    - name: opened
+      secrets: [${secret}]
+      at: '2026-11-26T09:00:00Z'
+      headers: {X-Doors-Signature: '${vector ?? prefix + sign(vectorBody)}'}
+      body: '${vectorBody}'
+      expect: {id: v1, rawType: door.opened, type: doors.door.opened}
+${spec}---
+`
+}
+
+const using = (...providers: readonly string[]) => `${tenantYaml('acme', testApiKey, [
+  `providers: [${providers.map((each) => `{${each}, secretRef: {name: acme-provider}}`).join(', ')}]`,
+])}apiVersion: v1
+kind: Secret
+metadata: {name: acme-provider, namespace: shops}
+stringData: {signingSecret: ${secret}}
+---
+`
+
+let count = 0
+async function call(prefix: string, provider = 'doors'): Promise<number> {
+  count += 1
+  const body = JSON.stringify({ id: `d${count}`, kind: 'door.opened' })
+  const headers = { 'X-Doors-Signature': prefix + sign(body) }
+  return (await fetch(`${api.url}/v1/t/acme/webhooks/${provider}`, { method: 'POST', body, headers })).status
+}
+
+/** Waits until a call gets a status: directories read changes within a second. */
+async function until(status: number, prefix: string, provider = 'doors'): Promise<void> {
+  const seen = await poll(async () => ((await call(prefix, provider)) === status ? status : undefined), {
+    deadlineMs: 2_000,
+  })
+  expect(seen).toBe(status)
+}
+
+async function stored(): Promise<Record<string, unknown>[]> {
+  const { rows } = await pool.query(
+    'SELECT name, aliases, is_unverified, declaration FROM providers WHERE declaration IS NOT NULL ORDER BY name',
+  )
+  return rows
+}
+
+async function conditionOfTenant(): Promise<{ status: string; reason: string; message: string }> {
+  const { rows } = await pool.query('SELECT conditions FROM tenants WHERE deleted_at IS NULL')
+  return rows[0].conditions.find(({ type }: { type: string }) => type === 'ProvidersAccepted')
+}
+
+test('Provider: its calls are verified under its name and its aliases, and its vectors are not stored', async () => {
+  await api.applyManifests(providerYaml({ spec: '  aliases: [door-keeper]\n' }) + using('name: doors'))
+  await until(200, 'v1=')
+  expect([await call('v1=', 'door-keeper'), await call('v2=')]).toEqual([200, 400])
+  const [row] = await stored()
+  expect(row).toMatchObject({ name: 'doors', aliases: ['door-keeper'], is_unverified: false })
+  expect(row?.['declaration']).not.toContain(secret)
+  const { rows } = await pool.query('SELECT DISTINCT provider, type FROM events')
+  expect(rows).toEqual([{ provider: 'doors', type: 'doors.door.opened' }])
+})
+
+test('Provider: a tenant can name it by an alias', async () => {
+  await api.applyManifests(providerYaml({ spec: '  aliases: [door-keeper]\n' }) + using('name: door-keeper'))
+  await until(200, 'v1=')
+  expect(await call('v1=', 'door-keeper')).toBe(200)
+})
+
+test('Provider: a change is in force within 2 s', async () => {
+  await api.applyManifests(providerYaml() + using('name: doors'))
+  await until(200, 'v1=')
+  const startedAtMs = performance.now()
+  await api.applyManifests(providerYaml({ prefix: 'v2=' }) + using('name: doors'))
+  await until(200, 'v2=')
+  expect(performance.now() - startedAtMs).toBeLessThan(2_000)
+  expect(await call('v1=')).toBe(400)
+})
+
+test.each([
+  ['whose vectors fail', { vector: 'v3=00' }],
+  ['that is invalid', { spec: '  bodyy: {}\n' }],
+  ['with a built-in name as alias', { spec: '  aliases: [stripe]\n' }],
+  ['with the name of a shipped declaration as alias', { spec: '  aliases: [slack]\n' }],
+])('Provider: after an update %s, the version before stays in force', async (_what, change) => {
+  await api.applyManifests(providerYaml() + using('name: doors'))
+  await until(200, 'v1=')
+  await api.applyManifests(providerYaml({ prefix: 'v3=', ...change }) + using('name: doors'))
+  expect([await call('v1='), await call('v3=')]).toEqual([200, 400])
+})
+
+test('Provider: one whose vectors fail is not put in force, and the tenant’s condition says that there is none', async () => {
+  await api.applyManifests(providerYaml({ name: 'gates', vector: 'v1=00' }) + using('name: gates'))
+  expect(await call('v1=', 'gates')).toBe(404)
+  expect(await conditionOfTenant()).toMatchObject({ status: 'False', reason: 'ProviderUnknown' })
+})
+
+test('Provider: a deleted one goes on verifying while a tenant uses it, and then goes', async () => {
+  await api.applyManifests(providerYaml() + using('name: doors'))
+  await until(200, 'v1=')
+  await api.applyManifests(using('name: doors'))
+  expect(await call('v1=')).toBe(200)
+  await api.applyManifests(using('name: generic'))
+  await api.applyManifests(using('name: generic'))
+  expect(await stored()).toEqual([])
+  await until(404, 'v1=')
+})
+
+test('Provider: one with the name of a shipped declaration replaces it, and leaves it when it goes', async () => {
+  await api.applyManifests(providerYaml({ name: 'slack' }) + using('name: slack'))
+  await until(200, 'v1=', 'slack')
+  await api.applyManifests(using('name: generic'))
+  await api.applyManifests(using('name: slack'))
+  await until(400, 'v1=', 'slack')
+})
+
+test('Provider: of two that claim one name, the one in force keeps it', async () => {
+  const first = providerYaml({ spec: '  aliases: [portal]\n' })
+  await api.applyManifests(first + using('name: portal'))
+  await until(200, 'v1=', 'portal')
+  await api.applyManifests(first + providerYaml({ name: 'portal', prefix: 'v2=' }) + using('name: portal'))
+  expect([await call('v1=', 'portal'), await call('v2=', 'portal')]).toEqual([200, 400])
+  expect((await stored()).map(({ name }) => name)).toEqual(['doors'])
+})
+
+test('unverified Provider: calls are refused until the tenant accepts it', async () => {
+  const yaml = providerYaml({ spec: '  unverified: true\n' })
+  await api.applyManifests(yaml + using('name: doors'))
+  await until(403, 'v1=')
+  expect(await conditionOfTenant()).toMatchObject({ status: 'False', reason: 'ProviderUnverified' })
+  await api.applyManifests(yaml + using('name: doors, acceptUnverified: true'))
+  await until(200, 'v1=')
+  expect(await conditionOfTenant()).toMatchObject({ status: 'True', reason: 'Known' })
+})
+
+test('tenant: a provider that is listed under two names is reported', async () => {
+  await api.applyManifests(
+    providerYaml({ spec: '  aliases: [portal]\n' }) + using('name: doors', 'name: portal'),
+  )
+  expect(await conditionOfTenant()).toMatchObject({ status: 'False', reason: 'ProviderRepeated' })
+})

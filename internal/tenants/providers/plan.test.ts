@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'bun:test'
+import { tenantFinalizer } from '../tenant-object.ts'
+import { type CheckedProvider, type ProviderFacts, type ProviderPlan, planProviders } from './plan.ts'
+import type { ProviderObject, ValidatedProvider } from './resource.ts'
+import type { StoredProvider } from './store.ts'
+
+const now = Date.UTC(2026, 10, 26)
+
+const declared = (name: string, aliases: readonly string[] = [], text = '{}'): ValidatedProvider => ({
+  ...{ kind: 'valid', vectorsPassed: 2 },
+  declaration: { name, aliases, isUnverified: false, text },
+})
+const invalid: ValidatedProvider = {
+  kind: 'invalid',
+  reason: 'VectorsFailed',
+  message: 'spec.vectors[0] is wrong',
+}
+const row = (name: string, more: Partial<StoredProvider> = {}): StoredProvider => ({
+  ...{ name, uid: `uid-${name}`, generation: 1, aliases: [], isUnverified: false, text: '{}', ...more },
+})
+
+function checked(
+  name: string,
+  validated: ValidatedProvider,
+  metadata: Partial<ProviderObject['metadata']> = {},
+): CheckedProvider {
+  const held = { name, uid: `uid-${name}`, generation: 1, finalizers: [tenantFinalizer], ...metadata }
+  return { object: { metadata: held, spec: {} }, validated }
+}
+
+function plan(facts: Partial<ProviderFacts>): ProviderPlan[] {
+  return planProviders({ providers: [], stored: [], vanished: [], users: new Map(), ...facts }, now)
+}
+
+const readyOf = (one: ProviderPlan | undefined) =>
+  one?.status?.conditions?.find(({ type }) => type === 'Ready')
+
+describe('planProviders', () => {
+  test('plan: a new Provider gets a finalizer, then its declaration is put in force', () => {
+    const [one] = plan({ providers: [checked('acme', declared('acme', ['acme-pay']), { finalizers: [] })] })
+    expect(one).toMatchObject({ holds: true, step: { kind: 'put', provider: { name: 'acme' } } })
+    expect(one?.status).toMatchObject({ inForceGeneration: 1, vectorsPassed: 2, names: ['acme', 'acme-pay'] })
+    expect(readyOf(one)).toMatchObject({ status: 'True', reason: 'InForce' })
+  })
+
+  test('plan: without a change nothing is written', () => {
+    const provider = checked('acme', declared('acme'))
+    const [first] = plan({ providers: [provider], stored: [row('acme')] })
+    const object = { ...provider.object, ...(first?.status && { status: first.status }) }
+    const [second] = plan({ providers: [{ ...provider, object }], stored: [row('acme')] })
+    expect(second).toMatchObject({ step: { kind: 'none' }, status: undefined, holds: false, releases: false })
+  })
+
+  test('plan: a generation with the same declaration is only noted', () => {
+    const [one] = plan({
+      providers: [checked('acme', declared('acme'), { generation: 2 })],
+      stored: [row('acme')],
+    })
+    expect(one?.step).toMatchObject({ kind: 'note', provider: { generation: 2 } })
+  })
+
+  test('plan: after a failed update, the status names the generation in force, and the declaration stays', () => {
+    const [one] = plan({ providers: [checked('acme', invalid, { generation: 2 })], stored: [row('acme')] })
+    expect(one?.step).toEqual({ kind: 'none' })
+    expect(one?.status).toMatchObject({ observedGeneration: 2, inForceGeneration: 1 })
+    expect(readyOf(one)).toMatchObject({
+      ...{ status: 'False', reason: 'VectorsFailed' },
+      message: 'generation 1 stays in force: spec.vectors[0] is wrong',
+    })
+  })
+
+  test('plan: an invalid new Provider is not put in force', () => {
+    const [one] = plan({ providers: [checked('acme', invalid)] })
+    expect(one?.step).toEqual({ kind: 'none' })
+    expect(one?.status).not.toHaveProperty('inForceGeneration')
+    expect(readyOf(one)?.message).toStartWith('not in force: ')
+  })
+
+  test('plan: a deleted Provider that tenants use waits, and its condition names them', () => {
+    const gone = checked('acme', declared('acme'), { deletionTimestamp: '2026-11-26T00:00:00Z' })
+    const users = new Map([['acme', [{ namespace: 'shops', name: 'one' }]]])
+    const [one] = plan({ providers: [gone], stored: [row('acme')], users })
+    expect(one).toMatchObject({ step: { kind: 'none' }, releases: false })
+    expect(one?.status?.conditions).toMatchObject([
+      { type: 'Ready', status: 'False', reason: 'Deleted' },
+      {
+        type: 'DeletionWaiting',
+        status: 'True',
+        reason: 'InUse',
+        message: expect.stringContaining('shops/one'),
+      },
+    ])
+  })
+
+  test('plan: a deleted Provider that no tenant uses is taken out of force and released', () => {
+    const gone = checked('acme', declared('acme'), { deletionTimestamp: '2026-11-26T00:00:00Z' })
+    const [one] = plan({ providers: [gone], stored: [row('acme')] })
+    expect(one).toMatchObject({ step: { kind: 'remove', name: 'acme' }, releases: true, status: undefined })
+  })
+
+  test('plan: a change of a deleted Provider does not take effect', () => {
+    const gone = checked('acme', declared('acme', [], '{"new":1}'), {
+      deletionTimestamp: '2026-11-26T00:00:00Z',
+    })
+    const users = new Map([['acme', [{ namespace: 'shops', name: 'one' }]]])
+    expect(plan({ providers: [gone], stored: [row('acme')], users })[0]?.step).toEqual({ kind: 'none' })
+  })
+
+  test.each([
+    ['stays while a tenant uses it', [{ namespace: 'shops', name: 'one' }], 'none'],
+    ['goes when no tenant uses it', [], 'remove'],
+  ] as const)('plan: the declaration of a vanished Provider %s', (_what, using, kind) => {
+    const stored = [row('acme')]
+    const [one] = plan({ stored, vanished: stored, users: new Map([['acme', using]]) })
+    expect(one?.step.kind).toBe(kind)
+  })
+
+  test('plan: the declaration in force keeps its names, and the other Provider is told whose they are', () => {
+    const older = { creationTimestamp: '2026-01-01T00:00:00Z' }
+    const plans = plan({
+      providers: [
+        checked('portal', declared('portal'), older),
+        checked('acme', declared('acme', ['portal'])),
+      ],
+      stored: [row('acme', { aliases: ['portal'] })],
+    })
+    const refused = plans.find(({ name }) => name === 'portal')
+    expect(refused?.step).toEqual({ kind: 'none' })
+    expect(readyOf(refused)).toMatchObject({ reason: 'NameTaken', message: expect.stringContaining('acme') })
+  })
+
+  test('plan: of two new Providers that claim a name, the older gets it', () => {
+    const plans = plan({
+      providers: [
+        checked('aaa', declared('aaa', ['portal']), { creationTimestamp: '2026-02-01T00:00:00Z' }),
+        checked('zzz', declared('zzz', ['portal']), { creationTimestamp: '2026-01-01T00:00:00Z' }),
+      ],
+    })
+    expect(plans.map(({ name, step }) => [name, step.kind])).toEqual([
+      ['zzz', 'put'],
+      ['aaa', 'none'],
+    ])
+  })
+
+  test('plan: at most 500 Providers are in force', () => {
+    const stored = Array.from({ length: 500 }, (_, index) => row(`p${index}`))
+    const [one] = plan({ providers: [checked('acme', declared('acme'))], stored })
+    expect([one?.step.kind, readyOf(one)?.reason]).toEqual(['none', 'TooMany'])
+  })
+})

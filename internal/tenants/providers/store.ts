@@ -1,0 +1,111 @@
+import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
+import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
+import { raiseDirectoryVersion } from '../reconcile/store.ts'
+import { providers, tenants } from '../tables.ts'
+import type { StoredDeclaration } from './resource.ts'
+
+/** Maximum Providers in force. */
+export const providersMax = 500
+
+/** A Provider in force. */
+export interface StoredProvider extends StoredDeclaration {
+  readonly uid: string
+  readonly generation: number
+}
+
+const columns = {
+  name: providers.name,
+  uid: providers.uid,
+  generation: providers.generation,
+  aliases: providers.aliases,
+  isUnverified: providers.isUnverified,
+  text: sql<string>`${providers.declaration}`,
+}
+
+/** Lists the Providers in force by name. */
+export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]> {
+  return await orm(pool)
+    .select(columns)
+    .from(providers)
+    .where(isNotNull(providers.declaration))
+    .orderBy(asc(providers.name))
+    .limit(providersMax)
+}
+
+/** A change of a declaration. `text` is null if it is no longer in force. */
+export type DeclarationChange = Omit<StoredDeclaration, 'text'> & { readonly text: string | null }
+
+/** Lists the declarations that changed after a version, those that are gone included. */
+export async function listDeclarationChanges(pool: Pool, sinceVersion: number): Promise<DeclarationChange[]> {
+  const { name, aliases, isUnverified, declaration: text, version } = providers
+  return await orm(pool)
+    .select({ name, aliases, isUnverified, text })
+    .from(providers)
+    .where(gt(version, sinceVersion))
+}
+
+/** Finds the Providers in force that have one of these names or aliases. */
+export async function findStoredProviders(
+  pool: Pool,
+  names: readonly string[],
+): Promise<StoredDeclaration[]> {
+  if (names.length === 0) return []
+  const { name, aliases, declaration } = providers
+  const wanted = sql`${sql.param(names)}::text[]`
+  return await orm(pool)
+    .select(columns)
+    .from(providers)
+    .where(and(isNotNull(declaration), sql`(${name} = ANY(${wanted}) OR ${aliases} && ${wanted})`))
+}
+
+/** Brings a declaration in force under a new version of the directory. Idempotent. */
+export async function putProvider(client: PoolClient, provider: StoredProvider): Promise<void> {
+  const { name, uid, generation, isUnverified, text } = provider
+  const aliases = [...provider.aliases]
+  const version = await raiseDirectoryVersion(client)
+  const next = { uid, generation, aliases, isUnverified, declaration: text, version, updatedAtMs: sql`now()` }
+  await orm(client)
+    .insert(providers)
+    .values({ name, ...next })
+    .onConflictDoUpdate({ target: providers.name, set: next })
+}
+
+/** Notes that a newer generation has the declaration that is in force. Directories do not read this. */
+export async function noteGeneration(
+  client: PoolClient,
+  { name, uid, generation }: StoredProvider,
+): Promise<void> {
+  await orm(client).update(providers).set({ uid, generation }).where(eq(providers.name, name))
+}
+
+/** Takes a declaration out of force under a new version of the directory. Idempotent. */
+export async function removeProvider(client: PoolClient, name: string): Promise<void> {
+  const version = await raiseDirectoryVersion(client)
+  await orm(client)
+    .update(providers)
+    .set({ declaration: null, version, updatedAtMs: sql`now()` })
+    .where(eq(providers.name, name))
+}
+
+/** A tenant that names a provider. */
+export interface ProviderUser {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Lists tenants that name one of these providers, by namespace and name. Reads all tenants. */
+export async function listProviderUsers(
+  pool: Pool,
+  names: readonly string[],
+  rowsMax: number,
+): Promise<ProviderUser[]> {
+  const { namespace, name, spec, deletedAtMs } = tenants
+  const isNamed = sql`EXISTS (SELECT FROM jsonb_array_elements(${spec} -> 'providers') each
+    WHERE each ->> 'name' = ANY(${sql.param(names)}::text[]))`
+  return await orm(pool)
+    .select({ namespace, name })
+    .from(tenants)
+    .where(and(isNull(deletedAtMs), isNamed))
+    .orderBy(asc(namespace), asc(name))
+    .limit(rowsMax)
+}
