@@ -5,6 +5,7 @@ import {
   type Directory,
   type LiveTenant,
   listLiveTenants,
+  type ProviderObject,
   type SourceProblem,
   type TenantObject,
 } from '#internal/tenants/index.ts'
@@ -53,6 +54,7 @@ export async function awaitTenants(
     complaints: [
       ...source.problems().map(describeProblem),
       ...[...source.tenants()].flatMap(describeNotReady),
+      ...(source.providers.all() ?? []).flatMap(describeProviderNotReady),
     ],
   }
 }
@@ -65,6 +67,12 @@ function describeNotReady({ metadata: { namespace, name }, status }: TenantObjec
   const ready = status?.conditions?.[0]
   if (ready === undefined || ready.status === 'True') return []
   return [`${namespace}/${name}: ${ready.reason}, ${ready.message}`]
+}
+
+function describeProviderNotReady({ metadata: { name }, status }: ProviderObject): string[] {
+  const ready = status?.conditions?.[0]
+  if (ready === undefined || ready.status === 'True') return []
+  return [`Provider ${name}: ${ready.reason}, ${ready.message}`]
 }
 
 /** Returns a function that replaces `http://sink.localhost` in a callback URL with the sink's address and keeps path and query. */

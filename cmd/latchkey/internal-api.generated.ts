@@ -703,8 +703,7 @@ export interface operations {
             content: {
                 "application/json": {
                     tenantId?: string;
-                    /** @enum {string} */
-                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    provider?: string;
                     type?: string;
                     /** @enum {string} */
                     state?: "processed" | "delivery_failed" | "verified";
@@ -766,8 +765,7 @@ export interface operations {
             content: {
                 "application/json": {
                     tenantId?: string;
-                    /** @enum {string} */
-                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    provider?: string;
                     type?: string;
                     /** @enum {string} */
                     state?: "processed" | "delivery_failed" | "verified";

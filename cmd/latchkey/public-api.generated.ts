@@ -635,7 +635,7 @@ export interface operations {
             query?: {
                 after?: string;
                 limit?: number;
-                provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                provider?: string;
                 type?: string;
                 state?: "accepted" | "processed" | "delivery_failed" | "verified";
                 origin?: "provider" | "service" | "simulation" | "test";
@@ -677,8 +677,7 @@ export interface operations {
                     text?: string;
                     path?: string;
                     equals?: string;
-                    /** @enum {string} */
-                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    provider?: string;
                     type?: string;
                     /** @enum {string} */
                     state?: "accepted" | "processed" | "delivery_failed" | "verified";
@@ -819,8 +818,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @enum {string} */
-                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    provider?: string;
                     type?: string;
                     /** @enum {string} */
                     state?: "processed" | "delivery_failed" | "verified";
@@ -879,8 +877,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @enum {string} */
-                    provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                    provider?: string;
                     type?: string;
                     /** @enum {string} */
                     state?: "processed" | "delivery_failed" | "verified";
@@ -953,7 +950,7 @@ export interface operations {
             query?: {
                 after?: string;
                 limit?: number;
-                provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
+                provider?: string;
                 cause?: "signature_missing" | "signature_malformed" | "signature_mismatch" | "timestamp_outside_window" | "scheme_unknown" | "headers_conflict" | "shop_mismatch" | "certificate_url_refused" | "certificate_not_found" | "certificate_untrusted" | "certificate_weak" | "certificate_subject_mismatch" | "certificate_outside_dates" | "body_not_json" | "body_too_deep" | "body_ambiguous" | "event_id_missing" | "event_id_malformed" | "event_type_malformed" | "tenant_suspended" | "provider_not_configured" | "provider_not_enabled" | "provider_unverified" | "secrets_missing" | "secrets_unreadable" | "loop_detected" | "provider_paused" | "certificate_unavailable" | "events_per_minute" | "events_per_month";
                 from?: string;
                 to?: string;
@@ -1027,7 +1024,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    providers?: ("card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree")[];
+                    providers?: string[];
                     types?: string[];
                     from?: string;
                     deleteAfterIdleDays?: number;

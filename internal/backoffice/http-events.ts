@@ -15,10 +15,10 @@ import {
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import { EventDetail } from './http-attempt-answers.ts'
 import {
+  builtInProviderField,
   eventParam,
   idSchema,
   pageParams,
-  providerField,
   providerParam,
   readTimes,
   slowerThanParam,
@@ -207,7 +207,7 @@ export const ingestRoutes = [
     body: t.Object(
       {
         tenantId: tenantField,
-        provider: providerField('Provider of the tenant'),
+        provider: builtInProviderField('Provider of the tenant'),
         sourceEventId: typeText('The provider’s id. The same id is the same event, whatever else is sent.'),
         type: t.String({
           pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',

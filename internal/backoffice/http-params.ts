@@ -20,6 +20,7 @@ import {
   expectation,
   integerParam,
   type JsonSchema,
+  mayGrow,
   oneOf,
   type Param,
   plainText,
@@ -34,6 +35,7 @@ import {
   limitNamePattern,
   limitNameText,
   providerAliasText,
+  providerNamePattern,
 } from '#internal/tenants/index.ts'
 import { usageIdCharsMax } from '#internal/usage/index.ts'
 import { invalid, notFound, type Outcome, ok } from './outcome.ts'
@@ -201,8 +203,18 @@ export const slowerThanField = t.Integer({ ...slowerBounds, description: slowerT
 export const typeFilterText =
   'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`.'
 
-/** Body schema of a provider. `neutralProviderName` converts the value. */
-export const providerField = (description: string) => oneOf(acceptedProviderNames, providerText(description))
+/** Body schema of a provider to filter by: a built-in or a declared one. `parseProviderName` converts the value. */
+export const providerField = (description: string) =>
+  t.String({
+    ...{ pattern: providerNamePattern, maxLength: 40, expected: 'the name of a provider' },
+    documented: {
+      ...{ type: 'string', enum: acceptedProviderNames, ...mayGrow, description: providerText(description) },
+    },
+  })
+
+/** Body schema of a built-in provider. `neutralProviderName` converts the value. */
+export const builtInProviderField = (description: string) =>
+  oneOf(acceptedProviderNames, providerText(description))
 
 function providerText(description: string): string {
   return `${description}. Vendors’ names are aliases: ${providerAliasText}.`

@@ -1,7 +1,7 @@
 import { type Static, Type as t } from '@sinclair/typebox'
 import { oneOf, plainText } from '#internal/http/index.ts'
 import { parseReplayId, type ReplayFilter, replayedOrigins, replayRateMax } from '#internal/replays/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import {
@@ -63,7 +63,7 @@ function filterOf(body: ReplayFilterBody): Outcome<ReplayFilter> {
   if (times.kind !== 'ok') return times
   const { from: fromMs, to: toMs } = times.value
   const { tenantId, type, state, origin, status, slowerThanMs, ids } = body
-  const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
+  const provider = body.provider === undefined ? undefined : parseProviderName(body.provider)
   return ok({
     fromMs,
     ...defined({ toMs, tenantId, provider, type, state, origin, status, slowerThanMs, ids }),

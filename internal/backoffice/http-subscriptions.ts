@@ -12,7 +12,7 @@ import {
   subscriptionsMax,
   waitSecondsMax,
 } from '#internal/subscriptions/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { eventStream } from './event-stream.ts'
 import { Removed } from './http-answers.ts'
 import { publicApi, type SharedApi } from './http-apis.ts'
@@ -124,7 +124,7 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
           if (times.kind !== 'ok') return times
           return call.backoffice.subscriptions.write(call.actor, {
             ...{ ...place, fromMs: times.value.from, deleteAfterIdleDays },
-            providers: [...new Set(providers.flatMap((each) => neutralProviderName(each) ?? []))].toSorted(),
+            providers: [...new Set(providers.flatMap((each) => parseProviderName(each) ?? []))].toSorted(),
             types: [...new Set(types)].toSorted(),
           })
         }),

@@ -10,12 +10,11 @@ import {
   type RoomRoute,
   readParams,
   textParam,
-  wordParam,
 } from '#internal/http/index.ts'
 import {
   acceptedProviderNames,
-  neutralProviderName,
   type ProviderName,
+  parseProviderName,
   providerNames,
 } from '#internal/tenants/index.ts'
 import { type CatalogueEntry, catalogueOf } from './catalogue.ts'
@@ -102,9 +101,10 @@ const EventType = named('EventType', {
 const pageSizeMax = 100
 const pageSizeDefault = 50
 
-/** Query parameter: a provider by its neutral or its vendor’s name, parsed as the neutral name. */
+/** Query parameter: a built-in provider by its neutral or its vendor’s name, or a declared one, parsed as the neutral name. */
 export function providerNameParam(description: string): Param<ProviderName> {
-  return { ...wordParam(description, acceptedProviderNames), parse: neutralProviderName }
+  const schema = { type: 'string', enum: [...acceptedProviderNames], ...mayGrow }
+  return { description, schema, parse: parseProviderName }
 }
 
 const query = {
@@ -174,7 +174,7 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
           const read = readParams(call.request.url, query)
           if (read.kind === 'error') return read
           const { provider, type, after = '', limit = pageSizeDefault } = read.values
-          const listed = (provider === undefined ? undefined : ofProviders.get(provider)) ?? all
+          const listed = provider === undefined ? all : (ofProviders.get(provider) ?? [])
           const rows = type === undefined ? listed : listed.filter((each) => each.type === type)
           return {
             ...{

@@ -6,7 +6,8 @@
 import { parseArgs } from 'node:util'
 import { machine } from './processes.ts'
 import { boundsTable, type Held, isKept } from './webhooks/bounds.ts'
-import { measureBare, measureIntake, type Numbers } from './webhooks/intake.ts'
+import { measureBare, measureDeclared, measureIntake, type Numbers } from './webhooks/intake.ts'
+import { measureMemory } from './webhooks/memory.ts'
 import { listStatements, resetStatements } from './webhooks/meters.ts'
 import { measureDead, measureHanging, measureManyHanging } from './webhooks/neighbours.ts'
 import { runAtRate } from './webhooks/run-at-rate.ts'
@@ -15,8 +16,8 @@ import { type Stack, startStack } from './webhooks/stack.ts'
 import { flatShareMin, measureTogether, startWarm, stepLine } from './webhooks/together.ts'
 
 const options = {
-  /** Parts to run, comma-separated: intake, together, hanging, many, dead, rest. */
-  only: { type: 'string', default: 'intake,together,hanging,many,dead,rest' },
+  /** Parts to run, comma-separated: intake, declared, memory, together, hanging, many, dead, rest. */
+  only: { type: 'string', default: 'intake,declared,memory,together,hanging,many,dead,rest' },
   /** Seconds of a run at one rate, after its warm-up. */
   seconds: { type: 'string', default: '15' },
   warm: { type: 'string', default: '5' },
@@ -50,6 +51,19 @@ const held: Held[] = []
 const stack = await startStack(values.profile ? { profileDir: values.profile } : {})
 try {
   const rates = await measureRates(stack, '')
+  if (parts.has('declared'))
+    held.push({
+      name: 'intake of a declared provider relative to a built-in one',
+      value: await measureDeclared(stack, numbers, { rounds, warmRounds: apiWarmRounds, roundMs }),
+      atLeast: 0.8,
+    })
+  if (parts.has('memory'))
+    held.push({
+      name: 'memory of an API for 500 Providers and 1 000 tenants',
+      value: await measureMemory(stack),
+      unit: ' MB',
+      atMost: 50,
+    })
   const trouble = { rate: await rateFor(stack, rates.flat), warmMs, measureMs, pairs }
   if (parts.has('hanging')) {
     const { p99Ratio } = await measureHanging(stack, numbers, trouble)

@@ -172,7 +172,7 @@ test('tenant roles: view, edit and admin grant no platform fields, and only admi
     roles
       .filter(({ metadata }) => metadata.labels?.[`rbac.authorization.k8s.io/aggregate-to-${to}`] === 'true')
       .flatMap(({ rules = [] }) => rules.flatMap(({ resources }) => resources as string[]))
-  expect(resourcesOf('view')).toEqual(['tenants', 'tenants/status'])
+  expect(resourcesOf('view')).toEqual(['tenants', 'tenants/status', 'providers', 'providers/status'])
   expect(resourcesOf('edit')).toEqual(['tenants', 'tenants/replays', 'tenants/simulations'])
   expect(resourcesOf('admin')).toEqual(['tenants/payloads', 'tenants/settings'])
 })

@@ -143,7 +143,8 @@ test(
     }, readyMsMax)
     figures.readySeconds = seconds(startedMs)
     expect([isDone, await countInForce()]).toEqual([true, count])
-    expect(await operator.metric('latchkey_kube_watches_count', 'what="open"')).toBe(count + 1)
+    // Besides the Secrets of each namespace, all Tenants and all Providers.
+    expect(await operator.metric('latchkey_kube_watches_count', 'what="open"')).toBe(count + 2)
     const { status } = await lab.ready(nameOf(0), nameOf(0))
     expect(status?.secrets).toHaveLength(3)
   },
@@ -249,7 +250,7 @@ if (isMeasurement) {
         await changeSecret(nth, 'changed-secret-3', restartMsMax)
       figures.restartSeconds = seconds(startedMs)
       const isFollowing = async () =>
-        (await operator.metric('latchkey_kube_watches_count', 'what="open"')) === count + 1
+        (await operator.metric('latchkey_kube_watches_count', 'what="open"')) === count + 2
       expect(await becomes(isFollowing, restartMsMax)).toBe(true)
       expect(await operator.liveness()).toBe(200)
       await lookAtSize()

@@ -17,6 +17,12 @@ export function signedCall(n: number): string {
   return requestText('POST', `/v1/t/${slugOf(n)}/webhooks/generic`, signatureHeader(body), body)
 }
 
+/** Returns a signed call of a declared provider, with the body and the signature of `signedCall`. */
+export function declaredCall(n: number): string {
+  const body = bodyOf(n)
+  return requestText('POST', `/v1/t/${slugOf(n)}/webhooks/${declaredName}`, signatureHeader(body), body)
+}
+
 /** Returns the same call for the bare server; signed, too, so that generating both costs the same. */
 export function bareCall(n: number): string {
   const body = bodyOf(n)
@@ -47,17 +53,83 @@ function signatureHeader(body: string): { readonly 'X-Service-Signature': string
 export function manifests(sinkPort: number, deadPort: number): string {
   const slugs = Array.from({ length: tenantCount }, (_none, n) => slugOf(n))
   const all = slugs.map((slug) => manifest(slug, `http://127.0.0.1:${sinkPort}/deliveries/${slug}`))
-  return [...all, manifest('dead', `http://127.0.0.1:${deadPort}/`)].join('')
+  return [declaration(declaredName), ...all, manifest('dead', `http://127.0.0.1:${deadPort}/`)].join('')
 }
 
-function manifest(slug: string, url: string): string {
+/** Number of further Providers: with the first one, as many as can be in force. */
+export const manyProviders = 499
+
+/** Returns files with Providers and with tenants, each of which names two of these Providers. */
+export function manyManifests(tenants: number): string[] {
+  const per = 200
+  const chunks = (count: number, textOf: (n: number) => string) =>
+    Array.from({ length: Math.ceil(count / per) }, (_none, chunk) =>
+      Array.from({ length: Math.min(per, count - chunk * per) }, (_each, n) => textOf(chunk * per + n)).join(
+        '',
+      ),
+    )
+  const named = (n: number) => `many${n % manyProviders}`
+  return [
+    ...chunks(manyProviders, (n) => declaration(named(n))),
+    ...chunks(tenants, (n) => manifest(`many-${n}`, 'https://hooks.example.com/', [named(n), named(n + 1)])),
+  ]
+}
+
+/** Returns the parts of `declaredCall`. */
+export function declaredCallOf(n: number): ReturnType<typeof callOfMany> {
+  const body = bodyOf(n)
+  return { path: `/v1/t/${slugOf(n)}/webhooks/${declaredName}`, body, headers: { ...signatureHeader(body) } }
+}
+
+/** Returns a signed call to the n-th of many tenants, by one of its Providers. */
+export function callOfMany(n: number): {
+  readonly path: string
+  readonly body: string
+  readonly headers: Record<string, string>
+} {
+  const body = bodyOf(n)
+  return {
+    path: `/v1/t/many-${n}/webhooks/many${n % manyProviders}`,
+    body,
+    headers: { ...signatureHeader(body) },
+  }
+}
+
+const declaredName = 'benchdeclared'
+
+/** Returns the manifest of a Provider that signs like `generic`. */
+export function declaration(name: string): string {
+  return `apiVersion: latchkey.dev/v1alpha1
+kind: Provider
+metadata: {name: ${name}}
+spec:
+  body: {bytesMax: 1048576, json: {}}
+  headers: {signature: {names: [X-Service-Signature], description: 'Required. Time and HMAC-SHA256 of time and body.'}}
+  signature:
+    schemes:
+      - algorithm: hmac-sha256
+        signature: {header: signature, pairs: {separator: ',', assign: '=', name: v1}}
+        encoding: hex
+        signs: '{timestamp}.{body}'
+        timestamp: {pair: t, unit: s}
+  event:
+    id: [{json: id}]
+    type: {from: [{json: type}]}
+    occurredAt: [{json: occurredAt, unit: iso}]
+  types:
+${Array.from({ length: 20 }, (_, n) => `    - {raw: type.n${n}, type: order.created, when: [{path: data.status, values: [s${n}]}]}\n`).join('')}---
+`
+}
+
+function manifest(slug: string, url: string, names: readonly string[] = ['generic', declaredName]): string {
+  const providers = names.map((name) => `{name: ${name}, secretRef: {name: ${slug}-generic}}`)
   return `apiVersion: latchkey.dev/v1alpha1
 kind: Tenant
 metadata: {name: ${slug}, namespace: bench}
 spec:
   slug: ${slug}
   callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"]}
-  providers: [{name: generic, secretRef: {name: ${slug}-generic}}]
+  providers: [${providers.join(', ')}]
 ---
 apiVersion: v1
 kind: Secret

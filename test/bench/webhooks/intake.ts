@@ -1,6 +1,6 @@
 import { type Compared, median } from '../bounds.ts'
 import { type LoadResult, runLoad } from '../load.ts'
-import { bareCall, signedCall } from './calls.ts'
+import { bareCall, declaredCall, signedCall } from './calls.ts'
 import { cpuBetween, readCpu } from './meters.ts'
 import type { Stack } from './stack.ts'
 
@@ -73,14 +73,30 @@ export async function measureIntake(
   }
 }
 
+/** Returns the rate of a declared provider relative to the built-in one, measured in turn. @throws if a call is not answered 200 */
+export async function measureDeclared(
+  stack: Stack,
+  numbers: Numbers,
+  { rounds, warmRounds, roundMs }: IntakeOptions,
+): Promise<number> {
+  await stack.stopForwarder()
+  const ratios: number[] = []
+  for (let round = -warmRounds; round < rounds; round += 1) {
+    const builtIn = await takeTurn(stack, 'api', numbers, roundMs)
+    const declared = await takeTurn(stack, 'api', numbers, roundMs, declaredCall)
+    if (round >= 0) ratios.push(declared.perSecond / builtIn.perSecond)
+  }
+  return median(ratios)
+}
+
 async function takeTurn(
   stack: Stack,
   name: 'bare' | 'api',
   numbers: Numbers,
   durationMs: number,
+  call: (n: number) => string = name === 'bare' ? bareCall : signedCall,
 ): Promise<Turn> {
   const from = numbers.next
-  const call = name === 'bare' ? bareCall : signedCall
   const before = readCpu(stack)
   const { port } = stack[name]
   const result = await runLoad({ port, connections, durationMs, request: (n) => call(from + n) })

@@ -27,6 +27,8 @@ export interface Stack {
   /** Ends a running forwarder, clears the queue, and starts a new forwarder after `prepare`. */
   restartForwarder(prepare?: () => Promise<void>): Promise<Measured>
   stopForwarder(): Promise<void>
+  /** Applies further manifests, and starts another API, which the caller stops. */
+  startApiWith(files: readonly string[]): Promise<Measured>
   /** Ends all processes and removes the data, as a signal to this process does. Safe to repeat. */
   stop(): Promise<void>
 }
@@ -48,7 +50,8 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   const postgres = await startPostgres({ ...kept, settings: postgresSettings })
   const redis = await startRedis({ ...kept, extraArgs: ['--auto-aof-rewrite-percentage', '0'] })
   const sink = await startSink()
-  await putInForce(postgres.url, dir, manifests(sink.port, await freePort()))
+  const first = manifests(sink.port, await freePort())
+  await putInForce(postgres.url, dir, first)
   const observer = await openObserver(postgres.url)
   const tenantIds = await readTenantIds(observer)
   const env = {
@@ -89,6 +92,10 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
       return forwarder
     },
     stopForwarder,
+    async startApiWith(files) {
+      await putInForce(postgres.url, dir, [first, ...files])
+      return await startService({ name: 'api', latchkey, env })
+    },
     async restartForwarder(prepare) {
       await stopForwarder()
       await observer.query('TRUNCATE deliveries_due, tenant_queues')
