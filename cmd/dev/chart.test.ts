@@ -449,7 +449,12 @@ describe('Chart.yaml', () => {
     const definitions = filesIn('crds')
       .map((path) => parse(read(path).split('\n---\n')[0] ?? '') as Named)
       .filter(({ kind }) => kind === 'CustomResourceDefinition')
-    expect(listed('crds').map(({ name }) => name)).toEqual(definitions.map(({ metadata }) => metadata.name))
+    const defined = definitions.map(({ metadata }) => metadata.name).toSorted()
+    expect(
+      listed('crds')
+        .map(({ name }) => String(name))
+        .toSorted(),
+    ).toEqual(defined)
     for (const example of listed('crdsExamples')) expect(parseTenant(example)).toMatchObject({ kind: 'ok' })
     const kept = parse(read(join(chartFolder, 'files/crds/latchkey.dev_tenants.yaml'))) as {
       metadata: { annotations: Record<string, string> }

@@ -79,7 +79,7 @@ test('GET /v1/event-types: the documented example is the answer to its parameter
 })
 
 test.each([
-  '?provider=nobody',
+  '?provider=Nobody',
   '?provider=',
   '?type=',
   '?types=payment.succeeded',

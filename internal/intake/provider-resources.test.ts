@@ -49,7 +49,7 @@ spec:
       at: '2026-11-26T09:00:00Z'
       headers: {X-Doors-Signature: '${vector ?? prefix + sign(vectorBody)}'}
       body: '${vectorBody}'
-      expect: {id: v1, rawType: door.opened, type: doors.door.opened}
+      expect: {id: v1, rawType: door.opened, type: ${name}.door.opened}
 ${spec}---
 `
 }
