@@ -52,7 +52,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   lock_lost: {
     when: 'A save or a release names a `lockToken` that does not own the lock any more: it expired, and another caller has taken it over, or the record was saved by another holder.',
-    next: 'Discard the result, since another caller does or did the operation. Check the key again for the saved response. Longer operations need a longer `lockTtlSeconds`, and [fencing tokens](../../guides/records.md) protect what they write.',
+    next: 'Discard the result, since another caller does or did the operation. Check the key again for the saved response. Longer operations need a longer `lockSeconds`, and [fencing tokens](../../guides/records.md) protect what they write.',
   },
   record_exists: {
     when: 'A save found a record with another response under the same scope and key.',
