@@ -12,7 +12,7 @@ export interface ErrorHelp {
 export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   invalid_request: {
     when: 'The body, a query parameter, a path parameter or a header does not have the documented form, or a webhook could not be verified or read. `message` names the field and what it expects.',
-    next: 'Correct the call. Nothing was done, and the same call will be refused again. For a webhook, `latchkey explain` and the page of refused calls in the dashboard name the cause; most often the signing secret in the Tenant is not that of the provider.',
+    next: 'Correct the call. Nothing was done, and the same call will be refused again. For a webhook, `latchkey refused` and the page of refused calls in the dashboard name the cause; most often the signing secret in the Tenant is not that of the provider.',
   },
   unauthenticated: {
     when: 'A call of the internal API has no token, or one that has expired, is not known, or is for another audience.',
