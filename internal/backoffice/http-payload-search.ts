@@ -101,7 +101,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
 
 /** Returns what to search for, or undefined unless it is exactly one thing. Pure. */
 function termOf({
-  text,
+  text: sought,
   path,
   equals,
 }: {
@@ -109,7 +109,7 @@ function termOf({
   readonly path?: string
   readonly equals?: string
 }): PayloadTerm | undefined {
-  if (text !== undefined)
-    return path === undefined && equals === undefined ? { kind: 'text', text } : undefined
+  if (sought !== undefined)
+    return path === undefined && equals === undefined ? { kind: 'text', text: sought } : undefined
   return path === undefined || equals === undefined ? undefined : { kind: 'path', path, equals }
 }
