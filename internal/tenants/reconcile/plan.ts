@@ -51,7 +51,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   const verdicts: Verdict[] = [
     slug.verdict,
     verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
-    providersVerdict(facts),
+    ...providersVerdicts(facts),
     callbackVerdict(facts),
     walletVerdict(facts.manifest.spec),
     keysVerdict(facts, keys),
@@ -110,8 +110,12 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
   return same ? 'none' : 'changed'
 }
 
-/** Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. */
-function providersVerdict({ manifest, declared }: TenantFacts): Verdict {
+/**
+ * Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. A tenant with built-in
+ * providers only has no such condition, since versions before declarations document a closed set of conditions.
+ */
+function providersVerdicts({ manifest, declared }: TenantFacts): Verdict[] {
+  if (manifest.spec.providers.every(({ name }) => neutralProviderName(name) !== undefined)) return []
   const seen = new Map<string, string>()
   const complaints = manifest.spec.providers
     .filter(({ enabled }) => enabled)
@@ -135,7 +139,7 @@ function providersVerdict({ manifest, declared }: TenantFacts): Verdict {
       const message = `the declaration of ${name} was not compared with a call of the vendor: its calls are refused unless acceptUnverified is true`
       return [{ reason: 'ProviderUnverified', message }]
     })
-  return verdict('ProvidersAccepted', complaints, { reason: 'Known', message: 'All providers are known' })
+  return [verdict('ProvidersAccepted', complaints, { reason: 'Known', message: 'All providers are known' })]
 }
 
 function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {

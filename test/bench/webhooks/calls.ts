@@ -59,7 +59,7 @@ export function manifests(sinkPort: number, deadPort: number): string {
 /** Number of further Providers: with the first one, as many as can be in force. */
 export const manyProviders = 499
 
-/** Returns files with Providers and with tenants, each of which names two of these Providers. */
+/** Returns files with Providers and with tenants without a callback, each of which names two of these Providers. */
 export function manyManifests(tenants: number): string[] {
   const per = 200
   const chunks = (count: number, textOf: (n: number) => string) =>
@@ -71,7 +71,7 @@ export function manyManifests(tenants: number): string[] {
   const named = (n: number) => `many${n % manyProviders}`
   return [
     ...chunks(manyProviders, (n) => declaration(named(n))),
-    ...chunks(tenants, (n) => manifest(`many-${n}`, 'https://hooks.example.com/', [named(n), named(n + 1)])),
+    ...chunks(tenants, (n) => manifest(`many-${n}`, undefined, [named(n), named(n + 1)])),
   ]
 }
 
@@ -121,15 +121,19 @@ ${Array.from({ length: 20 }, (_, n) => `    - {raw: type.n${n}, type: order.crea
 `
 }
 
-function manifest(slug: string, url: string, names: readonly string[] = ['generic', declaredName]): string {
+function manifest(
+  slug: string,
+  url: string | undefined,
+  names: readonly string[] = ['generic', declaredName],
+): string {
+  const callback = url === undefined ? '' : `  callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"]}\n`
   const providers = names.map((name) => `{name: ${name}, secretRef: {name: ${slug}-generic}}`)
   return `apiVersion: latchkey.dev/v1alpha1
 kind: Tenant
 metadata: {name: ${slug}, namespace: bench}
 spec:
   slug: ${slug}
-  callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"]}
-  providers: [${providers.join(', ')}]
+${callback}  providers: [${providers.join(', ')}]
 ---
 apiVersion: v1
 kind: Secret
