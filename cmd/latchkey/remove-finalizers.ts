@@ -7,11 +7,14 @@ import {
   fromKubeconfig,
   inCluster,
   type KubeClient,
+  type KubeObject,
   leases,
+  objectKey,
   probeServer,
+  type Resource,
   type Transport,
 } from '#internal/kube/index.ts'
-import { type TenantObject, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
+import { providerObjects, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
 import { type Cli, jsonOption, type Program } from './cli.ts'
 
 const leaseName = 'latchkey-operator'
@@ -22,9 +25,9 @@ const lookAgainMs = 500
 const triesMax = 5
 
 const afterHelp = `
-Removes Latchkey's finalizer from all Tenants, or from those in some namespaces, so that they and
-their namespaces can be deleted without an operator. Their data stays. The chart runs this command
-before it is uninstalled.`
+Removes Latchkey's finalizer from all Tenants, or from those in some namespaces, and from Providers,
+so that they and their namespaces can be deleted without an operator. Their data stays. The chart
+runs this command before it is uninstalled.`
 
 /** Adds `latchkey remove-finalizers`, which removes Latchkey's finalizer from Tenants when no operator runs. */
 export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
@@ -43,19 +46,22 @@ export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
         const within = namespaces?.split(',').filter(Boolean)
         const removed = await removeFinalizers(operator, within, cli.terminal.env)
         return cli.answer(
-          { text: `The finalizer was removed from ${removed} Tenants`, json: { removed } },
+          {
+            text: `The finalizer was removed from ${removed.tenants} Tenants and ${removed.providers} Providers`,
+            json: { removed: removed.tenants, providers: removed.providers },
+          },
           options,
         )
       }),
     )
 }
 
-/** Returns the number of Tenants that had the finalizer. */
+/** Returns the numbers of Tenants and Providers that had the finalizer. */
 async function removeFinalizers(
   operator: string | undefined,
   namespaces: readonly string[] | undefined,
   env: Environment,
-): Promise<number> {
+): Promise<{ tenants: number; providers: number }> {
   const endpoint = await findEndpoint(env)
   const options = { endpoint, userAgent: 'latchkey-remove-finalizers' }
   const probed = await probeServer(options, { watches: false })
@@ -64,14 +70,24 @@ async function removeFinalizers(
   const transport = createTransport(options)
   const client = createKubeClient(transport)
   if (operator !== undefined) await endOperator(operator, { transport, client, endpoint })
-  let count = 0
+  let tenants = 0
   for (const namespace of namespaces ?? [undefined]) {
     const listed = await client.list(tenantObjects, { namespace })
     // The CRD is not installed, so there are no Tenants.
     if (listed.kind === 'notFound') continue
     const { items } = expectOk('listing Tenants', listed)
-    for (const tenant of items) count += Number(await letGo(client, tenant))
+    for (const tenant of items) tenants += Number(await letGo(client, tenantObjects, tenant))
   }
+  return { tenants, providers: await releaseProviders(client) }
+}
+
+/** Without permission to list Providers, an operator had none either and held no Provider. */
+async function releaseProviders(client: KubeClient): Promise<number> {
+  const listed = await client.list(providerObjects, {})
+  if (listed.kind === 'notFound' || listed.kind === 'forbidden') return 0
+  let count = 0
+  for (const provider of expectOk('listing Providers', listed).items)
+    count += Number(await letGo(client, providerObjects, provider))
   return count
 }
 
@@ -121,25 +137,25 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
   )
 }
 
-/** Removes Latchkey's finalizer from a Tenant. Returns whether the Tenant had the finalizer. */
-async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean> {
-  let { metadata } = tenant
+/** Removes Latchkey's finalizer from a Tenant or Provider. Returns whether it had the finalizer. */
+async function letGo<T extends KubeObject>(client: KubeClient, of: Resource<T>, object: T): Promise<boolean> {
+  let { metadata }: KubeObject = object
   for (let tries = 0; tries < triesMax; tries += 1) {
     const finalizers = metadata.finalizers ?? []
     if (!finalizers.includes(tenantFinalizer)) return tries > 0
     const { resourceVersion } = metadata
     const kept = finalizers.filter((each) => each !== tenantFinalizer)
-    const patched = await client.mergePatch(tenantObjects, metadata, {
+    const patched = await client.mergePatch(of, metadata, {
       metadata: { finalizers: kept, ...(resourceVersion !== undefined && { resourceVersion }) },
     })
     if (patched.kind === 'notFound') return true
     if (patched.kind !== 'conflict') {
-      expectOk('removing the finalizer of a Tenant', patched)
+      expectOk(`removing the finalizer of a ${of.kind}`, patched)
       return true
     }
-    const read = await client.get(tenantObjects, metadata)
+    const read = await client.get(of, metadata)
     if (read.kind === 'notFound') return true
-    metadata = expectOk('reading a Tenant', read).metadata
+    metadata = expectOk(`reading a ${of.kind}`, read).metadata
   }
-  throw new Error(`Tenant ${metadata.namespace}/${metadata.name} keeps changing: run this command again`)
+  throw new Error(`${of.kind} ${objectKey(metadata)} keeps changing: run this command again`)
 }

@@ -74,6 +74,7 @@ export type {
   StoredDeclaration,
   ValidatedProvider,
 } from './providers/resource.ts'
+export { providerObjects } from './providers/resource.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'

@@ -148,12 +148,15 @@ describe('chart', () => {
     expect([await job.exited, job.errors(), job.output()]).toEqual([
       0,
       '',
-      'The finalizer was removed from 1 Tenants\n',
+      'The finalizer was removed from 1 Tenants and 0 Providers\n',
     ])
     const { metadata } = await tenants.tenant(shops, 'acme')
     expect([metadata.finalizers, metadata.deletionTimestamp]).toEqual([others, undefined])
     const again = startProgram(['cmd/latchkey/main.ts', ...args], env)
-    expect([await again.exited, again.output()]).toEqual([0, 'The finalizer was removed from 0 Tenants\n'])
+    expect([await again.exited, again.output()]).toEqual([
+      0,
+      'The finalizer was removed from 0 Tenants and 0 Providers\n',
+    ])
     await admin.client.mergePatch(tenantObjects, place, { metadata: { finalizers: null } })
     await uninstall('helm', namespace)
   })
