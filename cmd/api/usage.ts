@@ -1,10 +1,11 @@
 import { openLoop, startSubscription } from '#cmd/serving/loop.ts'
+import { limitNotifier, type OnNotified } from '#cmd/serving/notifications.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { LimitsInForce, limitsChannel, Meter } from '#internal/usage/index.ts'
+import { LimitsInForce, limitsChannel, Meter, type SoftCrossing } from '#internal/usage/index.ts'
 import type { ApiHost } from './telemetry.ts'
 
 /** Dependencies of `startUsage`. */
@@ -13,6 +14,7 @@ export interface UsageParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
+  readonly onNotified: OnNotified
   /** Name of the process, for the audit log. */
   readonly actor: string
 }
@@ -38,10 +40,15 @@ const limitsMs = 900
 export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usage> {
   const { pool, redis, directory, actor } = parts
   const limits = await openLimits(host, parts)
+  const notify = limitNotifier(host, parts)
+  const onSoftCrossing = (crossing: SoftCrossing) => {
+    host.softLimitCrossed(crossing)
+    notify(crossing)
+  }
   const meter = new Meter({
     ...{ redis, pool, clock: systemClock, actor },
     onEpochLost: host.epochLost,
-    onSoftCrossing: host.softLimitCrossed,
+    onSoftCrossing,
     limitsOf: (tenantId) => {
       const tenant = directory.findTenantById(tenantId)
       return tenant && limits.of(tenant).all
@@ -70,7 +77,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
       host.log.warn({ failures, cause }, 'event counts could not be written; retrying'),
     lastTurn: () => meter.events.refresh(),
   })
-  return { meter, limits, onSoftCrossing: host.softLimitCrossed }
+  return { meter, limits, onSoftCrossing }
 }
 
 async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts): Promise<LimitsInForce> {

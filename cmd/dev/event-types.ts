@@ -21,6 +21,8 @@ the others have types of their own, so that a handler of \`payment.succeeded\` r
 - \`generic\` has no types of its own: types that are dotted lowercase are kept, others become \`generic.<type>\`.
 - A test event, which the dashboard or \`POST /internal/v1/tenants/{tenantId}/callback/test\` sends, has the type \`latchkey.test\` and the provider \`generic\`. Recognize it
   by \`latchkey-origin: test\` among its \`headers\`, not by its type: a sender of \`generic\` can use that type, but not set this header.
+- Notifications to the owner of a tenant have the provider \`latchkey\` and types that begin with \`latchkey.\`. They go to \`spec.notifications\` of the Tenant and
+  never to the callback: [notifications](../operate/notifications.md).
 - Later versions add types. Ignore types that you do not know.
 
 ## Differences between providers

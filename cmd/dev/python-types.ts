@@ -1,3 +1,4 @@
+import { ownProvider } from '#internal/events/index.ts'
 import { eventCatalogue } from '#internal/intake/index.ts'
 import { publicContract } from '#internal/openapi/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
@@ -33,7 +34,7 @@ function eventTypesText(): string {
     `Literal[\n${names.map((name) => `    ${JSON.stringify(name)},\n`).join('')}]\n`
   return [
     `"""Events, as they are sent to callbacks."""\n\n${origin}\n\nfrom typing import Any, Literal, TypedDict\n`,
-    `EventProvider = ${literal(providerNames)}"""Neutral name of a provider."""\n`,
+    `EventProvider = ${literal([...providerNames, ownProvider])}"""Neutral name of a provider, or latchkey for notifications."""\n`,
     `EventType = ${literal(eventCatalogue.map(({ type }) => type))}"""Normalized type of an event. Later versions of Latchkey add types."""\n`,
     `\n${classText('Event', schemas()['Event'] ?? {}, { provider: 'EventProvider', type: 'EventType | str' })}`,
   ].join('\n')

@@ -30,5 +30,5 @@ export async function startForwarding(host: Host, config: DeliveriesConfig, core
   await startRetention(host, config)
   await startFeedMarks(host, core.pool)
   await startDeliveries(host, config, core)
-  await startReplays(host, config, core.redis)
+  await startReplays(host, config, core)
 }

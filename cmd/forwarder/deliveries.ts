@@ -1,5 +1,6 @@
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startSubscription } from '#cmd/serving/loop.ts'
+import type { OnNotified } from '#cmd/serving/notifications.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { pausedBy } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
@@ -31,6 +32,8 @@ export interface DeliveriesParts extends KeyRingParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly stats: StatsTally
+  /** Called for each notification that was stored for the owner of a tenant. */
+  readonly onNotified: OnNotified
 }
 
 const queuePool = {
@@ -54,13 +57,13 @@ const reserveMs = 1_000
 export async function startDeliveries(
   host: Host,
   config: DeliveriesConfig,
-  { redis, directory, secrets, keyRingGate, settings, stats }: DeliveriesParts,
+  { redis, directory, secrets, keyRingGate, settings, stats, onNotified }: DeliveriesParts,
 ): Promise<void> {
   const { health, tracing } = host
   const observer = createDeliveryTelemetry(
     host,
     createSampler(() => settings.current.logShare),
-    stats,
+    { stats, onNotified },
   )
   const pool = await openPostgres(host, 'postgres of deliveries', {
     ...queuePool,
@@ -82,6 +85,7 @@ export async function startDeliveries(
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
+        retentionDefaults: () => settings.current.retention,
         onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()

@@ -82,7 +82,9 @@ function observed(keepsLine: boolean) {
   const log = createLogger({ service: 'forwarder', version: '1', level: 'info', destination })
   const tally = new StatsTally({ now: () => nowMs })
   return {
-    telemetry: createDeliveryTelemetry({ log, metrics }, () => keepsLine, tally),
+    telemetry: createDeliveryTelemetry({ log, metrics }, () => keepsLine, {
+      ...{ stats: tally, onNotified: () => undefined },
+    }),
     rendered: async () => (await metrics.render()).text,
     lines() {
       log.close()

@@ -1,3 +1,4 @@
+import type { OnNotified } from '#cmd/serving/notifications.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type {
@@ -21,7 +22,16 @@ export interface DeliveryTelemetry extends ForwarderObserver {
 const logLimit = { perSecondMax: 1, clock: systemClock }
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
-const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release']
+const steps: readonly ForwarderStep[] = [
+  'claim',
+  'load',
+  'send',
+  'complete',
+  'renew',
+  'sweep',
+  'release',
+  'alerts',
+]
 
 /**
  * Declares the metrics of deliveries and writes their log lines. Call once per process. @param keepsLine returns whether to log a delivered
@@ -30,7 +40,7 @@ const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'r
 export function createDeliveryTelemetry(
   { log, metrics }: Pick<Host, 'log' | 'metrics'>,
   keepsLine: Sampler,
-  stats: StatsTally,
+  { stats, onNotified }: { readonly stats: StatsTally; readonly onNotified: OnNotified },
 ): DeliveryTelemetry {
   const counters = declareCounters(metrics)
   const mayLog = createLineLimit(logLimit)
@@ -41,7 +51,8 @@ export function createDeliveryTelemetry(
     },
     attempted(report) {
       counters.attempt(report)
-      countAttempt(stats, report)
+      // The statistics of a tenant are about its providers' events.
+      if (!report.delivery.isNotification) countAttempt(stats, report)
       const { kind } = report.ending
       if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
       else if (kind !== 'processed' || keepsLine()) log.info(attemptFields(report), 'delivery attempt')
@@ -78,6 +89,13 @@ export function createDeliveryTelemetry(
         'callback suspended at its own request: its deliveries wait until it is resumed',
       )
     },
+    notificationsSuspended(tenant, cause) {
+      log.warn(
+        { tenant, cause },
+        'receiver of notifications asked for no more: notifications wait until they are resumed',
+      )
+    },
+    ownerNotified: onNotified,
     signingUnavailable(tenant) {
       counters.unsigned.inc()
       log.error({ tenant }, 'delivery not sent: the tenant has no usable signing secret')

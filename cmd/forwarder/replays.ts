@@ -1,10 +1,11 @@
+import type { Core } from '#cmd/serving/core.ts'
 import { openLoop } from '#cmd/serving/loop.ts'
+import { noticePartsOf } from '#cmd/serving/notifications.ts'
 import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { notifyForwarders } from '#internal/events/index.ts'
-import { type ReplayStep, stepReplays } from '#internal/replays/index.ts'
-import type { RedisConnection } from '#internal/storage/index.ts'
+import { notifyOfFinishedReplays, type ReplayStep, stepReplays } from '#internal/replays/index.ts'
 
 const replayPool = {
   applicationName: 'latchkey-forwarder',
@@ -16,13 +17,15 @@ const replayPool = {
 
 const intervalMs = 500
 const turnMsMax = 5_000
+const noticeMs = 5_000
 
 /** Runs replay jobs until the scope closes. Uses its own connection, so that deliveries never wait for replays. */
 export async function startReplays(
   host: Host,
   settings: DatabaseSettings,
-  redis: RedisConnection,
+  core: Pick<Core, 'redis' | 'directory' | 'settings' | 'onNotified'>,
 ): Promise<void> {
+  const { redis } = core
   const pool = await openPostgres(host, 'postgres of replays', { ...replayPool, ...databaseOf(settings) })
   const observe = observer(host)
   const onStep = (step: Step) => {
@@ -34,6 +37,16 @@ export async function startReplays(
     ...{ name: 'replays', intervalMs, turnMsMax },
     runOnce: (signal) => stepReplays({ pool, clock: systemClock }, onStep, signal),
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'replay poll failed'),
+  })
+  const notices = { pool, ...noticePartsOf(core) }
+  await openLoop(host, {
+    ...{ name: 'finished replays', intervalMs: noticeMs, turnMsMax },
+    async runOnce() {
+      const queues = await notifyOfFinishedReplays(notices, systemClock.now())
+      if (queues.length > 0) await notifyForwarders(redis, queues).catch(() => undefined)
+    },
+    onError: (cause, failures) =>
+      host.log.debug({ failures, cause }, 'notifications of finished replays failed; retrying'),
   })
 }
 

@@ -108,7 +108,7 @@ function addSearchCommand(events: Program, cli: Cli): void {
     .option('--text <text>', 'text in the JSON of the payload, 3 to 200 characters, in the same case')
     .option('--path <path>', 'or a path such as data.object.id; together with --equals')
     .option('--equals <value>', 'value at the path')
-    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.listEvents.provider))
+    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.searchPayloads.provider))
     .option('--type <type>', 'of one normalized type, or of a family: payment.*')
     .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))

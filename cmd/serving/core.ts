@@ -2,6 +2,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 import { type KeyRingParts, openKeyRing } from './key-ring.ts'
+import { countNotifications, type OnNotified } from './notifications.ts'
 import { type CommonConfig, type OpsPort, type OpsPortOptions, openOpsPort } from './ops.ts'
 import { openSettings } from './settings.ts'
 import { startStats } from './stats.ts'
@@ -15,6 +16,7 @@ export interface Core extends KeyRingParts, Stores {
   readonly settings: SettingsWatch
   readonly directory: Directory
   readonly stats: StatsTally
+  readonly onNotified: OnNotified
 }
 
 /** Options of `openCore`: the readiness check of the start, and the Postgres pool. */
@@ -32,5 +34,6 @@ export async function openCore(
   const directory = await openDirectory(host, stores)
   const { keyRing, keyRingReplacesLost: replacesLost } = config
   const ring = await openKeyRing(host, { pool: stores.pool, directory, keyRing, replacesLost })
-  return { ops, ...stores, settings, directory, ...ring, stats: await startStats(host, stores.pool) }
+  const stats = await startStats(host, stores.pool)
+  return { ops, ...stores, settings, directory, ...ring, stats, onNotified: countNotifications(host) }
 }

@@ -34,6 +34,7 @@ const tables = [
     'deliveries_due',
     'pulls_due',
     'tenant_queues',
+    'callback_alerts',
     'refused_calls',
     'settings',
     'executions',
@@ -169,6 +170,10 @@ async function fill(id: TenantId): Promise<void> {
     [id],
   )
   await pool.query(
+    `INSERT INTO callback_alerts (tenant_id, since, cause, last_failure_at, check_at) VALUES ($1, now(), 'http_500', now(), now())`,
+    [id],
+  )
+  await pool.query(
     `INSERT INTO subscriptions (tenant_id, name, providers, types, position_transaction, position_event, received_from)
      SELECT $1, 's-' || nth, '{}', '{}', '0', '', '' FROM generate_series(1, 3) nth`,
     [id],
@@ -242,7 +247,7 @@ describe('purge', () => {
     const before = await rowsNow()
     await fill(gone)
     expect(countsOf(before)).toEqual([
-      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 10, 1, 1, 8, 2, 10, 5, 3, 7, 3, 11, 11, 77, 11, 11,
+      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 10, 1, 1, 1, 8, 2, 10, 5, 3, 7, 3, 11, 11, 77, 11, 11,
     ])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {

@@ -2,11 +2,11 @@ import { purgeSessions, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   countEventsLeft,
-  findCallbackSuspension,
+  findSuspensions,
   listSuspendedTenants,
   notifyForwarders,
   purgeEventSteps,
-  resumeCallback,
+  resumeQueues,
 } from '#internal/events/index.ts'
 import { declarationRules, purgeRefusedCalls } from '#internal/intake/index.ts'
 import { purgeLockHistory, purgeRecords } from '#internal/records/index.ts'
@@ -35,7 +35,7 @@ export const tenantData: TenantData = {
     purgeSettings,
     purgeSessions,
   ],
-  ...{ countEventsLeft, findCallbackSuspension, listSuspendedTenants, writeAudit },
+  ...{ countEventsLeft, findSuspensions, listSuspendedTenants, writeAudit },
 }
 
 /** Returns the dependencies of a tenant controller that write to Redis and to the tables of other rooms. */
@@ -45,7 +45,8 @@ export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
     onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId: TenantId) => forgetMeters(redis, tenantId),
     resumeCallback: async (tenantId: TenantId) => {
-      if (await resumeCallback(pool, tenantId)) await notifyForwarders(redis, [tenantId])
+      const resumed = await resumeQueues(pool, tenantId)
+      if (resumed.length > 0) await notifyForwarders(redis, resumed)
     },
   }
 }

@@ -2,7 +2,7 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
-import { notifyForwarders, resumeCallback } from '#internal/events/index.ts'
+import { notifyForwarders, resumeQueues } from '#internal/events/index.ts'
 import { parseJsonObject } from '#internal/http/index.ts'
 import { createTestEvent, eventCatalogue, type TestEventContent } from '#internal/intake/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
@@ -117,18 +117,20 @@ function redactResult(redactor: Redactor, result: CallResult): TestEventResult {
   }
 }
 
-/** Resumes deliveries to a suspended callback. `isNew` is false if the callback was not suspended. */
+/** Resumes deliveries to a suspended callback, and suspended notifications. `isNew` is false if neither was suspended. */
 async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
-  const isResumed = await withTx(parts.pool, async (client) => {
-    if (!(await resumeCallback(client, tenantId))) return false
+  const resumed = await withTx(parts.pool, async (client) => {
+    const queues = await resumeQueues(client, tenantId)
+    if (queues.length === 0) return queues
     const entry = { actor: actorName(actor), action: 'callbacks.resumed', tenantId, detail: {} } as const
     await writeAudit(client, entry, parts.clock.now())
-    return true
+    return queues
   })
+  const isResumed = resumed.length > 0
   // If the notification is lost, a forwarder still finds the due deliveries by polling.
-  if (isResumed) await notifyForwarders(parts.redis, [tenantId]).catch(() => undefined)
+  if (isResumed) await notifyForwarders(parts.redis, resumed).catch(() => undefined)
   return ok({ isNew: isResumed })
 }
 

@@ -1,10 +1,12 @@
 import type { Actor } from '#internal/access/index.ts'
 import { type Day, dayAfter, type EventId } from '#internal/base/index.ts'
+import { notificationAttemptsMax } from '#internal/delivery/index.ts'
 import {
   countDeliveriesBefore,
   type DeliveryProgress,
   type EventSummary,
   findFeedPosition,
+  queueIdOf,
   readCallbackHalt,
   readProgress,
 } from '#internal/events/index.ts'
@@ -62,6 +64,22 @@ export const aheadMax = 1_000
 
 /** Explains an event. Pure. */
 export function explain(facts: Facts): Explanation {
+  const explanation = explainAsCallback(facts)
+  if (facts.event.origin.kind !== 'notification') return explanation
+  const { sentence, todo } = explanation
+  return {
+    ...explanation,
+    sentence: ofReceiver(sentence),
+    ...(todo !== undefined && { todo: ofReceiver(todo) }),
+  }
+}
+
+/** Returns a text about the callback as one about the receiver of notifications, to which the same rules apply. */
+function ofReceiver(text: string): string {
+  return text.replaceAll(/\b([Tt]he) callback\b/g, '$1 receiver of notifications')
+}
+
+function explainAsCallback(facts: Facts): Explanation {
   const { event } = facts
   switch (event.state) {
     case 'processed':
@@ -286,8 +304,10 @@ async function factsOf(
   progress: DeliveryProgress,
 ): Promise<Omit<Facts, 'nowMs' | 'today'>> {
   const { event, delivery } = progress
-  const hasCallback = tenant.callback !== undefined
-  const attemptsMax = tenant.callback?.rules.retry.schedule.length ?? 0
+  const target = event.origin.kind === 'notification' ? 'notifications' : 'callback'
+  const hasCallback = tenant[target] !== undefined
+  const attemptsMax =
+    target === 'notifications' ? notificationAttemptsMax : (tenant.callback?.rules.retry.schedule.length ?? 0)
   const facts = {
     ...{ ...progress, halt: noHalt, pause: undefined, aheadCount: 0, readers: noReaders },
     ...{ attemptsMax, hasCallback, isTenantSuspended: tenant.suspended },
@@ -298,9 +318,11 @@ async function factsOf(
     return { ...facts, readers: await findReaders(readPool, { ...event, position }) }
   }
   const [halt, pause, aheadCount] = await Promise.all([
-    readCallbackHalt(readPool, tenant.id),
-    readPause(readPool, tenant),
-    delivery ? countDeliveriesBefore(readPool, tenant.id, delivery.dueAtMs, aheadMax + 1) : 0,
+    readCallbackHalt(readPool, tenant.id, target),
+    target === 'callback' ? readPause(readPool, tenant) : undefined,
+    delivery
+      ? countDeliveriesBefore(readPool, queueIdOf(tenant.id, target), delivery.dueAtMs, aheadMax + 1)
+      : 0,
   ])
   return { ...facts, halt, pause, aheadCount }
 }

@@ -15,11 +15,13 @@ import {
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
 import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
+import { notificationsState } from './http-notification-answers.ts'
 import {
   answer,
   constant,
   type DocumentedAnswer,
   described,
+  eventProviderOf,
   type Fields,
   flag,
   growingWordOf,
@@ -38,6 +40,9 @@ import {
   withGrowingSets,
   wordOf,
 } from './http-schemas.ts'
+
+/** Id of the event of the examples. */
+export const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 
 /** Returns a time of the day of the examples. */
 export const at = (clock: string) => `2026-11-21T${clock}.000Z`
@@ -123,6 +128,7 @@ export const TenantDetail = answer(
         'Present outside of a cluster, but not for API keys: file of its manifest; null if the process that answers does not read it.',
         unshown(orNull(text())),
       ),
+      notifications: notificationsState,
       breakerEndsAt: described('Time until which the circuit breaker stops deliveries.', time()),
     },
   ),
@@ -155,8 +161,6 @@ export const Permissions = answer(
   ),
 )
 
-/** Id of the event of the examples. */
-export const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 /** Defines an origin of events with the fields that only it has. */
 function originOf(
   kind: OriginKind,
@@ -177,6 +181,11 @@ const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
   simulation: originOf('simulation', 'SimulationOrigin', 'Made by a simulation.', {
     simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'),
   }),
+  notification: originOf(
+    'notification',
+    'NotificationOrigin',
+    'Made by Latchkey about the tenant’s operation, and sent to its `spec.notifications` only.',
+  ),
   test: originOf('test', 'TestOrigin', 'A test of the callback that `actor` sent.', { actor }),
 }
 const origin = answer('EventOrigin', {
@@ -188,7 +197,7 @@ export const EventSummary = answer(
   'EventSummary',
   objectOf(
     {
-      ...{ id: idOf('evt', eventId), tenantId, provider: providerOf('card') },
+      ...{ id: idOf('evt', eventId), tenantId, provider: eventProviderOf('card') },
       sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
       providerRawType: described('The provider’s name of the type.', text('charge.dispute.updated')),
       type: described('Normalized type.', text('chargeback.under_review')),

@@ -1,4 +1,5 @@
 import { idPattern } from '#internal/base/index.ts'
+import { ownProvider } from '#internal/events/index.ts'
 import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
 import { acceptedProviderNames, ProviderNameSchema, providerNames } from '#internal/tenants/index.ts'
 
@@ -37,6 +38,8 @@ export const growingWordOf = (words: readonly string[], example?: string) =>
   of({ type: 'string', enum: words, ...mayGrow })(example)
 /** Name of a provider. */
 export const providerOf = (example?: string) => growingWordOf(providerNames, example)
+/** Name of the provider of an event, or that of notifications. */
+export const eventProviderOf = (example?: string) => growingWordOf([...providerNames, ownProvider], example)
 /** A value, or null. */
 export const orNull = ({ schema, example }: DocumentedAnswer) =>
   of({ anyOf: [schema, { type: 'null' }] })(example)

@@ -1,6 +1,13 @@
 import { type Action, type Actor, actions } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { findSuspendedTenants, readCallbackHalt } from '#internal/events/index.ts'
+import { originOfUrl } from '#internal/delivery/index.ts'
+import {
+  type EventSummary,
+  findSuspendedTenants,
+  listEvents,
+  ownProvider,
+  readCallbackHalt,
+} from '#internal/events/index.ts'
 import {
   findLiveTenant,
   findTenantHead,
@@ -150,10 +157,36 @@ export interface TenantDetail
     Partial<Awaited<ReturnType<typeof readCallbackHalt>>> {
   /** Store that had the tenant's records before a move and can still have some of them. */
   readonly earlierRecordStore?: RecordDurability
+  /** State of its notifications. Present if its spec names a receiver of them. */
+  readonly notifications?: NotificationsState
   /** Webhook URLs by provider. Only paths if no public URL is configured. */
   readonly urls: readonly WebhookUrl[]
   /** File of its manifest outside of a cluster, for operators; null if this process does not know it. */
   readonly manifestFile?: string | null
+}
+
+/** State of a tenant's notifications. */
+export interface NotificationsState {
+  /** `suspended`: the receiver asked for no more. `breaker_open`: most calls failed, so that only one is tried at a time. */
+  readonly state: 'active' | 'suspended' | 'breaker_open'
+  /** The latest notification; null if there was none. */
+  readonly last: Pick<EventSummary, 'id' | 'type' | 'state' | 'receivedAtMs'> | null
+}
+
+async function readNotifications(
+  { pool, readPool, clock }: DeskParts,
+  tenantId: TenantId,
+): Promise<NotificationsState> {
+  const [halt, { events }] = await Promise.all([
+    readCallbackHalt(pool, tenantId, 'notifications'),
+    listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
+  ])
+  const [last] = events
+  const waits = halt.breakerEndsAtMs === undefined ? 'active' : 'breaker_open'
+  return {
+    state: halt.suspendedCallback ? 'suspended' : waits,
+    last: last ? { id: last.id, type: last.type, state: last.state, receivedAtMs: last.receivedAtMs } : null,
+  }
 }
 
 /** Reads a tenant with its conditions, keys and secrets. */
@@ -167,12 +200,22 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     ...spec.callback,
     url: parts.redactorOf(reached.value).text(spec.callback.url),
   }
+  const { notifications } = spec
+  const notificationsState = notifications && (await readNotifications(parts, id))
+  const shownNotifications = notifications?.url && {
+    ...notifications,
+    url: originOfUrl(notifications.url),
+  }
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
   const isShown = parts.manifestFileOf !== undefined && actor.kind !== 'tenantKey'
   return ok({
     ...summaryOf(head, halt.suspendedCallback !== undefined),
     conditions,
-    spec: { ...spec, ...(callback && { callback }) },
+    spec: {
+      ...spec,
+      ...(callback && { callback }),
+      ...(shownNotifications && { notifications: shownNotifications }),
+    },
     urls,
     keys,
     secrets,
@@ -180,6 +223,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     ...(earlierRecordStore && { earlierRecordStore }),
     ...(isShown && { manifestFile: parts.manifestFileOf?.(head) ?? null }),
     ...(callback && halt),
+    ...(notificationsState && { notifications: notificationsState }),
   })
 }
 

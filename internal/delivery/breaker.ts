@@ -44,6 +44,12 @@ export class CallbackHealth {
     return isFailing(all, index)
   }
 
+  /** Returns whether at least 70 % of the attempts of the last 5 minutes failed, however few there were. */
+  isMostlyFailing(tenantId: string, nowMs: number): boolean {
+    const all = this.#callbacks.get(tenantId)?.slices
+    return all !== undefined && isFailing(all, Math.floor(nowMs / sliceMs), 1)
+  }
+
   /** Records that this process opened the tenant's circuit breaker. */
   opened(tenantId: string, nowMs: number): void {
     const known = this.#callbacks.get(tenantId)
@@ -77,7 +83,7 @@ export class CallbackHealth {
   }
 }
 
-function isFailing(all: readonly Slice[], index: number): boolean {
+function isFailing(all: readonly Slice[], index: number, leastAttempts = attemptsMin): boolean {
   let attempts = 0
   let failures = 0
   for (const slice of all) {
@@ -85,5 +91,5 @@ function isFailing(all: readonly Slice[], index: number): boolean {
     attempts += slice.attempts
     failures += slice.failures
   }
-  return attempts >= attemptsMin && failures >= attempts * failureShare
+  return attempts >= leastAttempts && failures >= attempts * failureShare
 }

@@ -1,7 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
+import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { queueSessionSettings } from '#internal/events/claim.ts'
+import { queueOf, queueSessionSettings } from '#internal/events/claim.ts'
 import type { AttemptRecord, Ending } from '#internal/events/complete.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -31,6 +32,7 @@ function queueOn(pool: Pool) {
   const queue = new CompletionQueue({
     pool,
     leaseToken: 'lab',
+    clock: systemClock,
     onEnded: (delivery) => ended.push(delivery),
     observer: {
       leasesLost: (count) => void (observed.lost += count),
@@ -38,6 +40,7 @@ function queueOn(pool: Pool) {
       failed: () => void (observed.failed += 1),
       breakerOpened: () => void (observed.opened += 1),
       callbackSuspended: () => void (observed.suspended += 1),
+      notificationsSuspended: () => undefined,
     },
   })
   return { queue, observed, ended }
@@ -174,7 +177,7 @@ describe('completion queue', () => {
         const queueChange: QueueChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
         queue.add(delivery, { ending, queueChange })
       }
-      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ claim }) => claim.tenantId))
+      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ claim }) => queueOf(claim)))
       client.release()
       await queue.drain(10_000)
       expect(observed).toMatchObject({ lost: 0, suspended: 1 })

@@ -1,5 +1,14 @@
-import { type BackoffBounds, expiryDayOf, type TenantId } from '#internal/base/index.ts'
-import { closeBreaker, complete, openBreaker, releaseProbe, suspendCallback } from '#internal/events/index.ts'
+import { type BackoffBounds, type Clock, expiryDayOf } from '#internal/base/index.ts'
+import {
+  closeBreaker,
+  complete,
+  openBreaker,
+  ownerOfQueue,
+  type QueueId,
+  queueOf,
+  releaseProbe,
+  suspendQueue,
+} from '#internal/events/index.ts'
 import { BatchWriter, type Pool, retryWithBackoff, writeRows } from '#internal/storage/index.ts'
 import { breakerOpenMs } from './breaker.ts'
 import { type Conclusion, type QueueChange, strongestChanges } from './decide.ts'
@@ -10,9 +19,10 @@ import type { ForwarderObserver } from './observer.ts'
 export interface CompletionQueueOptions {
   readonly pool: Pool
   readonly leaseToken: string
+  readonly clock: Clock
   readonly observer: Pick<
     ForwarderObserver,
-    'leasesLost' | 'failed' | 'unwritable' | 'breakerOpened' | 'callbackSuspended'
+    'leasesLost' | 'failed' | 'unwritable' | 'breakerOpened' | 'callbackSuspended' | 'notificationsSuspended'
   >
   /** Called when a delivery is completed, lost or given up. Must not throw. */
   onEnded(delivery: Delivery): void
@@ -45,7 +55,7 @@ export class CompletionQueue {
   readonly #options: CompletionQueueOptions
   readonly #writer: BatchWriter<Delivery>
   readonly #closing = new AbortController()
-  readonly #suspending = new Set<TenantId>()
+  readonly #suspending = new Set<QueueId>()
   /** Batches whose last statement failed. */
   readonly #failing = new Set<readonly Delivery[]>()
 
@@ -67,8 +77,8 @@ export class CompletionQueue {
     return this.#failing.size > 0
   }
 
-  /** Ids of tenants whose suspension is not written yet. */
-  get suspending(): ReadonlySet<TenantId> {
+  /** Ids of tenant queues whose suspension is not written yet. */
+  get suspending(): ReadonlySet<QueueId> {
     return this.#suspending
   }
 
@@ -76,7 +86,7 @@ export class CompletionQueue {
   add(delivery: Delivery, conclusion: Conclusion): void {
     delivery.to('concluded')
     delivery.conclusion = conclusion
-    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(delivery.claim.tenantId)
+    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(queueOf(delivery.claim))
     this.#writer.add(delivery)
   }
 
@@ -144,31 +154,35 @@ export class CompletionQueue {
   async #changeQueues(part: readonly Delivery[]): Promise<void> {
     const changes = strongestChanges(
       part.map(({ claim, conclusion }) => ({
-        tenantId: claim.tenantId,
+        queueId: queueOf(claim),
         queueChange: conclusion?.queueChange,
       })),
     )
     if (changes.size === 0) return
-    for (const [tenantId, change] of changes) await this.#changeQueue(tenantId, change)
+    for (const [queueId, change] of changes) await this.#changeQueue(queueId, change)
     for (const delivery of part)
       if (delivery.conclusion) delivery.conclusion = { ending: delivery.conclusion.ending }
   }
 
-  async #changeQueue(tenantId: TenantId, change: QueueChange): Promise<void> {
-    const { pool, observer } = this.#options
+  async #changeQueue(queueId: QueueId, change: QueueChange): Promise<void> {
+    const { pool, observer, clock } = this.#options
+    const { tenantId, target } = ownerOfQueue(queueId)
     switch (change.kind) {
       case 'suspend':
-        if (await suspendCallback(pool, tenantId, change.cause))
-          observer.callbackSuspended(tenantId, change.cause)
-        this.#suspending.delete(tenantId)
+        if (await suspendQueue(pool, queueId, { cause: change.cause, nowMs: clock.now() })) {
+          if (target === 'callback') observer.callbackSuspended(tenantId, change.cause)
+          else observer.notificationsSuspended(tenantId, change.cause)
+        }
+        this.#suspending.delete(queueId)
         return
       case 'open_breaker':
-        if (await openBreaker(pool, tenantId, breakerOpenMs)) observer.breakerOpened(tenantId)
+        if ((await openBreaker(pool, queueId, breakerOpenMs)) && target === 'callback')
+          observer.breakerOpened(tenantId)
         return
       case 'close_breaker':
-        return await closeBreaker(pool, tenantId)
+        return await closeBreaker(pool, queueId)
       case 'release_probe':
-        return await releaseProbe(pool, tenantId)
+        return await releaseProbe(pool, queueId)
     }
   }
 
@@ -179,7 +193,7 @@ export class CompletionQueue {
 
   #end(delivery: Delivery, state: 'done' | 'lost'): void {
     delivery.to(state)
-    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(delivery.claim.tenantId)
+    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(queueOf(delivery.claim))
     this.#options.onEnded(delivery)
   }
 }

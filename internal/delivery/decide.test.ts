@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { TenantId } from '#internal/base/index.ts'
+import type { QueueId } from '#internal/events/index.ts'
 import {
   type AttemptResult,
   concludeAttempt,
@@ -151,7 +151,7 @@ const release: QueueChange = { kind: 'release_probe' }
 
 const changesOf = (...changes: readonly (readonly [tenant: string, QueueChange | undefined])[]) =>
   Object.fromEntries(
-    strongestChanges(changes.map(([id, queueChange]) => ({ tenantId: id as TenantId, queueChange }))),
+    strongestChanges(changes.map(([id, queueChange]) => ({ queueId: id as QueueId, queueChange }))),
   )
 
 test.each([

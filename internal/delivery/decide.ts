@@ -1,10 +1,10 @@
-import type { TenantId } from '#internal/base/index.ts'
 import type { CallFailureCause, CallResult, HeaderLine } from '#internal/egress/index.ts'
 import type {
   AttemptExchange,
   AttemptRecord,
   ClaimedDelivery,
   Ending,
+  QueueId,
   SuspendedCause,
 } from '#internal/events/index.ts'
 import { hiddenMark, isCredentialHeader } from '#internal/redaction/index.ts'
@@ -162,14 +162,14 @@ const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe
  * whichever delivery ended first. Of two equally strong changes the first is kept. Pure.
  */
 export function strongestChanges(
-  ends: Iterable<{ readonly tenantId: TenantId; readonly queueChange: QueueChange | undefined }>,
-): Map<TenantId, QueueChange> {
-  const changes = new Map<TenantId, QueueChange>()
-  for (const { tenantId, queueChange } of ends) {
+  ends: Iterable<{ readonly queueId: QueueId; readonly queueChange: QueueChange | undefined }>,
+): Map<QueueId, QueueChange> {
+  const changes = new Map<QueueId, QueueChange>()
+  for (const { queueId, queueChange } of ends) {
     if (queueChange === undefined) continue
-    const known = changes.get(tenantId)
+    const known = changes.get(queueId)
     if (known === undefined || strengths[queueChange.kind] > strengths[known.kind])
-      changes.set(tenantId, queueChange)
+      changes.set(queueId, queueChange)
   }
   return changes
 }

@@ -1,8 +1,17 @@
-import { type Clock, type EventId, type TenantId, within } from '#internal/base/index.ts'
-import type { ClaimedDelivery, EventContent, LoadedEvent, PausedForwarding } from '#internal/events/index.ts'
+import { type Clock, type EventId, within } from '#internal/base/index.ts'
+import {
+  type ClaimedDelivery,
+  type EventContent,
+  type LoadedEvent,
+  ownerOfQueue,
+  type PausedForwarding,
+  type QueueId,
+  queueOf,
+} from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
+import type { CallbackSignals } from './callback-signals.ts'
 import type { Capacity } from './capacity.ts'
 import { CompletionQueue } from './completion-queue.ts'
 import {
@@ -20,7 +29,7 @@ import {
 import { Delivery } from './delivery.ts'
 import { Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { hasCallback, type PreparedTenant, type PreparedTenants } from './prepared-tenant.ts'
+import type { PreparedTarget, PreparedTargets } from './prepared-tenant.ts'
 import { type Sending, type SendParts, sendDelivery } from './send.ts'
 
 /** Dependencies of a deliverer. */
@@ -28,9 +37,10 @@ export interface DelivererOptions extends SendParts {
   readonly pool: Pool
   readonly clock: Clock
   readonly directory: Pick<Directory, 'findTenantById'>
-  readonly prepared: PreparedTenants
+  readonly prepared: PreparedTargets
   readonly capacity: Capacity
   readonly leaseToken: string
+  readonly signals: CallbackSignals
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
   /** Called when a delivery releases its place. `tenantWasFull`: its tenant had no free place before. */
@@ -38,12 +48,12 @@ export interface DelivererOptions extends SendParts {
 }
 
 type Plan =
-  | { readonly kind: 'send'; readonly tenant: PreparedTenant }
+  | { readonly kind: 'send'; readonly target: PreparedTarget }
   | { readonly kind: 'snooze'; readonly byMs: number }
-  | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly tenant: PreparedTenant }
+  | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly target: PreparedTarget }
 
 type MadeAttempt = Pick<ConcludeInput, 'result' | 'request' | 'startedAtMs'> & {
-  readonly tenant: PreparedTenant
+  readonly target: PreparedTarget
 }
 
 /**
@@ -69,6 +79,11 @@ const unreadableTenantMs = 10_000
 const unreadableTenantsMax = 256
 /** Time for which deliveries are snoozed that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
+/**
+ * Number of the attempt of a delivery whose failure, or that of a later one, shows trouble with a callback that has too few attempts to open
+ * its circuit breaker.
+ */
+const alarmingAttempt = 3
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
 export class Deliverer {
@@ -78,7 +93,7 @@ export class Deliverer {
   readonly #health = new CallbackHealth()
   /** Every delivery from its claim until it is completed, released or lost. */
   readonly #deliveries = new Map<EventId, Delivery>()
-  readonly #unreadable = new Map<TenantId, DirectoryTenant>()
+  readonly #unreadable = new Map<QueueId, DirectoryTenant>()
   readonly #aborting = new AbortController()
   readonly #released: ClaimedDelivery[] = []
   readonly #sends = new Set<Promise<void>>()
@@ -86,9 +101,9 @@ export class Deliverer {
 
   constructor(options: DelivererOptions) {
     this.#options = options
-    const { pool, leaseToken, observer } = options
+    const { pool, leaseToken, observer, clock } = options
     this.completions = new CompletionQueue({
-      ...{ pool, leaseToken, observer },
+      ...{ pool, leaseToken, observer, clock },
       onEnded: (delivery) => this.#forget(delivery),
     })
     this.#loader = new Loader({
@@ -114,7 +129,7 @@ export class Deliverer {
       // This process can claim a delivery again whose lease expired while it was working on it. It then continues this work, so that the
       // delivery is not sent twice.
       if (this.#deliveries.get(claim.eventId)?.adopt(claim, leaseEndsMs)) continue
-      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(claim.tenantId))
+      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(queueOf(claim)))
       this.#deliveries.set(delivery.id, delivery)
       this.#start(delivery)
     }
@@ -122,12 +137,13 @@ export class Deliverer {
   }
 
   /**
-   * Returns at most 256 tenants whose signing secrets this process could not decrypt. A tenant is removed from the list when it changes.
+   * Returns at most 256 tenant queues whose signing secrets this process could not decrypt. A queue is removed from the list when its
+   * tenant changes.
    */
-  unreadableTenants(): readonly TenantId[] {
+  unreadableQueues(): readonly QueueId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)
-      if (directory.findTenantById(id) !== tenant) this.#unreadable.delete(id)
+      if (directory.findTenantById(ownerOfQueue(id).tenantId) !== tenant) this.#unreadable.delete(id)
     return [...this.#unreadable.keys()]
   }
 
@@ -159,43 +175,44 @@ export class Deliverer {
   #start(delivery: Delivery): void {
     if (this.#stopped) return this.#release(delivery)
     const { claim } = delivery
-    if (!claim.isProbe) this.#health.seenClosed(claim.tenantId, this.#now())
+    if (!claim.isProbe) this.#health.seenClosed(queueOf(claim), this.#now())
     const plan = this.#planOf(claim)
     if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
     if (plan.kind === 'send') return this.#loader.add(delivery)
-    const { tenant, cause } = plan
+    const { target, cause } = plan
     const result = { kind: 'not_sent', cause, durationMs: 0 } as const
-    this.#concludeAttempt(delivery, undefined, { result, tenant, startedAtMs: this.#now() })
+    this.#concludeAttempt(delivery, undefined, { result, target, startedAtMs: this.#now() })
   }
 
   #planOf(claim: ClaimedDelivery): Plan {
     const { directory, prepared, observer } = this.#options
     const found = directory.findTenantById(claim.tenantId)
     if (found === undefined) return { kind: 'snooze', byMs: unknownTenantMs }
-    if (found.suspended || !hasCallback(found) || this.completions.suspending.has(claim.tenantId))
+    const target = prepared.of(found, claim.isNotification ? 'notifications' : 'callback')
+    if (found.suspended || target === undefined || this.completions.suspending.has(queueOf(claim)))
       return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
-    if (paused?.all || paused?.tenants.has(claim.tenantId)) return { kind: 'snooze', byMs: pausedMs }
-    const tenant = prepared.of(found)
-    if (tenant.isUnreadable) {
-      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(claim.tenantId, found)
+    if (paused?.all || (!claim.isNotification && paused?.tenants.has(claim.tenantId)))
+      return { kind: 'snooze', byMs: pausedMs }
+    if (target.isUnreadable) {
+      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueOf(claim), found)
       return { kind: 'snooze', byMs: unreadableTenantMs }
     }
-    if (claim.claims > claimsMax) return { kind: 'not_sent', tenant, cause: 'worker_lost' }
-    const { waitsMs, jitterPercent } = tenant.schedule
+    if (claim.claims > claimsMax) return { kind: 'not_sent', target, cause: 'worker_lost' }
+    const { waitsMs, jitterPercent } = target.schedule
     const firstWaitMs = waitsMs[0] ?? 0
     if (claim.attempts === 0 && !claim.isRetry && firstWaitMs > 0)
       return { kind: 'snooze', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
-    if (tenant.keys.length > 0) return { kind: 'send', tenant }
+    if (target.isSendable) return { kind: 'send', target }
     observer.signingUnavailable(claim.tenantId)
-    return { kind: 'not_sent', tenant, cause: 'signing_unavailable' }
+    return { kind: 'not_sent', target, cause: 'signing_unavailable' }
   }
 
   /** Decides again whether to send, since the tenant can have changed while the event was loading. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     const plan = this.#planOf(delivery.claim)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
-      const send = this.#send(delivery, loaded.content, plan.tenant).finally(() => this.#sends.delete(send))
+      const send = this.#send(delivery, loaded.content, plan.target).finally(() => this.#sends.delete(send))
       this.#sends.add(send)
       return
     }
@@ -209,15 +226,15 @@ export class Deliverer {
     this.#conclude(delivery, ending)
   }
 
-  async #send(delivery: Delivery, content: EventContent, tenant: PreparedTenant): Promise<void> {
+  async #send(delivery: Delivery, content: EventContent, target: PreparedTarget): Promise<void> {
     delivery.to('sending')
     const startedAtMs = this.#now()
     const { signal } = this.#aborting
-    const { result, request } = await this.#sendSafely({ content, tenant, signal, startedAtMs })
+    const { result, request } = await this.#sendSafely({ content, target, signal, startedAtMs })
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
-    else this.#concludeAttempt(delivery, content, { result, request, tenant, startedAtMs })
+    else this.#concludeAttempt(delivery, content, { result, request, target, startedAtMs })
     this.load()
   }
 
@@ -236,16 +253,17 @@ export class Deliverer {
   #concludeAttempt(
     delivery: Delivery,
     content: EventContent | undefined,
-    { result, request, tenant, startedAtMs }: MadeAttempt,
+    { result, request, target, startedAtMs }: MadeAttempt,
   ): void {
     const { claim } = delivery
     const { ending, suspends } = concludeAttempt({
-      ...{ delivery: claim, result, request, startedAtMs, schedule: tenant.schedule },
+      ...{ delivery: claim, result, request, startedAtMs, schedule: target.schedule },
       ...{ random: Math.random(), nowMs: this.#now() },
     })
     const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
       : this.#breakerChange(claim, result)
+    this.#noteSignal(claim, { result, ending, opens: queueChange?.kind === 'open_breaker' })
     this.#report(delivery, content, ending)
     this.#conclude(delivery, ending, queueChange)
   }
@@ -257,17 +275,34 @@ export class Deliverer {
     this.#options.observer.attempted({ delivery: claim, content, ending, delayMs })
   }
 
-  #breakerChange({ tenantId, isProbe }: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
+  /** Counts an attempt for the notifications of the tenant's owner. Attempts of notifications do not count, so they cause no further ones. */
+  #noteSignal(
+    claim: ClaimedDelivery,
+    { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },
+  ): void {
+    const succeeded = callSucceeded(result)
+    if (claim.isNotification || succeeded === undefined) return
+    const nowMs = this.#now()
+    const isLate = claim.attempts + 1 >= alarmingAttempt || ending.attempt.cause === 'attempts_exhausted'
+    this.#options.signals.record(claim.tenantId, {
+      ...{ succeeded, nowMs, cause: causeOf(result) },
+      isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueOf(claim), nowMs))),
+    })
+  }
+
+  #breakerChange(claim: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
+    const { isProbe } = claim
+    const queueId = queueOf(claim)
     const succeeded = callSucceeded(result)
     if (succeeded === undefined) return undefined
-    const opens = this.#health.record(tenantId, succeeded, this.#now())
+    const opens = this.#health.record(queueId, succeeded, this.#now())
     if (isProbe && succeeded) {
-      this.#health.reset(tenantId)
+      this.#health.reset(queueId)
       return { kind: 'close_breaker' }
     }
     if (!opens && !isProbe) return undefined
-    this.#health.opened(tenantId, this.#now())
-    this.#options.capacity.holdBack(tenantId)
+    this.#health.opened(queueId, this.#now())
+    this.#options.capacity.holdBack(queueId)
     return { kind: 'open_breaker' }
   }
 
@@ -309,11 +344,16 @@ export class Deliverer {
 
   #giveBytes(delivery: Delivery): void {
     if (delivery.payloadBytesHeld === undefined) return
-    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, delivery.claim.tenantId)
+    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, queueOf(delivery.claim))
     delivery.payloadBytesHeld = undefined
   }
 
   #now(): number {
     return this.#options.clock.now()
   }
+}
+
+/** Returns what an unsuccessful attempt ended with, in one word. */
+function causeOf(result: AttemptResult): string {
+  return result.kind === 'answered' ? `http_${result.status}` : result.cause
 }

@@ -1,7 +1,8 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { requeueFailed } from '#internal/events/cycles.ts'
-import { closeBreaker, openBreaker, resumeCallback } from '#internal/events/tenant-queue.ts'
+import { queueIdOf } from '#internal/events/queue-id.ts'
+import { closeBreaker, openBreaker, resumeQueues } from '#internal/events/tenant-queue.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
@@ -58,6 +59,7 @@ describe('Forwarder: deliveries', () => {
       unwritable: 0,
       swept: 0,
       released: 0,
+      notified: [],
       opened: 0,
       suspended: 0,
       failed: [],
@@ -159,8 +161,8 @@ describe('Forwarder: deliveries', () => {
     await other.stop()
     expect(receiver.calls.length).toBe(1)
     receiver.answer(noContent)
-    expect(await resumeCallback(lab.pool, tenant.id)).toBe(true)
-    expect(await resumeCallback(lab.pool, tenant.id)).toBe(false)
+    expect(await resumeQueues(lab.pool, tenant.id)).toEqual([queueIdOf(tenant.id, 'callback')])
+    expect(await resumeQueues(lab.pool, tenant.id)).toEqual([])
     forwarder.notify([tenant.id])
     await lab.becomes('processed', stateOf, [later])
     await stop()
@@ -342,11 +344,12 @@ describe('Forwarder: failing callbacks', () => {
   test('circuit breaker: only one process reports an opening when several processes open it at the same time', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
+    const queueId = queueIdOf(tenant.id, 'callback')
     const open = () =>
-      Promise.all(Array.from({ length: 32 }, () => openBreaker(lab.pool, tenant.id, breakerOpenMs)))
+      Promise.all(Array.from({ length: 32 }, () => openBreaker(lab.pool, queueId, breakerOpenMs)))
     expect((await open()).filter(Boolean)).toHaveLength(1)
     expect((await open()).filter(Boolean)).toHaveLength(0)
-    await closeBreaker(lab.pool, tenant.id)
+    await closeBreaker(lab.pool, queueId)
     expect((await open()).filter(Boolean)).toHaveLength(1)
   })
 

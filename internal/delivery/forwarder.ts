@@ -6,20 +6,26 @@ import {
   claimDue,
   type DueNews,
   type Lease,
+  listTroubledTenants,
+  noteCallbackSignals,
+  ownerOfQueue,
   type PausedForwarding,
+  queueOf,
   releaseLeases,
   renewLeases,
+  settleCallbackAlerts,
   sweepTenantQueues,
   wokenMaxOf,
 } from '#internal/events/index.ts'
 import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
-import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
+import type { Directory, RetentionDays } from '#internal/tenants/index.ts'
+import { CallbackSignals } from './callback-signals.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { hasCallback, type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
+import { type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
 
 /** Dependencies of a forwarder. The caller closes them. */
 export interface ForwarderOptions {
@@ -32,6 +38,8 @@ export interface ForwarderOptions {
   readonly clock: Clock
   readonly observer: ForwarderObserver
   readonly health?: Health
+  /** Interval at which notifications of owners are decided; default 5 s. */
+  readonly alertsMs?: number
   /** Duration of a lease without a renewal; default 30 s. */
   readonly leaseMs?: number
   /**
@@ -39,8 +47,10 @@ export interface ForwarderOptions {
    * none.
    */
   readonly paused?: () => PausedForwarding
-  /** Called with the tenants whose deliveries were released, so that another process can claim them immediately. Must not throw. */
-  readonly onReleased?: (tenantIds: readonly string[]) => void
+  /** Returns the platform's retention times, for notifications. */
+  readonly retentionDefaults: () => RetentionDays
+  /** Called with the tenant queues whose deliveries were released, so that another process can claim them immediately. Must not throw. */
+  readonly onReleased?: (queueIds: readonly string[]) => void
 }
 
 /** Number of deliveries in progress, for metrics. */
@@ -59,6 +69,8 @@ const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
+/** Interval at which outcomes are written for callbacks in trouble, and notifications of their owners are decided. */
+const defaultAlertsMs = 5_000
 /**
  * After a claim of at least this many rows the next claim starts immediately, if due rows are left. After a smaller claim it starts at
  * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, so that on a busy machine more rows share
@@ -94,6 +106,7 @@ export class Forwarder {
   readonly #options: ForwarderOptions
   readonly #lease: Lease
   readonly #capacity = new Capacity()
+  readonly #signals = new CallbackSignals()
   readonly #deliverer: Deliverer
   #woken = new Set<string>()
   /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
@@ -108,7 +121,8 @@ export class Forwarder {
     this.#lease = { token: randomToken(), lengthMs: options.leaseMs ?? defaultLeaseMs }
     this.#deliverer = new Deliverer({
       ...options,
-      prepared: new PreparedTenants(options.secrets),
+      prepared: new PreparedTargets(options.secrets),
+      signals: this.#signals,
       capacity: this.#capacity,
       leaseToken: this.#lease.token,
       onRoom: (tenantWasFull) => {
@@ -126,7 +140,7 @@ export class Forwarder {
   start(): void {
     const { observer, health } = this.#options
     const loop = (
-      step: 'claim' | 'renew' | 'sweep',
+      step: 'claim' | 'renew' | 'sweep' | 'alerts',
       name: string,
       intervalMs: number,
       runOnce: (signal: AbortSignal) => Promise<void>,
@@ -140,14 +154,16 @@ export class Forwarder {
       loop('claim', 'deliveries', pollMs, (signal) => this.#turn(signal)),
       loop('renew', 'delivery leases', this.#lease.lengthMs / 6, () => this.#renew()),
       loop('sweep', 'tenant queues', sweepMs, () => this.#sweep()),
+      loop('alerts', 'notifications of owners', this.#options.alertsMs ?? defaultAlertsMs, () =>
+        this.#settleAlerts(),
+      ),
     ]
   }
 
   /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
   notify(news: DueNews): void {
     // News about tenants without a callback are for their streams alone.
-    const { directory } = this.#options
-    const called = news === 'all' ? [] : news.filter((id) => hasDeliveries(directory.findTenantById(id)))
+    const called = news === 'all' ? [] : news.filter((id) => this.#hasDeliveries(id))
     for (const id of called) if (this.#woken.size < wokenMax) this.#woken.add(id)
     if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
   }
@@ -255,9 +271,9 @@ export class Forwarder {
    */
   #rooms(): Map<string, number> {
     const rooms = this.#capacity.tenantRooms()
-    for (const tenantId of this.#deliverer.completions.suspending) rooms.set(tenantId, 0)
+    for (const queueId of this.#deliverer.completions.suspending) rooms.set(queueId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
-    for (const tenantId of this.#deliverer.unreadableTenants()) rooms.set(tenantId, 0)
+    for (const queueId of this.#deliverer.unreadableQueues()) rooms.set(queueId, 0)
     return rooms
   }
 
@@ -283,6 +299,33 @@ export class Forwarder {
     this.#loops[0]?.wake()
   }
 
+  /**
+   * Writes the outcomes of attempts for callbacks in trouble, and stores the notifications that are due. Any number of processes share the
+   * decisions.
+   */
+  async #settleAlerts(): Promise<void> {
+    const { pool, clock, observer, directory, retentionDefaults } = this.#options
+    const taken = this.#signals.take()
+    try {
+      await noteCallbackSignals(pool, taken)
+    } catch (error) {
+      this.#signals.giveBack(taken)
+      throw error
+    }
+    this.#signals.setTroubled(await listTroubledTenants(pool))
+    if (!directory.hasSnapshot()) return
+    const onNotified = observer.ownerNotified.bind(observer)
+    const queues = await settleCallbackAlerts({ pool, directory, retentionDefaults, onNotified }, clock.now())
+    if (queues.length > 0) this.notify(queues)
+  }
+
+  /** Returns whether a tenant queue can have deliveries. The directory can lack a new tenant for some seconds. */
+  #hasDeliveries(queueId: string): boolean {
+    const { tenantId, target } = ownerOfQueue(queueId)
+    const tenant = this.#options.directory.findTenantById(tenantId)
+    return tenant === undefined || tenant[target] !== undefined
+  }
+
   /** Releases the leases of unfinished deliveries. Leases that cannot be released expire by themselves. */
   async #release(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
@@ -290,14 +333,9 @@ export class Forwarder {
     try {
       const released = await releaseLeases(pool, this.#lease.token, unfinished)
       observer.released(released.size)
-      onReleased?.([...new Set(unfinished.map(({ tenantId }) => tenantId))])
+      onReleased?.([...new Set(unfinished.map(queueOf))])
     } catch (error) {
       observer.failed('release', error)
     }
   }
-}
-
-/** Returns whether a tenant can have deliveries. The directory can lack a new tenant for some seconds. */
-function hasDeliveries(tenant: DirectoryTenant | undefined): boolean {
-  return tenant === undefined || hasCallback(tenant)
 }

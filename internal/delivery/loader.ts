@@ -1,5 +1,5 @@
-import { type TenantId, within } from '#internal/base/index.ts'
-import { type LoadedEvent, loadEvents } from '#internal/events/index.ts'
+import { within } from '#internal/base/index.ts'
+import { type LoadedEvent, loadEvents, type QueueId, queueOf } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
@@ -78,24 +78,25 @@ export class Loader {
     const fits: Delivery[] = []
     const rest: Delivery[] = []
     const lost: Delivery[] = []
-    const blockedTenants = new Set<TenantId>()
+    const blockedQueues = new Set<QueueId>()
     let isBlocked = false
     let bytes = 0
     for (const delivery of this.#waiting) {
-      const { payloadBytes, tenantId } = delivery.claim
+      const { payloadBytes } = delivery.claim
+      const queueId = queueOf(delivery.claim)
       const isFull = fits.length === rowsMax || (fits.length > 0 && bytes + payloadBytes > bytesMax)
       if (performance.now() >= delivery.leaseEndsMs) lost.push(delivery)
-      else if (isBlocked || isFull || blockedTenants.has(tenantId)) {
+      else if (isBlocked || isFull || blockedQueues.has(queueId)) {
         isBlocked ||= isFull
         rest.push(delivery)
-      } else if (capacity.takeBytes(payloadBytes, tenantId)) {
+      } else if (capacity.takeBytes(payloadBytes, queueId)) {
         delivery.payloadBytesHeld = payloadBytes
         bytes += payloadBytes
         fits.push(delivery)
       } else {
         rest.push(delivery)
         if (capacity.bytesRoom < payloadBytes) isBlocked = true
-        else blockedTenants.add(tenantId)
+        else blockedQueues.add(queueId)
       }
     }
     this.#waiting = rest

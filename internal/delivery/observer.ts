@@ -6,6 +6,7 @@ import type {
   EventContent,
   SuspendedCause,
 } from '#internal/events/index.ts'
+import type { NotificationType } from '#internal/tenants/index.ts'
 
 /** Report of an attempt, for one log line and the metrics. */
 export interface AttemptReport {
@@ -18,7 +19,7 @@ export interface AttemptReport {
 }
 
 /** Operations of a forwarder, as named in the report of a failure that will be retried. */
-export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release'
+export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release' | 'alerts'
 
 /** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */
 export interface ForwarderObserver {
@@ -40,6 +41,10 @@ export interface ForwarderObserver {
    */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
+  /** Called when the receiver of a tenant's notifications asked for no further ones. */
+  notificationsSuspended(tenantId: TenantId, cause: SuspendedCause): void
+  /** Called for each notification that was stored for the owner of a tenant. */
+  ownerNotified(type: NotificationType): void
   /** Called when a tenant has no usable signing secret. */
   signingUnavailable(tenantId: TenantId): void
   failed(step: ForwarderStep, error: unknown): void

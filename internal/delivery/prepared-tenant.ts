@@ -1,23 +1,32 @@
+import type { DeliveryTarget } from '#internal/events/index.ts'
 import {
   callbackField,
   type DirectoryCallback,
   type DirectoryTenant,
+  notificationsField,
+  notificationsUrlField,
   parseDurationMs,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RetrySchedule } from './decide.ts'
 import { prepareSigningKey, type SigningKey } from './send.ts'
 
-/** Parameters for deliveries to a tenant, computed once per version of the tenant. */
-export interface PreparedTenant {
+/** Parameters for deliveries to a receiver of a tenant, computed once per version of the tenant. */
+export interface PreparedTarget {
   readonly url: string
+  /** URL for records of attempts. Of a receiver of notifications only the origin, since the path of its URL can be a secret. */
+  readonly shownUrl: string
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
   readonly schedule: RetrySchedule
+  /** `event`: the signed event. `slack`: an unsigned message for a Slack webhook. */
+  readonly format: 'event' | 'slack'
   /** Keys of all active signing secrets. Each key adds a signature. */
   readonly keys: readonly SigningKey[]
-  /** True if the key ring cannot decrypt some of the signing secrets. No delivery is sent while this is true. */
+  /** True if the key ring cannot decrypt some of the secrets. No delivery is sent while this is true. */
   readonly isUnreadable: boolean
+  /** False while a signing secret or the URL is missing. */
+  readonly isSendable: boolean
 }
 
 /** A tenant that has a callback. */
@@ -33,39 +42,81 @@ export function hasCallback(tenant: DirectoryTenant): tenant is CalledTenant {
 /** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
-/** Caches the delivery parameters of each tenant while the tenant directory contains the tenant. */
-export class PreparedTenants {
+/** Caches the delivery parameters of each receiver while the tenant directory contains its tenant. */
+export class PreparedTargets {
   readonly #secrets: OpensSecrets
-  readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
+  readonly #prepared = {
+    callback: new WeakMap<DirectoryTenant, PreparedTarget>(),
+    notifications: new WeakMap<DirectoryTenant, PreparedTarget>(),
+  }
 
   constructor(secrets: OpensSecrets) {
     this.#secrets = secrets
   }
 
-  /** Returns the same object for the same version of a tenant. */
-  of(tenant: CalledTenant): PreparedTenant {
-    let prepared = this.#prepared.get(tenant)
-    if (prepared === undefined) {
-      prepared = prepareTenant(this.#secrets, tenant)
-      this.#prepared.set(tenant, prepared)
-    }
+  /** Returns the same object for the same version of a tenant; undefined if the tenant has no such receiver. */
+  of(tenant: DirectoryTenant, target: DeliveryTarget): PreparedTarget | undefined {
+    const cache = this.#prepared[target]
+    const known = cache.get(tenant)
+    if (known) return known
+    const prepare = target === 'callback' ? prepareCallback : prepareNotifications
+    const prepared = prepare(this.#secrets, tenant)
+    if (prepared) cache.set(tenant, prepared)
     return prepared
   }
 }
 
-/** Computes the parameters for deliveries to a tenant. This decrypts secrets, so callers should cache the result. */
-export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): PreparedTenant {
+function prepareCallback(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTarget | undefined {
+  return hasCallback(tenant) ? prepareTenant(secrets, tenant) : undefined
+}
+
+/** Computes the parameters for deliveries to a tenant's callback. This decrypts secrets, so callers should cache the result. */
+export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): PreparedTarget {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
+  const keys = values.flatMap((secret) => prepareSigningKey(secret) ?? [])
   return {
-    url,
+    ...{ url, shownUrl: url },
     allowedCIDRs: rules.allowedCIDRs,
     timeoutMs: rules.timeoutSeconds * 1000,
     schedule: {
       waitsMs: rules.retry.schedule.map((wait) => parseDurationMs(wait) ?? 0),
       jitterPercent: rules.retry.jitterPercent,
     },
-    keys: values.flatMap((secret) => prepareSigningKey(secret) ?? []),
+    format: 'event',
+    keys,
     isUnreadable: unreadableKeyIds.length > 0,
+    isSendable: keys.length > 0,
   }
+}
+
+/** Waits before the attempts of a notification: about a day in total. */
+const notificationSchedule: RetrySchedule = {
+  waitsMs: [0, 30_000, 300_000, 1_800_000, 7_200_000, 21_600_000, 43_200_000],
+  jitterPercent: 20,
+}
+
+/** Maximum number of attempts of a notification. */
+export const notificationAttemptsMax: number = notificationSchedule.waitsMs.length
+
+function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTarget | undefined {
+  const { notifications } = tenant
+  if (notifications === undefined) return undefined
+  const { format, allowedCIDRs, timeoutSeconds } = notifications
+  const inSecret = secrets.open(tenant, notificationsUrlField)
+  const signing = secrets.open(tenant, notificationsField)
+  const url = notifications.url ?? inSecret.values[0]
+  const keys = signing.values.flatMap((secret) => prepareSigningKey(secret) ?? [])
+  return {
+    ...{ url: url ?? '', shownUrl: originOfUrl(url ?? '') },
+    ...{ format, allowedCIDRs, timeoutMs: timeoutSeconds * 1000 },
+    ...{ schedule: notificationSchedule, keys },
+    isUnreadable: inSecret.unreadableKeyIds.length + signing.unreadableKeyIds.length > 0,
+    isSendable: url !== undefined && (format === 'slack' || keys.length > 0),
+  }
+}
+
+/** Returns the origin of a URL whose path can be a secret, as that of a Slack webhook is. */
+export function originOfUrl(url: string): string {
+  return `${URL.parse(url)?.origin ?? ''}/…`
 }

@@ -9,7 +9,8 @@ import {
 import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
 import { hiddenMark } from '#internal/redaction/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
-import type { PreparedTenant } from './prepared-tenant.ts'
+import type { PreparedTarget } from './prepared-tenant.ts'
+import { slackMessage } from './slack.ts'
 
 /** Dependencies of `sendDelivery`. */
 export interface SendParts {
@@ -20,34 +21,36 @@ export interface SendParts {
 /** Input of one delivery attempt. */
 export interface Sending {
   readonly content: EventContent
-  readonly tenant: PreparedTenant
+  readonly target: PreparedTarget
   readonly signal: AbortSignal
   /** Start of the attempt, which is the time of the signature, too. */
   readonly startedAtMs: number
 }
 
-/** Result of a call, with what the record of its attempt keeps of the request. */
+/** Result of a call, with what the record of its attempt keeps of the request. That of a Slack webhook is not kept. */
 export interface Sent {
   readonly result: CallResult
-  readonly request: SentRequest
+  readonly request: SentRequest | undefined
 }
 
 /** Properties of a request that neither the event nor the record of its attempt contains otherwise. */
 export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
 /**
- * Calls the callback once within the tenant's timeout, signed as Standard Webhooks specifies. Repeated calls for an event have the same
- * `webhook-id`.
+ * Calls a receiver once within its timeout, signed as Standard Webhooks specifies unless it is a Slack webhook. Repeated calls for an event
+ * have the same `webhook-id`.
  */
 export function sendDelivery(
   { outbound, tracing }: SendParts,
-  { content, tenant, signal, startedAtMs }: Sending,
+  { content, target, signal, startedAtMs }: Sending,
 ): Promise<Sent> {
   const carried = carriedHeaders(content.headers)
   const send = async (traceparent = carried.traceparent): Promise<Sent> => {
-    const call = signedCall(tenant, content, { ...carried, traceparent, nowMs: startedAtMs })
+    if (target.format === 'slack')
+      return { result: await outbound.send({ ...slackCall(target, content), signal }), request: undefined }
+    const call = signedCall(target, content, { ...carried, traceparent, nowMs: startedAtMs })
     const result = await outbound.send({ ...call, signal })
-    return { result, request: sentRequestOf(tenant, traceparent) }
+    return { result, request: sentRequestOf(target, traceparent) }
   }
   if (!tracing.enabled) return send()
   const options = {
@@ -66,15 +69,15 @@ export function sendDelivery(
 
 /** Returns what the record of an attempt keeps of its request. */
 export function sentRequestOf(
-  { url, keys }: Pick<PreparedTenant, 'url' | 'keys'>,
+  { shownUrl, keys }: Pick<PreparedTarget, 'shownUrl' | 'keys'>,
   traceparent: string | undefined,
 ): SentRequest {
-  return { url, signatures: keys.length, traceparent }
+  return { url: shownUrl, signatures: keys.length, traceparent }
 }
 
 /** Returns the signed request to a tenant's callback. */
 export function signedCall(
-  { url, allowedCIDRs, timeoutMs, keys }: Pick<PreparedTenant, 'url' | 'allowedCIDRs' | 'timeoutMs' | 'keys'>,
+  { url, allowedCIDRs, timeoutMs, keys }: Pick<PreparedTarget, 'url' | 'allowedCIDRs' | 'timeoutMs' | 'keys'>,
   event: EventContent,
   { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
 ) {
@@ -132,6 +135,12 @@ export function pastRequest(
   const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
   const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
   return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
+}
+
+/** Returns the request to a Slack webhook, which knows no signatures. */
+function slackCall({ url, allowedCIDRs, timeoutMs }: PreparedTarget, event: EventContent) {
+  const headers = { 'content-type': 'application/json', 'user-agent': 'Latchkey' }
+  return { url, allowedCIDRs, timeoutMs, headers, body: slackMessage(event) }
 }
 
 /** An event to write, whose payload can have expired. */

@@ -2,6 +2,8 @@ import { type Day, type EventId, expiryDayOf, receivedAtMsOf, type TenantId } fr
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ReceivedEvent } from './insert.ts'
+import type { OwnProvider } from './origin.ts'
+import { ownerOfQueue, type QueueId, queueIdOf, tenantOfQueueText } from './queue-id.ts'
 
 /** Delivery that this process has claimed. */
 export interface ClaimedDelivery {
@@ -21,6 +23,16 @@ export interface ClaimedDelivery {
   readonly isRetry: boolean
   /** True if this delivery probes a callback whose circuit breaker is half-open. */
   readonly isProbe: boolean
+  /** True if the event is a notification, which goes to the tenant's `spec.notifications` and not to its callback. */
+  readonly isNotification?: true
+}
+
+/** Returns the tenant queue of a delivery. Pure. */
+export function queueOf({
+  tenantId,
+  isNotification,
+}: Pick<ClaimedDelivery, 'tenantId' | 'isNotification'>): QueueId {
+  return queueIdOf(tenantId, isNotification ? 'notifications' : 'callback')
 }
 
 /** Fields of a stored event that its callback receives. */
@@ -118,7 +130,8 @@ WITH relaxed AS MATERIALIZED (
     SELECT tenant_id, breaker_until FROM tenant_queues
     WHERE tenant_id = c.tenant_id AND suspended_at IS NULL AND breaker_until <= now() FOR UPDATE SKIP LOCKED) l
   LEFT JOIN LATERAL (
-    SELECT NOT suspended AND has_callback AND deleted_at IS NULL AS is_live FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
+    SELECT NOT suspended AND CASE id WHEN l.tenant_id THEN has_callback ELSE has_notifications END AND deleted_at IS NULL AS is_live
+    FROM tenants WHERE id = ${tenantOfQueueText('l.tenant_id')} OFFSET 0) t ON true
   LIMIT least(${queuesMax}, $4::integer)
 ), shares AS MATERIALIZED (
   SELECT tenant_id, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1
@@ -191,7 +204,7 @@ type Checked = [queues: number, hasFullShare: boolean]
 
 type TakenRow = [
   eventId: EventId,
-  tenantId: TenantId,
+  queueId: QueueId,
   payloadExpiresOn: Day,
   payloadBytes: number,
   cycle: number,
@@ -252,9 +265,13 @@ export const queueSessionSettings = {
 } as const
 
 function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
-  const [, , eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
+  const [, , eventId, queueId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
     row
-  return { eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe }
+  const { tenantId, target } = ownerOfQueue(queueId)
+  return {
+    ...{ eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe },
+    ...(target === 'notifications' && { isNotification: true }),
+  }
 }
 
 /** A stored event. Its payload can expire earlier than the event. */
@@ -275,7 +292,7 @@ WHERE e.id = i.id AND e.tenant_id = i.tenant_id`
 type LoadRow = [
   id: EventId,
   tenantId: TenantId,
-  provider: ProviderName,
+  provider: ProviderName | OwnProvider,
   rawType: string,
   type: string,
   occurredAtMs: number,

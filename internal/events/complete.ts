@@ -8,6 +8,7 @@ import {
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './claim.ts'
 import { type AttemptExchange, encodeExchange } from './exchange.ts'
+import { tenantOfQueueText } from './queue-id.ts'
 
 /** Columns of failed_events without `origin`. */
 export const failedFactColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
@@ -86,7 +87,7 @@ WITH input AS MATERIALIZED (
 ), places AS MATERIALIZED (
   SELECT e.place FROM ours o CROSS JOIN LATERAL (
     SELECT ctid AS place, id, tenant_id FROM ${partitionName({ table: 'events', day })} WHERE id >= o.id ORDER BY id LIMIT 1) e
-  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id AND e.tenant_id = o.tenant_id
+  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id AND e.tenant_id = ${tenantOfQueueText('o.tenant_id')}
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })}
   SET state = CASE WHEN id = ANY(ARRAY(SELECT id FROM ours WHERE ending = 'failed')) THEN 'delivery_failed' ELSE 'processed' END,

@@ -9,11 +9,13 @@ import {
 } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import { type EventState, eventStates, type Queryable } from './list-source.ts'
+import { notificationQueueText, type QueueId, queuesOfTenantText } from './queue-id.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
  * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
- * events of this provider but does not deliver them. `no_callback`: the tenant has no callback. `cycles_exhausted`: the event has reached
+ * events of this provider but does not deliver them. `no_callback`: the tenant has no callback, or
+ * no receiver of notifications for one. `cycles_exhausted`: the event has reached
  * the maximum number of delivery cycles. `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in
  * the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is
  * deleted.
@@ -72,7 +74,7 @@ const cycleMax = 32_767
 // payloads. If the statement is repeated, it finds that the events are already queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
-  SELECT id, tenant_id, state, cycle FROM events
+  SELECT id, state, cycle, tenant_id, origin = 'notification' AS is_notification FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
 ), pulls AS MATERIALIZED (
   SELECT event_id FROM pulls_due WHERE event_id = ANY($1::text[]) ORDER BY event_id FOR UPDATE
@@ -82,9 +84,9 @@ WITH seen AS MATERIALIZED (
     AND (state <> 'accepted' OR id = ANY(ARRAY(SELECT event_id FROM pulls)))
   ORDER BY id FOR UPDATE
 ), decided AS MATERIALIZED (
-  SELECT s.id, s.tenant_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
+  SELECT s.id, s.tenant_id, CASE WHEN s.is_notification THEN ${notificationQueueText('s.tenant_id')} ELSE s.tenant_id END AS queue_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
-    WHEN NOT t.has_callback THEN 'no_callback'
+    WHEN NOT CASE WHEN s.is_notification THEN t.has_notifications ELSE t.has_callback END THEN 'no_callback'
     WHEN l.id IS NULL THEN 'already_queued'
     WHEN l.origin = 'test' THEN 'test_event'
     WHEN NOT l.state = ANY($3::text[]) OR l.cycle <> $5::integer THEN 'changed'
@@ -98,7 +100,7 @@ WITH seen AS MATERIALIZED (
 ), revived AS (
   UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL FROM decided j
   WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
-  RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
+  RETURNING e.id, j.queue_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
   DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))
 ), no_pulls AS (
@@ -106,9 +108,9 @@ WITH seen AS MATERIALIZED (
 ), due AS (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
+  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
 )
-SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END FROM decided`
+SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END, queue_id FROM decided`
 
 // Wakes the tenant queues. Runs last, as one statement for all days and in the order of the tenant ids, to prevent deadlocks.
 const wakeText = `
@@ -117,7 +119,7 @@ WITH new_queues AS (
 )
 ${wakeTenantQueuesText('= ANY($1::text[])')}`
 
-type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, cycle: number]
+type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, cycle: number, queueId: QueueId]
 
 /**
  * Begins another delivery cycle for each eligible event. Concurrent calls begin only one cycle per event. Requires a connection in a
@@ -132,6 +134,7 @@ export async function beginCycles(
   if (ids.length > cycleEventsMax)
     throw new RangeError(`beginCycles accepts at most ${cycleEventsMax} events per call, got ${ids.length}`)
   const results = new Map<EventId, CycleResult>()
+  const queues = new Set<QueueId>()
   for (const id of ids) results.set(id, { id, fate: 'not_found', tenantId: undefined, cycle: 0 })
   const tomorrow = dayAfter(nowMs, 0)
   const byDay = Map.groupBy(results.keys(), expiryDayOf)
@@ -149,17 +152,14 @@ export async function beginCycles(
         isRetry,
       ],
     })
-    for (const [id, fate, tenant, cycleNow] of rows)
+    for (const [id, fate, tenant, cycleNow, queueId] of rows) {
       results.set(id, { id, fate, tenantId: tenant, cycle: cycleNow })
+      if (fate === 'queued') queues.add(queueId)
+    }
   }
-  await wakeQueuesOf(connection, [...results.values()])
+  if (queues.size > 0)
+    await connection.query({ text: wakeText, values: [textArrayParam([...queues].sort())] })
   return [...results.values()]
-}
-
-async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult[]): Promise<void> {
-  const queued = results.flatMap((one) => (one.fate === 'queued' && one.tenantId ? [one.tenantId] : []))
-  if (queued.length === 0) return
-  await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
 }
 
 // Leaves a delivery unchanged that is claimed or already due. The clock, since another call can have made it due after this transaction
@@ -167,7 +167,7 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
-  WHERE event_id = $1 AND tenant_id = $2 AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
+  WHERE event_id = $1 AND tenant_id = ANY(${queuesOfTenantText('$2::text')}) AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
   RETURNING tenant_id
 ), woken AS (
   ${wakeTenantQueuesText('IN (SELECT tenant_id FROM hastened)')}

@@ -57,11 +57,12 @@ const examinedMax = 1_000
 
 /**
  * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`),
- * without verified events, which are not delivered, and without test events, which are sent once.
+ * without verified events, which are not delivered, without test events, which are sent once, and without notifications, which have
+ * a receiver of their own.
  */
 export function pullableText(first: number): string {
   const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
-  return `state <> 'verified' AND origin <> 'test' AND id >= $${from}
+  return `state <> 'verified' AND origin NOT IN ('test', 'notification') AND id >= $${from}
     AND (cardinality($${providers}::text[]) = 0 OR provider = ANY($${providers}))
     AND ($${types}::text[] IS NULL OR type = ANY($${types}) OR type ^@ ANY($${prefixes}::text[]))`
 }

@@ -1,5 +1,12 @@
 export { processAcknowledged } from './acknowledge.ts'
 export {
+  alertsMax,
+  type CallbackSignal,
+  listTroubledTenants,
+  noteCallbackSignals,
+  settleCallbackAlerts,
+} from './callback-alerts.ts'
+export {
   type ClaimedDelivery,
   type ClaimRequest,
   claimDue,
@@ -7,6 +14,7 @@ export {
   type Lease,
   type LoadedEvent,
   loadEvents,
+  queueOf,
   queueSessionSettings,
   wokenMaxOf,
 } from './claim.ts'
@@ -70,19 +78,31 @@ export {
   rangeBeyond,
   rangeOf,
 } from './list-source.ts'
+export {
+  type Notice,
+  type NoticeParts,
+  notifyOwner,
+  prepareNotice,
+  storeNotice,
+  wantsNotice,
+} from './notifications.ts'
 export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'
 export {
   type EventOrigin,
   fromProvider,
   type OriginKind,
+  type OwnProvider,
   originHeaders,
   originKinds,
+  ownProvider,
 } from './origin.ts'
 export { scanPayloads } from './payload-scan.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
+export { type DeliveryTarget, ownerOfQueue, type QueueId, queueIdOf } from './queue-id.ts'
 export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, forgetWaitingPulls } from './retention.ts'
 export {
   attempts,
+  callbackAlerts,
   dedupeKeys,
   deliveriesDue,
   eventPayloads,
@@ -93,8 +113,8 @@ export {
 export {
   closeBreaker,
   countDeliveriesBefore,
-  findCallbackSuspension,
   findSuspendedTenants,
+  findSuspensions,
   hasDueRetries,
   listCallbackHalts,
   listSuspendedTenants,
@@ -105,9 +125,9 @@ export {
   readQueueDepth,
   readSuspensionsDigest,
   releaseProbe,
-  resumeCallback,
+  resumeQueues,
   type SuspendedCause,
-  suspendCallback,
+  suspendQueue,
   sweepTenantQueues,
 } from './tenant-queue.ts'
 export { completeTestEvent, storeTestEvent } from './test-event.ts'

@@ -9,7 +9,8 @@ import {
 import { type ProviderName } from '#internal/tenants/index.ts'
 import { requeueFailed } from './cycles.ts'
 import type { Queryable } from './list-source.ts'
-import { type EventOrigin, originByOf } from './origin.ts'
+import { type EventOrigin, type OwnProvider, originByOf } from './origin.ts'
+import { notificationQueueText, queueIdOf } from './queue-id.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
@@ -24,7 +25,7 @@ export interface ReceivedEvent {
   /** Deduplication key: 16 bytes in hex. */
   readonly dedupeKey: string
   readonly tenantId: TenantId
-  readonly provider: ProviderName
+  readonly provider: ProviderName | OwnProvider
   readonly sourceEventId: string
   readonly rawType: string
   readonly type: string
@@ -56,7 +57,8 @@ export interface ReceivedEvent {
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
-    headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state, origin, origin_by
+    headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state, origin, origin_by,
+    CASE origin WHEN 'notification' THEN ${notificationQueueText('tenant_id')} ELSE tenant_id END AS queue_id
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], $19::text[])
     AS i(key, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload,
@@ -74,18 +76,18 @@ WITH input AS MATERIALIZED (
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
 ), due AS (
   INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
+  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
   WHERE state = 'accepted' AND id <> ALL($20::text[])
 ), to_pull AS (
   INSERT INTO pulls_due (event_id, tenant_id, expires_on)
   SELECT id, tenant_id, expires_on FROM input JOIN fresh ON event_id = id WHERE id = ANY($20::text[])
 ), with_work AS MATERIALIZED (
-  SELECT DISTINCT tenant_id FROM input JOIN fresh ON event_id = id
-  WHERE state = 'accepted' AND id <> ALL($20::text[]) ORDER BY tenant_id
+  SELECT DISTINCT queue_id FROM input JOIN fresh ON event_id = id
+  WHERE state = 'accepted' AND id <> ALL($20::text[]) ORDER BY queue_id
 ), new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work ON CONFLICT DO NOTHING
+  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT queue_id, now() FROM with_work ON CONFLICT DO NOTHING
 ), woken_queues AS (
-  ${wakeTenantQueuesText('= ANY(ARRAY(SELECT tenant_id FROM with_work))')}
+  ${wakeTenantQueuesText('= ANY(ARRAY(SELECT queue_id FROM with_work))')}
 )
 SELECT event_id FROM fresh`
 
@@ -128,10 +130,12 @@ export async function insertEvents(
   return new Set(rows.map(([id]) => id))
 }
 
-/** Returns the ids of tenants that have events to deliver or to pull, sorted. */
+/** Returns the ids of tenant queues that have events to deliver or to pull, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
-  for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)
+  for (const { state, tenantId, origin } of events)
+    if (state === 'accepted')
+      ids.add(queueIdOf(tenantId, origin.kind === 'notification' ? 'notifications' : 'callback'))
   return [...ids].sort()
 }
 

@@ -10,6 +10,7 @@ import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/in
 import { failedFactColumns } from './complete.ts'
 import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
 import type { OriginKind } from './origin.ts'
+import { queuesOfTenantText } from './queue-id.ts'
 import { familyPrefixOf } from './type-family.ts'
 
 /**
@@ -280,7 +281,7 @@ function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: st
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
   const parts = acceptedTables.map(
     (table) =>
-      `(SELECT event_id AS id, expires_on FROM ${table} WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})`,
+      `(SELECT event_id AS id, expires_on FROM ${table} WHERE tenant_id = ANY(${queuesOfTenantText(`${tenant}::text`)}) LIMIT ${2 * shortQueueMax})`,
   )
   const candidates = `WITH q AS MATERIALIZED (${parts.join(' UNION ALL ')})
     SELECT id, expires_on FROM q WHERE ${within}`
@@ -331,7 +332,10 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   const { rows } = await connection.query<[number]>({
     name: 'is_queue_short',
     text: `SELECT count(*) FROM (${acceptedTables
-      .map((table) => `(SELECT 1 FROM ${table} WHERE tenant_id = $1 LIMIT ${shortQueueMax + 1})`)
+      .map(
+        (table) =>
+          `(SELECT 1 FROM ${table} WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) LIMIT ${shortQueueMax + 1})`,
+      )
       .join(' UNION ALL ')}) q`,
     rowMode: 'array',
     values: [tenantId],

@@ -18,7 +18,7 @@ import {
   rangeOf,
   type SourceRequest,
 } from './list-source.ts'
-import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
+import { type EventOrigin, type OriginKind, originOf, ownProvider } from './origin.ts'
 
 /** Request for a page of events. */
 export interface EventListRequest extends Omit<EventFilter, 'ids'> {
@@ -97,7 +97,7 @@ async function idsOfSource(
   if (tenantIds === undefined) throw new RangeError('event filter sourceEventId requires tenants')
   if (tenantIds.length > sourceTenantsMax)
     throw new RangeError(`event filter sourceEventId covers at most ${sourceTenantsMax} tenants`)
-  const names = provider === undefined ? providerNames : [provider]
+  const names = provider === undefined ? [...providerNames, ownProvider] : [provider]
   const found: EventId[] = []
   for (let start = 0; start < tenantIds.length; start += sourceTenantsPerStatement) {
     const some = tenantIds.slice(start, start + sourceTenantsPerStatement)

@@ -1,15 +1,24 @@
+import { reservedProviderName } from '#internal/tenants/index.ts'
+
+/** Provider of notifications, which this service makes itself. */
+export const ownProvider = reservedProviderName
+/** Provider of notifications. */
+export type OwnProvider = typeof ownProvider
+
 /**
  * Kinds of origins. `provider`: a provider called, and the signature of its call was verified. `service`: another service handed the event
- * in over the internal API. `simulation`: a simulation made it. `test`: it tests a callback. Versions before the column `origin` stored every
+ * in over the internal API. `simulation`: a simulation made it. `test`: it tests a callback. `notification`: this service made it, about the
+ * tenant's operation; only its `spec.notifications` receives it. Versions before the column `origin` stored every
  * event as `provider`.
  */
-export const originKinds = ['provider', 'service', 'simulation', 'test'] as const
+export const originKinds = ['provider', 'service', 'simulation', 'test', 'notification'] as const
 /** Kind of an event's origin; one of `originKinds`. */
 export type OriginKind = (typeof originKinds)[number]
 
 /** Origin of an event. `actor` is the name under which the audit log records who handed the event in, or who sent the test event. */
 export type EventOrigin =
   | { readonly kind: 'provider' }
+  | { readonly kind: 'notification' }
   | { readonly kind: 'service' | 'test'; readonly actor: string }
   | { readonly kind: 'simulation'; readonly simulationId: string }
 
@@ -30,13 +39,14 @@ export function originHeaders(origin: EventOrigin): Readonly<Record<string, stri
 
 /** Returns the value of the column `origin_by`: the actor, or the id of the simulation. Pure. */
 export function originByOf(origin: EventOrigin): string | null {
-  if (origin.kind === 'provider') return null
+  if (origin.kind === 'provider' || origin.kind === 'notification') return null
   return origin.kind === 'simulation' ? origin.simulationId : origin.actor
 }
 
 /** Creates an origin from the columns `origin` and `origin_by`. Pure. */
 export function originOf(kind: OriginKind, by: string | null): EventOrigin {
   if (kind === 'provider') return fromProvider
+  if (kind === 'notification') return { kind }
   return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
 import {
+  bigint,
   boolean,
   customType,
   date,
@@ -13,6 +14,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 import type { OriginKind } from './origin.ts'
+import type { QueueId } from './queue-id.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`
@@ -136,9 +138,24 @@ export const feedMarks = pgTable('feed_marks', {
   transaction: transactionId('transaction').notNull(),
 })
 
-/** Tenant queues: position and state of each tenant in the delivery queue. */
-export const tenantQueues = pgTable('tenant_queues', {
+/** Callbacks in trouble, for notifications of their owners. Migration 0024 explains the columns. */
+export const callbackAlerts = pgTable('callback_alerts', {
   tenantId: text('tenant_id').$type<TenantId>().primaryKey(),
+  isSuspended: boolean('is_suspended').notNull().default(false),
+  since: at('since').notNull(),
+  failures: bigint('failures', { mode: 'number' }).notNull().default(0),
+  cause: text('cause').notNull(),
+  lastFailureAt: at('last_failure_at').notNull(),
+  lastSuccessAt: at('last_success_at').notNull().default(never),
+  open: text('open').$type<'suspended' | 'failing'>(),
+  suspendedNotifiedAt: at('suspended_notified_at').notNull().default(never),
+  failingNotifiedAt: at('failing_notified_at').notNull().default(never),
+  checkAt: at('check_at').notNull(),
+})
+
+/** Tenant queues: position and state of each tenant's receivers in the delivery queue. */
+export const tenantQueues = pgTable('tenant_queues', {
+  tenantId: text('tenant_id').$type<QueueId>().primaryKey(),
   nextDueAt: at('next_due_at').notNull(),
   idleChecks: smallint('idle_checks').notNull().default(0),
   lastServedAt: at('last_served_at').notNull().default(never),

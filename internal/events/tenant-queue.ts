@@ -1,6 +1,14 @@
-import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, or, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
+import {
+  type DeliveryTarget,
+  isCallbackQueueText,
+  type QueueId,
+  queueIdOf,
+  queuesOfTenantText,
+  tenantOfQueueText,
+} from './queue-id.ts'
 import { tenantQueues } from './tables.ts'
 
 /** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
@@ -16,50 +24,69 @@ export interface PausedForwarding {
 const probeAgainMs = 1_000
 const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
 const closed = sql`'-infinity'`
+/** Tenant of the queue of a callback. */
+const callbackTenant = sql<TenantId>`${idColumn}`
+const isCallbackQueue = sql.raw(isCallbackQueueText('tenant_id'))
 
 // The following functions each change one row of tenant_queues by its key. Claims lock such a row only briefly.
 
+// The same statement records the suspension of a callback for its owner's notification; see `callback-alerts.ts`.
+const suspendText = `
+WITH suspended AS (
+  UPDATE tenant_queues SET suspended_at = now(), suspended_cause = $2
+  WHERE tenant_id = $1 AND suspended_at IS NULL RETURNING tenant_id
+), noted AS (
+  INSERT INTO callback_alerts AS a (tenant_id, is_suspended, since, failures, cause, last_failure_at, check_at)
+  SELECT tenant_id, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallbackQueueText('tenant_id')}
+  ON CONFLICT (tenant_id) DO UPDATE SET is_suspended = true, cause = $2, last_failure_at = $3, check_at = $3,
+    failures = a.failures + 1, since = CASE WHEN a.open IS NULL THEN $3 ELSE a.since END
+)
+SELECT FROM suspended`
+
 /**
- * Suspends the deliveries of a tenant. Its events are still accepted and stay queued. Safe to repeat: the first cause is kept.
- * @returns whether this call suspended the callback
+ * Suspends the deliveries of a tenant queue. Events are still accepted and stay queued. The owner of a callback is notified later. Safe to
+ * repeat: the first cause is kept.
+ * @returns whether this call suspended the queue
  */
-export async function suspendCallback(
+export async function suspendQueue(
   pool: Pool,
-  tenantId: TenantId,
-  cause: SuspendedCause,
+  queueId: QueueId,
+  { cause, nowMs }: { readonly cause: SuspendedCause; readonly nowMs: number },
 ): Promise<boolean> {
-  const { rowCount } = await orm(pool)
-    .update(tenantQueues)
-    .set({ suspendedAt: sql`now()`, suspendedCause: cause })
-    .where(and(eq(idColumn, tenantId), isNull(suspendedAt)))
+  const { rowCount } = await pool.query({ text: suspendText, values: [queueId, cause, new Date(nowMs)] })
   return rowCount === 1
 }
 
+const resumeText = `
+WITH resumed AS (
+  UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
+  WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) AND suspended_at IS NOT NULL RETURNING tenant_id
+), noted AS (
+  UPDATE callback_alerts SET is_suspended = false, check_at = now() WHERE tenant_id IN (SELECT tenant_id FROM resumed)
+)
+SELECT tenant_id AS "queueId" FROM resumed`
+
 /**
- * Resumes the deliveries of a suspended callback and closes its circuit breaker. Call `notifyForwarders` afterwards. Safe to repeat.
- * @returns whether the callback was suspended
+ * Resumes the suspended deliveries of a tenant, to its callback and of its notifications, and closes their circuit breakers. Call
+ * `notifyForwarders` with the returned queues afterwards. Safe to repeat.
+ * @returns the tenant queues that were suspended
  */
-export async function resumeCallback(connection: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {
-  const { rowCount } = await orm(connection)
-    .update(tenantQueues)
-    .set({
-      ...{ suspendedAt: null, suspendedCause: null, breakerUntil: closed },
-      ...{ nextDueAt: sql`now()`, idleChecks: 0 },
-    })
-    .where(and(eq(idColumn, tenantId), isNotNull(suspendedAt)))
-  return rowCount === 1
+export async function resumeQueues(connection: Pool | PoolClient, tenantId: TenantId): Promise<QueueId[]> {
+  const { rows } = await connection.query<{ queueId: QueueId }>(resumeText, [tenantId])
+  return rows.map(({ queueId }) => queueId)
 }
 
 /**
- * Reads the cause and start of a suspension of a tenant's callback, and the end of its open circuit breaker. Each value is present only if
- * it applies.
+ * Reads the cause and start of a suspension of a tenant queue, and the end of its open circuit breaker. Each value is present only if it
+ * applies.
+ * @param target receiver of the deliveries; default the callback
  */
-export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
+export async function readCallbackHalt(pool: Pool, tenantId: TenantId, target: DeliveryTarget = 'callback') {
   const openUntil = sql<Date | null>`nullif(greatest(${breakerUntil}, now()), now())`.mapWith(breakerUntil)
   const [row] = await orm(pool)
     .select({ cause: tenantQueues.suspendedCause, suspendedAt, openUntil })
     .from(tenantQueues)
-    .where(eq(idColumn, tenantId))
+    .where(eq(idColumn, queueIdOf(tenantId, target)))
   const { cause = null } = row ?? {}
   const suspendedAtMs = row?.suspendedAt?.getTime()
   return {
@@ -78,12 +105,17 @@ export async function listCallbackHalts(
   { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
 ) {
   const rows = await orm(pool)
-    .select({ tenantId: idColumn, cause: tenantQueues.suspendedCause, suspendedAt, breakerUntil })
+    .select({ tenantId: callbackTenant, cause: tenantQueues.suspendedCause, suspendedAt, breakerUntil })
     .from(tenantQueues)
     .where(
       and(
         or(isNotNull(suspendedAt), gt(breakerUntil, sql`now()`)),
-        tenantIds && inArray(idColumn, [...tenantIds]),
+        isCallbackQueue,
+        tenantIds &&
+          inArray(
+            idColumn,
+            tenantIds.map((id) => queueIdOf(id, 'callback')),
+          ),
       ),
     )
     .orderBy(asc(suspendedAt), asc(idColumn))
@@ -102,9 +134,17 @@ export async function findSuspendedTenants(
 ): Promise<ReadonlySet<TenantId>> {
   if (tenantIds.length === 0) return new Set()
   const rows = await orm(pool)
-    .select({ id: idColumn })
+    .select({ id: callbackTenant })
     .from(tenantQueues)
-    .where(and(isNotNull(suspendedAt), inArray(idColumn, [...tenantIds])))
+    .where(
+      and(
+        isNotNull(suspendedAt),
+        inArray(
+          idColumn,
+          tenantIds.map((id) => queueIdOf(id, 'callback')),
+        ),
+      ),
+    )
   return new Set(rows.map(({ id }) => id))
 }
 
@@ -116,7 +156,7 @@ export async function readSuspensionsDigest(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ digest: string | null }>({
     name: 'read_suspensions_digest',
     text: `SELECT md5(string_agg(tenant_id || suspended_at, ',' ORDER BY tenant_id)) AS digest
-      FROM (SELECT tenant_id, suspended_at FROM tenant_queues WHERE suspended_at IS NOT NULL
+      FROM (SELECT tenant_id, suspended_at FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')}
         ORDER BY tenant_id LIMIT $1) suspended`,
     values: [digestedMax],
   })
@@ -124,12 +164,12 @@ export async function readSuspensionsDigest(pool: Pool): Promise<string> {
 }
 
 /**
- * Counts the deliveries of a tenant that are due before a time and not claimed, up to `countMax`. Uses an index.
+ * Counts the deliveries of a tenant queue that are due before a time and not claimed, up to `countMax`. Uses an index.
  * @throws errors of Postgres
  */
 export async function countDeliveriesBefore(
   pool: Pool,
-  tenantId: TenantId,
+  queueId: QueueId,
   dueAtMs: number,
   countMax: number,
 ): Promise<number> {
@@ -137,25 +177,29 @@ export async function countDeliveriesBefore(
     text: `SELECT count(*)::integer FROM (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
       SELECT FROM deliveries_due
       WHERE tenant_id = $1 AND is_retry = kind.is_retry AND due_at < $2 AND leased_until <= now() LIMIT $3) d LIMIT $3) counted`,
-    values: [tenantId, new Date(dueAtMs), countMax],
+    values: [queueId, new Date(dueAtMs), countMax],
     rowMode: 'array',
   })
   return rows[0]?.[0] ?? 0
 }
 
-/** Finds the suspension of a tenant's callback, if there is one. */
-export async function findCallbackSuspension(pool: Pool, tenantId: TenantId) {
-  return (await readCallbackHalt(pool, tenantId)).suspendedCallback
+/** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
+export async function findSuspensions(pool: Pool, tenantId: TenantId) {
+  const [callback, notifications] = await Promise.all([
+    readCallbackHalt(pool, tenantId),
+    readCallbackHalt(pool, tenantId, 'notifications'),
+  ])
+  return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
 }
 
-/** Lists tenants with a suspended callback. Uses a partial index. */
+/** Lists tenants with a suspended callback or suspended notifications. Uses a partial index. */
 export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
   const rows = await orm(pool)
-    .select({ id: idColumn })
+    .select({ id: sql<TenantId>`${sql.raw(tenantOfQueueText('tenant_id'))}` })
     .from(tenantQueues)
     .where(isNotNull(suspendedAt))
     .limit(rowsMax)
-  return rows.map(({ id }) => id)
+  return [...new Set(rows.map(({ id }) => id))]
 }
 
 // Opens a circuit breaker. Locks the row before the comparison, so that only one of several concurrent calls finds the breaker closed. Of
@@ -167,11 +211,11 @@ WHERE q.tenant_id = $1 AND q.tenant_id = was.tenant_id
 RETURNING was.breaker_until = '-infinity' AS opened`
 
 /**
- * Opens a tenant's circuit breaker: for `openMs` no delivery is claimed, then one delivery at a time probes the callback. Safe to repeat.
+ * Opens the circuit breaker of a tenant queue: for `openMs` no delivery is claimed, then one delivery at a time probes the callback. Safe to repeat.
  * @returns true for the one call, over all processes, that found the breaker closed; false while the breaker is open or half-open
  */
-export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<boolean> {
-  const { rows } = await pool.query<{ opened: boolean }>(openText, [tenantId, openMs])
+export async function openBreaker(pool: Pool, queueId: QueueId, openMs: number): Promise<boolean> {
+  const { rows } = await pool.query<{ opened: boolean }>(openText, [queueId, openMs])
   return rows[0]?.opened === true
 }
 
@@ -179,20 +223,20 @@ export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number
  * Allows another probe of a half-open circuit breaker after one second. Call it when a claimed probe was not sent. If the breaker is open,
  * this shortens the open time, and the next probe checks the callback. Safe to repeat.
  */
-export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
+export async function releaseProbe(pool: Pool, queueId: QueueId): Promise<void> {
   const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
   await orm(pool)
     .update(tenantQueues)
     .set({ breakerUntil: soon })
-    .where(and(eq(idColumn, tenantId), gt(breakerUntil, sql`now()`)))
+    .where(and(eq(idColumn, queueId), gt(breakerUntil, sql`now()`)))
 }
 
-/** Closes a tenant's circuit breaker, so that its queued deliveries can be claimed immediately. Safe to repeat. */
-export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void> {
+/** Closes the circuit breaker of a tenant queue, so that its queued deliveries can be claimed immediately. Safe to repeat. */
+export async function closeBreaker(pool: Pool, queueId: QueueId): Promise<void> {
   await orm(pool)
     .update(tenantQueues)
     .set({ breakerUntil: closed, nextDueAt: sql`least(${tenantQueues.nextDueAt}, now())`, idleChecks: 0 })
-    .where(and(eq(idColumn, tenantId), gt(breakerUntil, closed)))
+    .where(and(eq(idColumn, queueId), gt(breakerUntil, closed)))
 }
 
 /**
@@ -230,7 +274,8 @@ WITH RECURSIVE waiting AS (
       AND due_at < now() - $1::integer * interval '1 ms' AND leased_until < now() - $1::integer * interval '1 ms' LIMIT 1) d)
 ), missed AS (
   SELECT o.tenant_id FROM overdue o
-  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended AND has_callback AND deleted_at IS NULL OFFSET 0) t
+  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = ${tenantOfQueueText('o.tenant_id')} AND NOT suspended
+    AND CASE id WHEN o.tenant_id THEN has_callback ELSE has_notifications END AND deleted_at IS NULL OFFSET 0) t
   LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM tenant_queues WHERE tenant_id = o.tenant_id OFFSET 0) q ON true
   WHERE q.suspended_at IS NULL AND (q.next_due_at IS NULL OR q.next_due_at > now())
   ORDER BY o.tenant_id
@@ -305,8 +350,8 @@ SELECT
   CASE WHEN due > ${countedMax} THEN greatest(due, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'deliveries_due'::regclass))
     ELSE due END,
   coalesce(greatest(0, extract(epoch FROM now() - oldest.due_at) * 1000), 0)::bigint,
-  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL),
-  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL)
+  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')}),
+  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallbackQueueText('tenant_id')})
 FROM counted, oldest`
 
 /**

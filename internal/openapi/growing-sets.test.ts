@@ -13,6 +13,7 @@ const closed = [
   'Execution.state',
   'Guardrail.decision',
   'LimitUsage.state',
+  'NotificationOrigin.kind',
   'ProviderOrigin.kind',
   'Replay.filter.state',
   'Replay.state',

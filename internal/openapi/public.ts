@@ -1,6 +1,6 @@
 import { publicEventRoutes } from '#internal/backoffice/index.ts'
 import { idPattern } from '#internal/base/index.ts'
-import { originKinds } from '#internal/events/index.ts'
+import { originKinds, ownProvider } from '#internal/events/index.ts'
 import {
   type JsonSchema,
   type LimitsInDocument,
@@ -127,8 +127,9 @@ const time = { type: 'string', format: 'date-time', pattern: 'Z$' }
 const eventProperties: Readonly<Record<string, JsonSchema>> = {
   id: { type: 'string', pattern: idPattern('evt'), description: 'Latchkey’s id, the same in every attempt.' },
   provider: {
-    ...{ type: 'string', enum: providerNames, ...mayGrow },
-    description: 'Neutral name of the provider.',
+    ...{ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow },
+    description:
+      'Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.',
   },
   providerRawType: { type: 'string', maxLength: 255, description: 'The provider’s name of the type.' },
   type: {
@@ -144,7 +145,8 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
   receivedAt: { ...time, description: 'Time at which Latchkey received the event. UTC.' },
   payload: {
     type: 'object',
-    description: 'The provider’s JSON with the text of its numbers unchanged.',
+    description:
+      'The provider’s JSON with the text of its numbers unchanged. With provider `latchkey`: `tenant` (`namespace`, `name`), `since`, `reason`, `advice` for people, and counts by type.',
   },
   headers: {
     type: 'object',
@@ -156,7 +158,7 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
       'latchkey-origin': {
         ...{ type: 'string', enum: originKinds.filter((kind) => kind !== 'provider'), ...mayGrow },
         description:
-          'Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header.',
+          'Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.',
       },
       'latchkey-simulation': {
         ...{ type: 'string', pattern: idPattern('sim') },

@@ -1,3 +1,4 @@
+export { notifyOfFinishedReplays } from './finished.ts'
 export {
   listReplays,
   parseReplayId,

@@ -5,7 +5,8 @@ import { orm, type Pool } from '#internal/storage/index.ts'
 import { replays } from './tables.ts'
 
 /**
- * Filter of the events to replay. An event must match all members and can be in any state except `accepted`. Test events are never replayed.
+ * Filter of the events to replay. An event must match all members and can be in any state except `accepted`. Test events and
+ * notifications are never replayed.
  */
 export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly state?: Exclude<EventState, 'accepted'>
@@ -84,7 +85,7 @@ export const replayedOrigins = ['provider', 'service', 'simulation'] as const sa
 
 /** Returns whether a replay covers an event that matches its filter. Pure. */
 export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
-  return origin.kind !== 'test'
+  return origin.kind !== 'test' && origin.kind !== 'notification'
 }
 
 /** Creates a job from a row. Pure. */

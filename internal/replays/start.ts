@@ -256,6 +256,7 @@ async function insertJob(
       ...{ totalCount: total.count, totalIsExact: total.isExact },
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
       ...{ createdAt: sql`now()`, nextStepAt: sql`now()` },
+      notifyAt: tenantId === null ? null : sql`now()`,
     })
     .returning()
   if (row === undefined) throw new Error('INSERT INTO replays returned no row')

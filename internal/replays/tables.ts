@@ -27,4 +27,5 @@ export const replays = pgTable('replays', {
   startedAt: at('started_at'),
   endedAt: at('ended_at'),
   nextStepAt: at('next_step_at').notNull(),
+  notifyAt: at('notify_at'),
 })

@@ -5,9 +5,11 @@ import type { ApiKeyScope, CallbackSpec, TenantSpec } from './model.ts'
  * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.
  */
 export interface DirectoryTenant
-  extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'providers' | 'keys'> {
+  extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'notifications' | 'providers' | 'keys'> {
   /** Undefined for a tenant that only pulls its events. */
   readonly callback: DirectoryCallback | undefined
+  /** Undefined, or absent, for a tenant that gets no notifications. */
+  readonly notifications?: DirectoryNotifications | undefined
   /** Enabled providers under their neutral names. */
   readonly providers: readonly DirectoryProvider[]
 }
@@ -17,6 +19,9 @@ export interface DirectoryCallback {
   readonly url: string
   readonly rules: Omit<CallbackSpec, 'url' | 'signingSecretRef'>
 }
+
+/** Receiver of a tenant's notifications. */
+export type DirectoryNotifications = NonNullable<DirectoryRow['notifications']>
 
 /** An enabled provider with its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
@@ -70,6 +75,7 @@ export class DirectoryIndex {
       recordStore: this.#share(row.recordStore),
       limits: this.#share(row.limits),
       callback: this.#callbackOf(row),
+      ...(row.notifications && { notifications: row.notifications }),
       providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
       walletStage: row.walletStage,
       retention: this.#share(row.retention),

@@ -1,6 +1,14 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { ApiKeyScope, CallbackSpec, Limits, RecordDurability, RecordRules, TenantSpec } from './model.ts'
+import type {
+  ApiKeyScope,
+  CallbackSpec,
+  Limits,
+  NotificationsSpec,
+  RecordDurability,
+  RecordRules,
+  TenantSpec,
+} from './model.ts'
 
 /** An API key in a directory row. `expiresAtMs` is its expiry or the end of its rotation, whichever is earlier. */
 export interface DirectoryKeyRow {
@@ -25,6 +33,8 @@ export interface DirectoryRow {
   readonly limits: Limits
   /** Null for a tenant that only pulls its events. */
   readonly callback: Omit<CallbackSpec, 'signingSecretRef'> | null
+  /** Null for a tenant that gets no notifications. `url` is absent if a Secret contains it. */
+  readonly notifications: Omit<NotificationsSpec, 'signingSecretRef' | 'urlSecretRef'> | null
   readonly providers: TenantSpec['providers']
   readonly walletStage: TenantSpec['walletRollout']['stage']
   readonly retention: TenantSpec['retention']
@@ -77,6 +87,7 @@ const columns = `
   t.spec -> 'records' AS records,
   json_build_object('current', t.record_store, 'before', t.record_store_before, 'generation', t.record_store_generation,
     'fence', t.record_fence) AS "recordStore", t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
+  (t.spec -> 'notifications') - 'signingSecretRef' - 'urlSecretRef' AS notifications,
   t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
   coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
   coalesce((

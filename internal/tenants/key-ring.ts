@@ -134,6 +134,11 @@ export function providerField(name: string): string {
 /** The `field` value for the secrets that sign deliveries. */
 export const callbackField = 'callback'
 
+/** The `field` value for the secrets that sign notifications. */
+export const notificationsField = 'notifications'
+/** The `field` value for the URL of notifications that a Secret contains. */
+export const notificationsUrlField = 'notifications:url'
+
 /** Maximum tenants counted by `countUnreadableTenants`. `onUnreadable` also reports tenants beyond it. */
 const unreadableTenantsMax = 10_000
 

@@ -21,6 +21,8 @@ export type ProviderName = BuiltInProviderName | (string & { readonly [declared]
 
 /** Form of the names and aliases of all providers. */
 export const providerNamePattern = '^[a-z][a-z0-9_-]{1,39}$'
+/** Name of the provider of notifications, which no provider of a tenant can have. */
+export const reservedProviderName = 'latchkey'
 /** Maximum providers of a tenant. */
 const providersMax = 50
 
@@ -90,6 +92,23 @@ const secretRef = (description: string) =>
     { description },
   )
 
+const timeoutSeconds = t.Integer({
+  minimum: 1,
+  maximum: 30,
+  default: 15,
+  description: 'Time limit of one delivery attempt, including the connection.',
+})
+
+const allowedCIDRs = t.Array(
+  t.String({ minLength: 3, maxLength: 43, description: 'A network such as 10.20.0.0/16.' }),
+  {
+    maxItems: 32,
+    uniqueItems: true,
+    default: [],
+    description: 'Non-public addresses that may be called, as far as the platform permits them.',
+  },
+)
+
 const callback = strict(
   {
     url: t.String({
@@ -97,21 +116,8 @@ const callback = strict(
       maxLength: 2048,
       description: 'URL that receives events: https, or http to addresses in allowedCIDRs.',
     }),
-    timeoutSeconds: t.Integer({
-      minimum: 1,
-      maximum: 30,
-      default: 15,
-      description: 'Time limit of one delivery attempt, including the connection.',
-    }),
-    allowedCIDRs: t.Array(
-      t.String({ minLength: 3, maxLength: 43, description: 'A network such as 10.20.0.0/16.' }),
-      {
-        maxItems: 32,
-        uniqueItems: true,
-        default: [],
-        description: 'Non-public addresses that may be called, as far as the platform permits them.',
-      },
-    ),
+    timeoutSeconds,
+    allowedCIDRs,
     signingSecretRef: t.Optional(
       secretRef(
         'Secret whose 1 to 3 values (whsec_<base64>) all sign. Generated as <tenant>-callback when absent.',
@@ -157,6 +163,58 @@ export const ProviderNameSchema = t.String({
   maxLength: 40,
   description: `${providerNames.join(', ')}; a vendor's name: ${providerAliasText}; or the name of a shipped declaration or of a Provider.`,
 })
+
+/** Types of notifications: events about a tenant's operation, which are sent to its `spec.notifications`. */
+export const notificationTypes = [
+  'latchkey.callback.suspended',
+  'latchkey.callback.failing',
+  'latchkey.callback.recovered',
+  'latchkey.limit.near',
+  'latchkey.replay.finished',
+] as const
+/** Type of a notification; one of `notificationTypes`. */
+export type NotificationType = (typeof notificationTypes)[number]
+
+const notifications = strict(
+  {
+    url: t.Optional(
+      t.String({
+        minLength: 1,
+        maxLength: 2048,
+        description: 'URL that receives notifications: https, or http to addresses in allowedCIDRs.',
+      }),
+    ),
+    urlSecretRef: t.Optional(
+      secretRef(
+        'Secret whose only value is the URL, for a URL that is itself a secret, such as that of a Slack webhook.',
+      ),
+    ),
+    format: oneOf(['event', 'slack'], {
+      default: 'event',
+      description:
+        'event: signed events, like those of the callback. slack: unsigned messages for a Slack webhook.',
+    }),
+    signingSecretRef: t.Optional(
+      secretRef(
+        'Secret whose 1 to 3 values (whsec_<base64>) all sign. Generated as <tenant>-notifications when absent.',
+      ),
+    ),
+    events: t.Optional(
+      t.Array(oneOf(notificationTypes, { description: 'A type of notification.' }), {
+        minItems: 1,
+        maxItems: notificationTypes.length,
+        uniqueItems: true,
+        description: 'Types of notifications to send. Absent: all types.',
+      }),
+    ),
+    timeoutSeconds,
+    allowedCIDRs,
+  },
+  {
+    description:
+      'Receiver of notifications about this tenant’s operation, which never go to the callback. Absent: there are none.',
+  },
+)
 
 const provider = strict(
   {
@@ -387,6 +445,7 @@ const spec = strict(
       description: 'Retain keeps, Delete removes the tenant’s data when the resource is deleted.',
     }),
     callback: t.Optional(callback),
+    notifications: t.Optional(notifications),
     providers: t.Array(provider, {
       maxItems: providersMax,
       default: [],
@@ -452,6 +511,8 @@ export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
 }
 /** Receiver of a tenant's events, with defaults filled in. */
 export type CallbackSpec = Static<typeof callback>
+/** Receiver of a tenant's notifications, with defaults filled in. */
+export type NotificationsSpec = Static<typeof notifications>
 /** Usage limits of a tenant. An absent limit has the platform's default. */
 export type Limits = Static<typeof limits>
 /** Name of a limit on what Latchkey counts itself. */

@@ -81,8 +81,10 @@ describe('annotated sample', () => {
     expect(found.toSorted()).toEqual([...named].map(([, name]) => name ?? '').toSorted())
   })
 
-  test('annotated sample: contains every field of the schema', () => {
-    expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([])
+  test('annotated sample: contains every field of the schema, and one of two that exclude each other', () => {
+    expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([
+      'spec.notifications.urlSecretRef',
+    ])
   })
 })
 
@@ -179,4 +181,9 @@ test.each([
 
 test.each(['toString', '__proto__', 'cards', ''])('neutralProviderName: returns undefined for %p', (name) => {
   expect(neutralProviderName(name)).toBeUndefined()
+})
+
+test('parseTenant: refuses a provider with the name of the provider of notifications', () => {
+  const provider = { name: 'latchkey', secretRef: { name: 'a' } }
+  expect(problemsOf(tenantWith({ providers: [provider] }))).toEqual(['spec.providers[0].name'])
 })

@@ -10,6 +10,7 @@ import {
   providerAliases,
   providerNamePattern,
   providerNames,
+  reservedProviderName,
   Tenant,
   type TenantSpec,
 } from './model.ts'
@@ -113,6 +114,7 @@ const dayMs = 86_400_000
 function checkTenantRules(spec: TenantSpec): Problem[] {
   return [
     ...callbackProblems(spec),
+    ...notificationProblems(spec),
     ...spec.providers.flatMap((entry, index) => providerProblems(entry, `spec.providers[${index}]`)),
     ...repeatedNames(spec.providers, 'spec.providers', 'name'),
     ...repeatedNames(spec.apiKeys, 'spec.apiKeys', 'name'),
@@ -127,14 +129,7 @@ function checkTenantRules(spec: TenantSpec): Problem[] {
 
 function callbackProblems({ callback }: TenantSpec): Problem[] {
   if (callback === undefined) return []
-  const problems: Problem[] = []
-  callback.allowedCIDRs.forEach((cidr, index) => {
-    if (isCidr(cidr)) return
-    problems.push({
-      path: `spec.callback.allowedCIDRs[${index}]`,
-      message: 'must be a CIDR such as 10.20.0.0/16',
-    })
-  })
+  const problems = cidrProblems(callback.allowedCIDRs, 'spec.callback')
   callback.retry.schedule.forEach((wait, index) => {
     const waitMs = parseDurationMs(wait)
     if (waitMs !== undefined && waitMs <= dayMs) return
@@ -143,13 +138,36 @@ function callbackProblems({ callback }: TenantSpec): Problem[] {
       message: 'must be a duration from 0s to 24h',
     })
   })
-  const url = checkCallbackUrl(callback.url)
-  if (url.kind === 'refused') problems.push({ path: 'spec.callback.url', message: url.message })
-  else if (url.url.scheme === 'http' && callback.allowedCIDRs.length === 0) {
-    const message = 'must be https, unless allowedCIDRs lists the address that http may reach'
-    problems.push({ path: 'spec.callback.url', message })
+  return [...problems, ...urlProblems(callback.url, callback.allowedCIDRs, 'spec.callback.url')]
+}
+
+function notificationProblems({ notifications }: TenantSpec): Problem[] {
+  if (notifications === undefined) return []
+  const { url, urlSecretRef, format, signingSecretRef, allowedCIDRs } = notifications
+  const problems = cidrProblems(allowedCIDRs, 'spec.notifications')
+  if ((url === undefined) === (urlSecretRef === undefined))
+    problems.push({ path: 'spec.notifications', message: 'needs either url or urlSecretRef' })
+  if (url !== undefined) problems.push(...urlProblems(url, allowedCIDRs, 'spec.notifications.url'))
+  if (format === 'slack' && signingSecretRef !== undefined) {
+    const message = 'belongs to format event: messages of format slack are not signed'
+    problems.push({ path: 'spec.notifications.signingSecretRef', message })
   }
   return problems
+}
+
+function cidrProblems(allowedCIDRs: readonly string[], path: string): Problem[] {
+  return allowedCIDRs.flatMap((cidr, index) =>
+    isCidr(cidr)
+      ? []
+      : [{ path: `${path}.allowedCIDRs[${index}]`, message: 'must be a CIDR such as 10.20.0.0/16' }],
+  )
+}
+
+function urlProblems(text: string, allowedCIDRs: readonly string[], path: string): Problem[] {
+  const checked = checkCallbackUrl(text)
+  if (checked.kind === 'refused') return [{ path, message: checked.message }]
+  if (checked.url.scheme === 'https' || allowedCIDRs.length > 0) return []
+  return [{ path, message: 'must be https, unless allowedCIDRs lists the address that http may reach' }]
 }
 
 function isCidr(text: string): boolean {
@@ -164,6 +182,8 @@ function isCidr(text: string): boolean {
 
 function providerProblems(entry: TenantSpec['providers'][number], path: string): Problem[] {
   const problems: Problem[] = []
+  if (entry.name === reservedProviderName)
+    problems.push({ path: `${path}.name`, message: 'is reserved for notifications' })
   for (const block of ['storefront', 'wallet', 'gateway'] as const) {
     if (entry[block] === undefined || entry.name === block) continue
     problems.push({ path: `${path}.${block}`, message: `belongs to provider ${block}, not to ${entry.name}` })

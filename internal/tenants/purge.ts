@@ -10,9 +10,15 @@ export interface TenantData {
   readonly purgeSteps: readonly PurgeStep[]
   /** Counts a tenant's events and stops at `countMax`. */
   countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number>
-  /** Finds the suspension of a tenant's callback; undefined if the callback is not suspended. */
-  findCallbackSuspension(pool: Pool, id: TenantId): Promise<CallbackSuspension | undefined>
-  /** Lists tenants whose callback is suspended. */
+  /** Finds the suspensions of a tenant's callback and of its notifications. A member is undefined if there is none. */
+  findSuspensions(
+    pool: Pool,
+    id: TenantId,
+  ): Promise<{
+    readonly callback: CallbackSuspension | undefined
+    readonly notifications: CallbackSuspension | undefined
+  }>
+  /** Lists tenants whose callback or notifications are suspended. */
   listSuspendedTenants(pool: Pool, rowsMax: number): Promise<readonly TenantId[]>
   /** Appends an entry to the audit log in the transaction of the audited change. */
   writeAudit(client: PoolClient, entry: AuditEntry, nowMs: number): Promise<void>

@@ -130,6 +130,22 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
     : { name: reference.name, generated: false }
 }
 
+/** Returns the name of the Secret that contains the secrets for signing a tenant's notifications; undefined if they are not signed. */
+export function notificationsSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
+  const { notifications } = spec
+  if (notifications?.format !== 'event') return undefined
+  const reference = notifications.signingSecretRef
+  return reference === undefined
+    ? { name: `${name}-notifications`, generated: true }
+    : { name: reference.name, generated: false }
+}
+
+/** Returns the name of the Secret that contains the URL of a tenant's notifications; undefined if the Tenant contains the URL. */
+export function notificationsUrlPlace({ spec }: TenantManifest): SecretPlace | undefined {
+  const reference = spec.notifications?.urlSecretRef
+  return reference && { name: reference.name, generated: false }
+}
+
 /** Returns the name of the Secret that contains an API key. */
 export function apiKeySecretPlace(
   { name }: TenantManifest,
@@ -142,9 +158,7 @@ export function apiKeySecretPlace(
 
 /** Returns the distinct names of all Secrets that a tenant uses. */
 export function secretNamesOf(manifest: TenantManifest): string[] {
-  const names = new Set<string>()
-  const ofCallback = callbackSecretPlace(manifest)
-  if (ofCallback) names.add(ofCallback.name)
+  const names = new Set(deliverySecretPlaces(manifest).map(({ name }) => name))
   for (const entry of manifest.spec.providers) {
     if (entry.secretRef !== undefined) names.add(entry.secretRef.name)
   }
@@ -155,7 +169,15 @@ export function secretNamesOf(manifest: TenantManifest): string[] {
 /** Returns the names of the Secrets that are generated for a tenant. */
 export function generatedNamesOf(manifest: TenantManifest): ReadonlySet<string> {
   const places = manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry))
-  const ofCallback = callbackSecretPlace(manifest)
-  const all = ofCallback ? [ofCallback, ...places] : places
+  const all = [...deliverySecretPlaces(manifest), ...places]
   return new Set(all.filter(({ generated }) => generated).map(({ name }) => name))
+}
+
+function deliverySecretPlaces(manifest: TenantManifest): SecretPlace[] {
+  const places = [
+    callbackSecretPlace(manifest),
+    notificationsSecretPlace(manifest),
+    notificationsUrlPlace(manifest),
+  ]
+  return places.flatMap((place) => place ?? [])
 }

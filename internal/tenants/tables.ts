@@ -28,6 +28,7 @@ export const tenants = pgTable('tenants', {
   slug: text('slug'),
   suspended: boolean('suspended').notNull(),
   hasCallback: boolean('has_callback').notNull().generatedAlwaysAs(sql`spec ? 'callback'`),
+  hasNotifications: boolean('has_notifications').notNull().generatedAlwaysAs(sql`spec ? 'notifications'`),
   /** Spec of the tenant; emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),

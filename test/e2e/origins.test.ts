@@ -1,6 +1,6 @@
 // The origin of an event, from its entry to the callback, the stored row, the internal API and the dashboard.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type EventOrigin, type OriginKind, originKinds } from '#internal/events/index.ts'
+import { originKinds as allKinds, type EventOrigin, type OriginKind } from '#internal/events/index.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
 import { simulationKeyOf } from '#test/support/simulation-calls.ts'
@@ -8,6 +8,10 @@ import { openSimulationStack, type SimulationStack } from '#test/support/simulat
 import { until } from '#test/support/until.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
+
+/** Notifications go to another receiver: see notifications.test.ts. */
+type CalledKind = Exclude<OriginKind, 'notification'>
+const originKinds = allKinds.filter((kind): kind is CalledKind => kind !== 'notification')
 
 /** Unique tenant, since meters in Redis outlive a test's database. */
 const name = `origin-${crypto.randomUUID().slice(0, 8)}`
@@ -51,7 +55,7 @@ interface Entered {
 }
 
 /** How an event enters with each origin; returns its origin and the headers that the callback receives. */
-const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
+const entries: Record<CalledKind, () => Promise<Omit<Entered, 'id'>>> = {
   async provider() {
     const body = JSON.stringify({ id: 'evt_one', type: 'charge.dispute.created', created: 1_795_000_000 })
     const atMs = Math.floor(Date.now() / 1000) * 1000
@@ -84,16 +88,16 @@ const entries: Record<OriginKind, () => Promise<Omit<Entered, 'id'>>> = {
   },
 }
 
-const entered = new Map<OriginKind, Entered>()
+const entered = new Map<CalledKind, Entered>()
 
-async function enter(kind: OriginKind): Promise<void> {
+async function enter(kind: CalledKind): Promise<void> {
   const before = stack.receiver.calls.length
   const { origin, headers } = await entries[kind]()
   const { id = '' } = (await stack.receiver.received(before + 1))[before] ?? {}
   entered.set(kind, { id, origin, headers })
 }
 
-function enteredAs(kind: OriginKind): Entered {
+function enteredAs(kind: CalledKind): Entered {
   const found = entered.get(kind)
   if (found === undefined) throw new Error(`no event of origin ${kind} was entered`)
   return found
@@ -133,7 +137,7 @@ test.each(originKinds)('origin %s: the internal API returns it and filters by it
 })
 
 /** Texts of the event page, besides those of the other origins. */
-const texts: Record<OriginKind, readonly string[]> = {
+const texts: Record<CalledKind, readonly string[]> = {
   provider: ['The provider card called', 'The signature was verified'],
   service: ['operator:dev handed in this event of card', 'verified no signature', 'Handed in</span>'],
   simulation: ['made this event of card', 'No provider sent it', 'Simulated</span>', '/simulations/sim_'],

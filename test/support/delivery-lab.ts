@@ -13,7 +13,7 @@ import {
 import type { ClaimedDelivery, ReceivedEvent } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { tracingOff } from '#internal/telemetry/tracing.ts'
-import { callbackField, type DirectoryTenant } from '#internal/tenants/index.ts'
+import { callbackField, type DirectoryTenant, notificationsField } from '#internal/tenants/index.ts'
 import { acceptEvents } from './accepted-event.ts'
 import { openerOf, testKeyRing } from './api.ts'
 import { callbackSecret } from './callback-receiver.ts'
@@ -51,6 +51,8 @@ export interface TenantOptions {
   readonly secrets?: readonly string[]
   /** True for a tenant without a callback. Default: false. */
   readonly isPullOnly?: boolean
+  /** Receiver of notifications. Default: none. */
+  readonly notifications?: { readonly url: string } & Partial<NonNullable<DirectoryTenant['notifications']>>
 }
 
 /** Forwarder with its recorded notifications. */
@@ -65,6 +67,7 @@ export interface LabForwarder {
     opened: number
     suspended: number
     failed: unknown[]
+    notified: string[]
   }
   stop(leftMs?: number): Promise<void>
 }
@@ -121,6 +124,7 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
         ...{ pool, outbound, tracing: tracingOff, clock: systemClock },
         secrets: openerOf({ findTenantById: (id) => tenants.get(id) }),
         directory: { findTenantById: (id) => tenants.get(id), hasSnapshot: () => true },
+        retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
         ...options,
       })
       running.add(started)
@@ -168,6 +172,7 @@ function labTenant({
   timeoutSeconds,
   secrets,
   isPullOnly = false,
+  notifications,
 }: TenantOptions): DirectoryTenant {
   const id = someTenantId()
   return directoryTenant({
@@ -183,18 +188,24 @@ function labTenant({
             retry: { schedule: [...(schedule ?? ['0s', '0s', '0s'])], jitterPercent: 0 },
           },
         },
-    secrets: (secrets ?? [callbackSecret]).map((secret) => sealed(id, secret)),
+    ...(notifications && {
+      notifications: { format: 'event', allowedCIDRs: local, timeoutSeconds: 15, ...notifications },
+    }),
+    secrets: [
+      ...(secrets ?? [callbackSecret]).map((secret) => sealed(id, callbackField, secret)),
+      ...(notifications ? [sealed(id, notificationsField, callbackSecret)] : []),
+    ],
   })
 }
 
-function sealed(tenantId: TenantId, secret: string) {
-  const { keyId, nonce, ciphertext } = testKeyRing.seal({ tenantId, field: callbackField }, secret)
-  return { field: callbackField, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
+function sealed(tenantId: TenantId, field: string, secret: string) {
+  const { keyId, nonce, ciphertext } = testKeyRing.seal({ tenantId, field }, secret)
+  return { field, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
 }
 
 /** Returns the part of a tenant's spec that statements read. */
-function specOf({ callback }: DirectoryTenant): object {
-  return callback ? { callback: { url: callback.url } } : {}
+function specOf({ callback, notifications }: DirectoryTenant): object {
+  return { ...(callback && { callback: { url: callback.url } }), ...(notifications && { notifications }) }
 }
 
 async function insertTenant(pool: Pool, tenant: DirectoryTenant): Promise<void> {
@@ -208,7 +219,17 @@ async function insertTenant(pool: Pool, tenant: DirectoryTenant): Promise<void> 
 function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForwarder {
   const attempts: AttemptReport[] = []
   const failed: unknown[] = []
-  const observed = { lost: 0, unwritable: 0, swept: 0, released: 0, opened: 0, suspended: 0, failed }
+  const notified: string[] = []
+  const observed = {
+    lost: 0,
+    unwritable: 0,
+    swept: 0,
+    released: 0,
+    opened: 0,
+    suspended: 0,
+    failed,
+    notified,
+  }
   const observer: ForwarderObserver = {
     claimed: () => undefined,
     attempted: (report) => void attempts.push(report),
@@ -218,6 +239,8 @@ function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForward
     released: (count) => void (observed.released += count),
     breakerOpened: () => void (observed.opened += 1),
     callbackSuspended: () => void (observed.suspended += 1),
+    notificationsSuspended: () => undefined,
+    ownerNotified: (type) => void notified.push(type),
     signingUnavailable: () => undefined,
     failed: (_step, error) => void failed.push(error),
   }

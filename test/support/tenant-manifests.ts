@@ -17,6 +17,7 @@ const gateway = { name: 'gateway', secretRef: { name: 'a' }, gateway: { publicKe
 const key = { name: 'default', scopes: ['records'] }
 const review = { approvedBy: 'a', approvedAt: '2026-01-01T00:00:00Z' }
 const callback = (fields: SpecPart) => ({ callback: { url: 'https://hooks.example/', ...fields } })
+const notifications = (fields: SpecPart) => ({ notifications: { url: 'https://ops.example/', ...fields } })
 const emitted = (...limits: object[]) => ({ limits: { emitted: limits } })
 const expiring = (expiresAt: string) => ({ apiKeys: [{ ...key, expiresAt }] })
 const retry = (schedule: readonly string[]) => callback({ retry: { schedule } })
@@ -93,6 +94,32 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
   ],
   ['a Secret without a name', callback({ signingSecretRef: {} }), 'spec.callback.signingSecretRef.name'],
   ['a name that no provider can have', { providers: [{ ...card, name: 'Cards' }] }, 'spec.providers[0].name'],
+  ['notifications without a URL', { notifications: {} }, 'spec.notifications'],
+  ['notifications with two URLs', notifications({ urlSecretRef: { name: 'a' } }), 'spec.notifications'],
+  ['notifications over plain http', notifications({ url: 'http://ops.example/' }), 'spec.notifications.url'],
+  [
+    'notifications with credentials',
+    notifications({ url: 'https://a:b@ops.example/' }),
+    'spec.notifications.url',
+  ],
+  [
+    'notifications to a mail server',
+    notifications({ url: 'https://ops.example:25/' }),
+    'spec.notifications.url',
+  ],
+  ['notifications in another format', notifications({ format: 'teams' }), 'spec.notifications.format'],
+  ['an unknown notification', notifications({ events: ['latchkey.test'] }), 'spec.notifications.events[0]'],
+  ['no notification', notifications({ events: [] }), 'spec.notifications.events'],
+  [
+    'signed Slack messages',
+    notifications({ format: 'slack', signingSecretRef: { name: 'a' } }),
+    'spec.notifications.signingSecretRef',
+  ],
+  [
+    'notifications to no network',
+    notifications({ allowedCIDRs: ['10.0.0.1'] }),
+    'spec.notifications.allowedCIDRs[0]',
+  ],
   ['a provider without a name', { providers: [{ secretRef: { name: 'a' } }] }, 'spec.providers[0].name'],
   ['a provider twice', { providers: [card, card] }, 'spec.providers[1].name'],
   [
@@ -204,6 +231,16 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
 
 /** Specs that both must accept. */
 export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[] = [
+  ['notifications', notifications({})],
+  ['notifications of one type', notifications({ events: ['latchkey.limit.near'], timeoutSeconds: 5 })],
+  [
+    'notifications to a Slack webhook in a Secret',
+    { notifications: { urlSecretRef: { name: 'a' }, format: 'slack' } },
+  ],
+  [
+    'notifications over http to a listed network',
+    notifications({ url: 'http://ops/', allowedCIDRs: ['10.0.0.0/8'] }),
+  ],
   ['the least', {}],
   ['no callback', { callback: undefined }],
   ['a one-letter slug', { slug: 'a' }],

@@ -54,6 +54,7 @@ export interface Case {
   readonly slug?: Partial<TenantFacts['slug']>
   readonly keysOfOthers?: readonly string[]
   readonly callbackSuspension?: TenantFacts['callbackSuspension']
+  readonly notificationsSuspension?: TenantFacts['notificationsSuspension']
 }
 
 const callbackSecret = found({ signingSecret: whsec(1) }, uid)
@@ -73,6 +74,7 @@ function factsOf({
   slug,
   keysOfOthers = [],
   callbackSuspension,
+  notificationsSuspension,
 }: Case): TenantFacts {
   const parsed = specOf(spec)
   const manifest: TenantManifest = { uid, namespace: 'shops', name: 'acme', createdAtMs: 1_000, spec: parsed }
@@ -99,6 +101,7 @@ function factsOf({
     currentKeyId: 'k1',
     callbackBounds: { cidrsMax: ['fd00::/8', '10.0.0.0/8'], ports: [9000] },
     callbackSuspension,
+    notificationsSuspension,
   }
 }
 

@@ -9,6 +9,7 @@ const eventTables = [
   'deliveries_due',
   'pulls_due',
   'tenant_queues',
+  'callback_alerts',
 ]
 
 /** Truncates events and their related tables, and these other tables. Waits for readers. */

@@ -309,12 +309,17 @@ export interface components {
             /** @description Caller, as in the audit log. */
             actor: string;
         };
-        EventOrigin: components["schemas"]["ProviderOrigin"] | components["schemas"]["ServiceOrigin"] | components["schemas"]["SimulationOrigin"] | components["schemas"]["TestOrigin"];
+        /** @description Made by Latchkey about the tenant’s operation, and sent to its `spec.notifications` only. */
+        NotificationOrigin: {
+            /** @constant */
+            kind: "notification";
+        };
+        EventOrigin: components["schemas"]["ProviderOrigin"] | components["schemas"]["ServiceOrigin"] | components["schemas"]["SimulationOrigin"] | components["schemas"]["TestOrigin"] | components["schemas"]["NotificationOrigin"];
         EventSummary: {
             id: string;
             tenantId: string;
             /** @enum {string} */
-            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "latchkey";
             /** @description The provider’s id. */
             sourceEventId: string;
             /** @description The provider’s name of the type. */
@@ -752,10 +757,10 @@ export interface components {
             /** @description Latchkey’s id, the same in every attempt. */
             id: string;
             /**
-             * @description Neutral name of the provider.
+             * @description Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.
              * @enum {string}
              */
-            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
+            provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "latchkey";
             /** @description The provider’s name of the type. */
             providerRawType: string;
             /**
@@ -777,7 +782,7 @@ export interface components {
              * @description Time at which Latchkey received the event. UTC.
              */
             receivedAt: string;
-            /** @description The provider’s JSON with the text of its numbers unchanged. */
+            /** @description The provider’s JSON with the text of its numbers unchanged. With provider `latchkey`: `tenant` (`namespace`, `name`), `since`, `reason`, `advice` for people, and counts by type. */
             payload: {
                 [key: string]: unknown;
             };
@@ -786,10 +791,10 @@ export interface components {
                 /** @description Number of times that the event was forwarded. */
                 "latchkey-hops"?: string;
                 /**
-                 * @description Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header.
+                 * @description Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.
                  * @enum {string}
                  */
-                "latchkey-origin"?: "service" | "simulation" | "test";
+                "latchkey-origin"?: "service" | "simulation" | "test" | "notification";
                 /** @description Simulation that made the event. */
                 "latchkey-simulation"?: string;
             } & {

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useContext } from 'preact/hooks'
-import { parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
+import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
 import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
@@ -73,6 +73,13 @@ export const slowerThanField = {
   ...({ kind: 'number', name: 'slowerThanMs', label: 'Last attempt slower than, in ms' } as const),
   ...{ placeholder: '1000', min: 1, max: slowerThanMsMax },
   expected: `Enter 1 to ${slowerThanMsMax} ms`,
+}
+
+/** Field for the provider of an event, which can be that of notifications. */
+export const eventProviderField = {
+  ...providerField,
+  choices: choicesOf([...providerNames, ownProvider]),
+  parse: (text: string) => (text === ownProvider ? ownProvider : neutralProviderName(text)),
 }
 
 /** Error texts by field name. */

@@ -3,9 +3,9 @@ import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
 import { dayStartMs, type ReaderClock } from '../components/clock.ts'
 import {
+  eventProviderField,
   type FieldValues,
   LinkButton,
-  providerField,
   slowerThanField,
   statusField,
   timeFieldText,
@@ -34,7 +34,7 @@ const states = [
 /** Filters of the event list. */
 export const eventFields = [
   { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: states },
-  providerField,
+  eventProviderField,
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*', charsMax: 255 },
   statusField,
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },

@@ -11,6 +11,7 @@ export const originWords: Readonly<Record<OriginKind, string>> = {
   service: 'Handed in',
   simulation: 'Simulated',
   test: 'Test',
+  notification: 'Notification',
 }
 
 /** Returns the options of a field for the origin of events. */
@@ -46,6 +47,8 @@ export function OriginFact({ origin, simulationPath }: OriginParts) {
       return <SimulationLink path={simulationPath}>a simulation</SimulationLink>
     case 'test':
       return <>a test of the callback by {origin.actor}</>
+    case 'notification':
+      return <>a notification about this tenant, made by Latchkey</>
   }
 }
 
@@ -117,6 +120,11 @@ export function receiptText(
       return {
         received: ['Test event', `${origin.actor} sent this event to test the callback.`],
         stored: ['Stored', 'No provider sent it. A test event is never retried or replayed.'],
+      }
+    case 'notification':
+      return {
+        received: ['Notification', 'Latchkey made this event about the operation of the tenant.'],
+        stored: ['Stored', 'It goes to the receiver of notifications and never to the callback.'],
       }
   }
 }

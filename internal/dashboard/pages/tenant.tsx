@@ -53,6 +53,7 @@ function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome
       <Details {...parts} />
       <WebhookUrls tenant={tenant} />
       <Callback {...parts} />
+      <Notifications {...parts} />
       <Conditions {...parts} />
       <div class="columns">
         <ApiKeys {...parts} />
@@ -203,6 +204,45 @@ function Callback({ tenant, may }: TenantParts) {
   )
 }
 
+function Notifications({ tenant, may, context: { nowMs } }: TenantParts) {
+  const { notifications: spec } = tenant.spec
+  const { notifications } = tenant
+  if (spec === undefined || notifications === undefined) return null
+  const { last } = notifications
+  return (
+    <Card
+      title="Notifications"
+      note="about the tenant’s operation, to its owner"
+      actions={
+        may.replay &&
+        notifications.state === 'suspended' && (
+          <LinkButton href={`/tenants/${tenant.id}/resume`}>Resume deliveries</LinkButton>
+        )
+      }
+    >
+      <Facts
+        facts={[
+          ['Destination', spec.url ?? `a URL in Secret ${spec.urlSecretRef?.name ?? ''}`],
+          ['State', <StateBadge state={tenant.suspended ? 'tenant_suspended' : notifications.state} />],
+          ['Format', spec.format === 'slack' ? 'Slack message, unsigned' : 'event, signed'],
+          ['Types', spec.events?.join(', ') ?? 'all'],
+          [
+            'Last notification',
+            last === null ? (
+              'none'
+            ) : (
+              <>
+                <a href={`/events/${last.id}`}>{last.type}</a> <StateBadge state={last.state} />{' '}
+                <Ago atMs={last.receivedAtMs} nowMs={nowMs} />
+              </>
+            ),
+          ],
+        ]}
+      />
+    </Card>
+  )
+}
+
 function callbackState({ suspendedCallback, breakerEndsAtMs, suspended }: TenantDetail): string {
   if (suspended) return 'tenant_suspended'
   if (suspendedCallback !== undefined) return 'suspended'
@@ -288,9 +328,15 @@ function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
   )
 }
 
+const fieldNames: Readonly<Record<string, string>> = {
+  callback: 'Callback',
+  notifications: 'Notifications',
+  'notifications:url': 'URL of notifications',
+}
+
 function SigningSecrets({ tenant: { secrets }, context: { nowMs } }: TenantParts) {
   const ownerOf = ({ field }: TenantSecretView) =>
-    field === 'callback' ? 'Callback' : `Provider ${field.replace(/^provider:/, '')}`
+    fieldNames[field] ?? `Provider ${field.replace(/^provider:/, '')}`
   return (
     <Card title="Signing secrets" note="values are never shown">
       <Table<TenantSecretView>

@@ -5,6 +5,7 @@ export const conditionTypes = [
   'SecretsSynced',
   'ProvidersAccepted',
   'CallbackAllowed',
+  'NotificationsAllowed',
   'WalletEnabled',
   'ApiKeysIssued',
 ] as const

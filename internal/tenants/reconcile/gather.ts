@@ -68,13 +68,14 @@ export interface TenantFacts {
   readonly callbackSuspension: CallbackSuspension | undefined
   /** Declarations of the providers that are not built in, by the name in the spec. Absent: every name counts as known. */
   readonly declared?: ReadonlyMap<string, StoredDeclaration>
+  readonly notificationsSuspension: CallbackSuspension | undefined
 }
 
 /** Dependencies of `gatherTenant`. */
 export interface GatherSources {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  readonly data: Pick<TenantData, 'findCallbackSuspension'>
+  readonly data: Pick<TenantData, 'findSuspensions'>
   readonly secrets: Pick<TenantSecrets, 'readSecret'>
   readonly random: RandomBytes
   /** Networks and ports that the platform permits for callbacks. */
@@ -94,14 +95,18 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
     slug: manifest.spec.slug,
     createdAtMs: manifest.createdAtMs ?? stored?.resourceCreatedAtMs,
   }
-  const [slug, keysOfOthers, callbackSuspension] = await Promise.all([
+  const [slug, keysOfOthers, suspensions] = await Promise.all([
     findSlugFacts(pool, wish),
     findKeysOfOthers(pool, tenantId, wantedKeys(manifest, secrets)),
-    sources.data.findCallbackSuspension(pool, tenantId),
+    sources.data.findSuspensions(pool, tenantId),
   ])
   const { currentKeyId } = keyRing
   const declared = await findDeclared(sources, manifest.spec)
-  const found = { stored, slug, secrets, keysOfOthers, callbackSuspension, ...(declared && { declared }) }
+  const found = {
+    ...{ stored, slug, secrets, keysOfOthers, ...(declared && { declared }) },
+    callbackSuspension: suspensions.callback,
+    notificationsSuspension: suspensions.notifications,
+  }
   return { manifest, tenantId, ...found, currentKeyId, callbackBounds }
 }
 

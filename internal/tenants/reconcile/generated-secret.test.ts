@@ -56,6 +56,7 @@ function factsOf(world: World): TenantFacts {
     currentKeyId: 'k1',
     callbackBounds: { cidrsMax: [], ports: [] },
     callbackSuspension: undefined,
+    notificationsSuspension: undefined,
   }
 }
 

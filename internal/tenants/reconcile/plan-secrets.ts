@@ -1,6 +1,9 @@
-import { callbackField, providerField } from '../key-ring.ts'
+import { checkCallbackUrl } from '#internal/egress/index.ts'
+import { callbackField, notificationsField, notificationsUrlField, providerField } from '../key-ring.ts'
 import {
   callbackSecretPlace,
+  notificationsSecretPlace,
+  notificationsUrlPlace,
   previousSigningSecretEntry,
   type SecretManifest,
   type SecretPlace,
@@ -132,11 +135,18 @@ function keyIdsOf(secrets: readonly StoredSecret[]): string {
 
 function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
   const wanted: Wanted[] = []
-  const ofCallback = callbackSecretPlace(manifest)
-  if (ofCallback)
+  const signing = [
+    { field: callbackField, place: callbackSecretPlace(manifest) },
+    { field: notificationsField, place: notificationsSecretPlace(manifest) },
+  ]
+  for (const { field, place } of signing)
+    if (place)
+      wanted.push({ field, place, valuesMax: 3, check: signingSecretFault, charactersRecommended: 0 })
+  const ofUrl = notificationsUrlPlace(manifest)
+  if (ofUrl)
     wanted.push({
-      ...{ field: callbackField, place: ofCallback, valuesMax: 3 },
-      ...{ check: signingSecretFault, charactersRecommended: 0 },
+      ...{ field: notificationsUrlField, place: ofUrl, valuesMax: 1 },
+      ...{ check: urlFault, charactersRecommended: 0 },
     })
   for (const { name, secretRef } of manifest.spec.providers) {
     if (secretRef === undefined) continue
@@ -157,7 +167,8 @@ interface Moment {
 function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
   const read = readPlace(facts, wanted.place, storedOf(facts, wanted.field).length > 0)
   if (read.kind === 'keep') return { kind: 'keep', complaints: [read.complaint] }
-  if (read.kind === 'generate') return signWith(facts, wanted, generateSigning(facts, read, moment))
+  if (read.kind === 'generate')
+    return signWith(facts, wanted, generateSigning(storedOf(facts, wanted.field), read, moment))
   const { namespace } = facts.manifest
   const ended = wanted.place.generated ? endPrevious(read.secret, moment.now) : undefined
   if (ended !== undefined) return signWith(facts, wanted, ended)
@@ -203,11 +214,11 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
  * stored signing secrets.
  */
 function generateSigning(
-  facts: TenantFacts,
+  known: readonly StoredSecret[],
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
   { now, random }: Moment,
 ): Generation {
-  const [stored, storedPrevious] = storedOf(facts, callbackField).map(({ value }) => value)
+  const [stored, storedPrevious] = known.map(({ value }) => value)
   if (cause === 'edited' && stored !== undefined) {
     const previousUntilMs = storedPrevious === undefined || !before ? undefined : previousUntilMsOf(before)
     const previous = previousUntilMs === undefined ? undefined : storedPrevious
@@ -272,6 +283,12 @@ function signingSecretFault(value: string): ValueFault | undefined {
   const count = encoded === undefined ? 0 : Buffer.from(encoded, 'base64').length
   if (count >= 24 && count <= 64) return undefined
   return { reason: 'SecretInvalid', message: 'must be whsec_ followed by the base64 of 24 to 64 bytes' }
+}
+
+/** Checks the form of a URL from a Secret. Never quotes it. Whether its address is allowed is checked with the condition and each call. */
+function urlFault(value: string): ValueFault | undefined {
+  const checked = checkCallbackUrl(value)
+  return checked.kind === 'refused' ? { reason: 'SecretInvalid', message: checked.message } : undefined
 }
 
 /** Minimum length. An attacker who has one signed call can find a shorter secret by brute force. */

@@ -50,6 +50,8 @@ test.each<[string, Case]>([
   },
 )
 
+const slackSpec = { notifications: { urlSecretRef: { name: 'acme-slack' }, format: 'slack' } }
+
 describe('conditions', () => {
   test.each<[string, Case, ConditionType, string, 'True' | 'False']>([
     ['everything in force', {}, 'Ready', 'InForce', 'True'],
@@ -217,6 +219,59 @@ describe('conditions', () => {
       'CallbackAllowed',
       'NoCallback',
       'True',
+    ],
+    [
+      'notifications over https',
+      { spec: { notifications: { url: 'https://ops.example/' } } },
+      'NotificationsAllowed',
+      'FormAccepted',
+      'True',
+    ],
+    [
+      'notifications to a metadata address',
+      { spec: { notifications: { url: 'https://169.254.169.254/' } } },
+      'NotificationsAllowed',
+      'AddressNotAllowed',
+      'False',
+    ],
+    [
+      'notifications to a URL in a Secret',
+      { spec: slackSpec, secrets: { 'acme-slack': found({ url: 'https://hooks.example/T0/B0/secret' }) } },
+      'NotificationsAllowed',
+      'FormAccepted',
+      'True',
+    ],
+    [
+      'notifications to an address in a Secret',
+      { spec: slackSpec, secrets: { 'acme-slack': found({ url: 'https://169.254.169.254/secret' }) } },
+      'NotificationsAllowed',
+      'AddressNotAllowed',
+      'False',
+    ],
+    ['notifications to a missing Secret', { spec: slackSpec }, 'NotificationsAllowed', 'UrlMissing', 'False'],
+    [
+      'notifications to a missing Secret, too',
+      { spec: slackSpec },
+      'SecretsSynced',
+      'SecretMissing',
+      'False',
+    ],
+    [
+      'notifications to a Secret without a URL',
+      { spec: slackSpec, secrets: { 'acme-slack': found({ url: 'hooks' }) } },
+      'SecretsSynced',
+      'SecretInvalid',
+      'False',
+    ],
+    [
+      'notifications whose receiver asked to be left alone',
+      {
+        spec: { notifications: { url: 'https://ops.example/' } },
+        notificationsSuspension: { cause: 'gone', suspendedAtMs: now },
+      },
+      'NotificationsAllowed',
+      'NotificationsSuspended',
+      'False',
     ],
     ['no wallet', {}, 'WalletEnabled', 'NotConfigured', 'False'],
     ['no keys', {}, 'ApiKeysIssued', 'NoneAsked', 'True'],
@@ -436,4 +491,35 @@ test('planTenant: conditions and warnings contain no secret', () => {
   }
   const { conditions, warnings } = plan({ spec: { ...cardSpec, ...broughtSpec }, secrets })
   expect(JSON.stringify({ conditions, warnings })).not.toContain('hunter2')
+})
+
+describe('notifications', () => {
+  test('planTenant: a tenant with notifications gets a signing secret of its own for them', () => {
+    const { generate, secrets } = plan({ spec: { notifications: { url: 'https://ops.example/' } } })
+    expect(generate.map(({ name }) => name)).toEqual(['acme-notifications'])
+    const own = secrets.put.find(({ field }) => field === 'notifications')
+    expect(own?.value).toStartWith('whsec_')
+    expect(own?.value).not.toBe(whsec(1))
+  })
+
+  test('planTenant: Slack messages need no signing secret, and their URL is stored as a secret', () => {
+    const url = 'https://hooks.example/T0/B0/secret'
+    const made = plan({ spec: slackSpec, secrets: { 'acme-slack': found({ url: `${url}\n` }) } })
+    expect(made.generate).toEqual([])
+    expect(made.secrets.put.filter(({ field }) => field.startsWith('notifications'))).toMatchObject([
+      { field: 'notifications:url', value: url, sourceName: 'acme-slack' },
+    ])
+    expect(JSON.stringify([made.conditions, made.warnings, made.row])).not.toContain('T0/B0')
+  })
+
+  test('planTenant: no condition quotes a URL from a Secret', () => {
+    for (const url of ['https://169.254.169.254/T0/B0', 'https://T0B0@hooks.example/', 'T0/B0'])
+      expect(
+        JSON.stringify(plan({ spec: slackSpec, secrets: { 'acme-slack': found({ url }) } }).conditions),
+      ).not.toMatch(/T0.?B0/)
+  })
+
+  test('planTenant: a tenant without notifications has no condition about them', () => {
+    expect(plan({}).conditions.map(({ type }) => type)).not.toContain('NotificationsAllowed')
+  })
 })

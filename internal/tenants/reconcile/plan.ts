@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
+import { notificationsUrlField } from '../key-ring.ts'
 import type { TenantSpec } from '../model.ts'
 import { neutralProviderName } from '../parse.ts'
 import type { CallbackSuspension } from '../purge.ts'
@@ -18,7 +19,7 @@ import {
 } from './conditions.ts'
 import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
-import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
+import { planSecrets, type RandomBytes, type SecretsPlan, type SecretToPut } from './plan-secrets.ts'
 
 /** The planned row of a tenant that is not deleted. */
 export type TenantRow = Omit<
@@ -53,6 +54,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
     verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
     ...providersVerdicts(facts),
     callbackVerdict(facts),
+    ...notificationsVerdict(facts, secrets),
     walletVerdict(facts.manifest.spec),
     keysVerdict(facts, keys),
   ]
@@ -195,10 +197,51 @@ function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: Tenan
   return verdict('CallbackAllowed', [], callbackAccepted)
 }
 
+/**
+ * Checks the URL of notifications like that of the callback. A tenant without notifications has no such condition. A URL from a Secret is
+ * never quoted.
+ */
+function notificationsVerdict(facts: TenantFacts, secrets: SecretsPlan): Verdict[] {
+  const { manifest, callbackBounds, notificationsSuspension } = facts
+  const { notifications } = manifest.spec
+  if (notifications === undefined) return []
+  const of = (...complaints: readonly Complaint[]) => [
+    verdict('NotificationsAllowed', complaints, callbackAccepted),
+  ]
+  const { url = urlInSecret(facts, secrets), allowedCIDRs } = notifications
+  if (url === undefined)
+    return of({
+      reason: 'UrlMissing',
+      message: 'spec.notifications.urlSecretRef names no Secret with a usable URL',
+    })
+  const checked = validateCallback(url, { ...callbackBounds, allowedCIDRs })
+  if (checked.kind === 'refused')
+    return of({
+      reason: refusalReasons[checked.cause],
+      message: `the URL of spec.notifications ${checked.message}`,
+    })
+  if (!notificationsSuspension) return of()
+  const { cause, suspendedAtMs } = notificationsSuspension
+  const message =
+    `the receiver of notifications ${saidOf(cause)} at ${new Date(suspendedAtMs).toISOString()}; notifications wait: ` +
+    'fix the receiver, then set the annotation latchkey.dev/resume-callback'
+  return of({ reason: 'NotificationsSuspended', message })
+}
+
+/** Returns the URL of notifications that the Secret contains, or else the stored one. */
+function urlInSecret({ stored }: TenantFacts, { put, remove }: SecretsPlan): string | undefined {
+  const planned = put.find(({ field }) => field === notificationsUrlField)
+  if (planned || remove.some(({ field }) => field === notificationsUrlField)) return planned?.value
+  return stored?.secrets.find(({ field }) => field === notificationsUrlField)?.value
+}
+
+function saidOf(cause: CallbackSuspension['cause']): string {
+  return cause === 'gone' ? 'answered 410 Gone' : 'refused further deliveries (header webhook-delivery)'
+}
+
 function suspensionMessage({ cause, suspendedAtMs }: CallbackSuspension): string {
-  const said = cause === 'gone' ? 'answered 410 Gone' : 'refused further deliveries (header webhook-delivery)'
   return (
-    `the callback ${said} at ${new Date(suspendedAtMs).toISOString()}; its events are accepted and queued: ` +
+    `the callback ${saidOf(cause)} at ${new Date(suspendedAtMs).toISOString()}; its events are accepted and queued: ` +
     'fix the callback, then set the annotation latchkey.dev/resume-callback'
   )
 }

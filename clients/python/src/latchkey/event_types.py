@@ -11,8 +11,9 @@ EventProvider = Literal[
     "generic",
     "wallet",
     "gateway",
+    "latchkey",
 ]
-"""Neutral name of a provider."""
+"""Neutral name of a provider, or latchkey for notifications."""
 
 EventType = Literal[
     "access_token_request.approved",
@@ -724,7 +725,7 @@ class Event(TypedDict):
     id: str
     """Latchkey’s id, the same in every attempt."""
     provider: EventProvider
-    """Neutral name of the provider."""
+    """Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback."""
     providerRawType: str
     """The provider’s name of the type."""
     type: EventType | str
@@ -735,6 +736,6 @@ class Event(TypedDict):
     receivedAt: str
     """Time at which Latchkey received the event. UTC."""
     payload: dict[str, Any]
-    """The provider’s JSON with the text of its numbers unchanged."""
+    """The provider’s JSON with the text of its numbers unchanged. With provider `latchkey`: `tenant` (`namespace`, `name`), `since`, `reason`, `advice` for people, and counts by type."""
     headers: dict[str, str]
     """Headers of the provider’s call, names in lower case, without credentials and signatures. No caller can set headers that begin with `latchkey-`."""

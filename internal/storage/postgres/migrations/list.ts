@@ -21,6 +21,7 @@ import replayOutcomes from './0020_replay_outcomes.sql' with { type: 'text' }
 import subscriptionExpiry from './0021_subscription_expiry.sql' with { type: 'text' }
 import attemptExchanges from './0022_attempt_exchanges.sql' with { type: 'text' }
 import providers from './0023_providers.sql' with { type: 'text' }
+import notifications from './0024_notifications.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -54,4 +55,5 @@ export const migrations: readonly Migration[] = [
   { version: 21, name: 'subscription_expiry', sql: subscriptionExpiry },
   { version: 22, name: 'attempt_exchanges', sql: attemptExchanges },
   { version: 23, name: 'providers', sql: providers },
+  { version: 24, name: 'notifications', sql: notifications },
 ]

@@ -1,0 +1,259 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { type Pool, type PoolClient, textArrayParam, withTx } from '#internal/storage/index.ts'
+import { type Notice, type NoticeParts, prepareNotice, storeNotice } from './notifications.ts'
+import type { QueueId } from './queue-id.ts'
+
+/** Outcomes of a callback's attempts that a process has counted since its last report. */
+export interface CallbackSignal {
+  readonly tenantId: TenantId
+  /** Number of failed attempts. */
+  readonly failures: number
+  /** Time of the last failed attempt; undefined if none failed. */
+  readonly lastFailureAtMs: number | undefined
+  /** Time of the last delivered attempt; undefined if none was delivered. */
+  readonly lastSuccessAtMs: number | undefined
+  /** Answer or failure of the last failed attempt, such as `http_503` or `timeout`. */
+  readonly cause: string
+  /** True if the failures show trouble with the callback. False only adds to trouble that is known. */
+  readonly isAlarm: boolean
+}
+
+/** What is known about a callback in trouble; see the table `callback_alerts`. Times are in milliseconds since the epoch. */
+export interface CallbackAlert {
+  readonly tenantId: TenantId
+  readonly isSuspended: boolean
+  readonly sinceMs: number
+  readonly failures: number
+  readonly cause: string
+  readonly lastFailureAtMs: number
+  readonly lastSuccessAtMs: number
+  /** Last notification that a recovery would answer. */
+  readonly open: 'suspended' | 'failing' | null
+  readonly suspendedNotifiedAtMs: number
+  readonly failingNotifiedAtMs: number
+}
+
+/**
+ * Decision about a callback in trouble. `notify`: its owner gets a notification. `wait`: nothing changes now. `forget`: the trouble is over,
+ * or nothing was heard of the callback for long.
+ */
+export type AlertDecision =
+  | { readonly kind: 'notify'; readonly what: 'suspended' | 'failing' | 'recovered' }
+  | { readonly kind: 'wait' }
+  | { readonly kind: 'forget' }
+
+/** Duration of trouble before the owner is notified that the callback is failing. */
+const failingAfterMs = 300_000
+/** Time without a failed attempt, after which a callback that accepts events again has recovered. */
+const stableMs = 300_000
+/** Time after the last failed attempt in which a callback that also accepts events counts as failing. */
+const flappingMs = 120_000
+/** Minimum time between two notifications of the same kind, `suspended` or `failing`. */
+const debounceMs = 900_000
+/** Time after the last attempt, after which a callback that is not suspended is forgotten. */
+const forgottenMs = 7 * 86_400_000
+
+/**
+ * Decides whether the owner of a callback is notified. A callback that fails and succeeds in turns is failing until it has had no failure for
+ * five minutes, so that it causes one notification and not one per turn. Pure.
+ */
+export function decideAlert(alert: CallbackAlert, nowMs: number): AlertDecision {
+  const { isSuspended, open, lastFailureAtMs, lastSuccessAtMs } = alert
+  const mayNotifyAfter = (lastMs: number) => nowMs - lastMs >= debounceMs
+  if (isSuspended) {
+    const isNews = open !== 'suspended' || lastFailureAtMs > alert.suspendedNotifiedAtMs
+    const isDue = isNews && mayNotifyAfter(alert.suspendedNotifiedAtMs)
+    return isDue ? { kind: 'notify', what: 'suspended' } : { kind: 'wait' }
+  }
+  const isAccepting = lastSuccessAtMs > lastFailureAtMs
+  if (isAccepting && nowMs - lastFailureAtMs >= stableMs) {
+    if (open !== null) return { kind: 'notify', what: 'recovered' }
+    const notifiedAtMs = Math.max(alert.suspendedNotifiedAtMs, alert.failingNotifiedAtMs)
+    return mayNotifyAfter(notifiedAtMs) ? { kind: 'forget' } : { kind: 'wait' }
+  }
+  if (nowMs - Math.max(lastFailureAtMs, lastSuccessAtMs) >= forgottenMs) return { kind: 'forget' }
+  const isTroubled = !isAccepting || nowMs - lastFailureAtMs < flappingMs
+  const isLasting = nowMs - alert.sinceMs >= failingAfterMs
+  const isDue = open === null && isTroubled && isLasting && mayNotifyAfter(alert.failingNotifiedAtMs)
+  return isDue ? { kind: 'notify', what: 'failing' } : { kind: 'wait' }
+}
+
+/** Maximum callbacks whose alerts a process keeps in memory, and maximum signals per statement. */
+export const alertsMax = 10_000
+
+// New trouble begins with an alarm; other signals change rows that exist. Rows are locked in the order of their ids to prevent deadlocks.
+const noteText = `
+WITH input AS MATERIALIZED (
+  SELECT tenant_id, failures::bigint, cause, failed_at::timestamptz, succeeded_at::timestamptz, is_alarm::boolean
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    AS i(tenant_id, failures, cause, failed_at, succeeded_at, is_alarm)
+), known AS MATERIALIZED (
+  SELECT a.tenant_id FROM callback_alerts a WHERE a.tenant_id = ANY($1::text[]) ORDER BY a.tenant_id FOR UPDATE
+), changed AS (
+  UPDATE callback_alerts a SET
+    failures = CASE WHEN n.is_new THEN 0 ELSE a.failures END + i.failures,
+    since = CASE WHEN n.is_new THEN i.failed_at ELSE a.since END,
+    cause = CASE WHEN i.failures > 0 AND NOT a.is_suspended THEN i.cause ELSE a.cause END,
+    -- Calls that were in progress at a suspension are no reason for another notification.
+    last_failure_at = CASE WHEN a.is_suspended THEN a.last_failure_at ELSE greatest(a.last_failure_at, i.failed_at) END,
+    last_success_at = greatest(a.last_success_at, i.succeeded_at)
+  FROM input i CROSS JOIN LATERAL (SELECT i.is_alarm AND o.open IS NULL AND o.last_success_at > o.last_failure_at
+      AND i.failed_at - o.last_failure_at >= $7::integer * interval '1 ms' AS is_new
+    FROM callback_alerts o WHERE o.tenant_id = i.tenant_id) n
+  WHERE a.tenant_id = i.tenant_id AND a.tenant_id IN (SELECT tenant_id FROM known)
+)
+INSERT INTO callback_alerts AS a (tenant_id, since, failures, cause, last_failure_at, last_success_at, check_at)
+SELECT tenant_id, failed_at, failures, cause, failed_at, succeeded_at, failed_at FROM input
+WHERE is_alarm AND tenant_id NOT IN (SELECT tenant_id FROM known) ORDER BY tenant_id
+ON CONFLICT (tenant_id) DO UPDATE SET failures = a.failures + excluded.failures,
+  last_failure_at = greatest(a.last_failure_at, excluded.last_failure_at),
+  last_success_at = greatest(a.last_success_at, excluded.last_success_at)`
+
+/** Records outcomes of attempts for callbacks in trouble. @param signals no tenant twice @throws errors of Postgres */
+export async function noteCallbackSignals(pool: Pool, signals: readonly CallbackSignal[]): Promise<void> {
+  if (signals.length === 0) return
+  const column = (pick: (signal: CallbackSignal) => string) => textArrayParam(signals.map(pick))
+  const time = (ms: number | undefined) => (ms === undefined ? '-infinity' : new Date(ms).toISOString())
+  await pool.query({
+    name: 'note_callback_signals',
+    text: noteText,
+    values: [
+      column(({ tenantId }) => tenantId),
+      column(({ failures }) => String(failures)),
+      column(({ cause }) => cause),
+      column(({ lastFailureAtMs }) => time(lastFailureAtMs)),
+      column(({ lastSuccessAtMs }) => time(lastSuccessAtMs)),
+      column(({ isAlarm }) => String(isAlarm)),
+      stableMs,
+    ],
+  })
+}
+
+/** Lists the tenants whose callbacks are in trouble, at most 10 000. @throws errors of Postgres */
+export async function listTroubledTenants(pool: Pool): Promise<TenantId[]> {
+  const { rows } = await pool.query<[TenantId]>({
+    name: 'list_troubled_tenants',
+    text: `SELECT tenant_id FROM callback_alerts ORDER BY tenant_id LIMIT ${alertsMax}`,
+    rowMode: 'array',
+  })
+  return rows.map(([id]) => id)
+}
+
+/** Interval between two decisions about the same callback. */
+const checkMs = 15_000
+/** Maximum callbacks per turn; the rest follows in the next turn. */
+const decidedMax = 500
+
+const atMs = (column: string) =>
+  `coalesce(nullif(floor(extract(epoch FROM ${column}) * 1000), '-Infinity')::bigint, 0)`
+const dueColumns = `tenant_id AS "tenantId", is_suspended AS "isSuspended", ${atMs('since')} AS "sinceMs", failures, cause,
+  ${atMs('last_failure_at')} AS "lastFailureAtMs", ${atMs('last_success_at')} AS "lastSuccessAtMs", open,
+  ${atMs('suspended_notified_at')} AS "suspendedNotifiedAtMs", ${atMs('failing_notified_at')} AS "failingNotifiedAtMs"`
+
+/**
+ * Decides about callbacks in trouble whose time has come, at most 500, and stores the notifications of their owners. Each decision is one
+ * transaction that holds the lock of its row, so any number of processes store one notification per change. Returns the tenant queues of
+ * the notifications. @throws errors of Postgres; a change whose transaction failed is decided again
+ */
+export async function settleCallbackAlerts(parts: NoticeParts, nowMs: number): Promise<QueueId[]> {
+  const { rows } = await parts.pool.query<{ tenantId: TenantId }>({
+    name: 'list_due_callback_alerts',
+    text: `SELECT tenant_id AS "tenantId" FROM callback_alerts WHERE check_at <= $1 ORDER BY check_at LIMIT ${decidedMax}`,
+    values: [new Date(nowMs)],
+  })
+  const queues: QueueId[] = []
+  for (const { tenantId } of rows) {
+    const queueId = await settleAlert(parts, tenantId, nowMs)
+    if (queueId) queues.push(queueId)
+  }
+  return queues
+}
+
+async function settleAlert(parts: NoticeParts, tenantId: TenantId, nowMs: number) {
+  // Most decisions are to wait. The decision is repeated under the lock, after partitions for the event exist.
+  const seen = await readDue(parts.pool, tenantId, nowMs)
+  const seenDecision = seen && decideAlert(seen, nowMs)
+  if (!seen || !seenDecision) return undefined
+  const event =
+    seenDecision.kind === 'notify'
+      ? await prepareNotice(parts, noticeOf(seen, seenDecision.what, nowMs), nowMs)
+      : undefined
+  const queueId = await withTx(parts.pool, async (client) => {
+    const alert = await readDue(client, tenantId, nowMs, 'FOR UPDATE SKIP LOCKED')
+    const decision = alert && decideAlert(alert, nowMs)
+    // A signal came in between: the next turn decides.
+    const isSame = decision?.kind === seenDecision.kind && alert?.open === seen.open
+    if (
+      !isSame ||
+      (decision.kind === 'notify' && !('what' in seenDecision && seenDecision.what === decision.what))
+    )
+      return undefined
+    await writeDecision(client, { tenantId, decision, nowMs })
+    return event && (await storeNotice(client, event))
+  })
+  if (queueId && event && 'what' in seenDecision) parts.onNotified(`latchkey.callback.${seenDecision.what}`)
+  return queueId
+}
+
+async function readDue(
+  connection: Pick<Pool | PoolClient, 'query'>,
+  tenantId: TenantId,
+  nowMs: number,
+  lock: '' | 'FOR UPDATE SKIP LOCKED' = '',
+): Promise<CallbackAlert | undefined> {
+  const { rows } = await connection.query<CallbackAlert>(
+    `SELECT ${dueColumns} FROM callback_alerts WHERE tenant_id = $1 AND check_at <= $2 ${lock}`,
+    [tenantId, new Date(nowMs)],
+  )
+  return rows[0]
+}
+
+async function writeDecision(
+  client: PoolClient,
+  {
+    tenantId,
+    decision,
+    nowMs,
+  }: { readonly tenantId: TenantId; readonly decision: AlertDecision; readonly nowMs: number },
+): Promise<void> {
+  if (decision.kind === 'forget') {
+    await client.query('DELETE FROM callback_alerts WHERE tenant_id = $1', [tenantId])
+    return
+  }
+  const what = decision.kind === 'notify' ? decision.what : undefined
+  await client.query(
+    `UPDATE callback_alerts SET check_at = $2, open = CASE $3::text WHEN 'recovered' THEN NULL ELSE coalesce($3, open) END,
+      suspended_notified_at = CASE $3 WHEN 'suspended' THEN $4 ELSE suspended_notified_at END,
+      failing_notified_at = CASE $3 WHEN 'failing' THEN $4 ELSE failing_notified_at END
+     WHERE tenant_id = $1`,
+    [tenantId, new Date(nowMs + checkMs), what ?? null, new Date(nowMs)],
+  )
+}
+
+const advice = {
+  suspended:
+    'Events are accepted and wait. Make the callback accept events, then resume it: kubectl annotate tenant NAME latchkey.dev/resume-callback=yes, or the button of the tenant’s page.',
+  failing:
+    'Events are accepted, and failed attempts are repeated by the retry schedule. Repair the callback; the attempts of an event show its answers.',
+  recovered:
+    'Deliveries continue. Events whose last attempt failed are not sent again by themselves: replay them.',
+}
+
+function noticeOf(alert: CallbackAlert, what: keyof typeof advice, nowMs: number): Notice {
+  const { tenantId, sinceMs, failures, cause, open, lastFailureAtMs } = alert
+  return {
+    ...{ tenantId, type: `latchkey.callback.${what}`, sourceId: String(nowMs), occurredAtMs: nowMs },
+    payload: {
+      since: isoTime(sinceMs),
+      reason: cause,
+      failedAttempts: failures,
+      lastFailureAt: isoTime(lastFailureAtMs),
+      ...(what === 'recovered' && open !== null && { recoveredFrom: open }),
+      advice: advice[what],
+    },
+  }
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import type { NoticeParts } from '#internal/events/index.ts'
+import { eventReadSettings } from '#internal/events/list.ts'
+import { queueIdOf } from '#internal/events/queue-id.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { notifyOfFinishedReplays } from './finished.ts'
+import { startReplay } from './start.ts'
+import { stepReplay } from './step.ts'
+
+const hourMs = 3_600_000
+let lab: DeliveryLab
+let pool: Pool
+let tenant: DirectoryTenant
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  pool = createPool({
+    ...{ url: lab.databaseUrl, applicationName: 'latchkey test replays', sessionSettings: eventReadSettings },
+    ...{ connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+  })
+}, 60_000)
+afterAll(async () => {
+  await pool.end()
+  await lab.close()
+})
+beforeEach(async () => {
+  await truncateEvents(lab.pool, 'audit', 'replays')
+  tenant = await lab.addTenant({ notifications: { url: 'http://127.0.0.1:9/' } })
+})
+
+function parts(): NoticeParts & { readonly counted: string[] } {
+  const counted: string[] = []
+  return {
+    pool,
+    directory: { findTenantById: (id) => (id === tenant.id ? tenant : undefined) },
+    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+    onNotified: (type) => void counted.push(type),
+    counted,
+  }
+}
+
+/** Replays this many failed events of a tenant until the job has ended. */
+async function replayed(count: number, tenantId: TenantId): Promise<void> {
+  await lab.accept(tenantId, count)
+  await lab.pool.query('DELETE FROM deliveries_due')
+  await lab.pool.query("UPDATE events SET state = 'delivery_failed', completed_at = now()")
+  await listFailedEvents(lab.pool)
+  const filter = { tenantId, state: 'delivery_failed' as const, fromMs: Date.now() - hourMs }
+  const asked = { filter, ratePerSecond: 1_000, by: 'ann', idempotencyKey: crypto.randomUUID() }
+  expect((await startReplay(pool, asked, Date.now())).kind).toBe('started')
+  while ((await stepReplay(pool, Date.now())).kind !== 'idle')
+    await lab.pool.query("UPDATE replays SET next_step_at = now() WHERE state IN ('queued', 'running')")
+}
+
+const end = (state: string, count: number) =>
+  lab.pool.query(
+    `WITH ended AS (DELETE FROM deliveries_due WHERE event_id IN (SELECT event_id FROM deliveries_due ORDER BY 1 LIMIT $2)
+       RETURNING event_id)
+     UPDATE events SET state = $1, completed_at = now() WHERE id IN (SELECT event_id FROM ended)`,
+    [state, count],
+  )
+const payloads = async () => {
+  const { rows } = await pool.query<{ payload: string }>(
+    "SELECT payload FROM event_payloads JOIN events ON id = event_id WHERE type = 'latchkey.replay.finished'",
+  )
+  return rows.map(({ payload }) => JSON.parse(payload) as unknown)
+}
+
+test('finished replays: the owner is notified once, when all deliveries have ended, by any of several processes', async () => {
+  await replayed(5, tenant.id)
+  const all = [parts(), parts(), parts()]
+  const settled = async (laterMs: number) =>
+    (await Promise.all(all.map((each) => notifyOfFinishedReplays(each, Date.now() + laterMs)))).flat()
+  await end('processed', 3)
+  expect(await settled(0)).toEqual([])
+  await end('delivery_failed', 2)
+  expect(await settled(60_000)).toEqual([queueIdOf(tenant.id, 'notifications')])
+  expect(await settled(120_000)).toEqual([])
+  expect(await payloads()).toMatchObject([
+    {
+      state: 'completed',
+      queued: 5,
+      skipped: 0,
+      delivered: 3,
+      failed: 2,
+      pending: 0,
+      tenant: { name: 'acme' },
+    },
+  ])
+  expect(all.flatMap(({ counted }) => counted)).toEqual(['latchkey.replay.finished'])
+})
+
+test('finished replays: after a day the owner is notified although deliveries are pending', async () => {
+  await replayed(2, tenant.id)
+  await notifyOfFinishedReplays(parts(), Date.now() + 23 * hourMs)
+  expect(await payloads()).toEqual([])
+  await notifyOfFinishedReplays(parts(), Date.now() + 25 * hourMs)
+  expect(await payloads()).toMatchObject([{ queued: 2, delivered: 0, failed: 0, pending: 2 }])
+})
+
+test('finished replays: the owner of a tenant without notifications is not notified, and the replay is not examined again', async () => {
+  const other = await lab.addTenant()
+  await replayed(1, other.id)
+  await end('processed', 1)
+  await notifyOfFinishedReplays(parts(), Date.now() + hourMs)
+  expect(await payloads()).toEqual([])
+  expect(await lab.value('SELECT count(*) FROM replays WHERE notify_at IS NOT NULL')).toBe(0)
+})
+
+test('finished replays: a replay of all kinds of events leaves notifications out', async () => {
+  await lab.accept(tenant.id, 1, { provider: 'latchkey', origin: { kind: 'notification' } })
+  await replayed(1, tenant.id)
+  expect(await lab.value('SELECT queued_count FROM replays')).toBe(1)
+  expect(await lab.value("SELECT state FROM events WHERE provider = 'latchkey'")).toBe('delivery_failed')
+})
