@@ -49,7 +49,7 @@ describe('migrate', () => {
   test('migrate: refuses a database in which the text of an applied step differs', async () => {
     const changed = [step(1, 'CREATE TABLE other (n int)')]
     await expect(migrate(poolOf(database.url), { log: silent, migrations: changed })).rejects.toThrow(
-      'another text',
+      'a different text',
     )
   })
 
