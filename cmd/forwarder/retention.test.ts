@@ -85,6 +85,11 @@ async function fill(): Promise<void> {
       [name, at, ago(0)],
     )
   }
+  for (const [name, at] of pairs(365))
+    await pool.query(`INSERT INTO saved_views VALUES ('user:ada', $1, NULL, 'state=processed', $2)`, [
+      name,
+      at,
+    ])
   for (const [name, at] of [...pairs(90), ['unended', null] as const])
     await pool.query(
       `INSERT INTO replays (id, idempotency_key, filter, rate_per_second, requested_by, state, total_count, total_is_exact, ends_before,
@@ -137,12 +142,14 @@ test('retention: one run deletes the expired rows of every table and nothing els
     tenants: 1,
     audit: 1,
     sessions: 1,
+    saved_views: 1,
   }
   expect(await turn()).toEqual(one)
   expect(await turn()).toEqual({})
   const left = async (text: string) => (await pool.query<{ name: string }>(text)).rows.map(({ name }) => name)
   expect(await left('SELECT actor AS name FROM audit')).toEqual(['kept'])
   expect(await left('SELECT actor_name AS name FROM sessions')).toEqual(['kept'])
+  expect(await left('SELECT name FROM saved_views')).toEqual(['kept'])
   expect(await left('SELECT meter AS name FROM usage_hourly')).toEqual(['kept'])
   expect(await left('SELECT tenant_id AS name FROM stats_minutely')).toEqual(['kept'])
   expect(await left('SELECT tenant_id AS name FROM stats_hourly')).toEqual(['kept'])

@@ -1,7 +1,7 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { forgetAudit, forgetSessions } from '#internal/access/index.ts'
+import { forgetAudit, forgetSavedViews, forgetSessions } from '#internal/access/index.ts'
 import { type Clock, systemClock } from '#internal/base/index.ts'
 import {
   createQueueExpiry,
@@ -109,6 +109,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('tenants', forgetDeletedTenants),
       step('audit', forgetAudit),
       step('sessions', forgetSessions),
+      step('saved_views', forgetSavedViews),
     ],
   }
 }

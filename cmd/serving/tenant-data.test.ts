@@ -42,6 +42,7 @@ const tables = [
     'subscriptions',
     'simulations',
     'sessions',
+    'saved_views',
   ],
   ...['events', 'event_payloads', 'attempts', 'failed_events', 'dedupe_keys'],
 ] as const
@@ -188,6 +189,10 @@ async function fill(id: TenantId): Promise<void> {
      FROM generate_series(1, 3) nth`,
     [id],
   )
+  await pool.query(
+    `INSERT INTO saved_views SELECT $1, 'view ' || nth, $1, 'tenant=' || $1, now() FROM generate_series(1, 6) nth`,
+    [id],
+  )
 }
 
 /** Every row, as text, by table. */
@@ -247,7 +252,7 @@ describe('purge', () => {
     const before = await rowsNow()
     await fill(gone)
     expect(countsOf(before)).toEqual([
-      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 10, 1, 1, 1, 8, 2, 10, 5, 3, 7, 3, 11, 11, 77, 11, 11,
+      6, 9, 8, 6, 1, 1, 10, 7, 7, 7, 10, 1, 1, 1, 8, 2, 10, 5, 3, 7, 3, 6, 11, 11, 77, 11, 11,
     ])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {

@@ -1,4 +1,4 @@
-import { purgeSessions, writeAudit } from '#internal/access/index.ts'
+import { purgeSavedViews, purgeSessions, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   countEventsLeft,
@@ -34,6 +34,7 @@ export const tenantData: TenantData = {
     ...purgeEventSteps,
     purgeSettings,
     purgeSessions,
+    purgeSavedViews,
   ],
   ...{ countEventsLeft, findSuspensions, listSuspendedTenants, writeAudit },
 }

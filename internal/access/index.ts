@@ -31,6 +31,17 @@ export {
   parseOperators,
   tokenDigest,
 } from './operators.ts'
+export {
+  deleteView,
+  forgetSavedViews,
+  listSavedViews,
+  purgeSavedViews,
+  type SavedView,
+  savedViewsMax,
+  saveView,
+  viewNameCharsMax,
+  viewQueryCharsMax,
+} from './saved-views.ts'
 export type { CookieOptions, Session, Sessions } from './sessions.ts'
 export {
   clearedSessionCookie,

@@ -1,4 +1,4 @@
-import { bigint, customType, jsonb, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, customType, jsonb, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Actor } from './actor.ts'
 
@@ -15,6 +15,19 @@ export const sessions = pgTable('sessions', {
   seenAt: at('seen_at'),
   endsAt: at('ends_at'),
 })
+
+/** Saved views of the event list, by owner and name. */
+export const savedViews = pgTable(
+  'saved_views',
+  {
+    owner: text('actor_name').notNull(),
+    name: text('name').notNull(),
+    tenantId: text('tenant_id').$type<TenantId>(),
+    query: text('query').notNull(),
+    seenAt: at('seen_at'),
+  },
+  ({ owner, name }) => [primaryKey({ columns: [owner, name] })],
+)
 
 /** Entries of the audit log. They never contain a secret. */
 export const audit = pgTable('audit', {

@@ -14,6 +14,7 @@ import {
 } from './parts.ts'
 import { SearchTurns } from './payload-search.ts'
 import { replayCases } from './replays.ts'
+import { savedViewCases } from './saved-views.ts'
 import { settingCases } from './settings.ts'
 import { simulationCases } from './simulations.ts'
 import { createRanking, statsCases } from './stats.ts'
@@ -55,6 +56,7 @@ const cases = {
   callbacks: callbackCases,
   attention: attentionCases,
   audit: auditCases,
+  views: savedViewCases,
   stats: statsCases,
 }
 
@@ -65,8 +67,8 @@ export type TenantDesks = Desks<typeof sharedCases>
 
 /**
  * All operations that the dashboard and `/internal/v1` can call. Each use case checks the actor's rights, returns rows only of tenants that
- * the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log. An expected failure is
- * returned as a `Refusal`; only bugs throw.
+ * the actor sees, redacts secrets, and writes every change and every read of a raw payload to the audit log, except changes of the actor's
+ * own saved views. An expected failure is returned as a `Refusal`; only bugs throw.
  */
 export type Backoffice = Desks<typeof cases>
 

@@ -122,6 +122,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
+  /** Returns the content above the filters. */
+  aboveFilters?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   /** Returns the controls above the table, such as those for selected rows. */
   bar?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   /** Renders the rows in another form than a table. Called with at least one row. */
@@ -157,9 +159,10 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
       const { values, problems } = readFields(spec.fields, query)
       const [problem] = Object.values(problems)
       if (problem !== undefined) return refusedList({ spec, context }, problem, problems)
-      const [listed, actions, bar, columns] = await Promise.all([
+      const [listed, actions, aboveFilters, bar, columns] = await Promise.all([
         spec.load(context, { ...values, after: query['after'] }),
         spec.actions?.(context),
+        spec.aboveFilters?.(context),
         spec.bar?.(context),
         spec.columns?.(context),
       ])
@@ -173,6 +176,7 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
           <PageHeader title={title} lead={spec.lead(context)}>
             {actions}
           </PageHeader>
+          {aboveFilters}
           <Filters spec={spec} context={context} />
           {isLive ? (
             <>

@@ -25,7 +25,7 @@ export const auditFields = [
 export const auditRow = listRow({
   ...{ path, section: 'audit', title: 'Audit log', noun: 'entries', fields: auditFields },
   lead: () =>
-    'Changes and reads of raw payloads by the dashboard, the internal API and commands. Kept for 400 days.',
+    'Changes, and reads of and searches in raw payloads, by the dashboard, the APIs and commands. Kept for 400 days.',
   load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
     backoffice.audit.list(actor, { ...selection, ...asked, fromMs: from, toMs: to }),
   columns({ query, tenantLabel }) {
@@ -60,7 +60,7 @@ export const auditRow = listRow({
   examined: () => 'the 50,000 entries that one search examines',
   empty: {
     ...{ icon: 'audit', title: 'No entries yet' },
-    text: 'Every sign-in, every read of a raw payload and every change leaves an entry.',
+    text: 'Every sign-in, every change, and every read of and search in raw payloads leaves an entry.',
   },
   noMatch: () => '“Actor” is part of a name in any case.',
 })

@@ -130,6 +130,20 @@ test('event list: filters by the last attempt, shows it in columns, and offers a
 })
 
 test.each([
+  ['find=src-acme', 'has no filter by id: select events in the list'],
+  ['find=evt_06gw979vs1d9q6mddfvvx375s4', 'has no filter by id: select events in the list'],
+  ['state=accepted', 'Pending events cannot be replayed'],
+  ['origin=test', 'Test events cannot be replayed'],
+])(
+  'event list: with the filter %s it offers no replay of several events, which would cover more, and says why',
+  async (filter, text) => {
+    const { html } = await admin.get(`/events?tenant=acme&${filter}`)
+    expect(html).toContain(text)
+    expect(html).not.toContain('/replays/new')
+  },
+)
+
+test.each([
   ['/events?type=no.such', 200, 'No events match'],
   ['/events?to=2020-01-01', 200, 'No events match'],
   ['/events?from=yesterday', 400, 'Enter a time such as'],

@@ -14,6 +14,7 @@ import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
+import { savedViews } from './saved-views.tsx'
 
 const hourMs = 3_600_000
 const spans = [
@@ -58,6 +59,7 @@ export const eventsRow = listRow({
       ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
     }),
   actions: actionsOf,
+  aboveFilters: (context) => savedViews(context, eventFields),
   bar: replaySelected,
   columns: columnsOf,
   rowId: ({ id }) => id,
@@ -114,16 +116,20 @@ async function actionsOf(context: PageContext) {
 
 async function replaySeveral(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  const { after: _after, find: _find, state, within, from, to, origin, ...kept } = context.query
+  const { after: _after, within, from, to, ...kept } = context.query
+  const refused = noReplayText(kept)
+  if (refused !== undefined) return <p class="muted header-note">{refused}</p>
   const span = spanOf(within, context)
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
-  const fields = {
-    ...kept,
-    state: state === 'accepted' ? undefined : state,
-    origin: origin === 'test' ? undefined : origin,
-    ...{ from: from ?? textOf(span.fromMs), to: to ?? textOf(span.toMs) },
-  }
-  return <LinkButton href={link('/replays/new', fields)}>Replay several…</LinkButton>
+  const times = { from: from ?? textOf(span.fromMs), to: to ?? textOf(span.toMs) }
+  return <LinkButton href={link('/replays/new', { ...kept, ...times })}>Replay several…</LinkButton>
+}
+
+/** Returns why a replay cannot cover exactly the events of a filter, which it would exceed; undefined if it can. Pure. */
+function noReplayText({ find, state, origin }: PageContext['query']): string | undefined {
+  if (find !== undefined) return 'A replay of several events has no filter by id: select events in the list.'
+  if (state === 'accepted') return 'Pending events cannot be replayed: their delivery is under way.'
+  return origin === 'test' ? 'Test events cannot be replayed.' : undefined
 }
 
 /** HTML id of the form for the selected events. Their checkboxes name it, since a form around the table would be replaced with it. */

@@ -4,7 +4,7 @@ import { auditRow } from './audit.tsx'
 import { callbackRows } from './callback.tsx'
 import { eventRows } from './event.tsx'
 import { eventTypeRows } from './event-types.tsx'
-import { eventsRow } from './events.tsx'
+import { eventFields, eventsRow } from './events.tsx'
 import { jumpRow } from './jump.tsx'
 import { lockHistoryRow } from './lock-history.tsx'
 import { overviewRow } from './overview.tsx'
@@ -12,6 +12,7 @@ import { payloadSearchRows } from './payload-search.tsx'
 import { refusedRow } from './refused.tsx'
 import { replayStartRows } from './replay-start.tsx'
 import { replayRows, replaysRow } from './replays.tsx'
+import { savedViewRows } from './saved-views.tsx'
 import { settingRows } from './settings.tsx'
 import { simulationRows } from './simulations.tsx'
 import { tenantRow } from './tenant.tsx'
@@ -21,7 +22,7 @@ import { usageRows } from './usage.tsx'
 /** All pages and actions. A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
-  ...[eventsRow, ...payloadSearchRows, ...eventRows, attemptRow],
+  ...[eventsRow, ...payloadSearchRows, ...savedViewRows(eventFields), ...eventRows, attemptRow],
   refusedRow,
   ...[replaysRow, ...replayStartRows, ...replayRows],
   ...[...tenantListRows, tenantRow, ...callbackRows],

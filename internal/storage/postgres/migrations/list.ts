@@ -22,6 +22,7 @@ import subscriptionExpiry from './0021_subscription_expiry.sql' with { type: 'te
 import attemptExchanges from './0022_attempt_exchanges.sql' with { type: 'text' }
 import providers from './0023_providers.sql' with { type: 'text' }
 import notifications from './0024_notifications.sql' with { type: 'text' }
+import savedViews from './0025_saved_views.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -56,4 +57,5 @@ export const migrations: readonly Migration[] = [
   { version: 22, name: 'attempt_exchanges', sql: attemptExchanges },
   { version: 23, name: 'providers', sql: providers },
   { version: 24, name: 'notifications', sql: notifications },
+  { version: 25, name: 'saved_views', sql: savedViews },
 ]

@@ -1,0 +1,48 @@
+import {
+  actorName,
+  deleteView,
+  listSavedViews,
+  type SavedView,
+  savedViewsMax,
+  saveView,
+  viewNameCharsMax,
+  viewQueryCharsMax,
+} from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import { conflict, type Done, invalid, ok, type Removed } from './outcome.ts'
+import type { UseCase } from './parts.ts'
+import { reachTenant } from './reach.ts'
+
+/** Lists the actor's saved views of the event list by name. */
+const list: UseCase<void, { readonly items: readonly SavedView[] }> = async ({ pool, clock }, actor) =>
+  ok({ items: await listSavedViews(pool, actorName(actor), clock.now()) })
+
+interface ViewToSave extends SavedView {
+  /** Tenant that the filter names. */
+  readonly tenantId?: TenantId | undefined
+}
+
+/** Saves a view of the actor, in place of the actor's view of the same name. `isNew` is false if there was one. */
+const save: UseCase<ViewToSave, Done> = async (parts, actor, { name, query, tenantId: named }) => {
+  if (name === '' || name.length > viewNameCharsMax || /[\p{Cc}\p{Cf}]/u.test(name))
+    return invalid(`A view needs a name of 1 to ${viewNameCharsMax} printable characters: enter one`)
+  if (query.length > viewQueryCharsMax)
+    return invalid(`This filter is longer than ${viewQueryCharsMax} characters: shorten it, then save it`)
+  const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : named
+  if (tenantId !== undefined) {
+    const reached = await reachTenant(parts, actor, tenantId)
+    if (reached.kind !== 'ok') return reached
+  }
+  const view = { owner: actorName(actor), name, query, tenantId: tenantId ?? null }
+  const saved = await saveView(parts.pool, view, parts.clock.now())
+  if (saved.kind === 'full')
+    return conflict(`You have ${savedViewsMax} saved views, the maximum: delete one, then save this one`)
+  return ok({ isNew: saved.kind === 'saved' })
+}
+
+/** Deletes a view of the actor. */
+const remove: UseCase<string, Removed> = async ({ pool }, actor, name) =>
+  ok({ existed: await deleteView(pool, actorName(actor), name) })
+
+/** Use cases of saved views. Each actor has its own, and needs no right beyond a session. */
+export const savedViewCases = { list, save, remove }

@@ -1,0 +1,147 @@
+import { type SavedView, viewNameCharsMax } from '#internal/access/index.ts'
+import { type Field, filled, PostForm, readFields, Submit } from '../components/form.tsx'
+import { type ActionRow, doneAt, goTo, link, type PageContext } from '../page.ts'
+import type { Form } from '../request.ts'
+
+const listPath = '/events'
+const savePath = '/events/views'
+const deletePath = '/events/views/delete'
+
+type Query = Readonly<Record<string, string | undefined>>
+
+/**
+ * Returns the part of a query that a view keeps: the fields of the list, with times in UTC, and the tenant by its id. The cursor of a page is
+ * no field. Spans such as the last 24 hours stay relative.
+ */
+function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Query {
+  const values = filled(fields, typed, {}).map(({ name, value }) => [name, value] as const)
+  return { tenant: actor.kind === 'tenantKey' ? undefined : tenant?.id, ...Object.fromEntries(values) }
+}
+
+/** Returns the text by which a view is stored and recognized. */
+const queryText = (kept: Query) => link('', kept).slice(1)
+
+/** Renders the actor's saved views of a list, and the forms that save the current filter and delete views. */
+export async function savedViews(context: PageContext, fields: readonly Field[]) {
+  const listed = await context.backoffice.views.list(context.actor)
+  if (listed.kind !== 'ok') return undefined
+  const views = listed.value.items
+  const kept = keptOf(fields, context.query, context)
+  const query = queryText(kept)
+  if (views.length === 0 && query === '') return undefined
+  const current = views.find((view) => view.query === query)
+  return (
+    <div class="saved-views">
+      {views.length > 0 && (
+        <nav class="saved-view-links" aria-label="Saved views">
+          {views.map((view) => (
+            <a
+              href={`${listPath}?${view.query}`}
+              title={view.name}
+              {...(view === current && { 'aria-current': 'true' as const })}
+            >
+              {view.name}
+            </a>
+          ))}
+        </nav>
+      )}
+      <details>
+        <summary>{summaryOf(views, query)}</summary>
+        <div class="saved-view-forms">
+          {query !== '' && <SaveForm {...{ context, kept, current }} />}
+          {views.length > 0 && <DeleteForm {...{ context, kept, views }} />}
+        </div>
+      </details>
+    </div>
+  )
+}
+
+function summaryOf(views: readonly SavedView[], query: string): string {
+  if (views.length === 0) return 'Save this view'
+  return query === '' ? 'Delete views' : 'Save or delete views'
+}
+
+interface FormParts {
+  readonly context: PageContext
+  /** Filter of the page. */
+  readonly kept: Query
+}
+
+function SaveForm({ context, kept, current }: FormParts & { readonly current: SavedView | undefined }) {
+  return (
+    <PostForm action={savePath} csrfToken={context.csrfToken} hidden={kept} look="saved-view-form">
+      <div class="field">
+        <label for="view-name">Name of this view</label>
+        <input
+          id="view-name"
+          name="name"
+          type="text"
+          value={current?.name ?? ''}
+          required
+          maxLength={viewNameCharsMax}
+          autocomplete="off"
+          aria-describedby="view-name-hint"
+        />
+      </div>
+      <Submit>Save view</Submit>
+      <p class="hint" id="view-name-hint">
+        Only you see it. A view of the same name is replaced.
+      </p>
+    </PostForm>
+  )
+}
+
+/** Renders one form whose buttons name the view to delete, because a form per view would repeat the token. */
+function DeleteForm({ context, kept, views }: FormParts & { readonly views: readonly SavedView[] }) {
+  return (
+    <PostForm action={deletePath} csrfToken={context.csrfToken} hidden={kept} look="saved-view-list">
+      <ul>
+        {views.map(({ name }) => (
+          <li>
+            <span title={name}>{name}</span>
+            <button type="submit" class="button is-plain" name="name" value={name}>
+              Delete<span class="visually-hidden"> view {name}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </PostForm>
+  )
+}
+
+/** Returns the actions that save and delete views of a list with these fields. */
+export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
+  const form = {
+    ...({ method: 'POST', section: 'events', back: listPath } as const),
+    backKeeps: fields.map(({ name }) => name),
+  }
+  return [
+    {
+      ...{ ...form, path: savePath },
+      async act(context) {
+        const { backoffice, actor, tenant, form: typed } = context
+        const [problem] = Object.values(readFields(fields, typed).problems)
+        if (problem !== undefined) return { kind: 'invalid', problem }
+        const name = (typed['name'] ?? '').normalize('NFC')
+        const query = queryText(keptOf(fields, typed, context))
+        const saved = await backoffice.views.save(actor, { name, query, tenantId: tenant?.id })
+        if (saved.kind !== 'ok') return saved
+        const path = `${listPath}?${query}`
+        return doneAt(path, saved.value, `The view “${name}” was saved.`, `The view “${name}” was replaced.`)
+      },
+    },
+    {
+      ...{ ...form, path: deletePath },
+      async act(context) {
+        const { backoffice, actor, form: typed } = context
+        const name = typed['name'] ?? ''
+        const removed = await backoffice.views.remove(actor, name)
+        if (removed.kind !== 'ok') return removed
+        const path = link(listPath, keptOf(fields, typed, context))
+        return removed.value.existed
+          ? goTo(path, `The view “${name}” was deleted.`)
+          : goTo(path, 'This view was already deleted.', 'info')
+      },
+    },
+  ]
+}
