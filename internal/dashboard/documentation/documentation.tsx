@@ -3,6 +3,7 @@ import { type Answer, type AnswerBody, acceptsGzip, type PublicRoute } from '#in
 import type { Assets } from '../assets/assets.ts'
 import { documentAnswer, securityHeaders } from '../render.tsx'
 import { type SiteFile, unpackSite } from './archive.ts'
+import { PlainContents } from './plain-contents.ts'
 
 /** Path of the documentation in the dashboard. */
 export const documentationPath = '/docs/'
@@ -27,16 +28,26 @@ export function documentationRoutes(
   parts: { readonly assets: Assets; readonly clock: Clock },
   loadSite: () => Promise<Site | undefined> = loadOwnSite,
 ): readonly PublicRoute[] {
+  const contents = new PlainContents()
   let loading: Promise<Site | undefined> | undefined
+  const load = async () => {
+    loading ??= loadSite()
+    try {
+      return await loading
+    } catch (error) {
+      // The next request reads the archive again.
+      loading = undefined
+      throw error
+    }
+  }
   const route = (path: string): PublicRoute => ({
     ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
     async handle({ request }) {
-      loading ??= loadSite()
-      const site = await loading
+      const site = await load()
       const { pathname } = new URL(request.url)
       if (pathname === documentationPath.slice(0, -1)) return redirected(documentationPath)
       if (site === undefined) return documentAnswer(parts, request, missing)
-      return answerFrom(site, pathname.slice(documentationPath.length), request)
+      return answerFrom({ site, contents }, pathname.slice(documentationPath.length), request)
     },
   })
   return [route(documentationPath.slice(0, -1)), route(documentationPath), route(`${documentationPath}*`)]
@@ -61,20 +72,27 @@ async function findArchive(): Promise<string | undefined> {
   }
 }
 
-function answerFrom(site: Site, path: string, request: Request): Answer<AnswerBody> {
-  const name = path === '' || path.endsWith('/') ? `${path}index.html` : path
-  const file = site.get(name) ?? site.get(`${name}.html`)
-  if (file) return answerFile(file, request, 200)
-  if (site.has(`${path}/index.html`)) return redirected(`${documentationPath}${path}/`)
-  const unknown = site.get('404.html')
-  return unknown ? answerFile(unknown, request, 404) : redirected(documentationPath)
+interface Files {
+  readonly site: Site
+  readonly contents: PlainContents
 }
 
-function answerFile(
-  { path, etag, gzipped }: SiteFile,
+async function answerFrom(files: Files, path: string, request: Request): Promise<Answer<AnswerBody>> {
+  const { site } = files
+  const name = path === '' || path.endsWith('/') ? `${path}index.html` : path
+  const file = site.get(name) ?? site.get(`${name}.html`)
+  if (file) return answerFile(files, { file, status: 200 }, request)
+  if (site.has(`${path}/index.html`)) return redirected(`${documentationPath}${path}/`)
+  const unknown = site.get('404.html')
+  return unknown ? answerFile(files, { file: unknown, status: 404 }, request) : redirected(documentationPath)
+}
+
+async function answerFile(
+  { contents }: Files,
+  { file, status }: { readonly file: SiteFile; readonly status: 200 | 404 },
   request: Request,
-  status: 200 | 404,
-): Answer<AnswerBody> {
+): Promise<Answer<AnswerBody>> {
+  const { path, etag, gzipped } = file
   const isHashed = path.startsWith('assets/')
   const headers = {
     ...securityHeaders,
@@ -88,7 +106,7 @@ function answerFile(
   const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
   return {
     ...{ kind: 'answer', status, outcome: status === 200 ? 'documentation' : 'not_found' },
-    body: isGzip ? gzipped : Uint8Array.from(Bun.gunzipSync(gzipped)),
+    body: isGzip ? gzipped : await contents.of(file),
     headers: { ...headers, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
   }
 }
