@@ -74,7 +74,9 @@ export interface CallTrace {
   readonly isReused: boolean
   /** Resolving the name. Near 0 if the result was cached; undefined for a URL with an address. */
   readonly dnsMs?: number | undefined
-  /** Opening the TCP connection or the proxy tunnel, with the addresses that were tried before. */
+  /**
+   * Opening the TCP connection or the proxy tunnel, with the addresses that were tried before. After a stale connection: of the new one only.
+   */
   readonly connectMs?: number | undefined
   readonly tlsMs?: number | undefined
   /** From sending the request to the first byte of the response. */
@@ -134,21 +136,21 @@ export async function exchange(connections: Connections, validated: ValidatedCal
     const leftMs = untilMs - performance.now()
     if (leftMs <= 0) break
     const shareMs = Math.max(addressMsMin, leftMs / (addresses.length - index))
-    const attempt = (isFresh: boolean) => {
+    const attempt = (isFresh: boolean, connectFromMs: number) => {
       const { answerBytesMax = answerBytesMaxDefault, timeoutMs, signal } = call
       return new Promise<Exchanged>((resolve) => {
         const request: ExchangeRequest = {
           endpoint: { address, port: url.port, tlsName: url.scheme === 'https' ? url.host : undefined },
-          ...{ bytes, answerBytesMax, signal, isFresh, resolvedAtMs },
+          ...{ bytes, answerBytesMax, signal, isFresh, connectFromMs },
           connectTimeoutMs: Math.min(leftMs, shareMs),
           timeoutMs: timeoutMs - (performance.now() - startedAtMs),
         }
         new Exchange(connections, request, resolve).begin()
       })
     }
-    result = await attempt(false)
+    result = await attempt(false, resolvedAtMs)
     // A request on a stale connection is repeated once on a new connection. Receivers deduplicate by `webhook-id`.
-    if (result.kind === 'failed' && result.stale) result = await attempt(true)
+    if (result.kind === 'failed' && result.stale) result = await attempt(true, performance.now())
     if (result.kind === 'answered' || !unreached.has(result.cause)) break
   }
   return result
@@ -164,7 +166,8 @@ interface ExchangeRequest {
   readonly signal: AbortSignal | undefined
   /** Uses a new connection and closes it afterwards, because the server has just closed an idle connection. */
   readonly isFresh: boolean
-  readonly resolvedAtMs: number
+  /** Time from which `connectMs` of the trace counts, from `performance.now()`. */
+  readonly connectFromMs: number
 }
 
 /** Trace of a call that tried no address. */
@@ -251,12 +254,12 @@ class Exchange implements ConnectionUser {
   }
 
   #trace(): CallTrace {
-    const { endpoint, resolvedAtMs } = this.#request
+    const { endpoint, connectFromMs } = this.#request
     const { connectedAtMs, securedAtMs, sentAtMs, firstByteAtMs } = this.#marks
     return {
       address: endpoint.address,
       isReused: this.#isReused,
-      connectMs: between(resolvedAtMs, connectedAtMs),
+      connectMs: between(connectFromMs, connectedAtMs),
       tlsMs: between(connectedAtMs, securedAtMs),
       firstByteMs: between(sentAtMs, firstByteAtMs),
     }

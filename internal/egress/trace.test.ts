@@ -60,13 +60,14 @@ test('trace: a reused connection has no duration of connecting and TLS', async (
   expect(second.trace.firstByteMs).toBeGreaterThan(0)
 })
 
-test('trace: a request that is repeated on a new connection counts as sent on the new one', async () => {
+test('trace: a request that is repeated on a new connection has the connecting of the new one only', async () => {
+  const staleAfterMs = 200
   await using server = await listenRaw((socket) => {
     let requests = 0
     socket.on('data', () => {
       requests += 1
       if (requests === 1) socket.write(ok)
-      else socket.destroy()
+      else setTimeout(() => socket.destroy(), staleAfterMs)
     })
   })
   const call = caller()
@@ -74,6 +75,8 @@ test('trace: a request that is repeated on a new connection counts as sent on th
   const { trace } = await call(`http://hooks.example:${server.port}/`)
   expect(trace.isReused).toBe(false)
   expect(trace.connectMs).toBeGreaterThan(0)
+  // Without the time that passed until the first connection turned out to be stale.
+  expect(trace.connectMs).toBeLessThan(staleAfterMs)
   expect(server.accepted()).toBe(2)
 })
 
