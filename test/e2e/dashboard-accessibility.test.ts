@@ -44,6 +44,13 @@ beforeAll(async () => {
     exchange: busyExchange,
     answer: '{"error":"sold"}',
   })
+  const session = await openDashboardSession(backoffice.url, adminToken)
+  for (const name of [
+    'Failed today',
+    'W'.repeat(60),
+    ...Array.from({ length: 12 }, (_none, nth) => `View ${nth}`),
+  ])
+    await session.post('/events/views', { name, tenant: 'acme', state: 'delivery_failed' })
   browser = await openBrowser()
   admin = await open(adminToken)
 }, startsMs)
@@ -87,12 +94,24 @@ const widths = [320, 390, 512, 640, 720, 900, 1_024, 1_280, 1_440, 1_920]
 /** Width in which `mm/dd/yyyy, --:--:-- --` is not cut off. */
 const timeWidthMin = 230
 
+type Look = readonly [colorScheme: 'light' | 'dark', width: number]
+const usualLooks: readonly Look[] = [
+  ['light', 1_280],
+  ['dark', 390],
+]
+const edgeLooks: readonly Look[] = [
+  ['light', 320],
+  ['dark', 320],
+  ['light', 1_440],
+  ['dark', 1_440],
+]
+
 /** Expects no serious finding on the current page in both themes and on a phone, no horizontal scrolling, and no browser errors. */
-async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
-  for (const [colorScheme, width] of [
-    ['light', 1_280],
-    ['dark', 390],
-  ] as const) {
+async function isFine(
+  { page, troubles }: Visitor = admin,
+  looks: readonly Look[] = usualLooks,
+): Promise<void> {
+  for (const [colorScheme, width] of looks) {
     await page.setViewportSize({ width, height: 900 })
     await page.emulateMedia({ colorScheme })
     expect([page.url(), colorScheme, await seriousFindings(page)]).toEqual([page.url(), colorScheme, []])
@@ -114,6 +133,7 @@ const queries: Readonly<Record<string, string>> = {
   '/go': '?find=acme',
   '/jump': '?find=acme',
   '/events': '?tenant=acme',
+  '/events/search': '?tenant=acme',
   '/refused': '?tenant=acme',
   '/usage': '?tenant=acme&values=shown',
   '/usage/override': '?tenant=acme&limit=recordBytes',
@@ -161,6 +181,24 @@ test.each([
     expect(await page.getByText(/Choose a tenant$/).count()).toBe(0)
     for (const details of await page.locator('main details > summary').all()) await details.click()
     await isFine()
+  },
+  visitMs,
+)
+
+test.each([
+  '/events',
+  '/events?tenant=acme&state=delivery_failed',
+  '/events?find=no-such&status=5xx',
+  '/events/search?tenant=acme',
+  '/refused',
+  '/jump?find=acme',
+  '/events/:id/attempts/:attempt',
+])(
+  'accessibility: the page %s has no serious finding at 320 and at 1440 px in both themes',
+  async (path) => {
+    const page = await visit(addressOf(path))
+    for (const details of await page.locator('main details > summary').all()) await details.click()
+    await isFine(admin, edgeLooks)
   },
   visitMs,
 )
@@ -214,6 +252,18 @@ describe('accessibility of form responses', () => {
       await button(page, 'Send the test event').click()
       await page.getByText(text).waitFor()
       await isFine()
+    },
+    visitMs,
+  )
+
+  test(
+    'accessibility: the matches of a search in payloads have no serious finding',
+    async () => {
+      const page = await visit(addressOf('/events/search'))
+      await page.getByLabel('Text').fill('amount')
+      await button(page, 'Search').click()
+      await page.getByText('Everything was searched').waitFor()
+      await isFine(admin, edgeLooks)
     },
     visitMs,
   )
