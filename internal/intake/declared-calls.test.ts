@@ -177,6 +177,16 @@ test('unverified declaration: calls are refused while the tenant does not accept
   expect(rows).toEqual([{ provider: 'brex', cause: 'provider_unverified' }])
 })
 
+test('refused call: GET and HEAD of a provider that is not configured are not stored, and POST is', async () => {
+  const path = pathOf('codehost')
+  for (const method of ['GET', 'HEAD', 'POST'])
+    expect((await fetch(`${api.url}${path}`, { method })).status).toBe(403)
+  const read = () => pool.query("SELECT cause FROM refused_calls WHERE provider = 'codehost'")
+  let { rows } = await read()
+  for (const until = Date.now() + 5_000; rows.length === 0 && Date.now() < until; ) ({ rows } = await read())
+  expect(rows).toEqual([{ cause: 'provider_not_configured' }])
+})
+
 test('unknown provider: one that a tenant names and no declaration describes is 404', async () => {
   const answer = await post(pathOf('nosuch'), '{}', {})
   expect([answer.status, (await answer.json()) as object]).toMatchObject([404, { code: 'provider_unknown' }])

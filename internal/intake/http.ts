@@ -129,7 +129,8 @@ function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller
     return { ...tenantNotAllowed, log: { slug, cause: 'tenant_unknown' } }
   }
   if (found.kind === 'refused') {
-    noteRefusal(intake, head, found)
+    // Anyone can open the URL, such as a crawler, and a GET or HEAD without a check of the URL carries no event.
+    if (head.request.method === 'POST') noteRefusal(intake, head, found)
     const { tenant, provider, cause } = found
     if (cause === 'provider_paused') return paused
     if (cause === 'secrets_unreadable') return secretsUnreadable
