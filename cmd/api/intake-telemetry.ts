@@ -32,10 +32,18 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   })
   // Exposes the series as 0 from the start, so that `increase()` sees the first failure.
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
+  const unusable = unlabelled(metrics).counter(
+    'latchkey_intake_declarations_unusable_total',
+    'Declarations of providers that this version cannot compile: their calls are answered with 503 until a version that can serves them.',
+  )
   const mayLog = createLineLimit(logLimit)
   return {
     called: (provider: ProviderName, outcome: CallOutcome) =>
       calls.with(providerNames.find((name) => name === provider) ?? 'declared', outcome).inc(),
+    declarationUnusable(provider: ProviderName, cause: unknown) {
+      unusable.inc()
+      log.error({ provider, cause }, 'declaration of a provider cannot be compiled: its calls are refused')
+    },
     /** `unavailable` means that Postgres is unavailable; `refused` means that Postgres rejected an event's data. */
     storeFailed(cause: unknown, kind: 'unavailable' | 'refused') {
       failures.with(kind).inc()

@@ -134,6 +134,7 @@ export async function startIntake(
     callers: new Callers({
       ...{ directory, secrets, gatewaySandbox: config.gatewaySandbox ?? false },
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
+      onUnusable: observer.declarationUnusable,
     }),
     publicUrl: config.publicUrl,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,

@@ -10,7 +10,7 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { TrustedSigner } from './certificates/chain.ts'
-import { type KnownProvider, KnownProviders } from './known-providers.ts'
+import { type KnownProvider, KnownProviders, type OnUnusable, unusable } from './known-providers.ts'
 import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
@@ -66,6 +66,8 @@ export interface CallersOptions {
   readonly gatewaySandbox?: boolean
   /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
+  /** Called once for each declaration that cannot be compiled, until any declaration changes. Must not throw. */
+  readonly onUnusable?: OnUnusable
 }
 
 /** Finds the caller of a call in memory, by API key or by the slug in its path. */
@@ -79,7 +81,7 @@ export class Callers {
 
   constructor(options: CallersOptions) {
     this.#options = options
-    this.#known = new KnownProviders(() => options.directory.declarations())
+    this.#known = new KnownProviders(() => options.directory.declarations(), options.onUnusable)
     this.#revision = this.#known.revision()
   }
 
@@ -135,11 +137,8 @@ export class Callers {
   }
 
   #find(name: string): KnownProvider | ApiError {
-    try {
-      return this.#known.find(name) ?? apiError('provider_unknown')
-    } catch {
-      return declarationUnusable
-    }
+    const known = this.#known.find(name)
+    return known === unusable ? declarationUnusable : (known ?? apiError('provider_unknown'))
   }
 
   #prepare(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {

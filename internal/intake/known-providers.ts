@@ -20,6 +20,12 @@ export interface KnownProvider {
   readonly declared?: string
 }
 
+/** A known provider whose declaration this version cannot compile; another version stored it. */
+export const unusable = Symbol('unusable declaration')
+
+/** Called once for each declaration that cannot be compiled, until any declaration changes. Must not throw. */
+export type OnUnusable = (name: ProviderName, cause: unknown) => void
+
 /**
  * All providers by name: built-in ones first, then those of Provider resources, then shipped declarations. A declaration is compiled when it
  * is first used.
@@ -27,11 +33,13 @@ export interface KnownProvider {
 export class KnownProviders {
   readonly #current: () => Declarations
   #declarations: Declarations
-  #found = new Map<string, KnownProvider>()
+  readonly #onUnusable: OnUnusable | undefined
+  #found = new Map<string, KnownProvider | typeof unusable>()
 
   /** @param current returns the declarations in force; called for every webhook call */
-  constructor(current: () => Declarations) {
+  constructor(current: () => Declarations, onUnusable?: OnUnusable) {
     this.#current = current
+    this.#onUnusable = onUnusable
     this.#declarations = current()
   }
 
@@ -45,8 +53,8 @@ export class KnownProviders {
     return current
   }
 
-  /** Finds a provider by its name or an alias. Returns undefined for an unknown name. @throws if a declaration cannot be compiled */
-  find(name: string): KnownProvider | undefined {
+  /** Finds a provider by its name or an alias. Returns undefined for an unknown name. */
+  find(name: string): KnownProvider | typeof unusable | undefined {
     this.revision()
     const known = this.#found.get(name)
     if (known !== undefined) return known
@@ -56,7 +64,7 @@ export class KnownProviders {
     return made
   }
 
-  #make(name: string): KnownProvider | undefined {
+  #make(name: string): KnownProvider | typeof unusable | undefined {
     const builtIn = findProvider(name)
     if (builtIn) return { name: builtIn.name, adapter: builtIn, isUnverified: false }
     const declaration = this.#declarations.get(name) ?? this.#shipped(name)
@@ -64,7 +72,12 @@ export class KnownProviders {
     if (declaration === undefined || own === undefined) return undefined
     if (name !== own) return this.find(own)
     const { text, isUnverified } = declaration
-    return { name: own, adapter: adapterOf(text), isUnverified, declared: text }
+    try {
+      return { name: own, adapter: adapterOf(text), isUnverified, declared: text }
+    } catch (cause) {
+      this.#onUnusable?.(own, cause)
+      return unusable
+    }
   }
 
   /** A resource with the name of a shipped declaration replaces it, with its aliases. */

@@ -1,0 +1,48 @@
+import { expect, test } from 'bun:test'
+import type { StoredDeclaration } from '#internal/tenants/index.ts'
+import { declarationText } from './declared/packs.ts'
+import { KnownProviders, unusable } from './known-providers.ts'
+
+const stored = (name: string, text: string, aliases: readonly string[] = []): StoredDeclaration => ({
+  ...{ name, aliases, isUnverified: false, text },
+})
+const usable = declarationText({
+  ...{ name: 'doors', body: { bytesMax: 1024, json: {} } },
+  headers: { signature: { names: ['X-Doors'] } },
+  signature: {
+    schemes: [
+      { algorithm: 'hmac-sha256', signature: { header: 'signature' }, encoding: 'hex', signs: '{body}' },
+    ],
+  },
+  event: { id: [{ json: 'id' }], type: { from: [{ json: 'kind' }] } },
+})
+
+test('known providers: a declaration that cannot be compiled is compiled and reported once per revision, and affects no other', () => {
+  const reports: string[] = []
+  const broken = stored('gates', '{"name":"gates"}', ['portal'])
+  const declarations = () => new Map([broken, stored('doors', usable)].map((each) => [each.name, each]))
+  let current = declarations().set('portal', broken)
+  const known = new KnownProviders(
+    () => current,
+    (name, cause) => reports.push(`${name} ${cause instanceof Error}`),
+  )
+  expect([known.find('gates'), known.find('gates'), known.find('portal')]).toEqual([
+    ...[unusable, unusable, unusable],
+  ])
+  expect(reports).toEqual(['gates true'])
+  expect(known.find('doors')).toMatchObject({ name: 'doors' })
+
+  current = declarations()
+  expect([known.find('gates'), reports]).toEqual([unusable, ['gates true', 'gates true']])
+  current = new Map([['gates', stored('gates', usable)]])
+  expect(known.find('gates')).toMatchObject({ name: 'gates' })
+})
+
+test('known providers: text that is no JSON is reported', () => {
+  const reports: string[] = []
+  const known = new KnownProviders(
+    () => new Map([['gates', stored('gates', '{')]]),
+    (name) => reports.push(name),
+  )
+  expect([known.find('gates'), reports]).toEqual([unusable, ['gates']])
+})
