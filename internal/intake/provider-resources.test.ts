@@ -1,9 +1,11 @@
 // Providers of manifests, from the file to the answer of a call: the controller, the directory and intake on real stores.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
+import { parseAllDocuments } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { declarationRules } from './declared/rules.ts'
 
 const secret = 'a-signing-secret-of-tests'
 let api: TestApi
@@ -53,6 +55,8 @@ spec:
 ${spec}---
 `
 }
+
+const specOf = (yaml: string): unknown => parseAllDocuments(yaml)[0]?.toJS().spec
 
 const using = (...providers: readonly string[]) => `${tenantYaml('acme', testApiKey, [
   `providers: [${providers.map((each) => `{${each}, secretRef: {name: acme-provider}}`).join(', ')}]`,
@@ -122,6 +126,8 @@ test.each([
   ['whose vectors fail', { vector: 'v3=00' }],
   ['that is invalid', { spec: '  bodyy: {}\n' }],
   ['with a built-in name as alias', { spec: '  aliases: [stripe]\n' }],
+  ['with the name of notifications as alias', { spec: '  aliases: [latchkey]\n' }],
+  ['with the first word of event types as alias', { spec: '  aliases: [payment]\n' }],
   ['with the name of a shipped declaration as alias', { spec: '  aliases: [slack]\n' }],
 ])('Provider: after an update %s, the version before stays in force', async (_what, change) => {
   await api.applyManifests(providerYaml() + using('name: doors'))
@@ -134,6 +140,34 @@ test('Provider: one whose vectors fail is not put in force, and the tenant’s c
   await api.applyManifests(providerYaml({ name: 'gates', vector: 'v1=00' }) + using('name: gates'))
   expect(await call('v1=', 'gates')).toBe(404)
   expect(await conditionOfTenant()).toMatchObject({ status: 'False', reason: 'ProviderUnknown' })
+})
+
+test.each([
+  ['latchkey', 'which is reserved for notifications'],
+  ['declared', 'a word of event types or metrics'],
+  ['payment', 'a word of event types or metrics'],
+  ['card', 'which is a built-in provider'],
+  ['stripe', 'which is a built-in provider'],
+])('Provider: one with the name %s is not put in force: %s', async (name, why) => {
+  await api.applyManifests(providerYaml({ name }) + using('name: generic'))
+  expect(await stored()).toEqual([])
+  const validated = declarationRules.validate(name, specOf(providerYaml({ name })))
+  expect(validated).toMatchObject({ kind: 'invalid', reason: 'NameReserved' })
+  expect(validated).toHaveProperty('message', expect.stringContaining(`metadata.name is ${name}, ${why}`))
+})
+
+test.each([
+  ['of a vendor', 'strpe', 'stripe'],
+  ['of a shipped declaration', 'slak', 'slack'],
+  ['of a Provider', 'doorz', 'doors'],
+  ['of a Provider’s alias', 'door-keper', 'door-keeper'],
+])('tenant: the condition for a misspelt name %s suggests the right one', async (_what, wrong, right) => {
+  await api.applyManifests(
+    providerYaml({ spec: '  aliases: [door-keeper]\n' }) + using('name: doors', `name: ${wrong}`),
+  )
+  const { status, reason, message } = await conditionOfTenant()
+  expect([status, reason]).toEqual(['False', 'ProviderUnknown'])
+  expect(message).toStartWith(`there is no provider ${wrong} (did you mean ${right}?): its calls are 404`)
 })
 
 test('Provider: a deleted one goes on verifying while a tenant uses it, and then goes', async () => {

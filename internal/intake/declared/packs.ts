@@ -5,6 +5,9 @@ import type { Declaration } from './schema.ts'
 /** Names of all shipped declarations in alphabetical order. */
 export const packNames: readonly string[] = Object.keys(packs)
 
+/** Names and aliases of all shipped declarations. */
+export const packNamesAndAliases: readonly string[] = [...packNames, ...Object.keys(packAliases)]
+
 /** Finds a shipped declaration by its name or an alias. It is parsed when a tenant uses it, so that many of them cost little. */
 export function findPack(name: string): StoredDeclaration | undefined {
   const own = Object.hasOwn(packAliases, name) ? packAliases[name] : name

@@ -2,11 +2,13 @@ import {
   type DeclarationRules,
   neutralProviderName,
   type Problem,
+  reservedProviderName,
   tenantApiVersion,
   type ValidatedProvider,
 } from '#internal/tenants/index.ts'
+import { eventTypeTexts } from '../vocabulary.ts'
 import { parseProvider } from './manifest.ts'
-import { declarationText, findPack } from './packs.ts'
+import { declarationText, findPack, packNamesAndAliases } from './packs.ts'
 import type { Declaration } from './schema.ts'
 import { runVectors } from './vectors.ts'
 
@@ -29,12 +31,26 @@ export const declarationRules: DeclarationRules = {
     }
   },
   findShipped: findPack,
+  shippedNames: packNamesAndAliases,
 }
 
-/** Finds a name that another provider has. A Provider with the name of a shipped declaration replaces it. */
-function reservedName({ name, aliases = [] }: Declaration): Problem | undefined {
+/** First words of normalized types. */
+const typeFamilies = new Set([...eventTypeTexts.keys()].map((type) => type.slice(0, type.indexOf('.'))))
+
+/** Value of a label of metrics, which stands for all declared providers. */
+const labelOfDeclared = 'declared'
+
+/**
+ * Finds a name that no Provider can have: that of another provider or of notifications, or the first word of normalized types, since types
+ * that a declaration does not list begin with its name. A Provider with the name of a shipped declaration replaces it.
+ */
+export function reservedName({ name, aliases = [] }: Declaration): Problem | undefined {
   for (const [index, each] of [name, ...aliases].entries()) {
     const path = index === 0 ? 'metadata.name' : `spec.aliases[${index - 1}]`
+    if (each === reservedProviderName)
+      return { path, message: `is ${each}, which is reserved for notifications: choose another name` }
+    if (each === labelOfDeclared || typeFamilies.has(each))
+      return { path, message: `is ${each}, a word of event types or metrics: choose another name` }
     if (neutralProviderName(each) !== undefined)
       return { path, message: `is ${each}, which is a built-in provider: choose another name` }
     const pack = findPack(each)

@@ -52,6 +52,8 @@ export interface DeclarationRules {
   validate(name: string, spec: unknown): ValidatedProvider
   /** Finds a declaration that is part of the program, by its name or an alias. */
   findShipped(name: string): StoredDeclaration | undefined
+  /** Names and aliases of all declarations that are part of the program. */
+  readonly shippedNames: readonly string[]
 }
 
 /** Source of Providers: a cluster or a folder of manifests. Reads use memory; writes change the resource. */

@@ -58,6 +58,17 @@ export async function findStoredProviders(
     .where(and(isNotNull(declaration), sql`(${name} = ANY(${wanted}) OR ${aliases} && ${wanted})`))
 }
 
+/** Lists the names and aliases of all declarations in force. */
+export async function listProviderNames(pool: Pool): Promise<string[]> {
+  const { name, aliases, declaration } = providers
+  const rows = await orm(pool)
+    .select({ name, aliases })
+    .from(providers)
+    .where(isNotNull(declaration))
+    .limit(providersMax)
+  return rows.flatMap((each) => [each.name, ...each.aliases])
+}
+
 /** Brings a declaration in force under a new version of the directory. Idempotent. */
 export async function putProvider(client: PoolClient, provider: StoredProvider): Promise<void> {
   const { name, uid, generation, isUnverified, text } = provider

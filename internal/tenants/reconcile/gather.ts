@@ -2,10 +2,10 @@ import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import type { ApiKeyScope, TenantSpec } from '../model.ts'
+import { type ApiKeyScope, acceptedProviderNames, type TenantSpec } from '../model.ts'
 import { neutralProviderName } from '../parse.ts'
 import type { DeclarationRules, StoredDeclaration } from '../providers/resource.ts'
-import { findStoredProviders } from '../providers/store.ts'
+import { findStoredProviders, listProviderNames } from '../providers/store.ts'
 import type { CallbackSuspension, TenantData } from '../purge.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-manifest.ts'
 import type { SecretRead, TenantManifest, TenantSecrets } from '../source.ts'
@@ -68,6 +68,8 @@ export interface TenantFacts {
   readonly callbackSuspension: CallbackSuspension | undefined
   /** Declarations of the providers that are not built in, by the name in the spec. Absent: every name counts as known. */
   readonly declared?: ReadonlyMap<string, StoredDeclaration>
+  /** Names of all providers, from which the message about an unknown name suggests one. Empty if every name is known. */
+  readonly providerNames?: readonly string[]
   readonly notificationsSuspension: CallbackSuspension | undefined
 }
 
@@ -103,28 +105,34 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
   const { currentKeyId } = keyRing
   const declared = await findDeclared(sources, manifest.spec)
   const found = {
-    ...{ stored, slug, secrets, keysOfOthers, ...(declared && { declared }) },
+    ...{ stored, slug, secrets, keysOfOthers, ...declared },
     callbackSuspension: suspensions.callback,
     notificationsSuspension: suspensions.notifications,
   }
   return { manifest, tenantId, ...found, currentKeyId, callbackBounds }
 }
 
-/** Finds the declarations of a tenant's providers: those of Provider resources, then shipped ones. */
+/**
+ * Finds the declarations of a tenant's providers: those of Provider resources, then shipped ones. Lists the names of all providers if one of
+ * the tenant's has no declaration.
+ */
 async function findDeclared(
   { pool, declarations }: Pick<GatherSources, 'pool' | 'declarations'>,
   { providers }: TenantSpec,
-): Promise<ReadonlyMap<string, StoredDeclaration> | undefined> {
-  if (!declarations) return undefined
+): Promise<Pick<TenantFacts, 'declared' | 'providerNames'>> {
+  if (!declarations) return {}
   const names = providers.map(({ name }) => name).filter((name) => neutralProviderName(name) === undefined)
   const stored = await findStoredProviders(pool, names)
-  return new Map(
+  const declared = new Map(
     names.flatMap((name) => {
       const found = stored.find((each) => each.name === name || each.aliases.includes(name))
       const known = found ?? declarations.findShipped(name)
       return known ? [[name, known]] : []
     }),
   )
+  if (declared.size === new Set(names).size) return { declared }
+  const all = [...acceptedProviderNames, ...declarations.shippedNames, ...(await listProviderNames(pool))]
+  return { declared, providerNames: all }
 }
 
 /**

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
+import { didYouMean } from '#internal/config/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import { notificationsUrlField } from '../key-ring.ts'
 import type { TenantSpec } from '../model.ts'
@@ -116,7 +117,7 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
  * Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. A tenant with built-in
  * providers only has no such condition, since versions before declarations document a closed set of conditions.
  */
-function providersVerdicts({ manifest, declared }: TenantFacts): Verdict[] {
+function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFacts): Verdict[] {
   if (manifest.spec.providers.every(({ name }) => neutralProviderName(name) !== undefined)) return []
   const seen = new Map<string, string>()
   const complaints = manifest.spec.providers
@@ -125,7 +126,9 @@ function providersVerdicts({ manifest, declared }: TenantFacts): Verdict[] {
       if (declared === undefined || neutralProviderName(name) !== undefined) return []
       const known = declared.get(name)
       if (known === undefined) {
-        const message = `there is no provider ${name}: its calls are 404 until the platform applies a Provider of this name`
+        const meant = didYouMean(name, providerNames, name.length < 5 ? 1 : 2)
+        const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
+        const message = `there is no provider ${name}${hint}: its calls are 404 until the platform applies a Provider of this name`
         return [{ reason: 'ProviderUnknown', message }]
       }
       const other = seen.get(known.name)
