@@ -200,7 +200,7 @@ export const ingestRoutes = [
   internalRoute({
     ...{ method: 'POST', path: '/internal/v1/events', id: 'ingestEvent', tag: 'events' },
     ...{ answer: EventIngested, errors: ['provider_not_ready'], bodyBytesMax: ingestBytesMax },
-    summary: 'Store an event that the calling service hands in',
+    summary: 'Ingest an event of the calling service',
     right: 'ingestEvents',
     description:
       'The event is delivered like an event of its provider, with `latchkey-origin: service` among its `headers`. Latchkey checks no signature: that is up to the caller. A repeated request with the same `provider` and `sourceEventId` changes nothing and returns the id of the stored event.',

@@ -158,7 +158,7 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
       'latchkey-origin': {
         ...{ type: 'string', enum: originKinds.filter((kind) => kind !== 'provider'), ...mayGrow },
         description:
-          'Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.',
+          'Present where no provider called. `service`: ingested by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.',
       },
       'latchkey-simulation': {
         ...{ type: 'string', pattern: idPattern('sim') },

@@ -791,7 +791,7 @@ export interface components {
                 /** @description Number of times that the event was forwarded. */
                 "latchkey-hops"?: string;
                 /**
-                 * @description Present where no provider called. `service`: handed in by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.
+                 * @description Present where no provider called. `service`: ingested by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.
                  * @enum {string}
                  */
                 "latchkey-origin"?: "service" | "simulation" | "test" | "notification";
