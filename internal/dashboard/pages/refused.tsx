@@ -61,7 +61,7 @@ function Call({ call, tenantName }: CallParts) {
           <span class="refused-cause">
             <Badge tone="bad">{title}</Badge>
           </span>
-          {tenantName !== undefined && <span>{tenantName}</span>}
+          {tenantName !== undefined && <span class="refused-tenant">{tenantName}</span>}
           <span>{provider}</span>
           <span class="muted refused-address">{sourceAddress ?? 'address unknown'}</span>
           <span class="refused-time">
