@@ -98,7 +98,7 @@ describe('TLS of a store', () => {
     [
       'a second CA in the Postgres URL',
       () => ({ LATCHKEY_DATABASE_TLS_CA_FILE: ca(), LATCHKEY_DATABASE_URL: url('?sslrootcert=/ca.crt') }),
-      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: sslrootcert in it is another source of the same: remove it',
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its parameter sslrootcert sets the same: remove it',
     ],
     [
       'TLS settings for a Unix socket',
@@ -106,7 +106,7 @@ describe('TLS of a store', () => {
         LATCHKEY_DATABASE_TLS_CA_FILE: ca(),
         LATCHKEY_DATABASE_URL: 'postgres:///latchkey?host=/run',
       }),
-      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: a Unix socket has no TLS',
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: TLS does not apply to a Unix socket: use a host, or unset the TLS settings',
     ],
   ])('store TLS: rejects %s', (_name, env, problem) => {
     expect(problemsOf(env())).toEqual([problem])
