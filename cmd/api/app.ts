@@ -7,10 +7,12 @@ import type { Config } from '#internal/config/index.ts'
 import {
   BodyBudget,
   bindRoutes,
+  createErrorLinks,
   createServer,
   listen,
   type RequestEvent,
   type Route,
+  type ServerOptions,
 } from '#internal/http/index.ts'
 import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes, publicDocumentPath } from '#internal/openapi/index.ts'
@@ -38,6 +40,8 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
   CommonConfig & {
     /** Seconds for which the API still accepts new calls after shutdown has begun; default 0. */
     readonly shutdownDelaySeconds?: number
+    /** Address of the documentation, to which errors link. Default: no links. */
+    readonly docsUrl?: string | undefined
     /** Base URL under which callers outside reach the API, for its OpenAPI document. `npm run dev` has none. */
     readonly publicUrl?: string | undefined
   }
@@ -61,6 +65,8 @@ export interface ApiPortParts extends Core {
   readonly usage: Usage
   /** Logs and counts a finished request. */
   observe(event: RequestEvent, cause: unknown): void
+  /** Returns the link of an error to its page in the documentation. */
+  readonly errorLink?: ServerOptions<Principal, ApiKeyScope>['errorLink']
 }
 
 /**
@@ -97,7 +103,10 @@ export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
     ...{ check: 'api port', reason: 'the API port is not open yet' },
   })
   const usage = await startUsage(host, { ...core, actor: 'api' })
-  const server = await openApiPort(host, config, { ...core, usage, observe: observeRequests(host, core) })
+  const errorLink = config.docsUrl === undefined ? undefined : createErrorLinks(config.docsUrl)
+  const server = await openApiPort(host, config, {
+    ...{ ...core, usage, errorLink, observe: observeRequests(host, core) },
+  })
   core.ops.markStarted()
   return { ...server, opsPort: core.ops.port, directory: core.directory }
 }
@@ -109,7 +118,7 @@ export async function openApiPort(
   parts: ApiPortParts,
 ): Promise<ServerAddress> {
   const { metrics, health } = host
-  const { pool, redis, directory, settings, secrets, stats, usage, observe } = parts
+  const { pool, redis, directory, settings, secrets, stats, usage } = parts
   const waiters = new Waiters(redis)
   health.addCheck(
     'redis',
@@ -141,8 +150,7 @@ export async function openApiPort(
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
   const server = await host.scope.open({
     name: 'api port',
-    open: () =>
-      listen(publicServer(host, { directory, routes, observe }), config.apiPort, config.bindAddress),
+    open: () => listen(publicServer(host, { ...parts, routes }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
       // Load balancers keep sending requests until their health check sees that the process is not ready.
@@ -154,17 +162,18 @@ export async function openApiPort(
   return { port: server.port, url: server.url }
 }
 
-interface PublicParts extends Pick<ApiPortParts, 'directory' | 'observe'> {
+interface PublicParts extends Pick<ApiPortParts, 'directory' | 'observe' | 'errorLink'> {
   readonly routes: readonly Route<Principal, ApiKeyScope>[]
 }
 
-function publicServer({ tracing, health }: Host, { directory, routes, observe }: PublicParts) {
+function publicServer({ tracing, health }: Host, { directory, routes, observe, errorLink }: PublicParts) {
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
     documentPath: publicDocumentPath,
+    errorLink,
     onAnswered: observe,
     isDraining: () => health.isDraining(),
     tracing,

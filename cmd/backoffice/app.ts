@@ -16,7 +16,7 @@ import { openBackofficePort } from './port.ts'
 /** Configuration of the backoffice. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
-  'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
+  'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl' | 'docsUrl'
 > &
   ClusterConfig &
   CommonConfig

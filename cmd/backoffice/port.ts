@@ -20,11 +20,17 @@ import {
 } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
+import {
+  createDashboard,
+  type Dashboard,
+  type DashboardOptions,
+  documentationPath,
+} from '#internal/dashboard/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 import {
   BodyBudget,
   bindRoutes,
+  createErrorLinks,
   createServer,
   listen,
   type RequestEvent,
@@ -44,6 +50,8 @@ export interface BackofficePortConfig
   extends DatabaseSettings,
     Pick<Config<'backoffice'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly publicUrl?: string | undefined
+  /** Address of the documentation, to which errors link. Default: the pages of this port. */
+  readonly docsUrl?: string | undefined
   /** IP address to listen on. Default: all interfaces. */
   readonly bindAddress?: string | undefined
   /** Operators with tokens of their own, outside of a cluster. */
@@ -115,9 +123,15 @@ export async function openBackofficePort(
     ...internalDocumentRoutes(),
     ...dashboard.routes,
   ]
+  const { docsUrl = documentationPath.slice(0, -1) } = config
   const server = await host.scope.open({
     name: 'backoffice port',
-    open: () => listen(portServer(parts, host, routes, dashboard), config.backofficePort, config.bindAddress),
+    open: () =>
+      listen(
+        portServer(parts, host, { routes, dashboard, docsUrl }),
+        config.backofficePort,
+        config.bindAddress,
+      ),
     close: async (opened) => {
       host.health.startDraining()
       // Load balancers keep sending requests until their health check sees that the process is not ready.
@@ -162,11 +176,16 @@ async function openBackoffice(
   })
 }
 
+interface PortServerParts {
+  readonly routes: readonly Route<never, never>[]
+  readonly dashboard: Dashboard
+  readonly docsUrl: string
+}
+
 function portServer(
   { observe }: BackofficePortParts,
   { tracing, health }: Host,
-  routes: readonly Route<never, never>[],
-  dashboard: Dashboard,
+  { routes, dashboard, docsUrl }: PortServerParts,
 ) {
   return createServer<never, never>({
     routes,
@@ -177,6 +196,7 @@ function portServer(
     present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
     answerUnknown: (call) => dashboard.answerUnknown(call),
     documentPath: internalDocumentPath,
+    errorLink: createErrorLinks(docsUrl),
     onAnswered: observe,
     isDraining: () => health.isDraining(),
     tracing,

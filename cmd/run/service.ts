@@ -1,5 +1,11 @@
 import { resolve } from 'node:path'
-import { type ApiConfig, apiStores, openApiPort, type ServerAddress } from '#cmd/api/app.ts'
+import {
+  type ApiConfig,
+  type ApiPortParts,
+  apiStores,
+  openApiPort,
+  type ServerAddress,
+} from '#cmd/api/app.ts'
 import { observeRequests, withRecordEvents } from '#cmd/api/telemetry.ts'
 import { startUsage } from '#cmd/api/usage.ts'
 import {
@@ -20,6 +26,8 @@ import { startQueueStats } from '#cmd/serving/stats.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import type { Config } from '#internal/config/index.ts'
+import { documentationPath } from '#internal/dashboard/index.ts'
+import { createErrorLinks, urlHost } from '#internal/http/index.ts'
 
 /** Configuration of the whole service in one process. */
 export type ServiceConfig = ApiConfig &
@@ -55,7 +63,9 @@ export async function startService(process: Host, config: ServiceConfig): Promis
   const usage = await startUsage(host, { ...core, actor: 'run' })
   let tenants: FolderTenants | undefined
   const manifestFileOf: BackofficePortParts['manifestFileOf'] = (tenant) => tenants?.source.fileOf(tenant)
-  const serving = { ...core, usage, manifestFileOf, observe: observeRequests(host, core) }
+  let links = config.docsUrl === undefined ? undefined : createErrorLinks(config.docsUrl)
+  const errorLink: ApiPortParts['errorLink'] = (code) => links?.(code)
+  const serving = { ...core, usage, manifestFileOf, errorLink, observe: observeRequests(host, core) }
   const api = runs.has('api') ? await openApiPort(host, config, serving) : undefined
   if (runs.has('backoffice') || runs.has('forwarder')) await startQueueStats(host, core)
   const { bindAddress, backofficeBindAddress = bindAddress, isLocal = false } = config
@@ -63,6 +73,11 @@ export async function startService(process: Host, config: ServiceConfig): Promis
   const backofficePort = runs.has('backoffice')
     ? await openBackofficePort(host, { ...config, publicUrl, bindAddress: backofficeBindAddress }, serving)
     : undefined
+  // The port of the backoffice is known only now. A process without one has no links, unless the setting names the documentation.
+  if (backofficePort !== undefined && !links)
+    links = createErrorLinks(
+      `http://${urlHost(backofficeBindAddress)}:${backofficePort}${documentationPath.slice(0, -1)}`,
+    )
   if (runs.has('operator')) tenants = await openTenants(host, config, core)
   if (runs.has('forwarder')) await startForwarding(host, config, core)
   core.ops.markStarted()

@@ -1,4 +1,5 @@
 import {
+  baseUrl,
   certificatesFile,
   cidrs,
   credential,
@@ -285,6 +286,13 @@ export const settings = {
     defaultNote: 'none: paths only',
     doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, and in the OpenAPI document.',
     usedBy: ['api', 'operator', 'backoffice', 'run'],
+  },
+  docsUrl: {
+    env: 'LATCHKEY_DOCS_URL',
+    type: baseUrl,
+    defaultNote: 'none: no links; backoffice: `/docs`; run, dev: `/docs` at the address of the dashboard',
+    doc: 'Address of this documentation, to which the header `Link` of errors leads, for example `https://latchkey.example.com/docs`.',
+    usedBy: ['api', 'backoffice', 'run', 'dev'],
   },
   runProcesses: {
     env: 'LATCHKEY_RUN_PROCESSES',

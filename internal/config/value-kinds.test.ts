@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import {
+  baseUrl,
   cidrs,
   headerPairs,
   httpUrl,
@@ -30,6 +31,9 @@ const accepted: [string, ValueKind<unknown>, string, unknown][] = [
   ['any port', ports, 'any', 'any'],
   ['two keys', keyRing, `a:${key},b:${key}`, `a:${key},b:${key}`],
   ['headers', headerPairs, 'Authorization=Bearer%20x, a=b=c', { authorization: 'Bearer x', a: 'b=c' }],
+  ['a base URL', baseUrl, 'https://h:8443/docs', 'https://h:8443/docs'],
+  ['a base URL with slashes at its end', baseUrl, 'http://h/', 'http://h'],
+  ['a base URL with characters that a header cannot have', baseUrl, 'http://h/dé>', 'http://h/d%C3%A9%3E'],
   ['a Postgres server', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
   ['a Postgres Unix socket', postgresUrl, 'postgres:///d?host=/run', 'postgres:///d?host=/run'],
   ['one Redis', redisUrl, 'redis://u:p@h:6379/1', 'redis://u:p@h:6379/1'],
@@ -77,6 +81,10 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['a line feed', line('x'), 'a\nb'],
   ['no scheme', httpUrl, 'collector:4318'],
   ['another scheme', httpUrl, 'ftp://h'],
+  ['a base URL with a query', baseUrl, 'https://h/docs?a=1'],
+  ['a base URL with a fragment', baseUrl, 'https://h/docs#a'],
+  ['a base URL with a user', baseUrl, 'https://u:p@h/docs'],
+  ['a base URL without a host', baseUrl, '/docs'],
   ['Postgres without host', postgresUrl, 'postgres:///d'],
   ['another database', postgresUrl, 'mysql://h/d'],
   ['a password of Postgres with a slash', postgresUrl, 'postgres://u:p/w@h/d'],

@@ -217,6 +217,17 @@ export const httpUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
+/** Address that pages are below: a URL without user, query and fragment. The value has no trailing slash. */
+export const baseUrl: ValueKind<string> = {
+  name: 'http or https URL without query',
+  parse(value) {
+    const parsed = httpUrl.parse(value)
+    const url = parsed.kind === 'ok' && !/[?#@]/.test(value) ? new URL(value) : null
+    if (!url) return invalid('an http:// or https:// URL without user, query and fragment')
+    return ok(url.origin + url.pathname.replace(/\/+$/, ''))
+  },
+}
+
 const postgresPattern = /^postgres(?:ql)?:\/\/(?:[^@/?#\s]*@)?([^/?#\s]*)(?:\/[^@?#\s]*)?(?:\?([^@#\s]*))?$/
 
 /** A `postgres://` URL. `?host=/dir` connects through a Unix socket. */

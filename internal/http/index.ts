@@ -60,6 +60,12 @@ export type {
   PublicRoute,
   Route,
 } from './route.ts'
-export { createServer, type RequestEvent, routeUnknown, type ServerOptions } from './server.ts'
+export {
+  createErrorLinks,
+  createServer,
+  type RequestEvent,
+  routeUnknown,
+  type ServerOptions,
+} from './server.ts'
 export { createSourceAddress, networkOf } from './source-address.ts'
 export { acceptsGzip, type StaticBody, staticAnswer, staticBody } from './static-body.ts'

@@ -1,4 +1,4 @@
-import type { ApiError } from '#internal/base/index.ts'
+import type { ApiError, ErrorCode } from '#internal/base/index.ts'
 import type { BodyBounds } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 
@@ -33,6 +33,8 @@ export interface Answer<Body extends AnswerBody = string> {
   /** Outcome for the log line and the metric label, from a closed set. */
   readonly outcome: string
   readonly log?: LogFields
+  /** Error whose page in the documentation explains this response, if it is a refusal without the envelope. */
+  readonly explainedAs?: ErrorCode
 }
 
 type Answered<Body extends AnswerBody = string> = Promise<Answer<Body> | ApiError> | Answer<Body> | ApiError

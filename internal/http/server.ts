@@ -2,7 +2,10 @@ import { Elysia } from 'elysia'
 import {
   type ApiError,
   apiError,
+  type ErrorCode,
+  errorCodes,
   errorEnvelope,
+  errorPageName,
   isApiError,
   randomToken,
   statusOf,
@@ -65,6 +68,8 @@ interface Runtime {
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError | undefined>
   /** Path of the OpenAPI document of this port, which the 404 of an unknown path names. */
   readonly documentPath?: string
+  /** Returns the value of the header `Link` for an error, see `createErrorLinks`. If absent or undefined, errors have no link. */
+  readonly errorLink?: ((code: ErrorCode) => string | undefined) | undefined
   /**
    * Returns true while the process shuts down. Each response then closes its connection, so that the next request reaches another process.
    * If absent, the server never drains.
@@ -250,6 +255,16 @@ async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): P
   }
 }
 
+/**
+ * Returns the values of the header `Link` (RFC 8288) that lead to the pages of errors. They are made once.
+ * @param docsUrl address of the documentation, absolute or a path, without a trailing slash
+ */
+export function createErrorLinks(docsUrl: string): (code: ErrorCode) => string {
+  const linkOf = (code: ErrorCode) => `<${docsUrl}/reference/errors/${errorPageName(code)}>; rel="help"`
+  const links = new Map(errorCodes.map((code) => [code, linkOf(code)]))
+  return (code) => links.get(code) ?? linkOf(code)
+}
+
 interface Finished {
   readonly request: Request
   readonly requestId: string
@@ -285,6 +300,9 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
   response.headers.set('X-Request-Id', requestId)
   if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
   for (const name in shown.headers) response.headers.set(name, shown.headers[name] ?? '')
+  const explained = failed ? result.code : result.explainedAs
+  const link = explained === undefined ? undefined : runtime.errorLink?.(explained)
+  if (link !== undefined) response.headers.set('Link', link)
   return response
 }
 

@@ -255,6 +255,7 @@ export const answerHandshake: Operation = {
     },
     400: {
       description: 'The check is not the vendor’s, or its challenge is malformed.',
+      headers: ['Link'],
       schema: invalidSchema,
       examples: { invalid_signature: { value: { error: 'invalid signature' } } },
     },

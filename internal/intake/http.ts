@@ -289,6 +289,7 @@ function invalidAnswer(cause: RefusalCause): Answer {
     body: JSON.stringify({ error }),
     outcome: error.replaceAll(' ', '_'),
     log: { cause },
+    explainedAs: 'invalid_request',
   }
 }
 

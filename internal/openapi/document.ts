@@ -135,7 +135,7 @@ export class DocumentBuilder {
     return Object.fromEntries(
       statuses.map((status) => {
         const own = codes.filter((code) => statusOf(code) === status)
-        const headers = (errorHeaders[status] ?? []).filter((name) => this.#headers.has(name))
+        const headers = ['Link', ...(errorHeaders[status] ?? [])].filter((name) => this.#headers.has(name))
         const description = texts[status] ?? errorDescriptions[status] ?? ''
         const examples = Object.fromEntries(own.map((code) => exampleOf(examplesOf(code))))
         return [String(status), responseOf(description, errorRef, examples, { headers })]
@@ -148,7 +148,8 @@ export class DocumentBuilder {
     const own = this.schema(schema)
     if (!envelope) return responseOf(description, own, examples, form)
     const more = envelope.content['application/json']?.examples
-    return responseOf(description, { anyOf: [own, errorRef] }, { ...examples, ...more }, form)
+    const headers = ['Link', ...(form.headers ?? [])]
+    return responseOf(description, { anyOf: [own, errorRef] }, { ...examples, ...more }, { ...form, headers })
   }
 
   #parameter(parameter: Parameter): Parameter {
@@ -273,6 +274,13 @@ function portable(characters: string): string {
     .replaceAll(/\\u([0-9a-f]{4})/gi, (_escape, code: string) =>
       String.fromCharCode(Number.parseInt(code, 16)),
     )
+}
+
+/** Header component of both documents: the link of an error. */
+export const errorLink = {
+  description:
+    'Page of the error in the documentation: `<URL>; rel="help"` (RFC 8288). Absent where the installation has no address of the documentation.',
+  schema: { type: 'string' },
 }
 
 /** Text for the description of a document about `unroutedResponses`. */

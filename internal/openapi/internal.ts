@@ -1,6 +1,13 @@
 import { internalRoutes } from '#internal/backoffice/index.ts'
 import type { PublicRoute } from '#internal/http/index.ts'
-import { DocumentBuilder, documentRoute, ownServer, unroutedResponses, unroutedText } from './document.ts'
+import {
+  DocumentBuilder,
+  documentRoute,
+  errorLink,
+  ownServer,
+  unroutedResponses,
+  unroutedText,
+} from './document.ts'
 import { serveDocument } from './public.ts'
 
 /** Path of the OpenAPI document of the internal API. */
@@ -9,6 +16,7 @@ const text = (description: string) => ({ description, schema: { type: 'string' }
 
 const headers = {
   Allow: text('Methods of this path.'),
+  Link: errorLink,
   'X-Request-Id': text("Id of this request in the logs: the caller's own or a generated one."),
   'Idempotent-Replayed': text('`true` for a repeat, which changed nothing.'),
   'Retry-After': text('Seconds to wait before the next call.'),

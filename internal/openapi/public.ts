@@ -18,6 +18,7 @@ import { providerNames } from '#internal/tenants/index.ts'
 import {
   DocumentBuilder,
   documentRoute,
+  errorLink,
   headerRefs,
   type OutboundOperation,
   ownServer,
@@ -33,6 +34,7 @@ const text = (description: string) => ({ description, schema: { type: 'string' }
 const headers = {
   Allow: text('Methods of this path.'),
   'Cache-Control': text('How long the response can be cached: `public, max-age=300`.'),
+  Link: errorLink,
   'X-Request-Id': text("Id of this request in the logs: the caller's own or a generated one."),
   'Idempotent-Replayed': text('`true` when the answer is a saved response.'),
   'Retry-After': text('Seconds to wait before the next call.'),

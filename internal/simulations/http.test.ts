@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { apiError, systemClock, type TenantId } from '#internal/base/index.ts'
-import { BodyBudget, bindRoutes, createServer } from '#internal/http/index.ts'
+import { BodyBudget, bindRoutes, createErrorLinks, createServer } from '#internal/http/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { startTestApi, type TestApi, testApiKey, testDocsUrl } from '#test/support/api.ts'
 import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
@@ -332,6 +332,7 @@ test('POST simulate/chargeback: responds 503 while Postgres is unavailable, exce
   const tenant = api.directory.findTenantBySlug('acme')
   if (!tenant) throw new Error('there is no acme')
   const app = createServer({
+    errorLink: createErrorLinks(testDocsUrl),
     routes: bindRoutes(simulationRoutes, {
       ...{ pool: dead, callers: lab.intake.callers, clock: systemClock, intake: lab.intake },
       ...{ eventDaysOf: () => 90, onStarted: () => undefined, onAccepted: () => undefined },

@@ -175,6 +175,40 @@ describe('chart', () => {
     expect(route.match(/"value":"[^"]*"/g)).toEqual(['"value":"/v1"'])
   })
 
+  test.each([
+    ['no value', {}, undefined, undefined],
+    [
+      'an ingress of the backoffice',
+      { backoffice: { ingress: { enabled: true, hosts: ['*.example.com', 'ops.example.com'] } } },
+      'http://ops.example.com/docs',
+      undefined,
+    ],
+    [
+      'an ingress of the backoffice with TLS',
+      {
+        backoffice: { ingress: { enabled: true, hosts: ['ops.example.com'], tls: [{ secretName: 'tls' }] } },
+      },
+      'https://ops.example.com/docs',
+      undefined,
+    ],
+    [
+      'the value',
+      {
+        config: { docsUrl: 'https://docs.example.com' },
+        backoffice: { ingress: { enabled: true, hosts: ['ops.example.com'] } },
+      },
+      'https://docs.example.com',
+      'https://docs.example.com',
+    ],
+  ])(
+    'documentation: with %s, errors lead to the address that the chart knows',
+    async (_case, values, api, backoffice) => {
+      const objects = await render({ values })
+      const docsUrlOf = (process: string) => environmentOf(objects, process)['LATCHKEY_DOCS_URL']
+      expect([docsUrlOf('api'), docsUrlOf('backoffice')]).toEqual([api, backoffice])
+    },
+  )
+
   test('exposure: only the Service of the ServiceMonitor has the ops port', async () => {
     const services = Object.values(named(await render({ preset: 'kind' }), 'Service'))
     const ours = services.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])

@@ -33,6 +33,7 @@ const crowded = {
   commonAnnotations: { 'reloader.stakater.com/auto': 'true' },
   config: {
     publicUrl: 'https://hooks.example.com',
+    docsUrl: 'https://latchkey.example.com/docs',
     trustedProxies: ['10.0.0.0/8'],
     callbackCidrsMax: ['10.0.0.0/8', '::1'],
     callbackPorts: [3000, 9443],

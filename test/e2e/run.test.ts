@@ -98,6 +98,8 @@ async function run(more: Readonly<Record<string, string>> = {}) {
       await response.body?.cancel()
       return response.status
     },
+    /** Returns the link of an error of the API to its page. */
+    errorLink: async () => (await call('/v1/none', {})).headers.get('link'),
     webhook: () => call('/v1/t/acme/webhooks/generic', { method: 'POST', ...signGeneric(genericBody()) }),
     tenants: (token: string) =>
       fetch(`http://127.0.0.1:${String(backofficePort)}/internal/v1/tenants`, {
@@ -118,7 +120,23 @@ test('run: serves the tenants of a folder, delivers their events, and knows oper
   expect((await one.webhook()).status).toBe(200)
   await receiver.received(1)
   expect(await (await one.tenants('operator-token')).text()).toContain('acme')
-  expect((await one.tenants('other-token')).status).toBe(401)
+  const refused = await one.tenants('other-token')
+  expect([refused.status, refused.headers.get('link')]).toEqual([
+    401,
+    '</docs/reference/errors/unauthenticated>; rel="help"',
+  ])
+  const docs = `http://127.0.0.1:${String(one.ports['backofficePort'])}/docs`
+  expect(await one.errorLink()).toBe(`<${docs}/reference/errors/route-unknown>; rel="help"`)
+})
+
+test('run: errors link to the documentation that LATCHKEY_DOCS_URL names, also without a backoffice', async () => {
+  const more = { LATCHKEY_RUN_PROCESSES: 'api', LATCHKEY_DOCS_URL: 'https://latchkey.example/docs/' }
+  const named = await run(more)
+  expect(await named.errorLink()).toBe(
+    '<https://latchkey.example/docs/reference/errors/route-unknown>; rel="help"',
+  )
+  const unnamed = await run({ LATCHKEY_RUN_PROCESSES: 'api' })
+  expect(await unnamed.errorLink()).toBeNull()
 })
 
 test('run: latchkey tenants why names the manifest of a suspended tenant, and edits of it apply', async () => {

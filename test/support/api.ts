@@ -76,6 +76,9 @@ export const testLimits: LimitsInDocument = {
   signatureMaxAgeSeconds: 300,
 }
 
+/** Address of the documentation to which errors of a test API link. */
+export const testDocsUrl = 'https://latchkey.example/docs'
+
 /** API key of the default tenant, with scope `records`. */
 export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
 
@@ -155,6 +158,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     trustedProxies: options.trustedProxies,
     gatewaySandbox: options.gatewaySandbox ?? false,
     publicUrl: options.publicUrl,
+    docsUrl: testDocsUrl,
     ...(options.certificates && { certificates: options.certificates }),
     recordTtlSecondsMax: options.recordTtlSecondsMax ?? testLimits.recordTtlSecondsMax,
     recordBodyBytesMax: options.recordBodyBytesMax ?? testLimits.recordBodyBytesMax,

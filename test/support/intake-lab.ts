@@ -1,5 +1,5 @@
 import { apiError, systemClock } from '#internal/base/index.ts'
-import { BodyBudget, bindRoutes, createServer } from '#internal/http/index.ts'
+import { BodyBudget, bindRoutes, createErrorLinks, createServer } from '#internal/http/index.ts'
 import {
   Callers,
   EventQueue,
@@ -10,7 +10,7 @@ import {
   webhookRoutes,
 } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { openerOf, type TestApi } from './api.ts'
+import { openerOf, type TestApi, testDocsUrl } from './api.ts'
 
 /** Webhook intake on fake stores that fail on demand. */
 export interface IntakeLab {
@@ -56,6 +56,7 @@ export function openIntakeLab(
   }
   const app = createServer<never, never>({
     routes: bindRoutes(webhookRoutes, intake),
+    errorLink: createErrorLinks(testDocsUrl),
     authorize: () => apiError('internal'),
     nameOf: () => '',
     explain: () => undefined,

@@ -68,6 +68,15 @@ Templates see numbers as floats: int64 keeps large ones from being printed as 1e
 - name: LATCHKEY_PUBLIC_URL
   value: {{ $config.publicUrl | quote }}
 {{- end }}
+{{- /* The backoffice leads to its own pages by default. */}}
+{{- $docsUrl := $config.docsUrl }}
+{{- if and (eq .name "api") (not $docsUrl) }}
+{{- $docsUrl = include "latchkey.ownDocsUrl" .root }}
+{{- end }}
+{{- if and (has .name (list "api" "backoffice")) $docsUrl }}
+- name: LATCHKEY_DOCS_URL
+  value: {{ $docsUrl | quote }}
+{{- end }}
 {{- if eq .name "operator" }}
 - name: LATCHKEY_OPERATOR_NAMESPACES
   value: {{ join "," .values.namespaces | default "*" | quote }}
@@ -87,6 +96,16 @@ Templates see numbers as floats: int64 keeps large ones from being printed as 1e
 - name: OTEL_TRACES_SAMPLER_ARG
   value: {{ $config.traces.sampleShare | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* Address of the documentation that the backoffice serves, by the first host of its ingress; empty if the chart does not know it. */}}
+{{- define "latchkey.ownDocsUrl" -}}
+{{- $ingress := .Values.backoffice.ingress -}}
+{{- $hosts := list -}}
+{{- range $ingress.hosts }}{{ if not (contains "*" .) }}{{ $hosts = append $hosts . }}{{ end }}{{ end -}}
+{{- if and .Values.backoffice.enabled $ingress.enabled $hosts -}}
+{{ ternary "https" "http" (not (empty $ingress.tls)) }}://{{ first $hosts }}/docs
+{{- end -}}
 {{- end -}}
 
 {{/* "true" if the migration before an upgrade needs a Secret of its own: the Secret of the stores still contains the old URL then. */}}

@@ -37,6 +37,11 @@ ${jsonBlock(envelopeOf('invalid_request'))}
 response and in the logs. Later versions can add codes: treat an unknown one by its status. Where \`Retry-After\` is set, wait that long
 before a repetition.
 
+The header \`Link\` of an error leads to its page here: \`<https://latchkey.example.com/docs/reference/errors/conflict>; rel="help"\`. Its
+address comes from the setting \`LATCHKEY_DOCS_URL\`. In the chart that is \`config.docsUrl\`, and otherwise the host of the ingress of
+the back office; without either, errors of the public API have no link. The internal API links to \`/docs\` of its own port,
+and \`latchkey run\` and \`npm run dev\` to the address at which their machine reaches the dashboard.
+
 | Code | Status | |
 |---|---|---|
 ${rows.join('\n')}

@@ -15,10 +15,10 @@ const site = unpackSite(
   ),
 )
 
-function pageOf(routes: readonly PublicRoute[]) {
-  const route = routes.find(({ path }) => path === '/docs/')
+function pageOf(routes: readonly PublicRoute[], address = '/docs/', pattern = '/docs/') {
+  const route = routes.find(({ path }) => path === pattern)
   return async (): Promise<Answer<AnswerBody>> => {
-    const request = new Request('http://127.0.0.1/docs/', { headers: { 'Accept-Encoding': 'identity' } })
+    const request = new Request(`http://127.0.0.1${address}`, { headers: { 'Accept-Encoding': 'identity' } })
     const answer = await route?.handle({ request } as Parameters<PublicRoute['handle']>[0])
     if (answer?.kind !== 'answer') throw new Error('no page')
     return answer
@@ -61,4 +61,17 @@ test('plain contents: the least recently used file is dropped when the bound is 
   const again = await contents.of(start)
   expect(again).not.toBe(first)
   expect(again).toEqual(first)
+})
+
+test.each([
+  ['the first page', '/docs/', '/docs/'],
+  ['another page', '/docs/reference/errors/conflict', '/docs/*'],
+])('documentation: without a built site, %s says how to build it', async (_case, address, pattern) => {
+  const routes = documentationRoutes({ assets: createAssets(), clock: systemClock }, async () => undefined)
+  const { status, outcome, headers, body } = await pageOf(routes, address, pattern)()
+  expect([status, outcome, headers?.['Content-Type']]).toEqual([404, 'not_found', 'text/html; charset=utf-8'])
+  const text = await new Response(body).text()
+  expect(text).toContain('<h1>Documentation</h1>')
+  expect(text).toContain('<code>npm run docs</code>')
+  expect(text).toContain('<a href="/">Dashboard</a>')
 })
