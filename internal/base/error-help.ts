@@ -39,8 +39,8 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Compare the path with the reference. `GET /v1/openapi.json` lists all paths of the public port.',
   },
   not_found: {
-    when: 'There is no such event, replay, tenant, record or subscription, it has expired, or it belongs to a tenant that the caller may not see. The response does not say which.',
-    next: 'Check the id and the tenant of the key. Events are deleted after the retention of the tenant.',
+    when: 'There is no such event, replay, simulation, subscription, lock or tenant, it has expired, or it belongs to a tenant that the caller may not see. The response does not say which.',
+    next: 'Check the id and the tenant of the key. Events are deleted after the retention of the tenant. A record that does not exist is no error: the check says `cached: false`.',
   },
   method_not_allowed: {
     when: 'The path exists, but not with this method.',
@@ -60,14 +60,14 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   provider_not_ready: {
     when: 'A simulation or an event names a provider that the tenant has not set up, or that is not ready.',
-    next: 'Add the provider to the Tenant, or wait until its condition is `Ready`; `latchkey tenants why` says what is missing.',
+    next: 'Add the provider to `spec.providers` of the Tenant, and wait until the Tenant’s condition `Ready` is true; `latchkey tenants why` says what is missing.',
   },
   conflict: {
     when: 'Since it was read, something has changed that the call depends on, for example a setting or the state of a replay.',
     next: 'Read it again, and decide again. Nothing was changed.',
   },
   body_too_large: {
-    when: 'The body, or the body as the head announces it, is longer than the route takes. The reference of each operation has its limit.',
+    when: 'The body of a webhook or of a call about events, or its length in the head, is over the limit of the route, which `message` names. On the routes of records and of `/v1/simulate`, a body that is too long is 400 [`invalid_request`](invalid-request.md).',
     next: 'Send less. A provider repeats such a webhook in vain: reduce what it sends in its settings.',
   },
   fingerprint_mismatch: {
@@ -79,15 +79,15 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Use a new key for a new request, and the same key only for repetitions of the same request.',
   },
   limit_exceeded: {
-    when: 'A hard limit of the tenant is reached: calls in a second, events in a month, records, streams, or a limit of an emitted kind.',
+    when: 'A hard limit of the tenant is reached: locks (`locksPerMinute`, `locksPerMonth`), events (`eventsPerMinute`, and `eventsPerMonth` with `over: refuse`) or the size of its records (`recordBytes`). `RateLimit` names the limit. Usage of kinds that services report is never refused.',
     next: 'Wait as long as `Retry-After` says, then repeat the call. `GET /v1/usage` and the page of usage in the dashboard show all limits; the platform team changes them in `spec.limits`.',
   },
   too_many_replays: {
-    when: 'As many replays as a tenant may run are under way.',
-    next: 'Wait until one of them ends, or cancel one. Nothing was started.',
+    when: 'As many replays as a tenant may run are under way, or as many as all tenants together may run.',
+    next: 'Wait as long as `Retry-After` says and until one of them ends, or cancel one. Nothing was started.',
   },
   too_many_searches: {
-    when: 'A caller searched payloads 30 times within a minute in one process. Nothing was searched.',
+    when: 'A caller searched payloads 30 times within a minute in one process. Nothing was searched. A second search at the same time is 503 [`overloaded`](overloaded.md).',
     next: 'Wait as long as `Retry-After` says, and narrow the search by time, type or provider, so that it needs fewer pages.',
   },
   too_many_simulations: {
@@ -135,8 +135,8 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Send it again; nothing was accepted. Operators: [runbook](../../runbooks/bodies-dropped.md).',
   },
   overloaded: {
-    when: 'The process has as many calls under way as it admits, in total or of this tenant.',
-    next: 'Repeat the call after `Retry-After`, with a growing delay. Nothing was done.',
+    when: 'The process has as many calls under way as it admits, in total, of this tenant or of this caller, or has no memory for another body.',
+    next: 'Repeat the call after `Retry-After`, with a growing delay. Nothing was done, except by an acknowledgement in a subscription with very many open events: the repetition continues it.',
   },
   loop_detected: {
     when: 'An event was delivered to a callback that sent it to Latchkey again, several times in a circle (`Latchkey-Hops`).',

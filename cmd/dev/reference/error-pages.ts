@@ -29,9 +29,12 @@ function indexText(): string {
 
 ${mark}
 
-Every response with a status of 400 or more has this body, whatever the route:
+Responses with a status of 400 or more have this body:
 
 ${jsonBlock(envelopeOf('invalid_request'))}
+
+The routes of webhooks differ in two cases, for which providers expect short answers: a call that is not the provider’s is 400 with
+\`error\` alone, and a tenant that does not take it is 403 with \`message\` alone.
 
 \`code\` is stable and made for programs; \`message\` is for people and may change. \`requestId\` is in the header \`X-Request-Id\` of every
 response and in the logs. Later versions can add codes: treat an unknown one by its status. Where \`Retry-After\` is set, wait that long
