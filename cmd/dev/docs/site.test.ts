@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { builtSite } from '#test/support/built-site.ts'
 import { addressOf, siteBase } from './links.ts'
 import { pagePaths } from './pages.ts'
-import { generatorFolder } from './site.ts'
+import { buildSite, generatorFolder } from './site.ts'
 
 /** Measured: 3.7 MB (November 2026). */
 const siteBytesMax = 5_000_000
@@ -31,6 +31,10 @@ function fileOf(address: string): string | undefined {
 test('site: has a page for each Markdown file below docs', () => {
   const missing = pagePaths().filter((page) => fileOf(siteBase + addressOf(page)) === undefined)
   expect(missing).toEqual([])
+})
+
+test('site: is not built again while its pages and its generator are unchanged', async () => {
+  expect(await buildSite()).toBeUndefined()
 })
 
 test('site: has no inline script, no inline style and no handler in an attribute, as the content policy of the dashboard demands', () => {
