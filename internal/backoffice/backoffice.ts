@@ -13,6 +13,7 @@ import {
   type SharedParts,
 } from './parts.ts'
 import { SearchTurns } from './payload-search.ts'
+import { providerCases } from './providers.ts'
 import { replayCases } from './replays.ts'
 import { savedViewCases } from './saved-views.ts'
 import { settingCases } from './settings.ts'
@@ -55,6 +56,7 @@ const cases = {
   locks: lockCases,
   callbacks: callbackCases,
   attention: attentionCases,
+  providers: providerCases,
   audit: auditCases,
   views: savedViewCases,
   stats: statsCases,

@@ -102,10 +102,10 @@ const cases: [name: string, shown: string, tls: () => StoreTls, said: RegExp][] 
     /TLS: certificate not trusted/,
   ],
   [
-    'a certificate of another name is refused',
+    'a certificate for another name is refused',
     'elsewhere',
     () => ({ caFile: own.ca }),
-    /TLS: certificate of another name/,
+    /TLS: certificate for another name/,
   ],
   [
     'a certificate of the configured server name is accepted',
@@ -123,7 +123,7 @@ const cases: [name: string, shown: string, tls: () => StoreTls, said: RegExp][] 
     'an expired certificate is refused',
     'expired',
     () => ({ caFile: own.ca }),
-    /TLS: certificate outside its validity/,
+    /TLS: certificate expired or not yet valid/,
   ],
 ]
 
@@ -255,7 +255,7 @@ describe('Redis', () => {
     const { redis, port } = await createTlsRedis(byName, ['--tls-cluster', 'yes'], { cluster: true })
     await command(redis, ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383'])
     const url = `rediss+cluster://:${redis.password}@127.0.0.1:${port}`
-    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: certificate of another name/)
+    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: certificate for another name/)
     expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
     await redis.stop()
   })

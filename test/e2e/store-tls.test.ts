@@ -108,7 +108,7 @@ describe('store TLS failures', () => {
   test('store TLS: /readyz and the log name a certificate for another host name, without secrets', async () => {
     const api = await startApiProcess({ ...env, LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db.example' })
     const { schema } = await readyWhen(api.opsUrl, ({ checks }) =>
-      checks.some(({ reason }) => reason?.includes('TLS: certificate of another name')),
+      checks.some(({ reason }) => reason?.includes('TLS: certificate for another name')),
     )
     expect(schema).toMatch(/^postgres: /)
     api.signal('SIGTERM')

@@ -18,12 +18,13 @@ import { simulationRows } from './simulations.tsx'
 import { tenantRow } from './tenant.tsx'
 import { tenantListRows } from './tenants.tsx'
 import { usageRows } from './usage.tsx'
+import { verifyCallRows } from './verify-call.tsx'
 
 /** All pages and actions. A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
   ...[eventsRow, ...payloadSearchRows, ...savedViewRows(eventFields), ...eventRows, attemptRow],
-  refusedRow,
+  ...[refusedRow, ...verifyCallRows],
   ...[replaysRow, ...replayStartRows, ...replayRows],
   ...[...tenantListRows, tenantRow, ...callbackRows],
   ...usageRows,

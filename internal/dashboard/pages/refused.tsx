@@ -29,6 +29,11 @@ export const refusedRow = listRow({
     { kind: 'time', name: 'from', label: 'Refused from', place: 'times' },
     { kind: 'time', name: 'to', label: 'Refused before', place: 'times' },
   ],
+  actions: ({ tenant }) => (
+    <a class="button" href={link('/refused/verify', { tenant: tenant?.id })}>
+      Verify a call
+    </a>
+  ),
   load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
     backoffice.refused.list(actor, { ...selection, limit: pageSize, ...asked, fromMs: from, toMs: to }),
   rows: (items, { tenant, tenantLabel }) => (

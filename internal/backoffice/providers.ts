@@ -1,0 +1,69 @@
+import { parseTimestamp } from '#internal/base/index.ts'
+import { type CallTrace, declaredNames, findDeclaration, traceCall } from '#internal/intake/index.ts'
+import { invalid, ok } from './outcome.ts'
+import type { UseCase } from './parts.ts'
+
+/** A captured call to verify. Nothing of it is stored or logged. */
+export interface CapturedCall {
+  /** Name or alias of a declared provider. */
+  readonly provider: string
+  readonly method: string
+  /** URL as the vendor called it, for signatures over it. */
+  readonly url: string
+  /** Lines of the form `Name: value`. */
+  readonly headers: string
+  readonly body: string
+  readonly secret: string
+  /** Time of the call, RFC 3339. Default: now. */
+  readonly at?: string | undefined
+}
+
+/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms. */
+const signatureAgeMsMax = 300_000
+const headersMax = 100
+
+/** Lists the names of the providers whose calls `trace` can verify. */
+const list: UseCase<undefined, readonly string[]> = ({ directory }) =>
+  Promise.resolve(ok(declaredNames(directory.declarations())))
+
+/** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. Pure. */
+const trace: UseCase<CapturedCall, CallTrace> = ({ directory, clock }, _actor, captured) => {
+  const { provider, method, url, body, secret, at } = captured
+  const declaration = findDeclaration(provider, directory.declarations())
+  if (declaration === undefined)
+    return Promise.resolve(invalid('must be the name of a declared provider', 'provider'))
+  const nowMs = at === undefined ? clock.now() : parseTimestamp(at)
+  if (nowMs === undefined)
+    return Promise.resolve(invalid('must be a time such as 2026-11-21T19:50:00Z', 'at'))
+  const headers = parseHeaders(captured.headers)
+  if (typeof headers === 'string') return Promise.resolve(invalid(headers, 'headers'))
+  const call = {
+    request: { method, url },
+    headers,
+    body: Buffer.from(body),
+    settings: {},
+    nowMs,
+    signatureAgeMsMax,
+  }
+  return Promise.resolve(ok(traceCall(declaration, call, [secret])))
+}
+
+/** Parses lines of headers, or returns what is wrong with them. */
+function parseHeaders(text: string): Headers | string {
+  const headers = new Headers()
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
+  if (lines.length > headersMax) return `must have at most ${headersMax} lines`
+  for (const [at, line] of lines.entries()) {
+    const colon = line.indexOf(':')
+    try {
+      if (colon < 1) throw new TypeError('no name')
+      headers.append(line.slice(0, colon).trim(), line.slice(colon + 1).trim())
+    } catch {
+      return `must have lines of the form Name: value; line ${at + 1} has another form`
+    }
+  }
+  return headers
+}
+
+/** Use cases of providers. */
+export const providerCases = { list, trace }

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+
+const file = `${import.meta.dir}/../../../config/providers/slack.yaml`
+const { vectors } = parse(readFileSync(file, 'utf8')).spec
+const event: { headers: Record<string, string>; body: string; secrets: string[]; at: string } = vectors[1]
+const headers = Object.entries(event.headers)
+  .map(([name, value]) => `${name}: ${value}`)
+  .join('\r\n')
+const [secret = ''] = event.secrets
+const call = { provider: 'slack', secret, headers, body: event.body, at: event.at }
+
+let backoffice: TestBackoffice
+let session: DashboardSession
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(dashboardTenantYaml('acme'))
+  backoffice.allow(() => true)
+  session = await openDashboardSession(backoffice.url, someUser())
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const verify = (change: Partial<typeof call> = {}) => session.post('/refused/verify', { ...call, ...change })
+
+test('verify a call: the form offers shipped and built-in declared providers', async () => {
+  const { html } = await session.get('/refused/verify')
+  for (const name of ['slack', 'card', 'generic']) expect(html).toContain(`<option value="${name}"`)
+  expect(html).not.toContain('<option value="wallet"')
+})
+
+test('verify a call: a verified one shows the event and each step, and the secret nowhere', async () => {
+  const { status, html } = await verify()
+  expect(status).toBe(200)
+  expect(html).toContain('The call is verified')
+  expect(html).toContain('slack.app_mention')
+  expect(html).toContain('v0:1794300001:')
+  expect(
+    html.match(/0858a6e0674bf02d2a8f6a9ce224a12fd59361c372046d3db101928b5e94e33e/g)?.length,
+  ).toBeGreaterThan(2)
+  expect(html).not.toContain(secret)
+})
+
+test('verify a call: one with another secret shows both signatures', async () => {
+  const { html } = await verify({ secret: 'another-secret' })
+  expect(html).toContain('The call is refused: ')
+  expect(html).toContain('Signature received')
+  expect(html).toContain('Signature by the secret')
+  expect(html).not.toContain('another-secret')
+})
+
+test('verify a call: the line ends of a browser are those that were pasted', async () => {
+  const body = '{\n"type":"url_verification",\n"challenge":"abc"}'
+  const signed = new Bun.CryptoHasher('sha256', secret).update(`v0:1794300001:${body}`).digest('hex')
+  const lines = [
+    'Content-Type: application/json',
+    'X-Slack-Request-Timestamp: 1794300001',
+    `X-Slack-Signature: v0=${signed}`,
+  ].join('\r\n')
+  const { html } = await verify({ headers: lines, body: body.replaceAll('\n', '\r\n') })
+  expect(html).toContain('The call checks the URL')
+})
+
+test.each<[string, Partial<typeof call>, string]>([
+  ['a provider that is not declared', { provider: 'wallet' }, 'provider'],
+  ['headers without a name', { headers: 'v0=0858' }, 'line 1 has another form'],
+  ['a time of another form', { at: 'yesterday' }, 'ust be a time such as'],
+  ['no secret', { secret: '' }, 'Secret'],
+])('verify a call: with %s it is refused with 422 and keeps the fields', async (_name, change, text) => {
+  const { status, html } = await verify(change)
+  expect(status).toBe(422)
+  expect(html).toContain(text)
+  expect(html).toContain('app_mention')
+})
+
+test('verify a call: neither the log nor a table keeps the secret or the call', async () => {
+  await verify()
+  const { rows } = await backoffice.pool.query<{ text: string }>('SELECT a::text AS text FROM audit a')
+  expect(rows.map(({ text }) => text).join('\n')).not.toContain(secret)
+})

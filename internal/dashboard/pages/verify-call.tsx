@@ -1,0 +1,186 @@
+import type { CallTrace } from '#internal/intake/index.ts'
+import { Card, Facts, Notice } from '../components/block.tsx'
+import { choicesOf, type Field, FormPage, filled, type Problems, readFields } from '../components/form.tsx'
+import { type ActionRow, link, type PageContext, type PageRow, shown } from '../page.ts'
+import { invalidText } from '../problem.tsx'
+import type { Form } from '../request.ts'
+import { refusedAdviceOf } from './causes.ts'
+
+const path = '/refused/verify'
+const title = 'Verify a call'
+const bodyCharsMax = 20_000
+
+function fieldsOf(providers: readonly string[]) {
+  return [
+    {
+      ...({ kind: 'choice', name: 'provider', label: 'Provider', isRequired: true } as const),
+      choices: choicesOf(providers),
+    },
+    {
+      ...({ kind: 'text', name: 'secret', label: 'Secret', isRequired: true, charsMax: 8_192 } as const),
+      hint: 'The provider’s signing secret or public key. It is used for this answer, and neither stored nor shown again.',
+    },
+    {
+      ...({ kind: 'lines', name: 'headers', label: 'Headers', isRequired: true, charsMax: 10_000 } as const),
+      placeholder: 'X-Signature: …',
+      hint: 'One a line, as received.',
+    },
+    {
+      ...({ kind: 'lines', name: 'body', label: 'Body', charsMax: bodyCharsMax } as const),
+      hint: 'The exact text as received. A signature covers every character, spaces and line ends included.',
+    },
+    {
+      ...({ kind: 'text', name: 'at', label: 'Time of the call', isShort: true, charsMax: 40 } as const),
+      ...{ placeholder: '2026-11-21T19:50:07Z', hint: 'Empty: now. Signed times must be near it.' },
+    },
+    {
+      ...({ kind: 'text', name: 'url', label: 'URL of the call', charsMax: 2_048 } as const),
+      hint: 'Only for providers that sign it, such as Twilio and Square.',
+    },
+  ] as const satisfies readonly Field[]
+}
+
+const formRow: PageRow = {
+  ...{ method: 'GET', path, section: 'refused' },
+  show: async (context) => {
+    const listed = await context.backoffice.providers.list(context.actor, undefined)
+    if (listed.kind !== 'ok') return listed
+    return shown(title, <VerifyForm context={context} providers={listed.value} typed={context.query} />)
+  },
+}
+
+/** Verifies the call and shows the steps. A `POST`, so that neither call nor secret is in an address or in a log. */
+const verifyRow: ActionRow = {
+  ...{ method: 'POST', path, section: 'refused' },
+  back: path,
+  act: async (context) => {
+    const { backoffice, actor, form } = context
+    const listed = await backoffice.providers.list(actor, undefined)
+    if (listed.kind !== 'ok') return listed
+    const providers = listed.value
+    const fields = fieldsOf(providers)
+    const { values, problems } = readFields(fields, form)
+    const again = (wrong: Problems, text?: string) =>
+      shown(
+        title,
+        <VerifyForm context={context} providers={providers} typed={form} problems={wrong} problem={text} />,
+        422,
+      )
+    const { provider, secret, headers, body = '', at, url = '' } = values
+    if (Object.keys(problems).length > 0) return again(problems)
+    if (provider === undefined || secret === undefined || headers === undefined) return again(problems)
+    // Browsers send CR LF for the ends of lines, whatever was pasted.
+    const call = { provider, secret, headers, url, at, method: 'POST', body: body.replaceAll('\r\n', '\n') }
+    const traced = await backoffice.providers.trace(actor, call)
+    if (traced.kind === 'invalid')
+      return traced.field === undefined
+        ? again({}, invalidText(traced))
+        : again({ [traced.field]: invalidText(traced) })
+    if (traced.kind !== 'ok') return traced
+    return shown(
+      title,
+      <>
+        <VerifyForm context={context} providers={providers} typed={form} />
+        <Steps trace={traced.value} />
+      </>,
+    )
+  },
+}
+
+interface VerifyFormParts {
+  readonly context: PageContext
+  readonly providers: readonly string[]
+  readonly typed: Form
+  readonly problems?: Problems
+  readonly problem?: string | undefined
+}
+
+function VerifyForm({ context, providers, typed, problems = {}, problem }: VerifyFormParts) {
+  const { csrfToken, tenant } = context
+  const { secret: _secret, ...kept } = typed
+  return (
+    <FormPage
+      title={title}
+      lead="Paste a captured call with its secret, and see each step of its verification."
+      crumb="Refused calls"
+      card="Captured call"
+      action={path}
+      csrfToken={csrfToken}
+      hidden={{ tenant: tenant?.id }}
+      button="Verify"
+      back={link('/refused', { tenant: tenant?.id })}
+      fields={filled(fieldsOf(providers), kept, problems)}
+      problem={problem === undefined ? undefined : { title: problem }}
+    />
+  )
+}
+
+function Steps({ trace }: { readonly trace: CallTrace }) {
+  const { scheme, signatures, time, signed, computed, outcome } = trace
+  return (
+    <Card title="Steps">
+      <Result outcome={outcome} />
+      <Facts
+        facts={[
+          [
+            'Scheme',
+            scheme === undefined ? 'no signature of a declared scheme' : <code>{scheme.algorithm}</code>,
+          ],
+          scheme && ['Value with the signature', <code>{scheme.value}</code>],
+          scheme && ['Usable secrets', String(scheme.keyCount)],
+          signatures && ['Signature received', signatures.texts.map((text) => <code>{text}</code>)],
+          computed.length > 0
+            ? ['Signature by the secret', computed.map((text) => <code>{text}</code>)]
+            : undefined,
+          time && ['Signed time', timeText(time)],
+          signed && [
+            `Signed text, ${signed.bytes} bytes`,
+            <code>{`${signed.text}${signed.isCut ? ' …' : ''}`}</code>,
+          ],
+        ]}
+      />
+    </Card>
+  )
+}
+
+function timeText({ text, ageMs, ageMsMax }: NonNullable<CallTrace['time']>): string {
+  if (ageMs === undefined) return `${text} is no time of the declared unit`
+  return `${text}: ${Math.round(ageMs / 1_000)} s before the call, at most ${ageMsMax / 1_000} s`
+}
+
+function Result({ outcome }: { readonly outcome: CallTrace['outcome'] }) {
+  switch (outcome.kind) {
+    case 'event':
+      return (
+        <Notice tone="good" title="The call is verified">
+          It becomes an event of type {outcome.event.type} ({outcome.event.rawType}) with the id{' '}
+          {outcome.event.sourceEventId}.
+        </Notice>
+      )
+    case 'answered':
+      return (
+        <Notice tone="good" title="The call checks the URL">
+          It is answered with status {outcome.answer.status}: {outcome.answer.body}
+        </Notice>
+      )
+    case 'verified_only': {
+      const { title: name, todo } = refusedAdviceOf(outcome.cause)
+      return (
+        <Notice tone="warn" title={`The signature is valid, but the call is refused: ${name}`}>
+          {todo}
+        </Notice>
+      )
+    }
+    case 'refused': {
+      const { title: name, means } = refusedAdviceOf(outcome.cause)
+      return (
+        <Notice tone="bad" title={`The call is refused: ${name}`}>
+          {means}
+        </Notice>
+      )
+    }
+  }
+}
+
+/** Page and action that verify a captured call. */
+export const verifyCallRows = [formRow, verifyRow] as const

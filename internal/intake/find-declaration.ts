@@ -1,0 +1,26 @@
+import type { Declarations } from '#internal/tenants/index.ts'
+import type { BuiltIn } from './declared/built-in.ts'
+import { findPack, packNames } from './declared/packs.ts'
+import type { Declaration } from './declared/schema.ts'
+import type { AnyProvider } from './provider.ts'
+import { findProvider, providers } from './providers/registry.ts'
+
+/** Returns the names of all providers that are declared: built in, in force as resources, and shipped. In alphabetical order. */
+export function declaredNames(declarations: Declarations): readonly string[] {
+  const own = [...declarations.values()].map(({ name }) => name)
+  return [
+    ...new Set([...providers.filter(isDeclared).map(({ name }) => name), ...own, ...packNames]),
+  ].toSorted()
+}
+
+/** Finds a declaration by the name or an alias of its provider. Undefined for `wallet` and `gateway`, which are code. */
+export function findDeclaration(name: string, declarations: Declarations): Declaration | undefined {
+  const builtIn = findProvider(name)
+  if (builtIn) return isDeclared(builtIn) ? builtIn.declaration : undefined
+  const stored = declarations.get(name) ?? findPack(name)
+  return stored && (JSON.parse(stored.text) as Declaration)
+}
+
+function isDeclared(provider: AnyProvider): provider is AnyProvider & BuiltIn {
+  return 'declaration' in provider
+}
