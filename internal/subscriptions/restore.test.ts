@@ -1,17 +1,15 @@
 import { expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import type { EventId } from '#internal/base/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { createDeliveryLab } from '#test/support/delivery-lab.ts'
+import { blockNamed } from '#test/support/page.ts'
 import { acknowledgeEvents } from './lease.ts'
 import { pullEvents } from './pull.ts'
 import { writeSubscription } from './store.ts'
 import type { SubscriptionName } from './subscription.ts'
 
-const page = readFileSync(resolve(import.meta.dir, '../../docs/operate/restore.md'), 'utf8')
-const statements = /```sql\n([^`]*)```/.exec(page)?.[1] ?? ''
+const statements = blockNamed('docs/operate/restore.md', 'statements').text
 
 test('docs/operate/restore.md: after its statements, subscriptions of a restored dump give all unacknowledged and all new events', async () => {
   const lab = await createDeliveryLab()

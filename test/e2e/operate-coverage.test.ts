@@ -25,9 +25,17 @@ function problemOf({ page, language, marker }: PageFence): string | undefined {
   if (marker === undefined) return 'no marker names the test that runs it'
   const file = marker.kind === 'cluster-test' ? `test/cluster/${marker.name}` : testOf(page)
   if (file === undefined || !existsSync(join(root, file))) return `no test ${file}`
-  return readFileSync(join(root, file), 'utf8').includes(basename(page))
+  return reads(readFileSync(join(root, file), 'utf8'), { page, marker })
     ? undefined
-    : `${file} does not read the page`
+    : `${file} does not run it`
+}
+
+/** Returns whether a test names the page and, where it picks blocks by name, the block. */
+function reads(source: string, { page, marker }: Pick<PageFence, 'page' | 'marker'>): boolean {
+  const name = basename(page)
+  if (marker?.kind !== 'test') return source.includes(page)
+  if (runners[page] === undefined) return source.includes(`blockOf('${name}', '${marker.name}')`)
+  return source.includes(page) && source.includes(`'${marker.name}'`)
 }
 
 /** Tests that run the blocks `test` of a page. */
@@ -43,6 +51,15 @@ test.each(pages.map((page) => [page]))('pages: each block of %s is run or valida
     return problem === undefined ? [] : [`${page}:${block.line}: ${problem}`]
   })
   expect(problems).toEqual([])
+})
+
+test.each([
+  ['a block that the test runs', "blockOf('install.md', 'image')", 'docs/operate/install.md', 'image', true],
+  ['another block of the page', "blockOf('install.md', 'image')", 'docs/operate/install.md', 'other', false],
+  ['a block of another page', "blockOf('install.md', 'use')", 'docs/operate/upgrading.md', 'use', false],
+  ['a page in a remark', '// install.md', 'docs/operate/install.md', 'image', false],
+])('pages: %s is recognized by page and name', (_case, source, page, name, expected) => {
+  expect(reads(source, { page, marker: { kind: 'test', name } })).toBe(expected)
 })
 
 /** Numbers in pages: page, text, source file, constant, and the factor by which the text is smaller. */
@@ -155,7 +172,7 @@ test.each([
   )
   const sum = counts.reduce((total, count) => total + count, 0)
   const page = readFileSync(join(root, 'docs/operate/capacity.md'), 'utf8')
-  expect(page.toLowerCase()).toContain(`${process} ${sum}`)
+  expect(page.toLowerCase()).toMatch(new RegExp(`\\b${process} ${sum}\\b`))
 })
 
 /** Returns the number of a constant that is a sum, product or power of numbers and of constants of its file. */
