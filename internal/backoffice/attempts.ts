@@ -1,5 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
-import { type PastRequest, pastRequest } from '#internal/delivery/index.ts'
+import { forwardedOf, type PastRequest, pastRequestsOf } from '#internal/delivery/index.ts'
 import type { CallTrace, HeaderLine } from '#internal/egress/index.ts'
 import type { AttemptView, EventView } from '#internal/events/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
@@ -41,15 +41,15 @@ const signatureHeader = 'webhook-signature'
 export function attemptDetails(
   redactor: Redactor,
   actor: Actor,
-  { event, headers, attempts }: Pick<EventView, 'event' | 'headers' | 'attempts'>,
+  view: Pick<EventView, 'event' | 'headers' | 'attempts'>,
 ): AttemptDetail[] {
-  const sent = { ...event, rawType: event.providerRawType, headers }
-  return attempts.map(({ exchange, ...attempt }) => ({
+  const requestOf = pastRequestsOf(forwardedOf(view))
+  return view.attempts.map(({ exchange, ...attempt }) => ({
     ...attempt,
     answer: attempt.answer === null ? null : redactor.payload(attempt.answer, answerCharsMax).text,
     exchange: exchange && {
       ...traceOf(exchange),
-      request: shownRequest(redactor, pastRequest(sent, { startedAtMs: attempt.startedAtMs, exchange })),
+      request: shownRequest(redactor, requestOf({ startedAtMs: attempt.startedAtMs, exchange })),
       response: {
         headerLines: exchange.headers.map((line) => shownHeader(redactor, line)),
         headersOmitted: exchange.headersOmitted,

@@ -1,6 +1,7 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
+  type AttemptPlace,
   type DueDelivery,
   type EventSummary,
   type EventView,
@@ -9,6 +10,7 @@ import {
   notifyForwarders,
   type ReplayFate,
   readEvent,
+  readAttempt as readStoredAttempt,
   readPayload as readStoredPayload,
   type EventListRequest as StoredRequest,
   sourceTenantsMax,
@@ -110,6 +112,29 @@ async function read(
     redactedPayload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     attempts: attemptDetails(redactor, actor, view),
   })
+}
+
+/** Reads one event without headers, payload and attempts. */
+async function summary(parts: SharedDeskParts, actor: Actor, id: EventId): Promise<Outcome<EventSummary>> {
+  const reached = await reachEvent(parts, actor, id)
+  return reached.kind === 'ok' ? ok(reached.value.event) : reached
+}
+
+/** Reads one attempt of an event. Secrets are redacted. */
+async function readAttempt(
+  parts: SharedDeskParts,
+  actor: Actor,
+  place: AttemptPlace & { readonly id: EventId },
+): Promise<Outcome<Pick<EventDetail, 'event' | 'headers'> & { readonly attempt: AttemptDetail }>> {
+  const reached = await reachEvent(parts, actor, place.id)
+  if (reached.kind !== 'ok') return reached
+  const { tenant } = reached.value
+  const view = await readStoredAttempt(parts.readPool, { ...place, tenantId: tenant.id }, parts.clock.now())
+  if (view === undefined) return notFound
+  const redactor = parts.redactorOf(tenant)
+  const [attempt] = attemptDetails(redactor, actor, { ...view, attempts: [view.attempt] })
+  if (attempt === undefined) return notFound
+  return ok({ event: view.event, headers: redactHeaders(redactor, view.headers), attempt })
 }
 
 /** Omits the redactor's character count, which would count only the part that was read. */
@@ -285,7 +310,10 @@ const cycleRefusals: Readonly<
 }
 
 /** Use cases of a tenant's events, which the public API has, too. */
-export const eventCases = { explain: explainEvent, list, read, readPayload, replay, retry, search }
+export const eventCases = {
+  ...{ explain: explainEvent, list, summary, read, readAttempt, readPayload },
+  ...{ replay, retry, search },
+}
 
 /** Use cases of events that only the back office has. */
 export const ingestCases = { ingest }

@@ -1,5 +1,5 @@
 export { curlCommand } from './curl.ts'
-export type { FailedCause, NotSentCause } from './decide.ts'
+export { type FailedCause, type NotSentCause, uncalledCauses } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
 export { notificationAttemptsMax, originOfUrl } from './prepared-tenant.ts'
@@ -7,8 +7,9 @@ export {
   carriedHeaders,
   type ForwardedEvent,
   forwardedEvent,
+  forwardedOf,
   type PastRequest,
-  pastRequest,
+  pastRequestsOf,
   prepareSigningKey,
   type SigningKey,
   signedCall,

@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { readEvent } from '#internal/events/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { pastRequest } from './send.ts'
+import { forwardedOf, pastRequestsOf } from './send.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {
@@ -42,10 +42,7 @@ test('past request: has the URL, headers and length that the callback received, 
     ...{ payload, payloadBytes: Buffer.byteLength(payload) },
     headers: JSON.stringify({ 'latchkey-hops': '2', traceparent }),
   })
-  const past = pastRequest(
-    { ...view.event, rawType: view.event.providerRawType, headers: view.headers },
-    { ...attempt, exchange },
-  )
+  const past = pastRequestsOf(forwardedOf(view))({ ...attempt, exchange })
   expect([past.method, past.url, past.bodyBytes]).toEqual(['POST', url, Buffer.byteLength(body)])
   const shown = Object.fromEntries(past.headers)
   const sent = Object.fromEntries(request.headers)

@@ -121,20 +121,23 @@ export interface PastRequest {
   readonly bodyBytes: number
 }
 
-/** Returns the request of an attempt as it was sent, except for its signatures, which are not kept. */
-export function pastRequest(
+/**
+ * Returns a function that gives the request of an attempt of an event as it was sent, except for its signatures, which are not kept. What all
+ * attempts share is computed once.
+ */
+export function pastRequestsOf(
   event: Omit<ForwardedEvent, 'payload'> & { readonly payloadBytes: number },
-  { startedAtMs, exchange }: { readonly startedAtMs: number; readonly exchange: AttemptExchange },
-): PastRequest {
-  const { url, signatures, traceparent } = exchange
-  const checked = checkCallbackUrl(url)
-  const authority = checked.kind === 'callback' ? checked.url.authority : ''
+): (attempt: { readonly startedAtMs: number; readonly exchange: AttemptExchange }) => PastRequest {
   const { hops } = carriedHeaders(event.headers)
-  const timestampSeconds = Math.floor(startedAtMs / 1000)
-  const signature = Array.from({ length: signatures }, () => `v1,${hiddenMark}`).join(' ')
-  const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
   const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
-  return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
+  return ({ startedAtMs, exchange: { url, signatures, traceparent } }) => {
+    const checked = checkCallbackUrl(url)
+    const authority = checked.kind === 'callback' ? checked.url.authority : ''
+    const timestampSeconds = Math.floor(startedAtMs / 1000)
+    const signature = Array.from({ length: signatures }, () => `v1,${hiddenMark}`).join(' ')
+    const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
+    return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
+  }
 }
 
 /** Returns the request to a Slack webhook, which knows no signatures. */
@@ -146,6 +149,17 @@ function slackCall({ url, allowedCIDRs, timeoutMs }: PreparedTarget, event: Even
 /** An event to write, whose payload can have expired. */
 export type ForwardedEvent = Omit<EventContent, 'payload' | 'provider'> &
   Partial<Pick<EventContent, 'payload'>> & { readonly provider: string }
+
+/** Returns a stored event in the form in which it is forwarded. @param view with headers as JSON text */
+export function forwardedOf<Event extends { readonly providerRawType: string }>({
+  event,
+  headers,
+}: {
+  readonly event: Event
+  readonly headers: string
+}): Event & { readonly rawType: string; readonly headers: string } {
+  return { ...event, rawType: event.providerRawType, headers }
+}
 
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
 export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {

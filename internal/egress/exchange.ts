@@ -31,6 +31,12 @@ export const callFailures = {
 /** Cause of a call without a complete response. The set is closed, so it can be a metric label. */
 export type CallFailureCause = keyof typeof callFailures
 
+/** Causes of failures before a connection was open, so that no byte of the request was sent. */
+export const unsentCauses: ReadonlySet<string> = new Set<CallFailureCause>([
+  ...(['url_refused', 'dns_failed', 'address_refused', 'connect_failed', 'connect_timeout'] as const),
+  ...(['tls_failed', 'proxy_failed'] as const),
+])
+
 /** Response headers that delivery interprets, as received. */
 export interface AnswerHeaders {
   /** Number of seconds, or an HTTP date. */

@@ -17,5 +17,5 @@ export {
   portsBlocked,
   validateCallback,
 } from './callback-url.ts'
-export type { AnswerHeaders, CallFailureCause, CallTrace } from './exchange.ts'
+export { type AnswerHeaders, type CallFailureCause, type CallTrace, unsentCauses } from './exchange.ts'
 export { type HeaderLine, type KeptHeaders, requestHeaders } from './http1.ts'

@@ -133,10 +133,12 @@ export {
 export { completeTestEvent, storeTestEvent } from './test-event.ts'
 export { isOfType } from './type-family.ts'
 export {
+  type AttemptPlace,
   type AttemptView,
   type DeliveryProgress,
   type DueDelivery,
   type EventView,
+  readAttempt,
   readEvent,
   readPayload,
   readProgress,

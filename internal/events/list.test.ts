@@ -6,7 +6,7 @@ import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
-import { readEvent, readPayload } from './view.ts'
+import { readAttempt, readEvent, readPayload } from './view.ts'
 
 const dayMs = 86_400_000
 let lab: DeliveryLab
@@ -160,6 +160,20 @@ describe('readEvent', () => {
     expect(found?.attempts.at(-1)).toMatchObject({ cycle: 26, attempt: 0 })
     expect(found?.attempts[0]).toMatchObject({ cycle: 6, attempt: 1 })
     expect(found?.hasEarlierAttempts).toBe(true)
+  })
+
+  test('readAttempt: returns one attempt with its event, also one before the latest 200, and nothing for another tenant', async () => {
+    const [id] = await lab.accept(tenantId)
+    if (id === undefined) throw new Error('no event')
+    await lab.pool.query(
+      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+       SELECT id, expires_on, n / 10, n % 10, now(), n, 'failed' FROM events, generate_series(10, 260) n`,
+    )
+    const one = (attempt: number, owner = tenantId) =>
+      readAttempt(lab.pool, { id, tenantId: owner, cycle: 1, attempt }, Date.now())
+    expect(await one(3)).toMatchObject({ event: { id }, attempt: { cycle: 1, attempt: 3, durationMs: 13 } })
+    expect(await one(10)).toBeUndefined()
+    expect(await one(3, (await lab.addTenant()).id)).toBeUndefined()
   })
 
   test('readEvent: returns undefined for an expired event and for another tenant’s event', async () => {

@@ -88,6 +88,24 @@ export async function readEvent(
   }
 }
 
+/** Place of an attempt among those of its event. */
+export type AttemptPlace = Pick<AttemptView, 'cycle' | 'attempt'>
+
+/**
+ * Reads one attempt with its event. Returns undefined if the event is unknown, expired or another tenant's, or has no such attempt.
+ * @throws errors of Postgres
+ */
+export async function readAttempt(
+  pool: Pool,
+  place: EventPlace & AttemptPlace,
+  nowMs: number,
+): Promise<(Pick<EventView, 'event' | 'headers'> & { readonly attempt: AttemptView }) | undefined> {
+  const row = await readRow(pool, place, nowMs)
+  if (row === undefined) return undefined
+  const [attempt] = await readAttempts(pool, place.id, place)
+  return attempt && { event: row.event, headers: row.headers, attempt }
+}
+
 /** An event in its delivery cycle, without headers, payload and answers. */
 export interface DeliveryProgress extends Pick<EventView, 'event' | 'delivery'> {
   /** Last completed attempt of the cycle. */
@@ -163,14 +181,15 @@ async function readRow(
   return { event: { ...event, origin }, headers, delivery, lastAttempt }
 }
 
-// Reads the attempts of one event from one partition, latest attempt first. Takes no locks.
-async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
+// Reads the attempts of one event, or one of them, from one partition, latest attempt first. Takes no locks.
+async function readAttempts(pool: Pool, id: EventId, only?: AttemptPlace): Promise<AttemptView[]> {
   const { rows } = await pool.query<Omit<AttemptView, 'exchange'> & { readonly exchange: string | null }>({
     text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
         duration_ms AS "durationMs", outcome, status, cause, answer, exchange
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
+        ${only ? 'AND cycle = $2 AND attempt = $3' : ''}
       ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
-    values: [id],
+    values: [id, ...(only ? [only.cycle, only.attempt] : [])],
   })
   return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))
 }

@@ -9,6 +9,7 @@ import {
   headerDifferences,
   lineDifference,
 } from './attempt-difference.ts'
+import { attemptName, attemptTitle } from './attempt-name.ts'
 
 interface ComparisonParts {
   readonly context: PageContext
@@ -24,7 +25,7 @@ export function Comparison({ context, detail, attempt, compared }: ComparisonPar
   if (compared === undefined || others.length === 0) return null
   const { exchange } = attempt
   return (
-    <Card title={`Compared with ${nameOf(compared, detail)}`}>
+    <Card title={`Compared with ${attemptTitle(compared, detail.event).toLowerCase()}`}>
       {others.length > 1 && <Choice {...{ context, detail, others, compared }} />}
       <Differences
         title="Result and timing"
@@ -52,10 +53,6 @@ export function Comparison({ context, detail, attempt, compared }: ComparisonPar
   )
 }
 
-function nameOf({ cycle, attempt }: AttemptDetail, { event }: EventDetail): string {
-  return event.cycle === 1 ? `attempt ${attempt}` : `attempt ${attempt} of cycle ${cycle}`
-}
-
 interface ChoiceParts extends Omit<ComparisonParts, 'attempt'> {
   readonly others: readonly AttemptDetail[]
   readonly compared: AttemptDetail
@@ -70,8 +67,8 @@ function Choice({ context, detail, others, compared }: ChoiceParts) {
       <label for="compare-with">Compare with</label>
       <select id="compare-with" name="with">
         {others.toReversed().map((each) => (
-          <option value={`${each.cycle}-${each.attempt}`} selected={each === compared}>
-            {nameOf(each, detail)}
+          <option value={attemptName(each)} selected={each === compared}>
+            {attemptTitle(each, detail.event)}
           </option>
         ))}
       </select>
@@ -98,16 +95,12 @@ function Differences({ title, rows, compared, attempt, detail }: DifferencesPart
         empty={<p class="muted">No difference.</p>}
         columns={[
           { title: 'Name', cell: ({ name }) => name },
-          { title: capital(nameOf(compared, detail)), cell: ({ before }) => <Value text={before} /> },
-          { title: capital(nameOf(attempt, detail)), cell: ({ after }) => <Value text={after} /> },
+          { title: attemptTitle(compared, detail.event), cell: ({ before }) => <Value text={before} /> },
+          { title: attemptTitle(attempt, detail.event), cell: ({ after }) => <Value text={after} /> },
         ]}
       />
     </section>
   )
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
 function Value({ text }: { readonly text: string | undefined }) {

@@ -103,7 +103,7 @@ test('attempt page: compares with another attempt that the address names', async
   const { html } = await admin.get(`/events/${eventId}/attempts/1-4?with=1-2`)
   expect(textOf(html)).toContain('Compared with attempt 2')
   expect(textOf(html)).toContain('The headers of one of the attempts were not recorded')
-  expect(html).toMatch(/<option[^>]*selected[^>]*>attempt 2</)
+  expect(html).toMatch(/<option[^>]*selected[^>]*>Attempt 2</)
 })
 
 test('attempt page: a failed call has the failure and no response', async () => {

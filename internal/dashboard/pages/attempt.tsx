@@ -1,7 +1,9 @@
 import type { AttemptDetail, EventDetail, ShownExchange, ShownHeader } from '#internal/backoffice/index.ts'
 import { adviceOf, statusAdvice } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import { curlCommand, forwardedEvent } from '#internal/delivery/index.ts'
+import { curlCommand, forwardedEvent, forwardedOf, uncalledCauses } from '#internal/delivery/index.ts'
+import { unsentCauses } from '#internal/egress/index.ts'
+import type { AttemptPlace } from '#internal/events/index.ts'
 import { Card, type Fact, Facts, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock, TextBlock } from '../components/json.tsx'
@@ -9,6 +11,7 @@ import { Table } from '../components/list.tsx'
 import { Badge, Copy, durationText, Icon, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { Comparison } from './attempt-comparison.tsx'
+import { attemptName, attemptTitle } from './attempt-name.ts'
 import { DeliverButtons } from './event-buttons.tsx'
 
 /** Page of one attempt: its request, response and timing, the call as a command, and a comparison with another attempt. */
@@ -32,9 +35,7 @@ export const attemptRow: PageRow = {
     const at = detail.attempts.indexOf(attempt)
     const compared = findAttempt(detail, query['with']) ?? detail.attempts[at - 1]
     const parts = { context, detail, attempt, rights: rights.value }
-    const { cycle, attempt: number } = attempt
-    const name =
-      detail.event.cycle === 1 ? `Attempt ${number}` : `Attempt ${number} of delivery cycle ${cycle}`
+    const name = attemptTitle(attempt, detail.event)
     return shown(
       name,
       <>
@@ -73,15 +74,15 @@ interface AttemptParts {
 /** Returns the path of the page of an attempt. */
 export function attemptPath(
   { event }: Pick<EventDetail, 'event'>,
-  { cycle, attempt }: Pick<AttemptDetail, 'cycle' | 'attempt'>,
+  attempt: AttemptPlace,
   { query }: Pick<PageContext, 'query'>,
 ): string {
-  return link(`/events/${event.id}/attempts/${cycle}-${attempt}`, { tenant: query['tenant'] })
+  return link(`/events/${event.id}/attempts/${attemptName(attempt)}`, { tenant: query['tenant'] })
 }
 
-/** Finds the attempt that a path or form names by its delivery cycle and number, such as `1-3`. */
-export function findAttempt({ attempts }: EventDetail, name: string | undefined): AttemptDetail | undefined {
-  return attempts.find(({ cycle, attempt }) => `${cycle}-${attempt}` === name)
+/** Finds the attempt that a path names. */
+function findAttempt({ attempts }: EventDetail, name: string | undefined): AttemptDetail | undefined {
+  return attempts.find((attempt) => attemptName(attempt) === name)
 }
 
 function ResultBadge({ outcome, status, cause }: AttemptDetail) {
@@ -105,12 +106,6 @@ interface Step {
   readonly fromMs: number
   readonly toMs: number
 }
-
-/** Causes of failures before a connection was open, so that no request was sent. */
-const unsentCauses: ReadonlySet<string> = new Set([
-  ...['url_refused', 'dns_failed', 'address_refused', 'connect_failed', 'connect_timeout'],
-  ...['tls_failed', 'proxy_failed'],
-])
 
 /** Returns the steps of a call one after the other. The last one is the rest of the whole duration. */
 function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange): Step[] {
@@ -195,11 +190,6 @@ function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly w
   )
 }
 
-/** Causes of attempts that ended without a call. */
-const uncalledCauses: ReadonlySet<string> = new Set([
-  ...['worker_lost', 'signing_unavailable', 'internal_error', 'payload_expired'],
-])
-
 function NotRecorded({ cause }: Pick<AttemptDetail, 'cause'>) {
   return (
     <p class="muted">
@@ -260,7 +250,7 @@ function Response({ attempt, status, answer, cause, exchange }: AttemptDetail) {
 
 /** Returns the body of a call with its secrets redacted, and whether it is the whole body. */
 function redactedBody({ event, headers, redactedPayload }: EventDetail): { text: string; isWhole: boolean } {
-  const sent = { ...event, rawType: event.providerRawType, headers: JSON.stringify(headers) }
+  const sent = forwardedOf({ event, headers: JSON.stringify(headers) })
   return {
     text: forwardedEvent({ ...sent, ...(redactedPayload && { payload: redactedPayload.text }) }),
     isWhole: redactedPayload?.isCut === false,
@@ -302,7 +292,7 @@ function Request({ context, detail, attempt, rights }: AttemptParts) {
             action={`/events/${detail.event.id}/payload`}
             csrfToken={context.csrfToken}
             look="inline-form"
-            hidden={{ attempt: `${attempt.cycle}-${attempt.attempt}` }}
+            hidden={{ attempt: attemptName(attempt) }}
           >
             <Submit tone="normal">
               <Icon name="lock" /> Reveal the body as sent

@@ -7,7 +7,7 @@ import {
   statusAdvice,
 } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import { forwardedEvent } from '#internal/delivery/index.ts'
+import { forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
@@ -15,7 +15,8 @@ import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock, TextBlock } from '../components/json.tsx'
 import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
-import { attemptCurl, attemptPath, findAttempt } from './attempt.tsx'
+import { attemptCurl, attemptPath } from './attempt.tsx'
+import { attemptName, parseAttemptName } from './attempt-name.ts'
 import { deedRows } from './deed.tsx'
 import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
@@ -174,11 +175,9 @@ const revealRow: ActionRow = {
     const read = await backoffice.events.readPayload(actor, id)
     if (read.kind !== 'ok') return read
     const { event, payload } = read.value
-    const detail =
-      form['attempt'] === undefined
-        ? undefined
-        : await backoffice.events.read(actor, id, { withoutPayload: true })
-    if (detail !== undefined && detail.kind !== 'ok') return detail
+    const place = parseAttemptName(form['attempt'])
+    const attempt = place && (await backoffice.events.readAttempt(actor, { ...place, id }))
+    if (attempt !== undefined && attempt.kind !== 'ok') return attempt
     const crumbs = [
       { label: 'Events', path: '/events' },
       { label: event.type, path: `/events/${id}` },
@@ -201,24 +200,20 @@ const revealRow: ActionRow = {
             </p>
           )}
         </Card>
-        {detail && <RevealedCall detail={detail.value} name={form['attempt']} payload={payload} />}
+        {attempt && <RevealedCall {...attempt.value} payload={payload} />}
       </>,
     )
   },
 }
 
-interface RevealedCallParts {
-  readonly detail: EventDetail
-  /** Delivery cycle and number of the attempt. */
-  readonly name: string | undefined
+interface RevealedCallParts extends Pick<EventDetail, 'event' | 'headers'> {
+  readonly attempt: AttemptDetail
   readonly payload: string
 }
 
-function RevealedCall({ detail, name, payload }: RevealedCallParts) {
-  const exchange = findAttempt(detail, name)?.exchange
+function RevealedCall({ event, headers, attempt: { exchange }, payload }: RevealedCallParts) {
   if (exchange === undefined) return null
-  const { event, headers } = detail
-  const sent = { ...event, rawType: event.providerRawType, headers: JSON.stringify(headers), payload }
+  const sent = { ...forwardedOf({ event, headers: JSON.stringify(headers) }), payload }
   return (
     <Card title="Copy as cURL" note="for a POSIX shell; replace the signature">
       <TextBlock text={attemptCurl(exchange, forwardedEvent(sent))} label="the call as a curl command" />
@@ -232,9 +227,9 @@ const replayRows = deedRows<EventSummary>({
   async find({ backoffice, actor, params }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
-    const read = await backoffice.events.read(actor, id, { withoutPayload: true })
+    const read = await backoffice.events.summary(actor, id)
     if (read.kind !== 'ok') return read
-    const { event } = read.value
+    const event = read.value
     return { kind: 'found', subject: event, owner: event.tenantId }
   },
   ask: (event, { tenantLabel, query }) => ({
@@ -392,7 +387,7 @@ function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end },
   const result = status === null ? (advice?.title ?? 'no response') : `answered ${status}`
   return (
     <Step
-      id={`attempt-${cycle}-${attempt}`}
+      id={`attempt-${attemptName({ cycle, attempt })}`}
       tone={isDelivered ? 'good' : 'bad'}
       title={`Attempt ${attempt}: ${result}`}
       note={durationText(durationMs)}

@@ -174,8 +174,8 @@ async function findEvents(
   const id = parseEventId(find)
   const title = 'Events'
   if (id !== undefined) {
-    const read = await backoffice.events.read(actor, id, { withoutPayload: true })
-    return { title, targets: read.kind === 'ok' ? [target(read.value.event)] : [], problem: problemIn(read) }
+    const read = await backoffice.events.summary(actor, id)
+    return { title, targets: read.kind === 'ok' ? [target(read.value)] : [], problem: problemIn(read) }
   }
   if (find.length < sourceIdCharsMin) return { title, targets: [] }
   const listed = await backoffice.events.list(actor, { ...selection, sourceEventId: find, limit: resultsMax })
