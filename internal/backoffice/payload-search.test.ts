@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { EventId } from '#internal/base/index.ts'
+import { dayAfter, type EventId } from '#internal/base/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
@@ -27,9 +28,14 @@ const search = (body: object, token?: string) =>
     ...(token !== undefined && { token }),
   })
 
-async function store(payload: object | string, slug = 'acme', type = 'order.created'): Promise<EventId> {
+async function store(
+  payload: object | string,
+  slug = 'acme',
+  type = 'order.created',
+  times: Partial<ReceivedEvent> = {},
+): Promise<EventId> {
   const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
-  const event = receivedEvent({ tenantId: backoffice.tenantId(slug), type, payload: text })
+  const event = receivedEvent({ tenantId: backoffice.tenantId(slug), type, payload: text, ...times })
   const [id] = await acceptEvents(backoffice.pool, [event])
   if (id === undefined) throw new Error('no event')
   return id
@@ -121,6 +127,19 @@ describe('POST event-searches', () => {
     expect(String(next) > oldest).toBe(true)
     expect(foundIds(await search({ text: 'below-16-mib', after: next }))).toEqual([oldest])
   }, 30_000)
+
+  test('search in payloads: an expired payload is skipped, even before retention removes it', async () => {
+    const payload = { needle: 'expired-payload' }
+    const kept = await store(payload, 'acme', 'expiry.tested')
+    const expired = await store(payload, 'acme', 'expiry.tested', {
+      payloadExpiresOn: dayAfter(Date.now(), -1),
+    })
+    const { rows } = await backoffice.pool.query('SELECT FROM event_payloads WHERE event_id = $1', [expired])
+    expect(rows).toHaveLength(1)
+    const found = await search({ text: 'expired-payload', type: 'expiry.tested' })
+    expect(foundIds(found)).toEqual([kept])
+    expect(found.json).toMatchObject({ examinedCount: 1, skippedCount: 1 })
+  })
 
   test.each([
     ['neither text nor path', {}],

@@ -2,6 +2,7 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { type EventScan, type EventSummary, scanBeyond, scanEvents } from './list.ts'
 import { type EventFilter, rangeBeyond, rangeOf } from './list-source.ts'
+import { hasCome } from './view.ts'
 import { withinBytes } from './within-bytes.ts'
 
 /** Payloads to examine: of one tenant's events of a filter, newest first. */
@@ -68,8 +69,10 @@ export async function scanPayloads(
     while (rest.length > 0) {
       const batch = withinBytes(rest, batchBytes)
       rest = rest.slice(batch.length)
-      const small = batch.filter(({ payloadBytes }) => payloadBytes <= payloadBytesMax)
-      const payloads = await readPayloads(pool, small)
+      const payloads = await readPayloads(
+        pool,
+        batch.filter((event) => isSearched(event, startedAtMs)),
+      )
       for (const event of batch) {
         const payload = payloads.get(event.id)
         if (payload === undefined) skippedCount += 1
@@ -89,6 +92,11 @@ export async function scanPayloads(
     if (now() - startedAtMs >= bounds.msMax || scans === scansMax - 1) return stopped(searchedTo)
   }
   return stopped(undefined)
+}
+
+/** Returns whether a payload is small enough and has not expired. An expired one can still be stored until retention removes it. */
+function isSearched({ payloadBytes, payloadExpiresOn }: EventSummary, nowMs: number): boolean {
+  return payloadBytes <= payloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
 }
 
 async function readPayloads(pool: Pool, events: readonly EventSummary[]): Promise<Map<EventId, string>> {

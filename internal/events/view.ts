@@ -210,7 +210,7 @@ async function readPayloadOf(
   return rows[0]?.[0]
 }
 
-/** Returns whether a day of expiry has been reached. */
-function hasCome(day: Day, nowMs: number): boolean {
+/** Returns whether a day of expiry has been reached. What expires on it counts as removed, even before retention removes it. Pure. */
+export function hasCome(day: Day, nowMs: number): boolean {
   return day < dayAfter(nowMs, 0)
 }
