@@ -7,7 +7,13 @@ import type { SharedApi } from './http-apis.ts'
 import { idSchema, providerField, readTimes, timestamp, typeFilterText } from './http-params.ts'
 import { answer, described, listOf, objectOf, text, time, whole } from './http-schemas.ts'
 import { defined, invalid } from './outcome.ts'
-import { type PayloadTerm, payloadPathCharsMax, payloadPathPattern, termChars } from './payload-search.ts'
+import {
+  type PayloadTerm,
+  payloadPathCharsMax,
+  payloadPathPattern,
+  searchesPerMinute,
+  termChars,
+} from './payload-search.ts'
 
 const strict = { additionalProperties: false }
 
@@ -72,8 +78,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
     ...{ method: 'POST', path: `${api.base}/event-searches`, id: 'searchPayloads', tag: 'events' },
     ...{ answer: PayloadMatches, errors: ['too_many_searches'], summary: 'Search the payloads of events' },
     right: 'readPayloads',
-    description:
-      'Finds a text, or a value at a path, in the payloads as received, newest first. A page examines at most 2 000 events, 16 MiB and half a second; `searchedTo` says how far it got, and `next` continues. Each page is recorded in the audit log, without the searched text, and a caller has 30 pages a minute and process.',
+    description: `Finds a text, or a value at a path, in the payloads as received, newest first. A page examines at most 2 000 events and 16 MiB, and stops after half a second, at the end of the statement then in progress; \`searchedTo\` says how far it got, and \`next\` continues. Each page is recorded in the audit log, without the searched text. In each process a caller has ${searchesPerMinute} pages a minute, one at a time.`,
     answerText: 'Matches, and how far the search got.',
     body: t.Object({ ...ofTenant, ...searchFields }, strict),
     example: {

@@ -1,7 +1,7 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Refusal } from './outcome.ts'
 
-const tooManyRetrySeconds = 60
+const tooManyRetryMs = 60_000
 
 /** Returns the error of a refusal. */
 export function refusalError(refusal: Refusal): ApiError {
@@ -19,7 +19,7 @@ export function refusalError(refusal: Refusal): ApiError {
     case 'keyReused':
       return apiError('idempotency_key_reused', refusal.problem)
     case 'tooMany':
-      return apiError(refusal.code, refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
+      return apiError(refusal.code, refusal.problem, retryAfter(refusal.retryAfterMs ?? tooManyRetryMs))
     case 'unavailable':
       return apiError(refusal.code ?? 'unavailable', undefined, retryAfter(refusal.retryAfterMs))
     case 'secretsUnreadable':

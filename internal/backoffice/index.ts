@@ -21,6 +21,8 @@ export {
   type PayloadMatches,
   type PayloadTerm,
   payloadPathCharsMax,
+  searchesPerMinute,
+  searchesUnderWayMax,
   termChars,
 } from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'

@@ -12,11 +12,12 @@ export type Refusal =
   | { readonly kind: 'conflict'; readonly problem: string; readonly code?: 'provider_not_ready' }
   /** The idempotency key or the id of the request was used with other content. Nothing was changed. */
   | { readonly kind: 'keyReused'; readonly problem: string }
-  /** The maximum number of concurrent jobs, or of searches a minute, is reached. */
+  /** The maximum number of concurrent jobs, or of searches at a time or in a minute, is reached. `retryAfterMs`: default one minute. */
   | {
       readonly kind: 'tooMany'
       readonly problem: string
       readonly code: 'too_many_replays' | 'too_many_simulations' | 'too_many_searches'
+      readonly retryAfterMs?: number
     }
   /**
    * The API server, the tenant directory or a store is unavailable, or too many calls wait (`overloaded`). The write may already be

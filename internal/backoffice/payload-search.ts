@@ -1,5 +1,5 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
-import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
+import { type Clock, parseEventId, receivedAtMsOf, setNewest } from '#internal/base/index.ts'
 import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/intake/index.ts'
 import { defined, invalid, invalidRange, type Outcome, ok, overloaded } from './outcome.ts'
@@ -37,17 +37,18 @@ export const payloadPathPattern = '^([$][.])?[^.$]+([.][^.]+){0,15}$'
 /** Maximum characters of a path. */
 export const payloadPathCharsMax = 200
 
-const searchesPerMinute = 30
+/** Maximum searches of an actor in a minute and a process. */
+export const searchesPerMinute = 30
 const minuteMs = 60_000
 const actorsMax = 10_000
-/** Maximum searches under way in a process; an actor gets a quarter of them. */
-const underWayMax = 4
+/** Maximum searches under way in a process, each with one connection at a time. Pools that searches share with other reads must be larger. */
+export const searchesUnderWayMax = 2
 
-/** Limits the searches of each actor in this process: 30 a minute and one at a time. */
+/** Limits the searches of each actor in this process: `searchesPerMinute`, and one at a time. */
 export class SearchTurns {
   readonly #clock: Clock
   readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
-  readonly #underWay = new Shares(underWayMax)
+  readonly #underWay = new Set<string>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -59,20 +60,26 @@ export class SearchTurns {
     const known = this.#minutes.get(actor)
     const minute = known && known.endsAtMs > nowMs ? known : { endsAtMs: nowMs + minuteMs, count: 0 }
     setNewest(this.#minutes, actor, minute, actorsMax)
-    if (minute.count >= searchesPerMinute) return tooManySearches
-    if (!this.#underWay.take(1, actor)) return overloaded
+    if (this.#underWay.has(actor)) return tooManySearches(anotherText, anotherRetryMs)
+    if (minute.count >= searchesPerMinute) return tooManySearches(perMinuteText, minute.endsAtMs - nowMs)
+    if (this.#underWay.size >= searchesUnderWayMax) return overloaded
     minute.count += 1
+    this.#underWay.add(actor)
     try {
       return await search()
     } finally {
-      this.#underWay.give(1, actor)
+      this.#underWay.delete(actor)
     }
   }
 }
 
-const tooManySearches = {
-  ...({ kind: 'tooMany', code: 'too_many_searches' } as const),
-  problem: `You may search payloads ${searchesPerMinute} times a minute: wait a minute`,
+const perMinuteText = `You may search payloads ${searchesPerMinute} times a minute in each process: wait as long as Retry-After says`
+const anotherText = 'Another search of yours is running: wait until it ends'
+/** Longest usual time of a search. */
+const anotherRetryMs = 1_000
+
+function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> {
+  return { kind: 'tooMany', code: 'too_many_searches', problem, retryAfterMs }
 }
 
 /**

@@ -49,7 +49,7 @@ const catalogue = {
     429,
     'Too many replays are running: retry after the seconds in Retry-After, or when one has ended',
   ],
-  too_many_searches: [429, 'You may search payloads 30 times a minute: wait as long as Retry-After says'],
+  too_many_searches: [429, 'Too many searches of payloads: wait as long as Retry-After says'],
   too_many_simulations: [
     429,
     'This tenant has the maximum number of running simulations: wait until one ends, or cancel one',

@@ -87,7 +87,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Wait as long as `Retry-After` says and until one of them ends, or cancel one. Nothing was started.',
   },
   too_many_searches: {
-    when: 'A caller searched payloads 30 times within a minute in one process. Nothing was searched. A second search at the same time is 503 [`overloaded`](overloaded.md).',
+    when: 'A caller searched payloads more often than it may within a minute, or while another search of it was running. Nothing was searched.',
     next: 'Wait as long as `Retry-After` says, and narrow the search by time, type or provider, so that it needs fewer pages.',
   },
   too_many_simulations: {

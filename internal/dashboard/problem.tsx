@@ -44,7 +44,10 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'keyReused':
       return problem(422, 'idempotency_key_reused', 'This form was used before', warning(refusal.problem))
     case 'tooMany':
-      return problem(429, refusal.code, 'Too many at once', warning(refusal.problem))
+      return problem(429, refusal.code, 'Too many at once', {
+        ...warning(refusal.problem),
+        retryAfterMs: refusal.retryAfterMs,
+      })
     case 'unavailable': {
       const parts = { ...awayParts(way), retryAfterMs: refusal.retryAfterMs }
       return problem(503, 'unavailable', 'Temporarily unavailable', parts)
@@ -103,7 +106,7 @@ interface ProblemParts {
   readonly icon: IconName
   readonly text: string
   readonly links: ComponentChildren
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
 }
 
 function problem(

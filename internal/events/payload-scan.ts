@@ -27,7 +27,7 @@ export interface PayloadScan {
   readonly examinedTo: EventId | undefined
 }
 
-/** Bounds of a scan: events, bytes of payloads and time. */
+/** Bounds of a scan: events, bytes of payloads, and time, which is checked between statements. */
 const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
 /** Payloads that are read and examined at once: the event loop waits for them. */
 const batchBytes = 512 * 1024
@@ -44,7 +44,8 @@ SELECT i.id, p.payload FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM 
 CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND expires_on = i.day OFFSET 0) p`
 
 /**
- * Searches the payloads of a tenant with bounded work: at most 2 000 events, 16 MiB and half a second, after which the next scan continues.
+ * Searches the payloads of a tenant with bounded work: at most 2 000 events and 16 MiB. Stops after half a second, at the end of the
+ * statement then in progress. The next scan continues.
  * The caller must record the access in the audit log. Requires a pool with `eventReadSettings`.
  * @param now clock in milliseconds since the epoch
  * @throws errors of Postgres

@@ -3,6 +3,7 @@ import {
   type PayloadMatches,
   type PayloadTerm,
   payloadPathCharsMax,
+  searchesPerMinute,
   termChars,
 } from '#internal/backoffice/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
@@ -126,7 +127,8 @@ function SearchForm({ context, typed, problems = {}, problem, children }: Search
         isPaired
       >
         <p class="muted">
-          Each search is recorded in the audit log, without the text or the value. You have 30 a minute.
+          Each search is recorded in the audit log, without the text or the value. You have{' '}
+          {searchesPerMinute} a minute in each process.
         </p>
       </FormPage>
       {children}
