@@ -274,18 +274,23 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Reads a tenant queue, which is not ordered by event id, and the tenant's waiting pulls, and sorts their events by id.
-function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
+// Reads a tenant queue, which is not ordered by event id, and the tenant's waiting pulls, and sorts their entries by event id. The candidates
+// end at `examinedMax` like those of any source: a match after the last examined candidate belongs to the next page.
+function tenantQueueSource(
+  { filter, range, order, examinedMax }: SourceRequest,
+  tenantId: string,
+): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
+  const direction = directionOf(order)
   const parts = acceptedTables.map(
     (table) =>
       `(SELECT event_id AS id, expires_on FROM ${table} WHERE tenant_id = ANY(${queuesOfTenantText(`${tenant}::text`)}) LIMIT ${2 * shortQueueMax})`,
   )
   const candidates = `WITH q AS MATERIALIZED (${parts.join(' UNION ALL ')})
-    SELECT id, expires_on FROM q WHERE ${within}`
-  return parameters.source('ids', { candidates, sorted: [`id ${directionOf(order)}`] }, restOf(filter))
+    SELECT id, expires_on FROM q WHERE ${within} ORDER BY id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`
+  return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
 function givenSource({ filter, range, order }: SourceRequest, ids: readonly EventId[]): EventSource {

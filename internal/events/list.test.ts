@@ -2,8 +2,10 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
 import { replayEvent } from '#internal/replays/replay-event.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
 import { readAttempt, readEvent, readPayload } from './view.ts'
@@ -95,6 +97,25 @@ describe('listEvents', () => {
     expect([idsOf(first).length, rest.next]).toEqual([3, undefined])
     expect(idsOf(await listEvents(lab.pool, { ...among, provider: 'card' }, Date.now()))).toEqual([])
   })
+
+  test('listEvents: pages of a tenant with 1 500 waiting events return each match once', async () => {
+    const receivedAtMs = Date.now() - 60_000
+    const events = Array.from({ length: 1_500 }, (_, nth) => ({
+      ...receivedEvent({ tenantId, type: nth % 300 === 0 ? 'order.rare' : 'order.created' }),
+      id: createEventId(receivedAtMs + nth, 90),
+    }))
+    for (let start = 0; start < events.length; start += 100)
+      await acceptEvents(lab.pool, events.slice(start, start + 100))
+    const wanted = events.filter(({ type }) => type === 'order.rare').map(({ id }) => id)
+    const found: EventId[] = []
+    let page = await list({ tenantId, state: 'accepted', type: 'order.rare', limit: 10 })
+    found.push(...idsOf(page))
+    for (let pages = 1; page.next !== undefined && pages < 5; pages += 1) {
+      page = await list({ tenantId, state: 'accepted', type: 'order.rare', limit: 10, after: page.next })
+      found.push(...idsOf(page))
+    }
+    expect(found).toEqual(wanted.toReversed())
+  }, 30_000)
 
   test.each([0, 101, 1.5, Number.NaN])('listEvents: a limit of %d throws a RangeError', async (limit) => {
     await expect(list({ limit })).rejects.toThrow(RangeError)
