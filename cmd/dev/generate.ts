@@ -10,13 +10,13 @@ import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 import { packsPath, packsText } from './packs.ts'
 import { providerCrdPath, providerCrdText } from './provider-crd.ts'
-import { providerPages } from './provider-pages.ts'
 import { pythonFiles } from './python-types.ts'
 import { apiPages } from './reference/api-pages.ts'
 import { chartPagePath, chartPageText } from './reference/chart-page.ts'
 import { crdPagePath, crdPageText } from './reference/crd-page.ts'
 import { errorPages } from './reference/error-pages.ts'
 import { metricsPagePath, metricsPageText } from './reference/metrics-page.ts'
+import { providerPages } from './reference/provider-pages.ts'
 
 const root = resolve(import.meta.dir, '../..')
 

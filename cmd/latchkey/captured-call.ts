@@ -5,7 +5,7 @@ import type { CallTrace, ProviderCall } from '#internal/intake/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
 
-/** A call as somebody captured it: the headers by name, and the body as text or in base64. */
+/** A captured call: its headers by name, and its body as text or in base64. */
 const CapturedCallSchema = t.Object(
   {
     method: t.Optional(t.String()),
@@ -18,7 +18,7 @@ const CapturedCallSchema = t.Object(
   { additionalProperties: false },
 )
 
-/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS, in ms. */
+/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS, in ms. A test compares them. */
 const signatureAgeMsMax = 300_000
 
 /** Parses a captured call. @param nowMs time of the call if it does not say when it came */
@@ -36,15 +36,34 @@ export function parseCapturedCall(path: string, text: string, nowMs: number): Pr
       `must be {"headers":{"<name>":"<value>"},"body":"…"} with optional method, url, bodyBase64 and at: ${first?.path ?? ''} ${first?.message ?? ''}`,
     )
   }
-  const { method = 'POST', url = '', headers, body = '', bodyBase64, at } = value
+  const { method = 'POST', url = '', headers, body, bodyBase64, at } = value
   const atMs = at === undefined ? nowMs : parseTimestamp(at)
   if (atMs === undefined) return wrong('must have a time such as 2026-01-31T09:00:00Z in at')
+  if (body !== undefined && bodyBase64 !== undefined) return wrong('must not have both body and bodyBase64')
+  if (bodyBase64 !== undefined && !base64Form.test(bodyBase64)) return wrong('must have base64 in bodyBase64')
+  const parsed = headersOf(headers)
+  if (typeof parsed === 'string')
+    return wrong(`has an invalid name or value of a header: ${printable(parsed)}`)
   return {
     request: { method, url },
-    headers: new Headers(headers),
-    body: bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64'),
+    headers: parsed,
+    body: bodyBase64 === undefined ? Buffer.from(body ?? '') : Buffer.from(bodyBase64, 'base64'),
     ...{ settings: {}, nowMs: atMs, signatureAgeMsMax },
   }
+}
+
+const base64Form = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+/** Returns the headers, or the name of the first one that HTTP does not permit. */
+function headersOf(named: Readonly<Record<string, string>>): Headers | string {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(named))
+    try {
+      headers.append(name, value)
+    } catch {
+      return name
+    }
+  return headers
 }
 
 /** Shows the steps of a verification, one a line. */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EventId } from '#internal/base/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { failEvent } from '#test/support/backoffice-tenants.ts'
 import { callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
@@ -91,6 +92,19 @@ describe('latchkey events list', () => {
     expect(rest.err).toBe('')
     expect(new Set([...listed, ...idsOf(JSON.parse(rest.out))]).size).toBe(130)
   })
+
+  test.each(['slack', 'latchkey'])(
+    'latchkey events list, replay: filter by provider %s, which is not built in',
+    async (name) => {
+      const provider = parseProviderName(name)
+      const [id = unknownId] = await accept(1, { ...(provider && { provider }) })
+      await failEvent(lab.backoffice, id)
+      const filter = ['--provider', name]
+      expect(idsOf(await lab.json<Listed>('events', 'list', ...filter))).toEqual([id])
+      const preview = await lab.json('events', 'replay', '--from', '1h', '--dry-run', ...filter)
+      expect(preview).toMatchObject({ total: { count: 1 } })
+    },
+  )
 
   test('latchkey events list: removes control characters of a provider’s texts from the table', async () => {
     await accept(1, { type: 'control\u001b[2J.tested' })

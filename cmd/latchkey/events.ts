@@ -22,7 +22,7 @@ import {
 } from './replay-jobs.ts'
 import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
-import { fromOption, isoTime, parseId, parseTime, parseUrl } from './values.ts'
+import { fromOption, isoTime, parseId, parseTime, parseUrl, providerOption } from './values.ts'
 
 type Api = ApiClient<'public'>
 type AttemptExchange = Schemas<'public'>['EventDetail']['attempts'][number]['exchange']
@@ -68,11 +68,11 @@ export function addEventsCommand(program: Program, cli: Cli): void {
 
 function addListCommand(events: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
-  const { provider, state, origin } = choices.listEvents
+  const { state, origin } = choices.listEvents
   events
     .command('list')
     .description('lists events, newest first')
-    .addOption(new Option('--provider <name>', 'of one provider').choices(provider))
+    .option(...providerOption)
     .option('--type <type>', 'of one normalized type, or of a family: payment.*')
     .addOption(new Option('--state <state>', 'in one state').choices(state))
     .addOption(new Option('--origin <origin>', 'of one origin').choices(origin))
@@ -108,7 +108,7 @@ function addSearchCommand(events: Program, cli: Cli): void {
     .option('--text <text>', 'text in the JSON of the payload, 3 to 200 characters, in the same case')
     .option('--path <path>', 'or a path such as data.object.id; together with --equals')
     .option('--equals <value>', 'value at the path')
-    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.searchPayloads.provider))
+    .option(...providerOption)
     .option('--type <type>', 'of one normalized type, or of a family: payment.*')
     .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
@@ -185,7 +185,7 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
   const rows = attempts.map(({ cycle, attempt, startedAt, durationMs, exchange, ...end }) => [
     ...[cycle, attempt, startedAt, durationMs, end.outcome, end.status, end.cause, timingText(exchange)],
   ])
-  const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'OF WHICH MS']
+  const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'STEPS (MS)']
   const earlier = hasEarlierAttempts ? ['Earlier attempts are left out'] : []
   return [fields, '', tables.list(head, rows, 'No attempts'), ...earlier].join('\n')
 }
@@ -232,7 +232,7 @@ async function retry(api: Api, eventId: string): Promise<Result> {
 }
 
 function addReplayCommand(events: Program, cli: Cli): void {
-  const { from, to, state, provider, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
+  const { from, to, state, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
   events
     .command('replay')
     .description('delivers an event, or all events of a filter, again')
@@ -241,7 +241,7 @@ function addReplayCommand(events: Program, cli: Cli): void {
     .option(...from)
     .option(...to)
     .addOption(state)
-    .addOption(provider)
+    .option(...providerOption)
     .option(...type)
     .addOption(origin)
     .option(...statusOption)

@@ -2,8 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { configTable } from '#internal/config/index.ts'
+import { slowerThanMsMax } from '#internal/events/index.ts'
 import { latchkey } from '#test/support/latchkey.ts'
+import { parseCapturedCall } from './captured-call.ts'
 import { providerTemplate } from './provider-template.ts'
+import { slowerThanOption } from './replay-jobs.ts'
 
 const packs = join(import.meta.dir, '../../config/providers')
 const secret = 'a-secret-for-tests'
@@ -51,7 +55,7 @@ test('providers list, show: print every shipped declaration, which lint accepts 
 test('providers show: of an unknown name ends with exit code 3', async () => {
   expect(await run('show', 'nobody')).toMatchObject({
     code: 3,
-    err: 'There is no declaration nobody: latchkey providers list names them all',
+    err: 'There is no declaration nobody: run latchkey providers list',
   })
 })
 
@@ -65,7 +69,7 @@ test('providers new: writes a declaration whose vector holds, and overwrites no 
     out: 'invoice paid: holds, and the calls derived from it are refused',
   })
   const before = readFileSync(path, 'utf8')
-  expect(await run('new', 'fresh', '--file', path)).toMatchObject({ code: 2, err: `${path} exists already` })
+  expect(await run('new', 'fresh', '--file', path)).toMatchObject({ code: 2, err: `${path} already exists` })
   expect(readFileSync(path, 'utf8')).toBe(before)
 })
 
@@ -136,6 +140,10 @@ test.each([
   ['no JSON', 'x', 'is not JSON'],
   ['an unknown member', { headers: {}, boddy: '' }, '/boddy'],
   ['a time of another form', { headers: {}, at: 'today' }, 'must have a time such as'],
+  ['a header whose name HTTP refuses', { headers: { 'X Signature': 'a' } }, 'header: X Signature'],
+  ['a header whose value HTTP refuses', { headers: { 'X-Signature': 'a\nb' } }, 'header: X-Signature'],
+  ['both bodies', { headers: {}, body: 'a', bodyBase64: 'YQ==' }, 'must not have both body and bodyBase64'],
+  ['a body that is not base64', { headers: {}, bodyBase64: 'a-b' }, 'must have base64 in bodyBase64'],
 ])('providers test --call: refuses a captured call with %s', async (_name, content, message) => {
   const args = [join(folder, 'acme.yaml'), '--call', write('bad.json', content)]
   const { code, err } = await run('test', ...args, '--secret-file', join(folder, 'secret'))
@@ -150,6 +158,35 @@ test('providers test --call: asks for a secret file where there is no terminal',
     write('c.json', templateCall()),
   )
   expect({ code, err }).toEqual({ code: 2, err: 'Give the secret of the call in --secret-file' })
+})
+
+test.each([
+  ['latchkey', 'is reserved for notifications'],
+  ['payment', 'a word of event types'],
+  ['stripe', 'a built-in provider'],
+])('providers new, lint: refuse the reserved name %s', async (name, why) => {
+  const made = await run('new', name, '--file', join(folder, `${name}.yaml`))
+  expect(made).toMatchObject({ code: 2, err: expect.stringContaining(why) })
+  const path = write('reserved.yaml', providerTemplate(name))
+  const { code, err } = await run('lint', path)
+  expect({ code, err }).toEqual({
+    code: 1,
+    err: expect.stringMatching(new RegExp(`:\\d+: metadata.name is ${name}, `)),
+  })
+})
+
+test('providers lint: refuses a file over 1 MiB by its size, without parsing it', async () => {
+  const path = write('long.yaml', `${providerTemplate('acme')}#${'x'.repeat(1024 * 1024)}\n`)
+  expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} has more than 1048576 bytes` })
+})
+
+test('bounds: those of the CLI equal those of the settings and the API', () => {
+  const call = parseCapturedCall('call.json', '{"headers":{}}', 0)
+  const [, seconds] = /SIGNATURE_MAX_AGE_SECONDS` \| [^|]+ \| `?(\d+)/.exec(configTable()) ?? []
+  expect(call).toMatchObject({ signatureAgeMsMax: Number(seconds) * 1000 })
+  const [, , parse] = slowerThanOption
+  expect(parse(String(slowerThanMsMax))).toBe(slowerThanMsMax)
+  expect(() => parse(String(slowerThanMsMax + 1))).toThrow()
 })
 
 test('providers: a file that is missing is named', async () => {

@@ -4,7 +4,7 @@ import { findPack, packNames, runVectors, traceCall } from '#internal/intake/ind
 import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
-import { parseProviderFile, readText } from './provider-file.ts'
+import { capturedCallBytesMax, parseProviderFile, readText } from './provider-file.ts'
 import { providerTemplate } from './provider-template.ts'
 
 const testHelp = `
@@ -12,20 +12,20 @@ The file of --call is JSON: {"headers":{"X-Signature":"…"},"body":"…"}, with
 for bytes, and with method, url and at (its time) if they are signed. The secret is read from
 --secret-file, or asked for; it is never printed. The output has the signature that the secret makes.`
 
-/** Adds the command group `providers`, which lists, checks and begins declarations of providers. */
+/** Adds the command group `providers`, which lists, checks and starts declarations of providers. */
 export function addProvidersCommand(program: Program, cli: Cli): void {
   const providers = program.command('providers').description('the providers whose webhooks are accepted')
   providers
     .command('list')
     .description('lists the declarations that this version has, which tenants use by name')
     .option(...jsonOption)
-    .action(cli.action(async (options) => cli.answer(await Promise.resolve(list(cli)), options)))
+    .action(cli.action(async (options) => cli.answer(list(cli), options)))
   providers
     .command('show')
-    .description('prints a declaration of this version as a resource, to change it or to begin another')
+    .description('prints a shipped declaration as a Provider, as a starting point')
     .argument('<name>', 'name of the provider, or an alias')
     .option(...jsonOption)
-    .action(cli.action(async (name, options) => cli.answer(await Promise.resolve(show(name)), options)))
+    .action(cli.action(async (name, options) => cli.answer(show(name), options)))
   providers
     .command('lint')
     .description('checks declarations, and names the line of each problem')
@@ -74,7 +74,7 @@ function show(name: string): Result {
   const pack = findPack(name)
   if (pack === undefined)
     return {
-      problem: `There is no declaration ${name}: latchkey providers list names them all`,
+      problem: `There is no declaration ${name}: run latchkey providers list`,
       exitCode: exitCodes.notFound,
     }
   const { name: _name, ...spec } = JSON.parse(pack.text) as PackSpec & { readonly name?: string }
@@ -120,7 +120,7 @@ async function testFile(
       json: { problems, vectors: vectors.map(({ name }) => name) },
     }
   }
-  const callText = await readText(callFile)
+  const callText = await readText(callFile, capturedCallBytesMax)
   if (typeof callText !== 'string') return callText
   const call = parseCapturedCall(callFile, callText, cli.clock.now())
   if ('problem' in call) return call
@@ -151,8 +151,8 @@ async function create(name: string, path = `${name}.yaml`): Promise<Result> {
     await writeFile(path, text, { flag: 'wx' })
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
-      return { problem: `${path} exists already`, exitCode: exitCodes.misused }
+      return { problem: `${path} already exists`, exitCode: exitCodes.misused }
     throw error
   }
-  return { text: `${path} is written. Next: latchkey providers test ${path}`, json: { file: path } }
+  return { text: `Wrote ${path}. Next: latchkey providers test ${path}`, json: { file: path } }
 }

@@ -66,7 +66,7 @@ export const statusOption = [
   'whose last attempt had this status: 404, 5xx, or none for no response',
 ] as const
 
-/** Option for the duration of the last attempt. */
+/** Option for the duration of the last attempt. The maximum is that of the API; importing it would load the rooms of the stores. */
 export const slowerThanOption = [
   '--slower-than <ms>',
   'whose last attempt took longer, in milliseconds',
@@ -82,7 +82,6 @@ export function replayOptions(nowMs: number) {
       ...values.state,
       'any',
     ] as const),
-    provider: new Option('--provider <name>', 'of one provider').choices(values.provider),
     type: ['--type <type>', 'of one normalized type, or of a family: payment.*'],
     origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
       values.origin,

@@ -153,7 +153,7 @@ test.each([
   [['start', '--tenant', 'a', '--from', '2026-13-41'], 'It must be a time'],
   [['start', '--from', '1h', '--to', '10:00'], "'--to <time>' argument '10:00' is invalid"],
   [['start', '--from', '1h', '--state', 'accepted'], 'Allowed choices are processed'],
-  [['start', '--from', '1h', '--provider', 'nobody'], 'Allowed choices are card'],
+  [['start', '--from', '1h', '--provider', 'No one'], 'It must be the name of a provider'],
   [['start', '--from', '1h', '--rate', '0'], 'It must be a whole number from 1 to 1000'],
 ])('latchkey replay: the arguments %j are rejected with "%s"', async (args, text) => {
   const { code, out, err } = await latchkey(['replay', ...args], {})

@@ -20,7 +20,7 @@ import {
   statusOption,
 } from './replay-jobs.ts'
 import { findTenantId } from './tenants.ts'
-import { parseId } from './values.ts'
+import { parseId, providerOption } from './values.ts'
 
 const afterHelp = `
 With a token for the internal API, replays events of any tenants; otherwise, with an API key, events of
@@ -75,7 +75,7 @@ function onEither(cli: Cli, options: ClientOptions, use: (api: ReplayApi) => Pro
 }
 
 function addStartCommand(replay: Program, cli: Cli): void {
-  const { from, to, state, provider, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
+  const { from, to, state, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
   replay
     .command('start')
     .description('delivers all events of a filter again')
@@ -84,7 +84,7 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .requiredOption(...from)
     .option(...to)
     .addOption(state)
-    .addOption(provider)
+    .option(...providerOption)
     .option(...type)
     .addOption(origin)
     .option(...statusOption)

@@ -5,7 +5,7 @@ import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { choices } from './public-api.generated.ts'
 import type { Cell } from './tables.ts'
-import { isoTime, parseTime } from './values.ts'
+import { isoTime, parseTime, providerOption } from './values.ts'
 
 /** Adds `latchkey usage` and `latchkey refused`, which show the usage of the key's tenant and the calls that were refused. */
 export function addUsageCommands(program: Program, cli: Cli): void {
@@ -28,7 +28,7 @@ export function addUsageCommands(program: Program, cli: Cli): void {
   program
     .command('refused')
     .description('lists the calls of providers that were refused, newest first')
-    .addOption(new Option('--provider <name>', 'of one provider').choices(choices.listRefusedCalls.provider))
+    .option(...providerOption)
     .addOption(new Option('--cause <cause>', 'of one cause').choices(choices.listRefusedCalls.cause))
     .option(...limitOption)
     .option(...afterOption)

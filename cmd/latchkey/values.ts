@@ -54,6 +54,19 @@ export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefi
   }
 }
 
+/** Parses the name of a provider: a built-in one, its vendor's, or a declared one. */
+export function parseProvider(text: string): string {
+  if (/^[a-z][a-z0-9_-]{1,39}$/.test(text)) return text
+  throw new InvalidArgumentError('It must be the name of a provider, such as card, stripe or slack.')
+}
+
+/** Flags, description and parser of the option with the provider to filter by. */
+export const providerOption = [
+  '--provider <name>',
+  'of one provider: a built-in one, such as card or stripe, a declared one, such as slack, or latchkey for notifications',
+  parseProvider,
+] as const
+
 /** Parses an http or https URL. Refuses a password in it, which would be printed. */
 export function parseUrl(text: string): string {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { eventStates } from '#internal/events/index.ts'
 import { oneOf, plainText } from '#internal/http/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { EventSummary, eventId } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import { idSchema, providerField, readTimes, timestamp, typeFilterText } from './http-params.ts'
@@ -92,7 +92,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
       if (term === undefined) return invalid('Send either "text", or "path" and "equals"')
       const { from: fromMs, to: toMs } = times.value
       const { type, state, after, limit } = body
-      const provider = body.provider === undefined ? undefined : neutralProviderName(body.provider)
+      const provider = body.provider === undefined ? undefined : parseProviderName(body.provider)
       const filter = {
         tenantId: body.tenantId ?? tenantId,
         fromMs,

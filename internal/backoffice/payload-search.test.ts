@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { dayAfter, type EventId } from '#internal/base/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
@@ -84,6 +85,17 @@ describe('terms of a search', () => {
 })
 
 describe('POST event-searches', () => {
+  test.each(['slack', 'latchkey'])(
+    'search in payloads: filters by provider %s, which is not built in',
+    async (name) => {
+      const provider = parseProviderName(name)
+      const text = `of-${name}`
+      await store({ text })
+      const id = await store({ text }, 'acme', 'order.created', { ...(provider && { provider }) })
+      expect(foundIds(await search({ text, provider: name }))).toEqual([id])
+    },
+  )
+
   test('search in payloads: finds events of the tenant by text and by path, newest first, and records it without the text', async () => {
     const first = await store({ order: { id: 'o-1' }, token: secret })
     const second = await store({ order: { id: 'o-1' } }, 'acme', 'refund.created')

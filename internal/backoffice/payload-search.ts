@@ -54,7 +54,7 @@ export class SearchTurns {
     this.#clock = clock
   }
 
-  /** Runs a search, or returns the refusal of a search too many. */
+  /** Runs a search, or refuses it when the actor's limit is reached. */
   async run<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
     const nowMs = this.#clock.now()
     const known = this.#minutes.get(actor)

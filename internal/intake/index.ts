@@ -11,7 +11,7 @@ export {
 } from './certificates/store.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
-export { declarationRules } from './declared/rules.ts'
+export { declarationRules, reservedName } from './declared/rules.ts'
 export { type Declaration, DeclarationSchema } from './declared/schema.ts'
 export { type CallTrace, traceCall } from './declared/trace.ts'
 export { runVectors } from './declared/vectors.ts'

@@ -1,7 +1,13 @@
 import type { ComponentChildren } from 'preact'
 import { useContext } from 'preact/hooks'
 import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
-import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
+import { packNames } from '#internal/intake/index.ts'
+import {
+  acceptedProviderNames,
+  neutralProviderName,
+  parseProviderName,
+  providerNames,
+} from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
 import { instantOf, parseZone, ReaderClockContext, utcZone, wallTimeOf } from './clock.ts'
@@ -27,9 +33,11 @@ export interface Field {
   readonly max?: number
   /** Options that the user can choose. */
   readonly choices?: readonly Choice[]
+  /** Values that the browser suggests for a text. */
+  readonly suggestions?: readonly string[]
   /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
-  /** Parses the submitted text, for a choice that also accepts values outside its options. Returns undefined if the text is invalid. */
+  /** Parses the submitted text, for a text of a form, or a choice that also accepts values outside its options. Returns undefined if the text is invalid. */
   parse?(text: string): string | undefined
   /** Error text for an invalid value. Default: the error text of the field's kind. */
   readonly expected?: string
@@ -46,12 +54,26 @@ export function choicesOf<const Value extends string>(values: readonly Value[]):
   return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-/** Field for a provider, by its neutral name or the vendor's name. */
-export const providerField = {
+/** Field for a built-in provider, by its neutral name or the vendor's name. */
+export const builtInProviderField = {
   ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
   choices: choicesOf(providerNames),
   parse: neutralProviderName,
   expected: 'There is no such provider',
+}
+
+/** Filter by a provider: a built-in one by its neutral or its vendor's name, or a declared one. */
+export const providerField = {
+  ...({
+    kind: 'text',
+    name: 'provider',
+    label: 'Provider',
+    placeholder: 'card, slack',
+    isShort: true,
+  } as const),
+  ...{ charsMax: 40, suggestions: [...acceptedProviderNames, ...packNames] },
+  parse: parseProviderName,
+  expected: 'Enter the name of a provider, such as card or slack',
 }
 
 /** Field for the status of the last attempt. */
@@ -75,11 +97,10 @@ export const slowerThanField = {
   expected: `Enter 1 to ${slowerThanMsMax} ms`,
 }
 
-/** Field for the provider of an event, which can be that of notifications. */
+/** Filter by the provider of an event, which can be that of notifications. */
 export const eventProviderField = {
   ...providerField,
-  choices: choicesOf([...providerNames, ownProvider]),
-  parse: (text: string) => (text === ownProvider ? ownProvider : neutralProviderName(text)),
+  suggestions: [...providerField.suggestions, ownProvider],
 }
 
 /** Error texts by field name. */
@@ -235,10 +256,12 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
     const local = atMs === undefined ? value : wallTimeOf(atMs, zone)
     return <input {...own} type="datetime-local" step="1" value={local} autocomplete="off" />
   }
-  return (
+  const { suggestions = [] } = field
+  const input = (
     <input
       {...own}
       type="text"
+      {...(suggestions.length > 0 && { list: `${id}-suggestions` })}
       {...(kind === 'number' && { inputMode: 'numeric', pattern: '[0-9]*' })}
       value={value}
       placeholder={field.placeholder ?? ''}
@@ -248,6 +271,17 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       autocapitalize="none"
       spellcheck={false}
     />
+  )
+  if (suggestions.length === 0) return input
+  return (
+    <>
+      {input}
+      <datalist id={`${id}-suggestions`}>
+        {suggestions.map((each) => (
+          <option value={each} />
+        ))}
+      </datalist>
+    </>
   )
 }
 

@@ -4,13 +4,13 @@ import { eventCatalogue } from '#internal/intake/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import {
+  builtInProviderField,
   Fields,
   FilterForm,
   filled,
   LinkButton,
   PostForm,
   type Problems,
-  providerField,
   readFields,
   SendButtons,
   Submit,
@@ -48,7 +48,7 @@ const plainPayload = JSON.stringify(
 const payloadCharsMax = 16_384
 
 const sampleFields = [
-  { ...providerField, none: 'generic' },
+  { ...builtInProviderField, none: 'generic' },
   { kind: 'text', name: 'type', label: 'Event type', charsMax: 255, placeholder: plainType },
 ] as const
 const payloadField = { kind: 'lines', name: 'payload', label: 'Payload', charsMax: payloadCharsMax } as const

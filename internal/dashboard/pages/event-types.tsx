@@ -7,7 +7,7 @@ import {
 } from '#internal/intake/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { Card, Empty, PageHeader } from '../components/block.tsx'
-import { LinkButton, providerField } from '../components/form.tsx'
+import { builtInProviderField, LinkButton } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { type Filter, listRow, Table } from '../components/list.tsx'
 import { link, type PageRow, shown } from '../page.ts'
@@ -22,7 +22,7 @@ const fields = [
     charsMax: 255,
     placeholder: 'payment, or part of a raw type',
   },
-  providerField,
+  builtInProviderField,
 ] as const satisfies readonly Filter[]
 
 const pageSize = 100

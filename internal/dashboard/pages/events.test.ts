@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
@@ -77,6 +78,19 @@ test('event list: filters by state, ids, type, provider and time, and shows the 
   expect(found.html).toContain('value="src-acme"')
 })
 
+test.each(['slack', 'latchkey'])(
+  'event list: filters by provider %s, which is not built in',
+  async (name) => {
+    const provider = parseProviderName(name)
+    const id = await accept({ ...(provider && { provider }) })
+    const { html } = await admin.get(`/events?provider=${name}`)
+    expect(listed(html)).toEqual([id])
+    expect(html).toMatch(new RegExp(`<input id="filter-provider"[^>]* value="${name}"`))
+    expect(html).toContain(`<datalist id="filter-provider-suggestions"><option value="card">`)
+    expect(html).toContain(`<option value="${name}">`)
+  },
+)
+
 test('payload search: shows the matches, keeps the text out of addresses, and refuses a form without a term', async () => {
   const id = await accept({ payload: '{"order":{"id":"needle-42"}}', type: 'search.found' })
   const page = await admin.get('/events/search?tenant=acme')
@@ -148,7 +162,7 @@ test.each([
   ['/events?to=2020-01-01', 200, 'No events match'],
   ['/events?from=yesterday', 400, 'Enter a time such as'],
   ['/events?state=lost', 400, 'Choose one of the options'],
-  ['/events?provider=nobody', 400, 'There is no such provider'],
+  ['/events?provider=No%20body', 400, 'Enter the name of a provider'],
   ['/events?type=pay*', 400, 'a family of types such as payment.*'],
   ['/events?status=50x', 400, 'a class such as 5xx'],
   ['/events?find=src-acme', 200, 'evt_'],
@@ -411,7 +425,8 @@ describe('refused calls', () => {
     ['provider=wallet', 200, () => 'No calls match'],
     ['cause=loop_detected', 200, () => 'No calls match'],
     ['cause=no_such', 400, () => 'Choose one of the options'],
-    ['provider=nobody', 400, () => 'There is no such provider'],
+    ['provider=No%20body', 400, () => 'Enter the name of a provider'],
+    ['provider=slack', 200, () => 'No calls match'],
   ])('refused calls: the filter %s returns %d', async (filter, status, text) => {
     const answer = await admin.get(`/refused?tenant=acme&${filter}`)
     expect(answer.status).toBe(status)

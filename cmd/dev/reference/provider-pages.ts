@@ -1,5 +1,5 @@
 import type { Declaration } from '#internal/intake/index.ts'
-import { shippedDeclarations } from './packs.ts'
+import { shippedDeclarations } from '../packs.ts'
 
 /** Folder of the generated pages, one for each shipped declaration. */
 const pagesFolder = 'docs/reference/providers'
