@@ -1,4 +1,4 @@
-import { curlCommand, type SigningKey } from '#internal/delivery/index.ts'
+import type { SigningKey } from '#internal/delivery/index.ts'
 import { type ApiClient, memberText } from './api-client.ts'
 import type { Result } from './cli.ts'
 import { localCall } from './local-call.ts'
@@ -21,6 +21,8 @@ export async function curlOf(api: ApiClient<'public'>, { id, url, key, nowMs }: 
   const payload = memberText(stored.text, 'payload')
   const headers = JSON.stringify(detail.body.headers)
   const call = await localCall({ event: detail.body.event, payload, headers }, { url, key, nowMs })
+  // Loaded here, since most commands need nothing of the stores.
+  const { curlCommand } = await import('#internal/delivery/index.ts')
   const command = curlCommand({ url, headers: Object.entries(call.headers), body: call.body })
   return { text: command, json: { command } }
 }

@@ -261,7 +261,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
     ])('repeated field: is refused when the second name is written %s', async (_name, member) => {
       for (const target of [check, save, extend]) {
         const text = JSON.stringify(target.valid()).replace(/\}$/, `,${member}}`)
-        expectRefused(target, await send(target, text), 'twice')
+        expectRefused(target, await send(target, text), 'is repeated')
       }
     })
   })
@@ -342,7 +342,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
     test('headers: a repeated name is refused, because parsers differ in which value they use', async () => {
       for (const repeated of ['{"a":7,"a":"x"}', '{"a":"x","b":"x","\\u0061":"y"}']) {
         const text = JSON.stringify(save.valid()).replace(/\}$/, `,"headers":${repeated}}`)
-        expectRefused(save, await send(save, text), '"headers"', 'twice')
+        expectRefused(save, await send(save, text), '"headers"', 'is repeated')
       }
     })
   })
@@ -368,7 +368,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
         `{"checks":[{"scope":"a","key":"k1","key":"k2"},{"scope":"a","key":"k3"}]}`,
       )
       expect(answer.json.results).toEqual([
-        expect.objectContaining({ statusCode: 400, message: expect.stringContaining('twice') }),
+        expect.objectContaining({ statusCode: 400, message: expect.stringContaining('is repeated') }),
         expect.objectContaining({ locked: true }),
       ])
     })
@@ -522,13 +522,13 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
     ['NUL', `scope=${mark}%00&key=k`, 'without control characters'],
     ['a line feed', `scope=a&key=${mark}%0A`, 'without control characters'],
     ['a C1 control', `scope=a&key=${mark}%C2%85`, 'without control characters'],
-    ['half an escape', `scope=${mark}%&key=k`, 'percent-encoding'],
-    ['an escape of no digits', `scope=${mark}%zz&key=k`, 'percent-encoding'],
-    ['bytes that are no UTF-8', `scope=${mark}%FF&key=k`, 'percent-encoding'],
-    ['an incomplete character', `scope=a&key=${mark}%C3`, 'percent-encoding'],
-    ['an overlong form', `scope=a&key=${mark}%C0%80`, 'percent-encoding'],
-    ['a surrogate', `scope=a&key=${mark}%ED%A0%80`, 'percent-encoding'],
-    ['a bad escape in a name', `scope=a&key=k&%FF=${mark}`, 'percent-encoding'],
+    ['half an escape', `scope=${mark}%&key=k`, 'percent-encoded'],
+    ['an escape of no digits', `scope=${mark}%zz&key=k`, 'percent-encoded'],
+    ['bytes that are no UTF-8', `scope=${mark}%FF&key=k`, 'percent-encoded'],
+    ['an incomplete character', `scope=a&key=${mark}%C3`, 'percent-encoded'],
+    ['an overlong form', `scope=a&key=${mark}%C0%80`, 'percent-encoded'],
+    ['a surrogate', `scope=a&key=${mark}%ED%A0%80`, 'percent-encoded'],
+    ['a bad escape in a name', `scope=a&key=k&%FF=${mark}`, 'percent-encoded'],
     ['an endless one', `scope=a&key=${'x'.repeat(8192)}`, 'must not be longer than 8192 characters'],
   ]
 

@@ -111,7 +111,7 @@ describe.each(recordDurabilities)('shares of tenants with records in %s', (durab
           retryAfterMs: 1000,
           requestId: 'r',
         })
-        expect(refused.message).toContain('alone')
+        expect(refused.message).toContain('separate call')
       }
       expect(results.slice(20)).toMatchObject([{ cached: true }, { cached: false, locked: true }])
       expect(answer.body.length).toBeLessThan(4.1 * 1024 * 1024)

@@ -164,7 +164,7 @@ describe('a write', () => {
       'retention.eventDays',
       3,
       {},
-      'retention.payloadDays must not be over retention.eventDays: they would be 30 and 3',
+      'retention.payloadDays must not exceed retention.eventDays: they would be 30 and 3',
     ],
   ])('settings: a write %s is refused and stores nothing', async (_what, name, value, more, problem) => {
     const before = await readSettings(pool)

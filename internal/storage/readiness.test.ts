@@ -19,7 +19,7 @@ test('schema readiness: fails below the required version, passes at it, and then
     expect(await check(signal)).toEqual({
       ok: false,
       reason: expect.stringContaining(
-        `version ${schemaVersionNeeded - 1}, but version ${schemaVersionNeeded} is needed`,
+        `version ${schemaVersionNeeded - 1}, but this build needs version ${schemaVersionNeeded}`,
       ),
     })
     await pool.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [

@@ -55,7 +55,7 @@ test('backoffice: is not ready before the schema exists', async () => {
   const { checks } = (await (await fetch(`${backoffice.opsUrl}/readyz`)).json()) as {
     checks: { name: string; reason: string | null }[]
   }
-  expect(checks.find(({ name }) => name === 'schema')?.reason).toContain('run migrate')
+  expect(checks.find(({ name }) => name === 'schema')?.reason).toContain('run latchkey migrate')
   backoffice.signal('SIGTERM')
   expect(await backoffice.exited).toBe(0)
   await empty.drop()
