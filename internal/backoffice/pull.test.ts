@@ -114,7 +114,7 @@ describe('pull over the API', () => {
   test.each([
     ['PUT', '', { types: ['Payment'] }, 'types'],
     ['PUT', '', { types: ['*'] }, 'types'],
-    ['PUT', '', { providers: ['nobody'] }, 'providers'],
+    ['PUT', '', { providers: ['no body'] }, 'providers'],
     ['PUT', '', { from: '2026-02-30T00:00:00Z' }, 'from'],
     ['POST', '/pull', { limit: 101 }, 'limit'],
     ['POST', '/pull', { leaseSeconds: 0 }, 'leaseSeconds'],
