@@ -122,7 +122,7 @@ describe('callback port', () => {
   test('callback port: the refusal names the port and LATCHKEY_CALLBACK_PORTS', () => {
     expect(validate('http://10.1.2.3:5432/', [])).toMatchObject({
       message:
-        'must not use port 5432 of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS',
+        'must not use port 5432 of a private address: use 80, 443, 8080, 8443, or ask the platform team to add it to LATCHKEY_CALLBACK_PORTS',
     })
   })
 })

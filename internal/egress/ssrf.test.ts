@@ -228,7 +228,7 @@ describe('listed private address', () => {
     return result.kind === 'answered' ? result.status : `${result.cause}: ${result.message}`
   }
   const refusal = () =>
-    `address_refused: The callback’s URL must not use port ${sink.port} of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS.`
+    `address_refused: The callback’s URL must not use port ${sink.port} of a private address: use 80, 443, 8080, 8443, or ask the platform team to add it to LATCHKEY_CALLBACK_PORTS.`
 
   test('listed private address: is not called at a port that the platform does not allow, by name or by address', async () => {
     const before = sink.accepted()

@@ -157,16 +157,16 @@ test.each([
   [{ 'limits.exports.rowsPerMonth.soft': 2 }, undefined],
   [
     { 'limits.exports.rowsPerMonth.soft': 2, 'limits.exports.rowsPerMonth.hard': 1 },
-    'limits.exports.rowsPerMonth.soft must not be over limits.exports.rowsPerMonth.hard: they would be 2 and 1',
+    'limits.exports.rowsPerMonth.soft must not exceed limits.exports.rowsPerMonth.hard: they would be 2 and 1',
   ],
   [
     { 'retention.eventDays': 29 },
-    'retention.payloadDays must not be over retention.eventDays: they would be 30 and 29',
+    'retention.payloadDays must not exceed retention.eventDays: they would be 30 and 29',
   ],
   [{ 'retention.eventDays': 29, 'retention.payloadDays': 29 }, undefined],
   [
     { 'limits.locksPerMinute.soft': 60_001 },
-    'limits.locksPerMinute.soft must not be over limits.locksPerMinute.hard: they would be 60001 and 60000',
+    'limits.locksPerMinute.soft must not exceed limits.locksPerMinute.hard: they would be 60001 and 60000',
   ],
   [{ 'limits.eventsPerMinute.soft': 60_001 }, undefined],
 ] as const)('conflictBetween: the settings %p have the contradiction %p', (values, problem) => {

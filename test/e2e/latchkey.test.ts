@@ -33,7 +33,7 @@ describe('latchkey', () => {
     [['--help'], 'Usage: latchkey [options] [command]'],
     [['help'], 'Usage: latchkey [options] [command]'],
     [['api', '--help'], 'Usage: latchkey api [options]'],
-    [['migrate', '-h'], 'brings the database’s schema up to date'],
+    [['migrate', '-h'], 'migrates the database schema, then ends'],
     [['settings', '--help'], 'list [options] '],
     [['settings', 'set', '--help'], '--expect-version <n>'],
     [['help', 'settings'], 'list [options] '],
