@@ -166,8 +166,12 @@ test.each([
   ['backoffice', ['cmd/backoffice/app.ts', 'cmd/backoffice/port.ts']],
 ])('pages: operate/capacity.md has the connections to Postgres that %s opens', (process, files) => {
   const counts = files.flatMap((file) =>
-    [...readFileSync(join(root, file), 'utf8').matchAll(/^.*\bconnectionsMax: (\d+)/gm)].map(([, count]) =>
-      Number(count),
+    [...readFileSync(join(root, file), 'utf8').matchAll(/^.*\bconnectionsMax: (\w+ \+ )?(\d+)/gm)].map(
+      ([, searches, count]) =>
+        Number(count) +
+        (searches === undefined
+          ? 0
+          : constantOf('internal/backoffice/payload-search.ts', 'searchesUnderWayMax')),
     ),
   )
   const sum = counts.reduce((total, count) => total + count, 0)
