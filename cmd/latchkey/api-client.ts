@@ -231,7 +231,12 @@ function refusal({ status, headers }: Response, text: string | undefined, url: s
     ? `redirects to ${printable(location)}: use that address instead`
     : `answered ${status}, but not like Latchkey: check the address`
   const said = message ?? `${new URL(url).origin} ${foreign}`
-  const hint = status === 401 || code === 'api_key_invalid' ? ': log in again with latchkey login' : ''
+  const hint =
+    status === 401
+      ? ': run latchkey login --internal, or correct LATCHKEY_TOKEN'
+      : code === 'api_key_invalid'
+        ? ': run latchkey login, or correct LATCHKEY_API_KEY'
+        : ''
   const ids = [code, requestId && `request ${requestId}`].filter(Boolean).join(', ')
   const about = ids === '' ? '' : ` (${ids})`
   return {

@@ -216,7 +216,7 @@ describe('latchkey events payload, explain and retry', () => {
     )
     expect({ code, out }).toEqual({ code: 4, out: '' })
     expect(err).toContain(
-      'This call needs the scopes payloads:read and one of events and events:read (api_key_scope, request ',
+      'This call needs an API key with the scopes payloads:read and one of events and events:read: add them to spec.apiKeys[].scopes of the Tenant, or use a key that has them (api_key_scope, request ',
     )
   })
 

@@ -60,8 +60,7 @@ export function addListenCommand(program: Program, cli: Cli): void {
           const { key, listenerSecret } = chosen
           const target = { url, key, isUnverified: options.skipVerify === true }
           const listener = new Listener(cli, { api, name, target, isJson: json })
-          listener.introduce(listenerSecret)
-          return listener.run(options.max)
+          return listener.run({ max: options.max, listenerSecret })
         }),
       ),
     )
@@ -147,15 +146,23 @@ async function openCursor(
 /** Result of a command that has printed everything. */
 const nothing: Result = { text: '', jsonText: '' }
 
+interface FollowedCursor {
+  readonly name: string
+  readonly max?: number | undefined
+  /** Called once, when the stream is open for the first time, so that the key is known to have the scopes. */
+  onFirstOpen?(): void
+}
+
 /** Calls a function for each event and acknowledges it afterwards. */
 async function follow(
   cli: Cli,
   api: Api,
-  { name, max = Infinity }: { readonly name: string; readonly max?: number | undefined },
+  { name, max = Infinity, onFirstOpen }: FollowedCursor,
   handle: (event: StreamedEvent) => Promise<void>,
 ): Promise<Result> {
   const ended = new AbortController()
   let isLost = false
+  let wasOpen = false
   const events = followEvents({
     ...{ api, subscription: name, signal: ended.signal },
     onState(problem) {
@@ -164,6 +171,9 @@ async function follow(
         cli.terminal.complain(`If another command uses the name ${name}, give one of them a --name.`)
       if (!problem && isLost) cli.terminal.complain('Connected again.')
       isLost = problem !== undefined
+      if (isLost || wasOpen) return
+      wasOpen = true
+      onFirstOpen?.()
     },
   })
   let count = 0
@@ -198,6 +208,13 @@ interface ListenerOptions {
   readonly isJson: boolean
 }
 
+interface ListenerRun {
+  /** Number of events after which it ends. */
+  readonly max: number | undefined
+  /** Secret to print, if the receiver does not know it. */
+  readonly listenerSecret: string | undefined
+}
+
 /** Result of a call. */
 interface Outcome {
   /** Null without an answer. */
@@ -219,7 +236,7 @@ class Listener {
   }
 
   /** Prints the name, the URL, and the secret if the receiver does not know it. */
-  introduce(signingSecret: string | undefined): void {
+  #introduce(signingSecret: string | undefined): void {
     const { terminal } = this.#cli
     const { name, target, isJson } = this.#options
     if (isJson) {
@@ -231,14 +248,15 @@ class Listener {
     terminal.say(`Forwarding events to ${target.url}, as ${name}.${keys} Ctrl-C ends it.`)
   }
 
-  async run(max: number | undefined): Promise<Result> {
+  async run({ max, listenerSecret }: ListenerRun): Promise<Result> {
     const { api, name } = this.#options
     const stop = this.#cli.terminal.onKey?.((key) => {
       if (key !== 'r') return
       this.#repeating ??= this.#repeatFailed().finally(() => (this.#repeating = undefined))
     })
     try {
-      return await follow(this.#cli, api, { name, max }, ({ text }) => this.#forward(text))
+      const cursor = { name, max, onFirstOpen: () => this.#introduce(listenerSecret) }
+      return await follow(this.#cli, api, cursor, ({ text }) => this.#forward(text))
     } finally {
       stop?.()
       await this.#repeating

@@ -80,7 +80,7 @@ describe('latchkey login', () => {
     const { code, out } = await logIn(dashboardKey('plain'))
     expect(code).toBe(0)
     expect(out).toContain(
-      'Not every command can use it: This API key has neither the scope events nor events:read',
+      'Not every command can use it: This call needs an API key with the scope events or events:read: add it to',
     )
     expect(stored()['default'].public.credential).toBe(dashboardKey('plain'))
   })

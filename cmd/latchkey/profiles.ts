@@ -137,7 +137,7 @@ export function chooseConnection(
   const url = given.url ?? stored?.url
   if (url === undefined)
     return refused(
-      `The address of the service is unknown: run ${login} --url URL, or set ${urlEnv} and ${credentialEnv}`,
+      `The address of the service is unknown: run ${login} --url URL, or set ${urlEnv} and ${credentialEnv}; for npm run dev with a data folder of its own, set the same LATCHKEY_DATA_DIR`,
     )
   if (!isBaseUrl(url))
     return {

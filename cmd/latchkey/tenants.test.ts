@@ -55,7 +55,7 @@ describe('latchkey tenants', () => {
     [
       'an unknown API key',
       'lk_unknown_0123456789abcdef0123456789',
-      'log in again with latchkey login (unauthenticated, ',
+      'run latchkey login --internal, or correct LATCHKEY_TOKEN (unauthenticated, ',
     ],
     ['a user without rights', 'some-user', 'ask the platform team for a role (forbidden, '],
   ])('latchkey tenants: the token of %s ends with code 4', async (_case, token, text) => {

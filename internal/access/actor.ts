@@ -152,7 +152,16 @@ export function authenticateApiKey(
   const found = findApiKey(directory, digestOf(authorization))
   if ('code' in found) return found
   if (found.key.scopes.has(scope)) return found
-  return apiError('api_key_scope', `This API key does not have the scope ${scope}: use a key that has it`)
+  return scopeError(`scope ${scope}`)
+}
+
+/** Returns the error of a key without what a call needs, such as `scope records` or `scopes events and payloads:read`. */
+export function scopeError(needed: string): ApiError {
+  const them = needed.startsWith('scopes ') ? 'them' : 'it'
+  return apiError(
+    'api_key_scope',
+    `This call needs an API key with the ${needed}: add ${them} to spec.apiKeys[].scopes of the Tenant, or use a key that has ${them}`,
+  )
 }
 
 /**
@@ -168,10 +177,7 @@ export function authenticateEventKey(
   if ('code' in found) return found
   const { tenant, key } = found
   if (keyActions(key.scopes, 'public').size === 0)
-    return apiError(
-      'api_key_scope',
-      'This API key has neither the scope events nor events:read: use a key that has one of them',
-    )
+    return scopeError('scope events or events:read')
   return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
 }
 

@@ -8,6 +8,7 @@ export {
   authenticateEventKey,
   keyActions,
   rightOf,
+  scopeError,
 } from './actor.ts'
 export type { AuditFilter, AuditRecord } from './audit.ts'
 export {

@@ -5,6 +5,7 @@ import {
   type KeyApi,
   keyActions,
   rightOf,
+  scopeError,
 } from '#internal/access/index.ts'
 import { type ApiError, apiError, type ErrorCode, type Shares } from '#internal/base/index.ts'
 import type { AdmittingRoute, Params, RoomRoute } from '#internal/http/index.ts'
@@ -136,10 +137,7 @@ async function findCaller(access: InternalParts['access'], { headers }: Request)
   if (authenticated.kind === 'actor') return authenticated
   switch (authenticated.cause) {
     case 'keyScope':
-      return apiError(
-        'api_key_scope',
-        'This API key has neither the scope dashboard nor dashboard:read: use a key that has one of them',
-      )
+      return scopeError('scope dashboard or dashboard:read')
     case 'tenantSuspended':
       return apiError('tenant_suspended')
     case 'otherAudience':
@@ -175,8 +173,7 @@ const publicRules: RouteApi<TenantRouteParts> = {
     return actor.kind === 'error' ? actor : { kind: 'actor', actor }
   },
   rightText: (route) => `Requires an API key of ${scopesFor('public', route)?.text}.`,
-  forbiddenError: (route) =>
-    apiError('api_key_scope', `This call needs the ${scopesFor('public', route)?.text.replaceAll('`', '')}`),
+  forbiddenError: (route) => scopeError(scopesFor('public', route)?.text.replaceAll('`', '') ?? 'scope events'),
   async run({ calls }, actor, work) {
     const { tenantId: owner = '' } = ownTenant(actor)
     if (!calls.take(1, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })

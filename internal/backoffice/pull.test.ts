@@ -107,7 +107,7 @@ describe('pull over the API', () => {
     const pull = await call('POST', '/pull', {}, 'writer')
     expect([pull.status, pull.json['message']]).toEqual([
       403,
-      'This call needs the scopes events and payloads:read',
+      'This call needs an API key with the scopes events and payloads:read: add them to spec.apiKeys[].scopes of the Tenant, or use a key that has them',
     ])
   })
 

@@ -13,7 +13,10 @@ const catalogue = {
     403,
     'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"',
   ],
-  api_key_scope: [403, 'This API key does not have the scope that this call needs: use a key that has it'],
+  api_key_scope: [
+    403,
+    'This API key does not have the scope that this call needs: add it to spec.apiKeys[].scopes of the Tenant, or use a key that has it',
+  ],
   tenant_suspended: [403, 'This tenant is suspended: ask the platform team to resume it'],
   route_unknown: [404, 'This port has no such route: check the method and the path'],
   not_found: [404, 'The object does not exist, or you do not have permission to see it'],

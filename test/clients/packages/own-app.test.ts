@@ -29,7 +29,9 @@ beforeAll(async () => {
   port = await freePort()
   writeFileSync(join(folder, 'shop/tenants/shop.yaml'), ported(blockNamed(page, 'tenant').text))
   const [, tenants = ''] =
-    /^LATCHKEY_TENANTS_DIR=\.\.\/(\S+) npm run dev\n$/.exec(blockNamed(page, 'dev').text) ?? []
+    /^LATCHKEY_TENANTS_DIR=\.\.\/(\S+) LATCHKEY_DATA_DIR=\S+ npm run dev\n$/.exec(
+      blockNamed(page, 'dev').text,
+    ) ?? []
   dataDir = scratchFolder()
   const zeros = ['API', 'BACKOFFICE', 'OPS', 'DEV_SINK'].map((name) => [`LATCHKEY_${name}_PORT`, '0'])
   const env = { ...Object.fromEntries(zeros), LATCHKEY_TENANTS_DIR: join(folder, tenants) }
@@ -72,10 +74,16 @@ test.each(Object.entries(languages))(
       const record = blockNamed(page, 'record')
       const commands = ported(record.text).replaceAll('order-1', `order-1-${language}`)
       expect(await Bun.$`bash -euc ${commands}`.text()).toBe(record.shown)
-      await Bun.$`bash -euc ${ported(blockNamed(page, 'trigger').text)}`.cwd(root).quiet()
+      const trigger = ported(blockNamed(page, 'trigger').text)
+      await Bun.$`bash -euc ${trigger}`.cwd(root).quiet()
       const received = () => printed.includes('paid') || undefined
       expect(await poll(received, { deadlineMs: 20_000 })).toBe(true)
       expect(printed).toBe('paid 4200\n')
+      const login = trigger.split('\n')[0] ?? ''
+      const guide = blockNamed('docs/guides/command-line.md', 'events').text
+      const answers = await Bun.$`bash -euc ${`${login}\n${guide}`}`.cwd(root).text()
+      expect(answers).toContain('The callback accepted the event')
+      expect(answers).toContain('"amount":4200')
     } finally {
       child.kill()
       await child.exited
