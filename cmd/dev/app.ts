@@ -20,6 +20,8 @@ import { knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.
 
 /** Base of relative folders, independent of the folder in which the command was started. */
 const root = resolve(import.meta.dir, '../..')
+/** Data folder in which `cmd/dev/setup.mjs` looks without LATCHKEY_DATA_DIR. */
+const defaultDataDir = join(root, '.latchkey')
 /** Time limit in ms for stopping the stores. Each store has 10 s to shut down cleanly before it is killed. */
 const storesCloseMsMax = 15_000
 /** File with the addresses of the stores and of both APIs. `cmd/dev/setup.mjs` also reads this file. */
@@ -63,6 +65,7 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   process.stdout.write(
     welcomeText({
       ...{ tenants, tenantsDir, hasSampleKey, dashboard: dashboardUrl(internal) },
+      dataDir: dataDir === defaultDataDir ? undefined : dataDir,
       ...{ apiUrl: service.api.url, opsUrl: ops.ownUrl, sinkUrl: sink.url },
     }),
   )

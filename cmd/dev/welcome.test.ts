@@ -6,11 +6,15 @@ const sinkUrl = 'http://127.0.0.1:8082/'
 const id = tenantIdFromBytes(new Uint8Array(16))
 const tenant = (name: string) => ({ id, uid: `folder:shops/${name}`, namespace: 'shops', name, slug: name })
 
-function text(inForce: readonly string[], complaints: readonly string[] = [], hasSampleKey = false): string {
+function text(
+  inForce: readonly string[],
+  complaints: readonly string[] = [],
+  { hasSampleKey = false, dataDir }: { readonly hasSampleKey?: boolean; readonly dataDir?: string } = {},
+): string {
   const tenants = { inForce: inForce.map(tenant), complaints }
   const dashboard = 'http://127.0.0.1:8081/sign-in#token=local-token'
   return welcomeText({
-    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', sinkUrl, dashboard },
+    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', dataDir, sinkUrl, dashboard },
     ...{ apiUrl: 'http://127.0.0.1:8080', opsUrl: 'http://127.0.0.1:9090' },
   })
 }
@@ -29,14 +33,22 @@ test('welcome text: lists at most ten problems', () => {
 })
 
 test('welcome text: contains no API key except the sample tenant’s', () => {
-  expect(text(['one'])).toContain('Bearer <api key>')
-  expect(text(['one'], [], true)).toContain('Bearer lk_demo_')
+  expect(text(['one'])).toContain('-H "Authorization: Bearer $LATCHKEY_API_KEY" ')
+  expect(text(['one'])).toContain('(LATCHKEY_API_KEY: an API key of your tenant)')
+  expect(text(['one'], [], { hasSampleKey: true })).toContain('Bearer lk_demo_')
+})
+
+test('welcome text: names a data folder that is not the default one, quoted for a shell', () => {
+  expect(text(['one'])).not.toContain('LATCHKEY_DATA_DIR')
+  expect(text(['one'], [], { dataDir: "/it's/data" })).toContain(
+    "\n    export LATCHKEY_DATA_DIR='/it'\\''s/data'\n\n  Has order 1",
+  )
 })
 
 test('welcome text: explains how to sign in and how long the sign-in lasts', () => {
   expect(text(['one'])).toContain(`  Pages    http://127.0.0.1:8081/sign-in#token=local-token
-           the dashboard. The token is valid until this server stops. A session lasts
-           8 h, or 1 h without use, even after a restart
+           the dashboard. The token stays the same until the data folder is deleted. A session
+           lasts 8 h, or 1 h without use, even after a restart
 `)
 })
 

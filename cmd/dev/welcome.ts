@@ -9,6 +9,8 @@ export interface Welcome {
   /** True if the sample tenant's key is valid, so that the example call can use it. */
   readonly hasSampleKey: boolean
   readonly tenantsDir: string
+  /** Data folder that `npm run latchkey` needs to be given. Undefined for the default one. */
+  readonly dataDir: string | undefined
   /** Base URLs of the API and the ops port, without a trailing slash. */
   readonly apiUrl: string
   readonly opsUrl: string
@@ -30,24 +32,30 @@ const scrolledLines = 40
 
 /** Returns the welcome text for the terminal: the addresses, the tenants, and an example call to copy. */
 export function welcomeText(welcome: Welcome): string {
-  const { tenants, hasSampleKey, tenantsDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
+  const { tenants, hasSampleKey, tenantsDir, dataDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const others = tenants.inForce.length - shown.length
   const list = shown.length === 0 ? 'none' : shown.join(', ') + (others > 0 ? ` and ${others} more` : '')
   const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
-  const key = hasSampleKey ? sampleTenant.apiKey : '<api key>'
+  const [key, whose] = hasSampleKey
+    ? [sampleTenant.apiKey, '']
+    : ['$LATCHKEY_API_KEY', ' (LATCHKEY_API_KEY: an API key of your tenant)']
+  const login =
+    dataDir === undefined
+      ? ''
+      : `\n  For npm run latchkey, in its terminal:\n\n    export LATCHKEY_DATA_DIR='${dataDir.replaceAll("'", `'\\''`)}'\n`
   return `
   Pages    ${dashboard}
-           the dashboard. The token is valid until this server stops. A session lasts
-           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, even after a restart
+           the dashboard. The token stays the same until the data folder is deleted. A session
+           lasts ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, even after a restart
   API      ${apiUrl}/v1/openapi.json
   Ops      ${opsUrl}/readyz   /livez   /metrics
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
   Tenants  ${list}   (${tenantsDir})${complaints.join('')}
+${login}
+  Has order 1 already run?${whose}
 
-  Has order 1 already run?
-
-    curl -s ${apiUrl}/v1/record -H 'Authorization: Bearer ${key}' \\
+    curl -s ${apiUrl}/v1/record -H "Authorization: Bearer ${key}" \\
       -H 'Content-Type: application/json' -d '{"scope":"orders","key":"1"}'
 
   Ctrl-C stops everything.

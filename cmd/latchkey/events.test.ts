@@ -131,10 +131,15 @@ describe('latchkey events get', () => {
   test('latchkey events get: shows the event and its attempts', async () => {
     const [id = unknownId] = await accept(1)
     const { pool } = lab.backoffice
-    await addAttempt(pool, id, { status: 502, durationMs: 17 })
-    await addAttempt(pool, id, { attempt: 2, durationMs: 530, exchange: someExchange })
+    await addAttempt(pool, id, { status: 502, durationMs: 17, answer: 'first' })
+    const answer = `{"error":"out of \u001bstock"}\n${'line\n'.repeat(20)}`
+    await addAttempt(pool, id, { attempt: 2, durationMs: 530, exchange: someExchange, answer })
     const { code, out } = await lab.run('events', 'get', id)
     expect(code).toBe(0)
+    expect(out).toContain(
+      `\n\nResponse to attempt 2, cut; --json has more:\n{"error":"out of \ufffdstock"}\n${'line\n'.repeat(9)}`,
+    )
+    expect(out).not.toContain('first')
     expect(out).toMatch(/^state +accepted$/m)
     expect(out).toMatch(/^1 +1 +20\S+Z +17 +refused +502 +- +-$/m)
     expect(out).toMatch(/^1 +2 .* dns 4, connect 12, tls 22, first byte 480$/m)
@@ -226,6 +231,23 @@ describe('latchkey events payload, explain and retry', () => {
     expect(out).toMatch(/^The delivery has failed\.\n/)
     expect(out).toMatch(/^to do +Find the cause, then replay the event\.$/m)
     expect(await lab.json('events', 'explain', acme().failedId)).toMatchObject({ position: 'failed' })
+  })
+
+  test('latchkey events explain, retry: of an event that waits name the retry, and use an attempt of the schedule', async () => {
+    const [id = unknownId] = await accept(1)
+    const { pool } = lab.backoffice
+    await addAttempt(pool, id, { status: 502 })
+    await pool.query(
+      `UPDATE deliveries_due SET due_at = now() + interval '1 hour', is_retry = true, attempts = 1 WHERE event_id = $1`,
+      [id],
+    )
+    const explained = await lab.run('events', 'explain', id)
+    expect(explained.out).toMatch(new RegExp(`^retry +latchkey events retry ${id}$`, 'm'))
+    const { code, out } = await lab.run('events', 'retry', id)
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^The next attempt of the schedule is made now; .*cycle 1\)\n$/),
+    ])
   })
 
   test('latchkey events retry: begins a delivery cycle, and a repeat finds it due', async () => {

@@ -35,6 +35,11 @@ const afterHelp = `
 With an id, delivers this event again. With --from and other filters, counts the events, shows the
 first ones, asks, and starts a job that delivers them. Both keep the webhook-id of an event.`
 
+const retryHelp = `
+Brings the next attempt of the retry schedule forward: it uses that attempt, and if it fails, the one after
+it is due as long afterwards as the schedule says. An event that is finished begins another delivery
+cycle, as with latchkey events replay, which changes nothing while a cycle is in progress.`
+
 /** Adds `latchkey events list|search|get|payload|explain|retry|replay`, about the events of the key's tenant. */
 export function addEventsCommand(program: Program, cli: Cli): void {
   const events = program.command('events').description('lists, explains and replays events')
@@ -59,6 +64,7 @@ export function addEventsCommand(program: Program, cli: Cli): void {
   events
     .command('retry')
     .description('attempts the delivery of an event now')
+    .addHelpText('after', retryHelp)
     .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)
@@ -187,7 +193,21 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
   ])
   const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'STEPS (MS)']
   const earlier = hasEarlierAttempts ? ['Earlier attempts are left out'] : []
-  return [fields, '', tables.list(head, rows, 'No attempts'), ...earlier].join('\n')
+  return [fields, '', tables.list(head, rows, 'No attempts'), ...earlier, ...answerLines(attempts)].join('\n')
+}
+
+const answerLinesMax = 10
+const answerLineCharsMax = 200
+
+/** Returns the start of the last response body, redacted by the service, below a title. */
+function answerLines(attempts: Schemas<'public'>['EventDetail']['attempts']): string[] {
+  const last = attempts.at(-1)
+  const lines = last?.answer?.trim().split(/\r?\n/) ?? []
+  if (last === undefined || lines.join('') === '') return []
+  const isCut = lines.length > answerLinesMax || lines.some((line) => line.length > answerLineCharsMax)
+  const shown = lines.slice(0, answerLinesMax).map((line) => printable(line.slice(0, answerLineCharsMax)))
+  const title = `Response to attempt ${last.attempt}${isCut ? ', cut; --json has more' : ''}:`
+  return ['', title, ...shown]
 }
 
 /** Returns the durations of the steps of a call, such as `dns 4, connect 12, tls 22, first byte 480`. */
@@ -209,18 +229,19 @@ async function readPayload(api: Api, eventId: string): Promise<Result> {
 async function explain({ tables }: Cli, api: Api, eventId: string): Promise<Result> {
   const reply = await api.call('explainEvent', { path: { eventId } })
   if (reply.kind === 'problem') return reply
-  const { sentence, todo, startedAt, nextChangeAt } = reply.body
+  const { position, sentence, todo, startedAt, nextChangeAt } = reply.body
   const more = tables.details([
     ['since', startedAt],
     ['changes at', nextChangeAt],
     ['to do', todo],
+    ['retry', position === 'waiting' ? `latchkey events retry ${eventId}` : undefined],
   ])
   return { text: [printable(sentence), more].filter(Boolean).join('\n'), json: reply.body }
 }
 
 const changes: Readonly<Record<string, string>> = {
   new_cycle: 'Another delivery cycle begins now',
-  due_now: 'The next attempt is made now',
+  due_now: 'The next attempt of the schedule is made now; if it fails, the schedule goes on from there',
   none: 'An attempt is due or in progress: nothing was changed',
 }
 

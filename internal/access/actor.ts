@@ -176,8 +176,7 @@ export function authenticateEventKey(
   const found = findApiKey(directory, keySha256)
   if ('code' in found) return found
   const { tenant, key } = found
-  if (keyActions(key.scopes, 'public').size === 0)
-    return scopeError('scope events or events:read')
+  if (keyActions(key.scopes, 'public').size === 0) return scopeError('scope events or events:read')
   return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
 }
 

@@ -260,7 +260,7 @@ function explainExpiry({ event, today }: Facts): Explanation | undefined {
   }
 }
 
-const retryTodo = '“Attempt now” on the page of the event, or POST …/retry, attempts it at once.'
+const retryTodo = 'A retry attempts it at once.'
 
 function explainQueue(facts: Facts): Explanation {
   const { delivery, lastAttempt, aheadCount, nowMs } = facts

@@ -173,7 +173,8 @@ const publicRules: RouteApi<TenantRouteParts> = {
     return actor.kind === 'error' ? actor : { kind: 'actor', actor }
   },
   rightText: (route) => `Requires an API key of ${scopesFor('public', route)?.text}.`,
-  forbiddenError: (route) => scopeError(scopesFor('public', route)?.text.replaceAll('`', '') ?? 'scope events'),
+  forbiddenError: (route) =>
+    scopeError(scopesFor('public', route)?.text.replaceAll('`', '') ?? 'scope events'),
   async run({ calls }, actor, work) {
     const { tenantId: owner = '' } = ownTenant(actor)
     if (!calls.take(1, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })

@@ -173,6 +173,10 @@ test('event page: offers “Attempt now” beside the attempts while the event w
     (await admin.get(path)).html.split(`action="/events/${id}/retry"`).length - 1
   await change(`due_at = now() + interval '1 hour', is_retry = true, attempts = 1`)
   expect(await forms(`/events/${id}`)).toBe(2)
+  const advice = 'Look for an error in its log'
+  const shown = textOf((await admin.get(`/events/${id}`)).html).split(advice)
+  expect(shown).toHaveLength(2)
+  expect(shown[1]).toContain('A retry attempts it at once.')
   expect(await forms(`/events/${id}/attempts/1-1`)).toBe(1)
   await change(`due_at = now(), lease = 'l', claims = 1, leased_until = now() + interval '1 minute'`)
   expect(await forms(`/events/${id}`)).toBe(0)

@@ -292,6 +292,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath }: Even
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
   const { received, stored } = receiptText(event, simulationPath)
+  const hasAdvice = explanation.position === 'waiting' || explanation.position === 'failed'
   return (
     <ol class="timeline">
       <Step id="received" tone="quiet" title={received[0]} atMs={event.receivedAtMs}>
@@ -310,6 +311,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath }: Even
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
           attempts={attempts.filter((each) => each.cycle === cycle)}
+          advisedBelow={hasAdvice ? attempts.at(-1) : undefined}
           pathOf={(attempt) => attemptPath(detail, attempt, context)}
         />
       ))}
@@ -349,10 +351,12 @@ interface CycleParts {
   readonly cycle: number
   readonly isOnly: boolean
   readonly attempts: readonly AttemptDetail[]
+  /** Attempt whose advice the end of the timeline shows. */
+  readonly advisedBelow: AttemptDetail | undefined
   pathOf(attempt: AttemptDetail): string
 }
 
-function Cycle({ cycle, isOnly, attempts, pathOf }: CycleParts) {
+function Cycle({ cycle, isOnly, attempts, advisedBelow, pathOf }: CycleParts) {
   return (
     <>
       {!isOnly && (
@@ -363,7 +367,12 @@ function Cycle({ cycle, isOnly, attempts, pathOf }: CycleParts) {
         </Step>
       )}
       {attempts.map((each, nth) => (
-        <Attempt attempt={each} next={attempts[nth + 1]} path={pathOf(each)} />
+        <Attempt
+          attempt={each}
+          next={attempts[nth + 1]}
+          isAdvisedBelow={each === advisedBelow}
+          path={pathOf(each)}
+        />
       ))}
     </>
   )
@@ -372,14 +381,17 @@ function Cycle({ cycle, isOnly, attempts, pathOf }: CycleParts) {
 interface AttemptParts {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
+  /** The end of the timeline has the advice, so that it is not shown twice. */
+  readonly isAdvisedBelow: boolean
   /** Path of its page. */
   readonly path: string
 }
 
-function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end }, next, path }: AttemptParts) {
+function Attempt({ attempt: each, next, isAdvisedBelow, path }: AttemptParts) {
+  const { cycle, attempt, startedAtMs, durationMs, ...end } = each
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
-  // If several attempts in a row failed in the same way, only the last of them shows advice.
+  // If several attempts in a row failed in the same way, only the last of them explains it.
   const isRepeated = next !== undefined && next.status === status && (status !== null || next.cause === cause)
   // If the callback responded, the cause explains the outcome of the event and not this attempt, so no advice for the cause is shown.
   const advice = status !== null || cause === null ? undefined : adviceOf(cause)
@@ -395,7 +407,7 @@ function Attempt({ attempt: { cycle, attempt, startedAtMs, durationMs, ...end },
     >
       {hint !== undefined && !isDelivered && !isRepeated && (
         <p>
-          {hint.means} <span class="todo">{hint.todo}</span>
+          {hint.means} {!isAdvisedBelow && <span class="todo">{hint.todo}</span>}
         </p>
       )}
       {answer !== null &&
