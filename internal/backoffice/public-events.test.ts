@@ -104,7 +104,9 @@ describe('scopes of event calls', () => {
     for (const name of ['plain', 'office'] as const) {
       const answer = await call(name, row)
       expect([answer.status, answer.json['code']]).toEqual([403, 'api_key_scope'])
-      expect(answer.json['message']).toContain('the scope events or events:read: add it to spec.apiKeys[].scopes')
+      expect(answer.json['message']).toContain(
+        'the scope events or events:read: add it to spec.apiKeys[].scopes',
+      )
     }
   })
 
@@ -114,7 +116,9 @@ describe('scopes of event calls', () => {
     if (reads.includes(row)) expect(answer.status).toBe(200)
     else {
       expect([answer.status, answer.json['code']]).toEqual([403, 'api_key_scope'])
-      expect(answer.json['message']).toStartWith(`This call needs an API key with the ${row.requires.replaceAll('`', '')}: add `)
+      expect(answer.json['message']).toStartWith(
+        `This call needs an API key with the ${row.requires.replaceAll('`', '')}: add `,
+      )
     }
     expect(await traceOf('reader')).toEqual(before)
   })

@@ -146,7 +146,7 @@ test('event list: filters by the last attempt, shows it in columns, and offers a
 test.each([
   ['find=src-acme', 'has no filter by id: select events in the list'],
   ['find=evt_06gw979vs1d9q6mddfvvx375s4', 'has no filter by id: select events in the list'],
-  ['state=accepted', 'Pending events cannot be replayed'],
+  ['state=accepted', 'Accepted events cannot be replayed'],
   ['origin=test', 'Test events cannot be replayed'],
 ])(
   'event list: with the filter %s it offers no replay of several events, which would cover more, and says why',

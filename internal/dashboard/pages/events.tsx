@@ -26,9 +26,9 @@ const spans = [
   { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
 ] as const
 const states = [
-  { value: 'accepted', label: 'Pending' },
+  { value: 'accepted', label: 'Accepted' },
   { value: 'processed', label: 'Processed' },
-  { value: 'delivery_failed', label: 'Failed' },
+  { value: 'delivery_failed', label: 'Delivery failed' },
   { value: 'verified', label: 'Stored only' },
 ] as const
 
@@ -128,7 +128,7 @@ async function replaySeveral(context: PageContext) {
 /** Returns why a replay cannot cover exactly the events of a filter, which it would exceed; undefined if it can. Pure. */
 function noReplayText({ find, state, origin }: PageContext['query']): string | undefined {
   if (find !== undefined) return 'A replay of several events has no filter by id: select events in the list.'
-  if (state === 'accepted') return 'Pending events cannot be replayed: their delivery is under way.'
+  if (state === 'accepted') return 'Accepted events cannot be replayed: their delivery is under way.'
   return origin === 'test' ? 'Test events cannot be replayed.' : undefined
 }
 

@@ -29,8 +29,8 @@ interface Group {
 /** Pages that no section of the navigation names. */
 const otherPages = [
   { label: 'New replay', path: '/replays/new' },
-  { label: 'Failed events', path: '/events', query: { state: 'delivery_failed' } },
-  { label: 'Pending events', path: '/events', query: { state: 'accepted' } },
+  { label: 'Events with failed delivery', path: '/events', query: { state: 'delivery_failed' } },
+  { label: 'Accepted events', path: '/events', query: { state: 'accepted' } },
   { label: 'Start a simulation', path: '/simulations/new' },
 ] as const
 

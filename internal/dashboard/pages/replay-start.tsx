@@ -43,7 +43,7 @@ const dayMs = 86_400_000
 const rateDefault = 50
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 const states = [
-  { value: 'delivery_failed', label: 'Failed' },
+  { value: 'delivery_failed', label: 'Delivery failed' },
   { value: 'processed', label: 'Processed' },
   { value: 'verified', label: 'Stored only' },
 ] as const
