@@ -131,7 +131,7 @@ describe('latchkey events get', () => {
   test('latchkey events get: shows the event and its attempts', async () => {
     const [id = unknownId] = await accept(1)
     const { pool } = lab.backoffice
-    await addAttempt(pool, id, { status: 502, durationMs: 17, answer: 'first' })
+    await addAttempt(pool, id, { status: 502, durationMs: 17, answer: 'an earlier body' })
     const answer = `{"error":"out of \u001bstock"}\n${'line\n'.repeat(20)}`
     await addAttempt(pool, id, { attempt: 2, durationMs: 530, exchange: someExchange, answer })
     const { code, out } = await lab.run('events', 'get', id)
@@ -139,7 +139,7 @@ describe('latchkey events get', () => {
     expect(out).toContain(
       `\n\nResponse to attempt 2, cut; --json has more:\n{"error":"out of \ufffdstock"}\n${'line\n'.repeat(9)}`,
     )
-    expect(out).not.toContain('first')
+    expect(out).not.toContain('an earlier body')
     expect(out).toMatch(/^state +accepted$/m)
     expect(out).toMatch(/^1 +1 +20\S+Z +17 +refused +502 +- +-$/m)
     expect(out).toMatch(/^1 +2 .* dns 4, connect 12, tls 22, first byte 480$/m)
