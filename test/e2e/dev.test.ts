@@ -38,7 +38,7 @@ test(
     const { api, ops } = await server.ready()
     expect(await readiness(ops)).toBe(200)
     const [, url, authorization, body] =
-      /curl -s (\S+) -H 'Authorization: ([^']+)'[\s\S]*?-d '([^']+)'/.exec(server.output()) ?? []
+      /curl -s (\S+) -H "Authorization: ([^"]+)"[\s\S]*?-d '([^']+)'/.exec(server.output()) ?? []
     expect(url).toBe(`${api}/v1/record`)
     const answer = await fetch(`${url}`, {
       method: 'POST',
