@@ -2,7 +2,7 @@ import { startSubscription } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { createAccess } from '#internal/access/index.ts'
-import { createTenantDesks, searchesUnderWayMax, type TenantRouteParts } from '#internal/backoffice/index.ts'
+import { createTenantDesks, searchConnectionsMax, type TenantRouteParts } from '#internal/backoffice/index.ts'
 import { Shares, systemClock } from '#internal/base/index.ts'
 import { decodeDue, dueChannel } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
@@ -17,10 +17,10 @@ export interface EventApiParts {
   readonly usage: Usage
 }
 
-/** Connections of their own, so that reading events never delays records and intake. Searches of payloads occupy at most two of the four. */
+/** Connections of their own, so that reading events never delays records and intake. Searches occupy at most three of the four. */
 const pool = {
   applicationName: 'latchkey-api events',
-  connectionsMax: searchesUnderWayMax + 2,
+  connectionsMax: searchConnectionsMax + 1,
   queryTimeoutMs: 2_000,
   ...eventReads,
 }

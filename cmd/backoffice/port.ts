@@ -17,7 +17,7 @@ import {
   internalRoutes,
   isStoreAway,
   readStatusVersion,
-  searchesUnderWayMax,
+  searchConnectionsMax,
 } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -79,10 +79,10 @@ export interface BackofficePortParts {
 }
 
 const writePool = { applicationName: 'latchkey-backoffice', connectionsMax: 4, queryTimeoutMs: 5_000 }
-/** Searches of payloads occupy at most two of the four connections. */
+/** Searches occupy at most three of the four connections. */
 const readPool = {
   applicationName: 'latchkey-backoffice reads',
-  connectionsMax: searchesUnderWayMax + 2,
+  connectionsMax: searchConnectionsMax + 1,
   queryTimeoutMs: 5_000,
   ...eventReads,
 }

@@ -12,14 +12,20 @@ import {
   readEvent,
   readAttempt as readStoredAttempt,
   readPayload as readStoredPayload,
+  type SourceTenant,
   type EventListRequest as StoredRequest,
   sourceTenantsMax,
   withDeliveryFacts,
 } from '#internal/events/index.ts'
-import { ingestEvent } from '#internal/intake/index.ts'
+import { findPack, ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent, retryEvent } from '#internal/replays/index.ts'
-import { listTenantHeads, type ProviderName } from '#internal/tenants/index.ts'
+import {
+  type Directory,
+  type DirectoryTenant,
+  neutralProviderName,
+  type ProviderName,
+} from '#internal/tenants/index.ts'
 import { type AttemptDetail, attemptDetails } from './attempts.ts'
 import { explainEvent } from './explain.ts'
 import {
@@ -32,6 +38,7 @@ import {
   type Outcome,
   ok,
   providerNotReady,
+  type Refusal,
   unavailable,
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
@@ -42,34 +49,62 @@ import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 /** Filters of the event list, combined with AND. */
 export type EventListRequest = PageRequest &
   TenantSelection & {
-    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'sourceTenantIds' | 'after' | 'limit'>]?:
+    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'sourceTenants' | 'after' | 'limit'>]?:
       | StoredRequest[Name]
       | undefined
   }
 
 /** Lists events, newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
-  const { after: _after, limit: _limit, tenantId: _tenantId, namespaces: _namespaces, ...filter } = request
+  const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...filter } = request
   if (filter.type?.replace(/\.\*$/, '').includes('*'))
     return invalid('must be a whole type, or a family of types such as payment.*', 'type')
-  let sourceTenantIds: readonly TenantId[] | undefined
-  const listed = await listPage<EventSummary, EventId>(parts, actor, request, {
-    parse: parseEventId,
-    positionOf: (event) => event.id,
-    async prepareAll() {
-      if (filter.sourceEventId === undefined) return ok(undefined)
-      const heads = await listTenantHeads(parts.pool, { rowsMax: sourceTenantsMax + 1 })
-      sourceTenantIds = heads.map(({ id }) => id)
-      return heads.length > sourceTenantsMax ? tooManyTenants : ok(undefined)
-    },
-    async read({ limit, after, ...owner }) {
-      const asked = { limit, ...defined({ ...filter, ...owner, after, sourceTenantIds }) }
-      const { events, next } = await listEvents(parts.readPool, asked, parts.clock.now())
-      return { items: events, next }
-    },
-  })
+  const { directory } = parts
+  const isOfSource = filter.sourceEventId !== undefined
+  const readList = () =>
+    listPage<EventSummary, EventId>(parts, actor, request, {
+      parse: parseEventId,
+      positionOf: (event) => event.id,
+      refuseAll: () => (isOfSource ? sourceRefusal(directory) : undefined),
+      async read({ limit, after, ...owner }) {
+        const sourceTenants = isOfSource ? sourceTenantsOf(directory, owner.tenantId) : undefined
+        const asked = { limit, ...defined({ ...filter, ...owner, after, sourceTenants }) }
+        const { events, next } = await listEvents(parts.readPool, asked, parts.clock.now())
+        return { items: events, next }
+      },
+    })
+  const isWide = isOfSource && tenantId === undefined && actor.kind !== 'tenantKey'
+  const listed = await (isWide ? parts.searchTurns.runWide(actorName(actor), readList) : readList())
   if (listed.kind !== 'ok') return listed
   return ok({ ...listed.value, items: await withDeliveryFacts(parts.readPool, listed.value.items) })
+}
+
+/** Returns why no provider's id is searched for in all tenants, or undefined. */
+function sourceRefusal(directory: Directory): Refusal | undefined {
+  if (!directory.hasSnapshot()) return unavailable
+  return directory.stats().tenants > sourceTenantsMax ? tooManyTenants : undefined
+}
+
+/** Returns one tenant or all tenants from memory, with their declared providers under the names that intake gives to events. */
+function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): readonly SourceTenant[] {
+  const names = new Map<string, string>()
+  const nameOf = (given: string) => {
+    const known = names.get(given)
+    if (known !== undefined) return known
+    // The spec of a tenant can have an alias.
+    const name = directory.declarations().get(given)?.name ?? findPack(given)?.name ?? given
+    names.set(given, name)
+    return name
+  }
+  const declaredOf = (providers: DirectoryTenant['providers']) =>
+    providers.filter(({ name }) => neutralProviderName(name) === undefined).map(({ name }) => nameOf(name))
+  if (tenantId === undefined)
+    return Array.from(directory.tenants(), ({ id, providers }) => ({
+      id,
+      declaredProviders: declaredOf(providers),
+    }))
+  const providers = directory.findTenantById(tenantId)?.providers ?? []
+  return [{ id: tenantId, declaredProviders: declaredOf(providers) }]
 }
 
 const tooManyTenants = invalid(

@@ -21,8 +21,8 @@ export {
   type PayloadMatches,
   type PayloadTerm,
   payloadPathCharsMax,
+  searchConnectionsMax,
   searchesPerMinute,
-  searchesUnderWayMax,
   termChars,
 } from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'

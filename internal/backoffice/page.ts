@@ -1,6 +1,6 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { invalid, type Outcome, ok } from './outcome.ts'
+import { invalid, type Outcome, ok, type Refusal } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
 
@@ -72,8 +72,8 @@ interface Slice<Item, At> {
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Called before a page that covers all tenants is read. A refusal ends the request. */
-  readonly prepareAll?: (() => Promise<Outcome<unknown>>) | undefined
+  /** Returns why a page that covers all tenants is not read, or undefined. */
+  readonly refuseAll?: (() => Refusal | undefined) | undefined
   /**
    * Reads rows of one tenant, or of all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one
    * query covers all tenants.
@@ -95,10 +95,8 @@ export async function listPage<Item, At extends Position>(
   if (page.kind !== 'ok') return page
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
-  if (scope.value.kind === 'all' && source.prepareAll !== undefined) {
-    const prepared = await source.prepareAll()
-    if (prepared.kind !== 'ok') return prepared
-  }
+  const refusal = scope.value.kind === 'all' ? source.refuseAll?.() : undefined
+  if (refusal !== undefined) return refusal
   const { items, next } = await readScope(scope.value, page.value, source)
   return pageFrom(items, next)
 }

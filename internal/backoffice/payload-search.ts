@@ -1,5 +1,5 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
-import { type Clock, parseEventId, receivedAtMsOf, setNewest } from '#internal/base/index.ts'
+import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
 import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/intake/index.ts'
 import { defined, invalid, invalidRange, type Outcome, ok, overloaded } from './outcome.ts'
@@ -41,20 +41,36 @@ export const payloadPathCharsMax = 200
 export const searchesPerMinute = 30
 const minuteMs = 60_000
 const actorsMax = 10_000
-/** Maximum searches under way in a process, each with one connection at a time. Pools that searches share with other reads must be larger. */
-export const searchesUnderWayMax = 2
+/** Maximum searches of payloads under way in a process, each with one connection at a time. */
+const searchesUnderWayMax = 2
 
-/** Limits the searches of each actor in this process: `searchesPerMinute`, and one at a time. */
+/** Maximum searches for a provider's id in several tenants that are under way in a process, each with one connection at a time. */
+const wideSearchesMax = 1
+/** Maximum connections that searches occupy. Pools that they share with other reads must be larger. */
+export const searchConnectionsMax = searchesUnderWayMax + wideSearchesMax
+
+/** Limits the searches in this process: of payloads `searchesPerMinute` and one at a time for each actor, and searches of several tenants. */
 export class SearchTurns {
   readonly #clock: Clock
   readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
   readonly #underWay = new Set<string>()
+  readonly #wide = new Shares(wideSearchesMax)
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Runs a search, or refuses it when the actor's limit is reached. */
+  /** Runs a search for a provider's id in several tenants, or returns the refusal of a search too many. */
+  async runWide<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
+    if (!this.#wide.take(1, actor)) return overloaded
+    try {
+      return await search()
+    } finally {
+      this.#wide.give(1, actor)
+    }
+  }
+
+  /** Runs a search in payloads, or refuses it when a limit is reached. */
   async run<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
     const nowMs = this.#clock.now()
     const known = this.#minutes.get(actor)

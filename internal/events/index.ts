@@ -65,6 +65,7 @@ export {
   eventReadSettings,
   listEvents,
   type ScannedEvents,
+  type SourceTenant,
   scanBeyond,
   scanEvents,
   sourceTenantsMax,

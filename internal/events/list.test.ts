@@ -79,6 +79,7 @@ describe('listEvents', () => {
   test('listEvents: a provider’s id in several tenants finds their events, newest first and page by page', async () => {
     const sourceEventId = 'order-1001'
     const owners = [tenantId]
+    const builtIn = (id: TenantId) => ({ id, declaredProviders: [] })
     for (let nth = 1; nth < 5; nth += 1) owners.push((await lab.addTenant()).id)
     const ids: EventId[] = []
     for (const owner of owners) {
@@ -86,7 +87,7 @@ describe('listEvents', () => {
       const dedupeKey = createHash('sha256').update(text).digest('hex').slice(0, 32)
       ids.push(...(await lab.accept(owner, 1, { sourceEventId, dedupeKey })))
     }
-    const among = { sourceEventId, sourceTenantIds: owners.slice(0, 4), limit: 3 }
+    const among = { sourceEventId, sourceTenants: owners.slice(0, 4).map(builtIn), limit: 3 }
     const first = await listEvents(lab.pool, among, Date.now())
     const rest = await listEvents(
       lab.pool,
@@ -96,6 +97,31 @@ describe('listEvents', () => {
     expect([...idsOf(first), ...idsOf(rest)]).toEqual(ids.slice(0, 4).toSorted().toReversed())
     expect([idsOf(first).length, rest.next]).toEqual([3, undefined])
     expect(idsOf(await listEvents(lab.pool, { ...among, provider: 'card' }, Date.now()))).toEqual([])
+  })
+
+  test('listEvents: a provider’s id finds events of the declared providers of their tenant only', async () => {
+    const sourceEventId = 'slack-1'
+    const dedupeKey = createHash('sha256')
+      .update(`${tenantId}\nslack\n${sourceEventId}`)
+      .digest('hex')
+      .slice(0, 32)
+    const ids = await lab.accept(tenantId, 1, { sourceEventId, dedupeKey, provider: 'slack' as never })
+    const other = (await lab.addTenant()).id
+    const found = (declaredProviders: readonly string[], owner = tenantId) =>
+      listEvents(
+        lab.pool,
+        {
+          ...{ sourceEventId, limit: 10 },
+          sourceTenants: [
+            { id: owner, declaredProviders },
+            { id: other, declaredProviders: [] },
+          ],
+        },
+        Date.now(),
+      )
+    expect(idsOf(await found(['auth0', 'slack']))).toEqual(ids)
+    expect(idsOf(await found([]))).toEqual([])
+    expect(idsOf(await found(['slack'], (await lab.addTenant()).id))).toEqual([])
   })
 
   test('listEvents: pages of a tenant with 1 500 waiting events return each match once', async () => {

@@ -23,14 +23,21 @@ import { type EventOrigin, type OriginKind, originOf, ownProvider } from './orig
 /** Request for a page of events. */
 export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly id?: EventId
-  /** The provider's own id. Requires `tenantId` or `sourceTenantIds`. */
+  /** The provider's own id. Requires `tenantId` or `sourceTenants`. */
   readonly sourceEventId?: string
-  /** Tenants whose events are searched for `sourceEventId`, at most `sourceTenantsMax`. Default: `tenantId`. */
-  readonly sourceTenantIds?: readonly TenantId[]
+  /** Tenants whose events are searched for `sourceEventId`, at most `sourceTenantsMax`. Default: `tenantId`, without declared providers. */
+  readonly sourceTenants?: readonly SourceTenant[]
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId
   /** Maximum events per page, 1 to 100. */
   readonly limit: number
+}
+
+/** A tenant whose events are searched for a provider's id: those of built-in providers, and of these declared ones. */
+export interface SourceTenant {
+  readonly id: TenantId
+  /** Names of declared providers as events have them, without aliases. */
+  readonly declaredProviders: readonly string[]
 }
 
 /** A page of events, newest first. */
@@ -80,32 +87,41 @@ const sourceTenantsPerStatement = 2_000
 /** Maximum events per page request that have the same provider's id, in different tenants. */
 const sourceEventsMax = 1_000
 
-// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every tenant and
-// provider. Takes no locks.
+// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every tenant with
+// every provider of $3, and with its own providers of $6. Takes no locks.
 const sourceText = `
-SELECT k.event_id FROM unnest($1::text[]) AS t(id) CROSS JOIN unnest($3::text[]) AS p(name)
+SELECT k.event_id FROM (
+  SELECT t.id, p.name FROM unnest($1::text[]) AS t(id) CROSS JOIN unnest($3::text[]) AS p(name)
+  UNION ALL SELECT o.id, o.name FROM unnest($5::text[], $6::text[]) AS o(id, name)) s
 CROSS JOIN LATERAL (SELECT event_id FROM dedupe_keys WHERE key = encode(substring(sha256(convert_to(
-  t.id || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid) k
+  s.id || E'\\n' || s.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid) k
 WHERE $4::text IS NULL OR k.event_id < $4`
 
 /** Returns the newest events with a provider's id before the cursor. */
 async function idsOfSource(
   pool: Pool,
-  { sourceEventId, tenantId, sourceTenantIds, provider, after }: EventListRequest,
+  { sourceEventId, tenantId, sourceTenants, provider, after }: EventListRequest,
 ): Promise<EventId[]> {
-  const tenantIds = tenantId === undefined ? sourceTenantIds : [tenantId]
-  if (tenantIds === undefined) throw new RangeError('event filter sourceEventId requires tenants')
-  if (tenantIds.length > sourceTenantsMax)
+  const tenants = sourceTenants ?? (tenantId && [{ id: tenantId, declaredProviders: [] }])
+  if (tenants === undefined) throw new RangeError('event filter sourceEventId requires tenants')
+  if (tenants.length > sourceTenantsMax)
     throw new RangeError(`event filter sourceEventId covers at most ${sourceTenantsMax} tenants`)
   const names = provider === undefined ? [...providerNames, ownProvider] : [provider]
   const found: EventId[] = []
-  for (let start = 0; start < tenantIds.length; start += sourceTenantsPerStatement) {
-    const some = tenantIds.slice(start, start + sourceTenantsPerStatement)
+  for (let start = 0; start < tenants.length; start += sourceTenantsPerStatement) {
+    const some = tenants.slice(start, start + sourceTenantsPerStatement)
+    const declared =
+      provider === undefined
+        ? some.flatMap(({ id, declaredProviders }) => declaredProviders.map((name) => [id, name] as const))
+        : []
     const { rows } = await pool.query<[EventId]>({
       name: 'find_events_of_source',
       text: sourceText,
       rowMode: 'array',
-      values: [textArrayParam(some), sourceEventId, names, after ?? null],
+      values: [
+        ...[textArrayParam(some.map(({ id }) => id)), sourceEventId, names, after ?? null],
+        ...[textArrayParam(declared.map(([id]) => id)), textArrayParam(declared.map(([, name]) => name))],
+      ],
     })
     found.push(...rows.map(([id]) => id))
   }

@@ -106,6 +106,11 @@ export class DirectoryIndex {
     return this.#bySlug.get(slug)
   }
 
+  /** Returns all tenants, in no particular order. */
+  *tenants(): Iterable<DirectoryTenant> {
+    for (const { tenant } of this.#byId.values()) yield tenant
+  }
+
   hasOnlyDurableRecords(): boolean {
     for (const { tenant } of this.#byId.values())
       if (tenant.recordStore.current === 'redis' || tenant.recordStore.before === 'redis') return false

@@ -80,6 +80,11 @@ export class Directory {
     return this.#index?.findTenantBySlug(slug)
   }
 
+  /** Returns all tenants, in no particular order; none before the first snapshot. */
+  tenants(): Iterable<DirectoryTenant> {
+    return this.#index?.tenants() ?? []
+  }
+
   /** Returns the declarations in force by name and alias. A change of any of them makes it another object. */
   declarations(): Declarations {
     return this.#declarations

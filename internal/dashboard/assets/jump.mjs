@@ -13,8 +13,9 @@
   let timer
   let asking
   let current = -1
-  // Text of the input that the shown results belong to.
+  // Text of the input that the shown results belong to, and whether the ids of providers were searched for any text.
   let answered
+  let isWhole = false
 
   const options = () => [...list.querySelectorAll('[role=option]')]
   const choose = (nth) => {
@@ -34,6 +35,11 @@
     made.append(...children)
     return made
   }
+
+  const nothingText = () =>
+    isWhole || input.value.trim() === ''
+      ? 'Nothing found.'
+      : 'Nothing found yet. Press Enter to look for an event with this id at its provider.'
 
   /** Shows the links of the results page as options. Their texts are copied as text. */
   const show = (results) => {
@@ -68,12 +74,13 @@
     for (const problem of problems) problem.remove()
     status.textContent =
       problems.map(({ textContent }) => textContent).join(' ') ||
-      (count === 0 ? 'Nothing found.' : `${count} ${count === 1 ? 'result' : 'results'}`)
+      (count === 0 ? nothingText() : `${count} ${count === 1 ? 'result' : 'results'}`)
     input.setAttribute('aria-expanded', String(count > 0))
     choose(count > 0 && input.value.trim() !== '' ? 0 : -1)
   }
 
-  const ask = async () => {
+  /** Asks for the results. While a text is being typed, the server compares it with the ids of providers only if it looks like one. */
+  const ask = async (isTyping = false) => {
     clearTimeout(timer)
     asking?.abort()
     asking = new AbortController()
@@ -81,6 +88,7 @@
     for (const [name, value] of new FormData(form)) address.searchParams.set(name, value)
     const find = input.value.trim()
     address.searchParams.set('find', find.startsWith('lk_') ? find.slice(0, keyPrefixChars) : find)
+    if (isTyping) address.searchParams.set('typing', '1')
     const { signal } = asking
     try {
       const answer = await fetch(address, { signal })
@@ -88,6 +96,7 @@
       const results = page.querySelector('#jump-results')
       if (signal.aborted) return
       answered = find
+      isWhole = !isTyping
       // The session has ended: the page leads to the sign-in page.
       if (!results && page.querySelector('input[name=token]')) location.reload()
       else if (results) show(results)
@@ -111,7 +120,7 @@
 
   /** Opens the chosen result. The first result of a text is chosen once its results have come. */
   const enter = async (isNew) => {
-    if (answered !== input.value.trim()) await ask()
+    if (answered !== input.value.trim() || (options().length === 0 && !isWhole)) await ask()
     const chosen = options()[current]
     if (chosen && answered === input.value.trim()) go(chosen, isNew)
   }
@@ -120,7 +129,7 @@
     input.addEventListener('input', () => {
       clearTimeout(timer)
       choose(-1)
-      timer = setTimeout(ask, debounceMs)
+      timer = setTimeout(() => ask(true), debounceMs)
     })
     dialog.addEventListener('keydown', (event) => {
       if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
   adminToken,
@@ -13,6 +15,7 @@ import {
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
 
 let backoffice: TestBackoffice
 let admin: DashboardSession
@@ -23,12 +26,20 @@ beforeAll(async () => {
     [
       dashboardTenantYaml('acme', { spec: ['displayName: Acme Goods'] }),
       dashboardTenantYaml('bolt', { namespace: 'depots' }),
+      withDeclared(dashboardTenantYaml('crate')),
     ].join(''),
   )
   acme = await seedTenant(backoffice, 'acme')
   admin = await openDashboardSession(backoffice.url, adminToken)
 }, 60_000)
 afterAll(() => backoffice.close())
+
+/** Adds a declared provider under an alias. */
+const withDeclared = (yaml: string) =>
+  yaml.replace(
+    'providers: [',
+    'providers: [{name: lemon-squeezy, acceptUnverified: true, secretRef: {name: crate-provider}}, ',
+  )
 
 /** Returns the addresses that a search finds, without its form. */
 async function found(session: DashboardSession, find: string, tenant = ''): Promise<string[]> {
@@ -61,6 +72,40 @@ describe('jump', () => {
     expect(sourceEventId).not.toBe('')
     expect(await found(admin, sourceEventId, '&tenant=acme')).toEqual([`/events/${acme.eventId}`])
     expect(await found(admin, sourceEventId, '&tenant=bolt')).toEqual([])
+  })
+
+  test('jump: an event is found by the id of its provider in all tenants, while typing only by what looks like an id', async () => {
+    expect(await found(admin, acme.sourceEventId)).toEqual([`/events/${acme.eventId}`])
+    expect(await found(admin, acme.sourceEventId, '&typing=1')).toEqual([])
+    expect(await found(admin, 'order-2026-0001')).toEqual([])
+    expect(await found(admin, acme.sourceEventId, '&typing=1&tenant=acme')).toEqual([
+      `/events/${acme.eventId}`,
+    ])
+  })
+
+  test('jump: an event of a declared provider is found by the provider’s id, also where the tenant has an alias', async () => {
+    const tenantId = backoffice.tenantId('crate')
+    const sourceEventId = 'squeezed-1001'
+    const text = `${tenantId}\nlemonsqueezy\n${sourceEventId}`
+    const dedupeKey = Bun.SHA256.hash(text, 'hex').slice(0, 32)
+    const provider = 'lemonsqueezy' as ProviderName
+    const event = receivedEvent({ tenantId, provider, sourceEventId, dedupeKey })
+    const [id] = await acceptEvents(backoffice.pool, [event])
+    expect(await found(admin, sourceEventId, '&typing=1')).toEqual([`/events/${id}`])
+    expect(await found(admin, sourceEventId, '&tenant=crate')).toEqual([`/events/${id}`])
+  })
+
+  test('jump: an actor with rights in one namespace finds no event of others by the id of its provider', async () => {
+    const user = someUser()
+    backoffice.allow(({ user: asking, namespace }: AskedRight) => asking === user && namespace === 'depots')
+    const session = await openDashboardSession(backoffice.url, user)
+    expect(await found(session, acme.sourceEventId)).toEqual([])
+    expect(await found(session, acme.sourceEventId, '&tenant=acme').catch(() => [])).toEqual([])
+    backoffice.allow(({ user: asking, namespace }: AskedRight) => asking === user && namespace === 'shops')
+    const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
+    expect(await found(owner, acme.sourceEventId)).toEqual([`/events/${acme.eventId}`])
+    const other = await openDashboardSession(backoffice.url, dashboardKey('bolt'))
+    expect(await found(other, acme.sourceEventId)).toEqual([])
   })
 
   test('jump: an actor finds only what it may see', async () => {

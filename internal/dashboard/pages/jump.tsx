@@ -11,6 +11,8 @@ import { keyPrefixChars } from './tenants.tsx'
 const resultsMax = 10
 /** Minimum length of a text that is compared with the ids of providers, so that not every letter of a name costs a query. */
 const sourceIdCharsMin = 4
+/** Form of most ids of providers. While a text is being typed, only such texts are compared with the ids of all tenants. */
+const sourceIdForm = /^(?=.*\d).{8,}$/
 const findCharsMax = 200
 
 interface Target {
@@ -165,7 +167,7 @@ function tenantTarget(tenant: TenantSummary): Target {
 
 /** Finds the event with an id, and the events with this id of a provider. */
 async function findEvents(
-  { backoffice, actor, selection, tenantLabel }: PageContext,
+  { backoffice, actor, selection, query, tenantLabel }: PageContext,
   find: string,
 ): Promise<Group> {
   const target = ({ id, type, tenantId, sourceEventId }: EventSummary): Target => ({
@@ -177,7 +179,10 @@ async function findEvents(
     const read = await backoffice.events.summary(actor, id)
     return { title, targets: read.kind === 'ok' ? [target(read.value)] : [], problem: problemIn(read) }
   }
-  if (find.length < sourceIdCharsMin) return { title, targets: [] }
+  // The script says that a text is still being typed.
+  const isLikely =
+    sourceIdForm.test(find) || query['typing'] === undefined || selection.tenantId !== undefined
+  if (find.length < sourceIdCharsMin || !isLikely) return { title, targets: [] }
   const listed = await backoffice.events.list(actor, { ...selection, sourceEventId: find, limit: resultsMax })
   if (listed.kind === 'ok') return { title, targets: listed.value.items.map(target) }
   const isId = /\d/.test(find)

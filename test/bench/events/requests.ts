@@ -78,7 +78,10 @@ function singleFilters({ tenantIds, known }: CaseParts): ListCase[] {
     { name: 'slower attempts than any', request: () => ({ slowerThanMs: 1_000 }) },
     {
       name: 'a provider’s id in all tenants',
-      request: (random) => ({ sourceEventId: pick(known, random).sourceEventId, sourceTenantIds: tenantIds }),
+      request: (random) => ({
+        sourceEventId: pick(known, random).sourceEventId,
+        sourceTenants: tenantIds.map((id) => ({ id, declaredProviders: [] })),
+      }),
     },
     ...(['processed', 'delivery_failed', 'accepted', 'verified'] as const).map(all),
     { name: 'an id', request: (random) => ({ id: pick(known, random).id }) },
