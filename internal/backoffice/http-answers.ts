@@ -235,7 +235,7 @@ export const EventSummary = answer(
         unshown(orNull(whole())),
       ),
       nextAttemptAt: described(
-        'Only in lists of events: time of the next attempt; null if none is planned, or while one is in progress.',
+        'Only in lists of events: earliest time of the next attempt, which waits longer while the callback or the tenant is suspended, its circuit breaker is open or forwarding is paused; null if none is planned, or while one is in progress.',
         unshown(orNull(time())),
       ),
     },

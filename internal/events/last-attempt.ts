@@ -75,7 +75,10 @@ export interface DeliveryFacts {
   readonly lastCause: string | null
   /** Duration of the last attempt; null without an attempt. */
   readonly lastDurationMs: number | null
-  /** Time of the next attempt; null if none is planned, or while one is in progress. */
+  /**
+   * Earliest time of the next attempt. It waits longer while the callback or the tenant is suspended, the circuit breaker is open or
+   * forwarding is paused. Null if none is planned, or while one is in progress.
+   */
   readonly nextAttemptAtMs: number | null
 }
 

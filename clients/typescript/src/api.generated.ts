@@ -354,7 +354,7 @@ export interface components {
             lastCause?: string | null;
             /** @description Only in lists of events: duration of the last attempt. */
             lastDurationMs?: number | null;
-            /** @description Only in lists of events: time of the next attempt; null if none is planned, or while one is in progress. */
+            /** @description Only in lists of events: earliest time of the next attempt, which waits longer while the callback or the tenant is suspended, its circuit breaker is open or forwarding is paused; null if none is planned, or while one is in progress. */
             nextAttemptAt?: string | null;
         };
         EventPage: {
