@@ -5,6 +5,7 @@ import {
   type DueDelivery,
   type EventSummary,
   type EventView,
+  isTypeFilter,
   type ListedEvent,
   listEvents,
   notifyForwarders,
@@ -33,6 +34,7 @@ import {
   type Done,
   defined,
   invalid,
+  invalidType,
   noCallback,
   notFound,
   type Outcome,
@@ -57,8 +59,7 @@ export type EventListRequest = PageRequest &
 /** Lists events, newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
   const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...filter } = request
-  if (filter.type?.replace(/\.\*$/, '').includes('*'))
-    return invalid('must be a whole type, or a family of types such as payment.*', 'type')
+  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
   const { directory } = parts
   const isOfSource = filter.sourceEventId !== undefined
   const readList = () =>

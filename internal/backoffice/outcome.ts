@@ -60,6 +60,9 @@ export function invalid(problem: string, field?: string): Extract<Refusal, { kin
 /** Refusal of a time range that ends before it starts. */
 export const invalidRange = invalid('must be before the end', 'from')
 
+/** Refusal of a filter by type with an asterisk elsewhere than at its end. */
+export const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
+
 /** Returns the refusal of a request that expects a different state. */
 export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }> {
   return { kind: 'conflict', problem }

@@ -144,6 +144,7 @@ describe('POST event-searches', () => {
     ['neither text nor path', {}],
     ['a text and a path', { text: 'abc', path: 'a', equals: 'b' }],
     ['a path without a value', { path: 'a' }],
+    ['a type with an asterisk inside', { text: 'abc', type: 'payment.*.x' }],
     ['an end before the start', { text: 'abc', to: '2020-01-01T00:00:00Z' }],
     ['no start', { text: 'abc', from: undefined }],
   ])('search in payloads: %s is 400', async (_what, body) => {

@@ -1,8 +1,8 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
-import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
+import { type EventFilter, type EventSummary, isTypeFilter, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/intake/index.ts'
-import { defined, invalid, invalidRange, type Outcome, ok, overloaded } from './outcome.ts'
+import { defined, invalid, invalidRange, invalidType, type Outcome, ok, overloaded } from './outcome.ts'
 import { type Page, type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
@@ -107,6 +107,7 @@ export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts
   const page = readPage(request, parseEventId)
   if (page.kind !== 'ok') return page
   if (toMs !== undefined && fromMs >= toMs) return invalidRange
+  if (type !== undefined && !isTypeFilter(type)) return invalidType
   const matches = matcherOf(term)
   if (typeof matches === 'string') return invalid(matches, term.kind)
   const reached = await reachTenant(parts, actor, tenantId, 'readPayloads')

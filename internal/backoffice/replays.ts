@@ -1,4 +1,5 @@
 import { type Action, type Actor, actorName } from '#internal/access/index.ts'
+import { isTypeFilter } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
@@ -19,6 +20,7 @@ import {
   defined,
   invalid,
   invalidRange,
+  invalidType,
   keyReused,
   noCallback,
   notFound,
@@ -35,6 +37,7 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalidRange
+  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
@@ -59,6 +62,7 @@ const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, as
   const filter = { ...ownTenant(actor), ...asked.filter }
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
+  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
   const isByTenant = actor.kind === 'tenantKey'
   const request = { filter, ratePerSecond, idempotencyKey, by: actorName(actor), isByTenant }
   const result = await startReplay(parts.readPool, request, parts.clock.now())

@@ -132,7 +132,7 @@ export {
   sweepTenantQueues,
 } from './tenant-queue.ts'
 export { completeTestEvent, storeTestEvent } from './test-event.ts'
-export { isOfType } from './type-family.ts'
+export { isOfType, isTypeFilter } from './type-family.ts'
 export {
   type AttemptPlace,
   type AttemptView,
