@@ -91,8 +91,8 @@ def parse_call(request: httpx.Request, limits: Limits) -> RecordCall | httpx.Res
     if route is None:
         return refusal(404, "route_unknown", "This port has no such route: check the method and the path")
     if request.headers.get("authorization") != f"Bearer {limits.api_key}":
-        problem = 'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"'
-        return refusal(403, "api_key_invalid", problem)
+        message = 'The API key is missing, unknown or expired: send a valid one as "Authorization: Bearer lk_…"'
+        return refusal(403, "api_key_invalid", message)
     operation, required, optional = route
     has_body = request.method in ("POST", "PUT")
     fields = _parse_object(request.read()) if has_body else dict(request.url.params)
