@@ -171,7 +171,7 @@ test.each([
         Number(count) +
         (searches === undefined
           ? 0
-          : constantOf('internal/backoffice/payload-search.ts', 'searchesUnderWayMax')),
+          : constantOf('internal/backoffice/payload-search.ts', 'searchConnectionsMax')),
     ),
   )
   const sum = counts.reduce((total, count) => total + count, 0)
@@ -179,17 +179,14 @@ test.each([
   expect(page.toLowerCase()).toMatch(new RegExp(`\\b${process} ${sum}\\b`))
 })
 
-/** Returns the number of a constant that is a sum, product or power of numbers and of constants of its file. */
+/** Returns the number of a constant that is a sum or product of numbers and of constants of its file. */
 function constantOf(file: string, name: string): number {
   const source = readFileSync(join(root, file), 'utf8')
   const [, expression] = new RegExp(`^(?:export )?const ${name}(?:: number)? = (.+)$`, 'm').exec(source) ?? []
   if (expression === undefined) throw new Error(`${file} has no constant ${name}`)
-  return expression
-    .split('*')
-    .map((factor) => factor.trim())
-    .reduce(
-      (product, factor) =>
-        product * (/^[\d_.]+$/.test(factor) ? Number(factor.replaceAll('_', '')) : constantOf(file, factor)),
-      1,
-    )
+  const valueOf = (term: string) =>
+    /^[\d_.]+$/.test(term) ? Number(term.replaceAll('_', '')) : constantOf(file, term)
+  const productOf = (term: string) =>
+    term.split('*').reduce((product, factor) => product * valueOf(factor.trim()), 1)
+  return expression.split('+').reduce((sum, term) => sum + productOf(term), 0)
 }
