@@ -49,7 +49,7 @@ describe('operator: conditions', () => {
       'empty',
       'SecretsSynced',
       'SecretInvalid',
-      'must hold 1 to 5 values',
+      'must contain 1 to 5 values',
       { spec: cardSpec('empty-own'), values: {}, labelled: 'empty' },
     ],
     [
@@ -94,7 +94,7 @@ describe('operator: conditions', () => {
       'keythief',
       'ApiKeysIssued',
       'KeyInUse',
-      'bring a key of its own',
+      'use a key of this tenant only',
       { spec: keySpec('keythief-own'), values: { apiKey: key('k') }, labelled: 'keythief', before: keyOwner },
     ],
     [
@@ -115,7 +115,7 @@ describe('operator: conditions', () => {
       'kubelet',
       'CallbackAllowed',
       'PortNotListed',
-      'must not use port 10250 of an address that is not public',
+      'must not use port 10250 of a private address',
       { spec: callback('https://10.9.8.7:10250/', ['10.9.0.0/16']) },
     ],
     ['suspended', 'Ready', 'Suspended', 'set it to false', { spec: { suspended: true } }],

@@ -125,7 +125,7 @@ test.each<[name: string, change: () => Record<string, string>, problem: string]>
   [
     'an unencrypted Redis URL',
     () => ({ LATCHKEY_REDIS_URL: redis.redis.url }),
-    'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: it is plain text',
+    'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: its connection is not encrypted',
   ],
   [
     'sslmode=disable',

@@ -4,7 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { poll, removeStores } from '#internal/dev/index.ts'
-import { type DevAddresses, type DevServer, root, startDevServer } from '#test/support/dev-server.ts'
+import {
+  type DevAddresses,
+  type DevServer,
+  inheritedEnv,
+  root,
+  startDevServer,
+} from '#test/support/dev-server.ts'
 import { expectReceived } from '#test/support/guarded-app.ts'
 import { blockNamed } from '#test/support/page.ts'
 import { runServed } from '#test/support/served-program.ts'
@@ -38,7 +44,7 @@ async function run(commands: string): Promise<string> {
   const script = commands.replaceAll('http://127.0.0.1:8080', ready.api)
   return Bun.$`bash -euc ${script}`
     .cwd(root)
-    .env({ ...process.env, LATCHKEY_DATA_DIR: dataDir })
+    .env({ ...inheritedEnv(), LATCHKEY_DATA_DIR: dataDir })
     .text()
 }
 
@@ -53,7 +59,7 @@ test('tutorial of webhooks: the first webhook prints the shown response, and the
   const { text, shown: response } = blockNamed(tutorial, 'sdk')
   const path = await write('first-webhook.ts', text)
   const printed = await Bun.$`${process.execPath} ${path}`
-    .env({ ...process.env, LATCHKEY_URL: ready.api })
+    .env({ ...inheritedEnv(), LATCHKEY_URL: ready.api })
     .text()
   expect(printed).toBe(response)
   const shown = JSON.parse(blockNamed(tutorial, 'event').text) as Record<string, unknown>
@@ -121,7 +127,7 @@ test.each(['README.md', 'docs/guides/frameworks/index.md', 'docs/guides/command-
     const own = listen.replace(/127\.0\.0\.1:\d+/, `127.0.0.1:${server.port}`)
     const listener = Bun.spawn(['bash', '-c', own.replace('npm run', 'exec npm run')], {
       cwd: root,
-      env: { ...process.env, LATCHKEY_DATA_DIR: dataDir },
+      env: { ...inheritedEnv(), LATCHKEY_DATA_DIR: dataDir },
       stdout: 'pipe',
       detached: true,
     })
@@ -185,7 +191,7 @@ test('guide of pulling: the commands list, pull and acknowledge an event', async
 test('guide of pulling: the program prints each event once', async () => {
   const path = await write('pull.mjs', blockNamed(pull, 'pull-program').text)
   const child = Bun.spawn(['node', path], {
-    env: { ...process.env, LATCHKEY_URL: ready.api },
+    env: { ...inheritedEnv(), LATCHKEY_URL: ready.api },
     stdout: 'pipe',
   })
   try {

@@ -111,6 +111,7 @@ function readAddresses(output: string): DevAddresses | undefined {
   return api && ops && sink && output.includes('Ctrl-C stops everything') ? { api, ops, sink } : undefined
 }
 
-function inheritedEnv(): Record<string, string | undefined> {
+/** Environment of this process without settings of Latchkey, which a test run has of its own. */
+export function inheritedEnv(): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('LATCHKEY_')))
 }

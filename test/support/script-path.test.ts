@@ -16,7 +16,7 @@ test('script lab: its programs are in the temporary folder, regardless of the fo
     expect(dirname(lab.pathWith({}))).toBe(realpathSync(tmpdir()))
   } finally {
     lab.clear()
-    // An empty value counts as unset.
-    process.env[variable] = before ?? ''
+    if (before === undefined) delete process.env[variable]
+    else process.env[variable] = before
   }
 })
