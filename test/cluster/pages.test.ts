@@ -6,7 +6,7 @@ import { fencesOf, type PageFence, pagesIn } from '#test/support/page.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { buildMsMax, named, parseObjects, type Rendered, render, renderText, tool } from './chart.ts'
 import { type ClusterAccess, createNamespace, openCluster, type TestNamespace } from './cluster.ts'
-import { installDefinition, run as kubectl } from './installation.ts'
+import { installDefinition, run as kubectl, removeNamespace } from './installation.ts'
 import { run, runProgram } from './program.ts'
 
 const pages = [...pagesIn('docs/operate'), ...['docs/tutorials/cluster.md']]
@@ -36,7 +36,8 @@ beforeAll(async () => {
 }, buildMsMax)
 
 afterAll(async () => {
-  await place?.remove()
+  // Removes Tenants, too, which operators of later tests would find.
+  if (place) await removeNamespace(admin, place.name)
   rmSync(folder, { recursive: true, force: true })
 })
 
