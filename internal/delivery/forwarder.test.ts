@@ -169,6 +169,29 @@ describe('Forwarder: deliveries', () => {
     expect(observed.suspended).toBe(1)
   })
 
+  test('delivery: a resumption sends one event first, and all others once it has succeeded', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const gone = () => new Response(null, { status: 410 })
+    receiver.answer(gone)
+    const [first] = await lab.accept(tenant.id)
+    const { forwarder, observed, stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [first])
+    for (let waiting = 0; waiting < 5; waiting += 1) await lab.accept(tenant.id)
+    const countOf = (state: string) => lab.value(`SELECT count(*)::int FROM events WHERE state = '${state}'`)
+    await resumeQueues(lab.pool, tenant.id)
+    forwarder.notify([tenant.id])
+    await lab.becomes('gone', 'SELECT suspended_cause FROM tenant_queues')
+    expect([receiver.calls.length, await countOf('delivery_failed'), await countOf('accepted')]).toEqual([
+      2, 2, 4,
+    ])
+    receiver.answer(noContent)
+    await resumeQueues(lab.pool, tenant.id)
+    forwarder.notify([tenant.id])
+    await lab.becomes(4, "SELECT count(*)::int FROM events WHERE state = 'processed'")
+    await stop()
+    expect([receiver.calls.length, observed.suspended]).toEqual([6, 2])
+  })
+
   test('delivery: abort-message ends only that event', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(

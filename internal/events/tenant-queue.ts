@@ -59,7 +59,7 @@ export async function suspendQueue(
 
 const resumeText = `
 WITH resumed AS (
-  UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
+  UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = now(), next_due_at = now(), idle_checks = 0
   WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) AND suspended_at IS NOT NULL RETURNING tenant_id
 ), noted AS (
   UPDATE callback_alerts SET is_suspended = false, check_at = now() WHERE tenant_id IN (SELECT tenant_id FROM resumed)
@@ -67,7 +67,8 @@ WITH resumed AS (
 SELECT tenant_id AS "queueId" FROM resumed`
 
 /**
- * Resumes the suspended deliveries of a tenant, to its callback and of its notifications, and closes their circuit breakers. Call
+ * Resumes the suspended deliveries of a tenant, to its callback and of its notifications. Their circuit breakers are half-open: one delivery
+ * is sent first, and the others wait for its success, so that a receiver that still answers 410 ends one event and not all. Call
  * `notifyForwarders` with the returned queues afterwards. Safe to repeat.
  * @returns the tenant queues that were suspended
  */

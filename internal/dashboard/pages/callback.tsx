@@ -226,7 +226,7 @@ const resumeRows = deedRows<Tenant>({
     back: `/tenants/${tenant.id}`,
     text: (
       <p>
-        All pending events are delivered as fast as the callback accepts them. If it answers 410 or{' '}
+        One pending event is delivered first, and the others once it has succeeded. If it answers 410 or{' '}
         <code>webhook-delivery: disable</code> again, it is suspended again.
       </p>
     ),
