@@ -31,6 +31,8 @@ const uncounted = [
   'missing_event_id',
   'certificate_unavailable',
   'loop_detected',
+  'handshake',
+  'method_not_allowed',
 ]
 let scene: AbuseScene
 
@@ -66,6 +68,7 @@ function forgedCalls(): readonly [outcome: string, status: number, send: () => P
     ['api_key_invalid', 403, () => to('/v1/record')],
     ['provider_unknown', 404, () => to('/v1/t/acme/webhooks/nobody')],
     ['route_unknown', 404, () => to('/nothing')],
+    ['method_not_allowed', 405, async () => (await fetch(`${url}/v1/t/acme/webhooks/generic`)).status],
     ['body_too_large', 413, () => to('/v1/t/acme/webhooks/generic', long)],
     ['certificate_unavailable', 503, wallet],
   ]
