@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { parseTimestamp } from '#internal/base/index.ts'
-import type { CallTrace, ProviderCall } from '#internal/intake/index.ts'
+import { type CallTrace, defaultSignatureAgeMsMax, type ProviderCall } from '#internal/intake/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
 
@@ -17,9 +17,6 @@ const CapturedCallSchema = t.Object(
   },
   { additionalProperties: false },
 )
-
-/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS, in ms. A test compares them. */
-const signatureAgeMsMax = 300_000
 
 /** Parses a captured call. @param nowMs time of the call if it does not say when it came */
 export function parseCapturedCall(path: string, text: string, nowMs: number): ProviderCall | Problem {
@@ -48,7 +45,7 @@ export function parseCapturedCall(path: string, text: string, nowMs: number): Pr
     request: { method, url },
     headers: parsed,
     body: bodyBase64 === undefined ? Buffer.from(body ?? '') : Buffer.from(bodyBase64, 'base64'),
-    ...{ settings: {}, nowMs: atMs, signatureAgeMsMax },
+    ...{ settings: {}, nowMs: atMs, signatureAgeMsMax: defaultSignatureAgeMsMax },
   }
 }
 

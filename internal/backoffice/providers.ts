@@ -1,13 +1,18 @@
 import { parseTimestamp } from '#internal/base/index.ts'
-import { type CallTrace, declaredNames, findDeclaration, traceCall } from '#internal/intake/index.ts'
+import {
+  type CallTrace,
+  declaredNames,
+  defaultSignatureAgeMsMax,
+  findDeclaration,
+  traceCall,
+} from '#internal/intake/index.ts'
 import { invalid, ok } from './outcome.ts'
 import type { UseCase } from './parts.ts'
 
-/** A captured call to verify. Nothing of it is stored or logged. */
+/** A captured `POST` to verify. Nothing of it is stored or logged. */
 export interface CapturedCall {
   /** Name or alias of a declared provider. */
   readonly provider: string
-  readonly method: string
   /** URL as the vendor called it, for signatures over it. */
   readonly url: string
   /** Lines of the form `Name: value`. */
@@ -18,8 +23,6 @@ export interface CapturedCall {
   readonly at?: string | undefined
 }
 
-/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms. */
-const signatureAgeMsMax = 300_000
 const headersMax = 100
 
 /** Lists the names of the providers whose calls `trace` can verify. */
@@ -28,7 +31,7 @@ const list: UseCase<undefined, readonly string[]> = ({ directory }) =>
 
 /** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. Pure. */
 const trace: UseCase<CapturedCall, CallTrace> = ({ directory, clock }, _actor, captured) => {
-  const { provider, method, url, body, secret, at } = captured
+  const { provider, url, body, secret, at } = captured
   const declaration = findDeclaration(provider, directory.declarations())
   if (declaration === undefined)
     return Promise.resolve(invalid('must be the name of a declared provider', 'provider'))
@@ -38,12 +41,12 @@ const trace: UseCase<CapturedCall, CallTrace> = ({ directory, clock }, _actor, c
   const headers = parseHeaders(captured.headers)
   if (typeof headers === 'string') return Promise.resolve(invalid(headers, 'headers'))
   const call = {
-    request: { method, url },
+    request: { method: 'POST', url },
     headers,
     body: Buffer.from(body),
     settings: {},
     nowMs,
-    signatureAgeMsMax,
+    signatureAgeMsMax: defaultSignatureAgeMsMax,
   }
   return Promise.resolve(ok(traceCall(declaration, call, [secret])))
 }

@@ -1,4 +1,4 @@
-import type { Declarations } from '#internal/tenants/index.ts'
+import type { Declarations, StoredDeclaration } from '#internal/tenants/index.ts'
 import type { BuiltIn } from './declared/built-in.ts'
 import { findPack, packNames } from './declared/packs.ts'
 import type { Declaration } from './declared/schema.ts'
@@ -17,8 +17,24 @@ export function declaredNames(declarations: Declarations): readonly string[] {
 export function findDeclaration(name: string, declarations: Declarations): Declaration | undefined {
   const builtIn = findProvider(name)
   if (builtIn) return isDeclared(builtIn) ? builtIn.declaration : undefined
-  const stored = declarations.get(name) ?? findPack(name)
-  return stored && (JSON.parse(stored.text) as Declaration)
+  const stored = findStored(name, declarations)
+  return stored && parseStored(stored.text)
+}
+
+/**
+ * Finds the text of a declaration that is not built in, by the name or an alias of its provider: a resource first, then a shipped
+ * declaration, unless a resource with its name replaces it, with its aliases.
+ */
+export function findStored(name: string, declarations: Declarations): StoredDeclaration | undefined {
+  const own = declarations.get(name)
+  if (own) return own
+  const pack = findPack(name)
+  return pack && pack.name !== name && declarations.has(pack.name) ? undefined : pack
+}
+
+/** Parses the stored text of a declaration, which was validated before it was stored. @throws for text of another version */
+export function parseStored(text: string): Declaration {
+  return JSON.parse(text) as Declaration
 }
 
 function isDeclared(provider: AnyProvider): provider is AnyProvider & BuiltIn {

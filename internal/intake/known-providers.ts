@@ -1,12 +1,6 @@
-import {
-  type Declarations,
-  type ProviderName,
-  parseProviderName,
-  type StoredDeclaration,
-} from '#internal/tenants/index.ts'
+import { type Declarations, type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
 import { compileDeclaration } from './declared/compile.ts'
-import { findPack } from './declared/packs.ts'
-import type { Declaration } from './declared/schema.ts'
+import { findStored, parseStored } from './find-declaration.ts'
 import type { AnyProvider } from './provider.ts'
 import { findProvider } from './providers/registry.ts'
 
@@ -67,7 +61,7 @@ export class KnownProviders {
   #make(name: string): KnownProvider | typeof unusable | undefined {
     const builtIn = findProvider(name)
     if (builtIn) return { name: builtIn.name, adapter: builtIn, isUnverified: false }
-    const declaration = this.#declarations.get(name) ?? this.#shipped(name)
+    const declaration = findStored(name, this.#declarations)
     const own = declaration && parseProviderName(declaration.name)
     if (declaration === undefined || own === undefined) return undefined
     if (name !== own) return this.find(own)
@@ -79,15 +73,9 @@ export class KnownProviders {
       return unusable
     }
   }
-
-  /** A resource with the name of a shipped declaration replaces it, with its aliases. */
-  #shipped(name: string): StoredDeclaration | undefined {
-    const pack = findPack(name)
-    return pack && pack.name !== name && this.#declarations.has(pack.name) ? undefined : pack
-  }
 }
 
 /** Compiles the stored text of a declaration, which was validated before it was stored. */
 export function adapterOf(text: string): AnyProvider {
-  return compileDeclaration(JSON.parse(text) as Declaration)
+  return compileDeclaration(parseStored(text))
 }

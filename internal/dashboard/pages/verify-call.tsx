@@ -58,8 +58,7 @@ const verifyRow: ActionRow = {
     const listed = await backoffice.providers.list(actor, undefined)
     if (listed.kind !== 'ok') return listed
     const providers = listed.value
-    const fields = fieldsOf(providers)
-    const { values, problems } = readFields(fields, form)
+    const { values, problems } = readFields(fieldsOf(providers), form)
     const again = (wrong: Problems, text?: string) =>
       shown(
         title,
@@ -67,10 +66,11 @@ const verifyRow: ActionRow = {
         422,
       )
     const { provider, secret, headers, body = '', at, url = '' } = values
-    if (Object.keys(problems).length > 0) return again(problems)
-    if (provider === undefined || secret === undefined || headers === undefined) return again(problems)
+    const isWrong = Object.keys(problems).length > 0
+    if (isWrong || provider === undefined || secret === undefined || headers === undefined)
+      return again(problems)
     // Browsers send CR LF for the ends of lines, whatever was pasted.
-    const call = { provider, secret, headers, url, at, method: 'POST', body: body.replaceAll('\r\n', '\n') }
+    const call = { provider, secret, headers, url, at, body: body.replaceAll('\r\n', '\n') }
     const traced = await backoffice.providers.trace(actor, call)
     if (traced.kind === 'invalid')
       return traced.field === undefined

@@ -8,8 +8,8 @@ import { tamperedCalls } from './tamper.ts'
 /** Result of a call: an event, a refusal or the answer to a handshake. */
 type Outcome = Normalization | HandshakeAnswer
 
-/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS, with which vectors are run. */
-const signatureAgeMsMax = 300_000
+/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, with which vectors and captured calls are run. */
+export const defaultSignatureAgeMsMax: number = 300_000
 
 /**
  * Runs the vectors of a valid declaration, and for each that leads to an event or to the answer of a signed handshake the calls that
@@ -38,7 +38,7 @@ export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase6
     body: bodyBase64 === undefined ? Buffer.from(body ?? '') : Buffer.from(bodyBase64, 'base64'),
     settings: {},
     nowMs: parseTimestamp(at) ?? 0,
-    signatureAgeMsMax,
+    signatureAgeMsMax: defaultSignatureAgeMsMax,
   }
 }
 
