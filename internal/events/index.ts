@@ -79,6 +79,7 @@ export {
   rangeBeyond,
   rangeOf,
 } from './list-source.ts'
+export { derivedEventFields } from './new-event.ts'
 export {
   type Notice,
   type NoticeParts,

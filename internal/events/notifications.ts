@@ -1,4 +1,4 @@
-import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import {
   type Directory,
@@ -8,6 +8,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
 import type { Queryable } from './list-source.ts'
+import { derivedEventFields, type EventSource } from './new-event.ts'
 import { type EventOrigin, originHeaders, ownProvider } from './origin.ts'
 import { type QueueId, queueIdOf } from './queue-id.ts'
 
@@ -56,19 +57,17 @@ export async function prepareNotice(
   const { tenantId, type, sourceId, occurredAtMs, payload } = notice
   const tenant = parts.directory.findTenantById(tenantId)
   if (tenant === undefined || !wantsNotice(parts, notice)) return undefined
-  const { payloadDays, eventDays } = retentionOf(tenant.retention, parts.retentionDefaults())
-  const sourceEventId = `${type}:${sourceId}`
+  const retention = retentionOf(tenant.retention, parts.retentionDefaults())
   const text = JSON.stringify({ tenant: { namespace: tenant.namespace, name: tenant.name }, ...payload })
+  const source: EventSource = {
+    ...{ tenantId, provider: ownProvider, sourceEventId: `${type}:${sourceId}` },
+    ...{ receivedAtMs: nowMs, payload: text },
+  }
   const event: ReceivedEvent = {
-    id: createEventId(nowMs, eventDays),
-    dedupeKey: Bun.SHA256.hash(`${tenantId}\n${ownProvider}\n${sourceEventId}`, 'hex').slice(0, 32),
-    ...{ tenantId, provider: ownProvider, sourceEventId, rawType: type, type, occurredAtMs },
-    receivedAtMs: nowMs,
+    ...source,
+    ...derivedEventFields({ ...source, retention, dedupeDaysMin }),
+    ...{ rawType: type, type, occurredAtMs },
     headers: JSON.stringify({ 'latchkey-hops': '1', ...originHeaders(origin) }),
-    ...{ payload: text, payloadBytes: Buffer.byteLength(text) },
-    expiresOn: dayAfter(nowMs, eventDays),
-    payloadExpiresOn: dayAfter(nowMs, payloadDays),
-    dedupeExpiresOn: dayAfter(nowMs, Math.max(eventDays, dedupeDaysMin)),
     ...{ origin, state: 'accepted' },
   }
   await ensurePartitions(parts.pool, partitionsOf([event]))

@@ -1,5 +1,6 @@
-import { createEventId, dayAfter, randomToken } from '#internal/base/index.ts'
+import { randomToken } from '#internal/base/index.ts'
 import {
+  derivedEventFields,
   type EventOrigin,
   type EventStateAtReceipt,
   fromProvider,
@@ -35,30 +36,19 @@ const timeMsMax = Date.UTC(9999, 11, 31)
 /** Creates the event of a verified call, with its id, dedupe key and expiry days. */
 export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const { tenant, provider, event, receivedAtMs, origin } = receipt
-  const { payloadDays, eventDays } = receipt.retention
   const { sourceEventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
-  // Tenant ids and provider names contain no line feed, so different combinations produce different texts.
-  const dedupeText = `${tenant.id}\n${provider}\n${sourceEventId}`
+  const source = { tenantId: tenant.id, provider, sourceEventId, receivedAtMs, payload }
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
   // Tenant rows that an older version wrote lack `retryOnRedelivery`.
   const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback?.rules.retryOnRedelivery
   const isPullOnly = tenant.callback === undefined && receipt.state === 'accepted'
   return {
-    id: createEventId(receivedAtMs, eventDays),
-    dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
-    tenantId: tenant.id,
-    provider,
-    sourceEventId,
+    ...source,
+    ...derivedEventFields({ ...source, retention: receipt.retention, dedupeDaysMin }),
     rawType,
     type,
     occurredAtMs: inRange ? Math.floor(occurredAtMs) : receivedAtMs,
-    receivedAtMs,
     headers: receipt.headers,
-    payload,
-    payloadBytes: Buffer.byteLength(payload),
-    expiresOn: dayAfter(receivedAtMs, eventDays),
-    payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
-    dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
     origin,
     state: receipt.state,
     ...(receipt.overLimit && { overLimit: true }),
