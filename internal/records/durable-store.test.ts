@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { createPool, type Pool, runRetention } from '#internal/storage/index.ts'
+import { createPool, ensurePartitions, type Pool, runRetention } from '#internal/storage/index.ts'
 import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { labStartMs, openRecordLab, randomTenantId } from '#test/support/record-lab.ts'
@@ -160,6 +160,15 @@ test('durable records: while a partition cannot be created, only the steps that 
   }
 })
 
+/** Creates the partitions of the lab's first days, so that no call of a test has to create one in its time. */
+async function createPartitions(pool: Pool): Promise<void> {
+  const days = Array.from({ length: 12 }, (_, day) => dayAfter(labStartMs, day))
+  await ensurePartitions(
+    pool,
+    days.map((day) => ({ table: 'record_entries', day })),
+  )
+}
+
 test.each([
   ['released', 'N', 'locked'],
   ['held', undefined, 'busy'],
@@ -168,6 +177,7 @@ test.each([
   async (_case, released, next) => {
     const lab = await openRecordLab({ durability: 'postgres' })
     try {
+      await createPartitions(lab.pool)
       const tenantId = await lab.createTenant()
       const input = acquireInput(tenantId)
       await lab.store.save(saveInput(tenantId))
