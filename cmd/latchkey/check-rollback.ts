@@ -27,7 +27,7 @@ async function check(pool: Pool): Promise<Result> {
   if (pullOnly.total > 0) return pullOnlyProblem(pullOnly)
   const { total, tenants } = await listDurableTenants(pool, namedMax)
   if (total > 0) return tenantsProblem(total, tenants)
-  const settings = await listSettings(pool, null, 'records.durability')
+  const settings = await listSettings(pool, null)
   const durability = settings.find(({ name }) => name === 'records.durability')
   return durability?.value === 'postgres'
     ? defaultProblem

@@ -2,13 +2,12 @@ import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { listCallbackHalts, readCallbackHalt, readSuspensionsDigest } from '#internal/events/index.ts'
 import { readSpoolStats } from '#internal/intake/index.ts'
-import { readSettings, type StoredSetting } from '#internal/settings/index.ts'
+import { pausedProviderOf, readSettings, type StoredSetting } from '#internal/settings/index.ts'
 import { type Pool, RedisUnavailable } from '#internal/storage/index.ts'
 import {
   type AnyLimitName,
   listUnreadyTenants,
   type ProviderName,
-  providerNames,
   readDirectoryVersion,
 } from '#internal/tenants/index.ts'
 import { readLimits } from '#internal/usage/index.ts'
@@ -131,7 +130,7 @@ async function pausesOf(
     const by = tenantId !== null || seesAll ? updatedBy : undefined
     const pause = { tenantId, by, startedAtMs: updatedAtMs }
     if (name === 'forwarding.paused') return [{ kind: 'forwarding_paused', ...pause }]
-    const provider = providerNames.find((each) => name === `providers.${each}.paused`)
+    const provider = pausedProviderOf(name)
     return provider === undefined ? [] : [{ kind: 'provider_paused', provider, ...pause }]
   })
 }

@@ -18,7 +18,7 @@ import {
   sourceTenantsMax,
   withDeliveryFacts,
 } from '#internal/events/index.ts'
-import { findPack, ingestEvent } from '#internal/intake/index.ts'
+import { findProviderName, ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent, retryEvent } from '#internal/replays/index.ts'
 import {
@@ -93,7 +93,7 @@ function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): 
     const known = names.get(given)
     if (known !== undefined) return known
     // The spec of a tenant can have an alias.
-    const name = directory.declarations().get(given)?.name ?? findPack(given)?.name ?? given
+    const name = findProviderName(given, directory.declarations()) ?? given
     names.set(given, name)
     return name
   }

@@ -276,7 +276,9 @@ function idParam(prefix: keyof typeof idOwners, description: string, id: string)
 /** Documents the name of a setting of the installation, or of a tenant. */
 export function settingParam(ofTenant: boolean): PathParam {
   const schema = { ...settingNameSchema(ofTenant), expected: 'the name of a setting' }
-  return { description: 'Name of a setting.', schema, example: 'forwarding.paused' }
+  const description =
+    'Name of a setting, as the list has them. The pause of a provider, `providers.<name>.paused`, can name any provider, also by an alias.'
+  return { description, schema, example: 'forwarding.paused' }
 }
 
 /** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */

@@ -160,12 +160,13 @@ describe('names of providers', () => {
 
 test.each([
   ['settings/providers.strip.paused', 'did you mean providers.card.paused'],
+  ['settings/providers.slak.paused', 'did you mean providers.slack.paused?'],
   ['settings/mood', 'There is no setting of that name'],
 ])('setting %s: each method returns 404 and says %s', async (path, text) => {
   for (const [method, body] of [['GET'], ['PUT', { value: true }], ['DELETE']] as const) {
     const answer = await call(method, path, body)
     expect([method, answer.status]).toEqual([method, 404])
-    if (path.includes('mood')) expect(answer.json['message']).toContain(text)
+    expect(answer.json['message']).toContain(text)
   }
 })
 

@@ -1,8 +1,10 @@
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
+import { allProviderNames, findProviderName } from '#internal/intake/index.ts'
 import {
   checkSettingName,
   clearSetting,
+  type KnownProviderNames,
   type ListedSetting,
   listSettings,
   listTenantSettings,
@@ -20,7 +22,25 @@ import { reachOwner } from './reach.ts'
 /** Lists the runtime settings of a tenant, or of the installation if `tenantId` is null. */
 const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
-  return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
+  return reached.kind === 'ok'
+    ? ok(await listSettings(parts.pool, tenantId, pausesOf(parts, tenantId)))
+    : reached
+}
+
+/** Returns the pauses of the providers that a tenant names; for the installation, those that are stored are enough. */
+function pausesOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
+  const tenant = tenantId === null ? undefined : directory.findTenantById(tenantId)
+  const declarations = directory.declarations()
+  return (tenant?.providers ?? []).flatMap(({ name }) => {
+    const known = findProviderName(name, declarations)
+    return known === undefined ? [] : [`providers.${known}.paused`]
+  })
+}
+
+/** Lists the names of all providers, and their aliases, to actors that can pause them for a tenant or, with null, for all. */
+const listProviderNames: UseCase<TenantId | null, readonly string[]> = async (parts, actor, tenantId) => {
+  const reached = await reachOwner(parts, actor, tenantId, 'changeSettings')
+  return reached.kind === 'ok' ? ok(allProviderNames(parts.directory.declarations())) : reached
 }
 
 /** Lists the settings that tenants have of their own. Takes the right to see all tenants. */
@@ -54,7 +74,7 @@ interface SettingRemoved extends Removed {
   readonly previousValue: SettingValue | null
 }
 
-/** Reads one setting. `name` may contain the vendor's name of a provider. */
+/** Reads one setting. `name` may contain a vendor's name or an alias of a provider. */
 const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = async (
   parts,
   actor,
@@ -65,14 +85,22 @@ const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = as
 }
 
 async function find(
-  { pool }: DeskParts,
+  { pool, directory }: DeskParts,
   given: string,
   tenantId: TenantId | null,
 ): Promise<Outcome<ListedSetting>> {
-  const named = checkSettingName({ name: given, ofTenant: tenantId !== null })
+  const providers: KnownProviderNames = {
+    nameOf: (name) => findProviderName(name, directory.declarations()),
+    all: () => allProviderNames(directory.declarations()),
+  }
+  const named = checkSettingName({ name: given, ofTenant: tenantId !== null, providers })
   if (named.kind === 'refused') return { ...notFound, problem: named.problem }
-  const found = (await listSettings(pool, tenantId, named.name)).find(({ name }) => name === named.name)
-  return found === undefined ? notFound : ok(found)
+  const found = (await listSettings(pool, tenantId, [named.name])).find(({ name }) => name === named.name)
+  if (found === undefined) return notFound
+  // The pause of a provider that is gone can still be read and cleared.
+  return named.kind === 'unknownProvider' && found.stored === undefined
+    ? { ...notFound, problem: named.problem }
+    : ok(found)
 }
 
 /** Writes a setting. Does nothing if the same value is already stored. */
@@ -138,4 +166,4 @@ function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['pre
 }
 
 /** Use cases of settings. */
-export const settingCases = { list, listOfTenants, read, write, clear }
+export const settingCases = { list, listOfTenants, listProviderNames, read, write, clear }

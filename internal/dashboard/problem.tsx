@@ -34,7 +34,9 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'notFound':
       return problem(404, 'not_found', 'Not found', {
         icon: 'search',
-        text: 'It does not exist, or it belongs to a tenant that you may not see. If your roles are bound in some namespaces only, enter them under “Namespaces”.',
+        text:
+          refusal.problem ??
+          'It does not exist, or it belongs to a tenant that you may not see. If your roles are bound in some namespaces only, enter them under “Namespaces”.',
         links: overview,
       })
     case 'invalid':

@@ -1,6 +1,12 @@
-import type { Declarations, StoredDeclaration } from '#internal/tenants/index.ts'
+import {
+  acceptedProviderNames,
+  type Declarations,
+  type ProviderName,
+  parseProviderName,
+  type StoredDeclaration,
+} from '#internal/tenants/index.ts'
 import type { BuiltIn } from './declared/built-in.ts'
-import { findPack, packNames } from './declared/packs.ts'
+import { findPack, packNames, packNamesAndAliases } from './declared/packs.ts'
 import type { Declaration } from './declared/schema.ts'
 import type { AnyProvider } from './provider.ts'
 import { findProvider, providers } from './providers/registry.ts'
@@ -11,6 +17,18 @@ export function declaredNames(declarations: Declarations): readonly string[] {
   return [
     ...new Set([...providers.filter(isDeclared).map(({ name }) => name), ...own, ...packNames]),
   ].toSorted()
+}
+
+/** Returns the provider's own name for its name or an alias, under which its events are stored; undefined for an unknown provider. */
+export function findProviderName(name: string, declarations: Declarations): ProviderName | undefined {
+  const own = findProvider(name)?.name ?? findStored(name, declarations)?.name
+  return own === undefined ? undefined : parseProviderName(own)
+}
+
+/** Returns the names and aliases of all providers: built in, in force as resources, and shipped. */
+export function allProviderNames(declarations: Declarations): readonly string[] {
+  const packs = packNamesAndAliases.filter((name) => findStored(name, declarations) !== undefined)
+  return [...new Set([...acceptedProviderNames, ...declarations.keys(), ...packs])]
 }
 
 /** Finds a declaration by the name or an alias of its provider. Undefined for `wallet` and `gateway`, which are code. */

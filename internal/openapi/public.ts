@@ -131,7 +131,7 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
   provider: {
     ...{ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow },
     description:
-      'Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.',
+      'Name of the provider: the neutral one, or that of a declared provider such as `slack`; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.',
   },
   providerRawType: { type: 'string', maxLength: 255, description: 'The provider’s name of the type.' },
   type: {

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { limitNames, providerNames } from '#internal/tenants/index.ts'
+import { limitNames, parseProviderName, providerNames } from '#internal/tenants/index.ts'
 // The rooms of tests may be entered by any door.
 import { effectiveLimits } from '#internal/usage/limits.ts'
 import {
   checkSetting,
+  checkSettingName,
   conflictBetween,
   isValueOf,
   parseSettingText,
@@ -46,6 +47,8 @@ describe('a value', () => {
   test.each<[name: string, value: unknown]>([
     ['forwarding.paused', true],
     ['providers.card.paused', false],
+    ['providers.slack.paused', true],
+    ['providers.a-b_c9.paused', true],
     ['log.sampling', 0],
     ['log.sampling', 0.25],
     ['log.sampling', 1],
@@ -110,6 +113,8 @@ describe('a name', () => {
   test.each([
     ['forwarding.pause', 'There is no setting of that name: did you mean forwarding.paused?'],
     ['providers.stripe.pause', 'There is no setting of that name: did you mean providers.card.paused?'],
+    ['providers.Slack.paused', 'There is no setting of that name: did you mean providers.card.paused?'],
+    ['providers.a.b.paused', 'There is no setting of that name: did you mean providers.card.paused?'],
     ['limits.exports.rows.hard', limitHint],
     ['limits.exports.rowsPerMinute.hard', limitHint],
     ['limits.ExportsPerMonth.hard', limitHint],
@@ -124,6 +129,28 @@ describe('a name', () => {
       expect(problemOf(name, true)).toBe(problem)
     },
   )
+
+  test.each([
+    ['providers.slack-events.paused', 'ok', 'providers.slack.paused'],
+    ['providers.stripe.paused', 'ok', 'providers.card.paused'],
+    ['providers.slak.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
+    ['providers.slack-event.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
+    ['providers.zzzzzz.paused', 'unknownProvider', '`latchkey providers list` shows those that are shipped'],
+  ])('checkSettingName: with the names of providers, %s is %s: %s', (name, kind, text) => {
+    const own: Record<string, string> = {
+      slack: 'slack',
+      'slack-events': 'slack',
+      stripe: 'card',
+      card: 'card',
+    }
+    const providers = {
+      nameOf: (given: string) => parseProviderName(own[given] ?? ''),
+      all: () => Object.keys(own),
+    }
+    const checked = checkSettingName({ name, ofTenant: true, providers })
+    expect(checked.kind as string).toBe(kind)
+    expect(checked.kind === 'ok' ? checked.name : checked.problem).toContain(text)
+  })
 
   test('checkSetting: refuses a setting of the whole installation for a tenant', () => {
     expect(problemOf('log.sampling', 1, true)).toBe(

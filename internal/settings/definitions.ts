@@ -3,7 +3,6 @@ import { Value } from '@sinclair/typebox/value'
 import type { TenantId } from '#internal/base/index.ts'
 import { didYouMean } from '#internal/config/index.ts'
 import {
-  acceptedProviderNames,
   type BuiltInProviderName,
   type EmittedLimitName,
   emittedKindOf,
@@ -18,6 +17,8 @@ import {
   limitNameText,
   neutralProviderName,
   type ProviderName,
+  parseProviderName,
+  providerNamePattern,
   providerNames,
   type RetentionDays,
   recordDurabilities,
@@ -36,8 +37,10 @@ export type FixedSettingName =
   | 'retention.eventDays'
 /** Name of a platform's default limit on an emitted kind, such as `limits.exports.rowsPerMonth.hard`. */
 export type EmittedSettingName = `limits.${EmittedLimitName}.${'soft' | 'hard'}`
+/** Name of the pause of a declared provider, such as `providers.slack.paused`, with the provider's own name, not an alias. */
+export type DeclaredPauseName = `providers.${string}.paused`
 /** Name of a setting, as a user types it. */
-export type SettingName = FixedSettingName | EmittedSettingName
+export type SettingName = FixedSettingName | EmittedSettingName | DeclaredPauseName
 
 /** Value of a setting. */
 export type SettingValue = boolean | number | string
@@ -122,31 +125,33 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
 export const settingNames = Object.keys(settingDefinitions) as readonly FixedSettingName[]
 
 /**
- * Returns the JSON Schema of the names that requests can use for settings of a tenant, or of the installation. Names of providers can also
- * be the vendors'.
+ * Returns the JSON Schema of the names that requests can use for settings of a tenant, or of the installation. A provider's name can also
+ * be a vendor's or an alias.
  */
 export function settingNameSchema(ofTenant: boolean) {
-  const vendors = acceptedProviderNames.map((name) => `providers.${name}.paused`)
-  const scoped = settingNames.filter((name) => !ofTenant || settingDefinitions[name].scope === 'any')
-  const names = [...new Set([...scoped, ...vendors])]
-  if (ofTenant) return { type: 'string', enum: names }
-  const limit = limitNamePattern.slice(1, -1)
-  const fixed = names.map((name) => name.replaceAll('.', '[.]')).join('|')
+  const fixed = settingNames
+    .filter((name) => pausedProviderOf(name) === undefined)
+    .filter((name) => !ofTenant || settingDefinitions[name].scope === 'any')
+    .map((name) => name.replaceAll('.', '[.]'))
+  const pause = `providers[.]${providerNamePattern.slice(1, -1)}[.]paused`
+  const limits = ofTenant ? [] : [`limits[.]${limitNamePattern.slice(1, -1)}[.](soft|hard)`]
   return {
     type: 'string',
     maxLength: 'limits..soft'.length + limitNameCharsMax,
-    pattern: `^(${fixed}|limits[.]${limit}[.](soft|hard))$`,
+    pattern: `^(${[...fixed, pause, ...limits].join('|')})$`,
   }
 }
 
 /** Returns whether a string is the name of a setting. */
 export function isSettingName(name: string): name is SettingName {
-  return isFixedName(name) || emittedOf(name) !== undefined
+  return isFixedName(name) || emittedOf(name) !== undefined || pausedProviderOf(name) !== undefined
 }
 
 /** Returns the definition of a setting. */
 export function definitionOf(name: SettingName): SettingDefinition {
   if (isFixedName(name)) return settingDefinitions[name]
+  const provider = pausedProviderOf(name)
+  if (provider !== undefined) return providerPause(provider)
   const { kind = '', end = 'hard' } = emittedOf(name) ?? {}
   return {
     ...amountSetting,
@@ -168,7 +173,20 @@ export function emittedOf(
   return kind === undefined ? undefined : { kind, end: end === 'soft' ? 'soft' : 'hard' }
 }
 
-function providerPause(name: BuiltInProviderName): SettingDefinition {
+/** Returns the provider that a setting pauses, built in or declared, whether or not there is one; undefined for any other name. */
+export function pausedProviderOf(name: string): ProviderName | undefined {
+  const [, provider] = /^providers[.]([^.]{1,64})[.]paused$/.exec(name) ?? []
+  const parsed = provider === undefined ? undefined : parseProviderName(provider)
+  // A stored name is neutral: a vendor's name is not the name of a setting.
+  return parsed === provider ? parsed : undefined
+}
+
+/** Returns whether a setting pauses a provider that is not built in. */
+export function isDeclaredPause(name: string): boolean {
+  return !isFixedName(name) && pausedProviderOf(name) !== undefined
+}
+
+function providerPause(name: ProviderName): SettingDefinition {
   return {
     ...flag,
     scope: 'any',
@@ -208,7 +226,7 @@ export interface RuntimeSettings {
   readonly isForwardingPaused: boolean
   /** Tenants for which forwarding is paused. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Returns whether intake of a built-in provider is paused for a tenant. Performs two lookups in memory. */
+  /** Returns whether intake of a provider is paused for a tenant. Performs two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   /** Number of active pause settings. */
   readonly pauses: number
@@ -225,25 +243,18 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: FixedSettingName) =>
     values.get(keyOf(name, null)) ?? settingDefinitions[name].default
-  const pausedFor = (name: SettingName) =>
-    new Set(
-      settings.flatMap((each) =>
-        each.name === name && each.tenantId !== null && each.value === true ? [each.tenantId] : [],
-      ),
-    )
-  const providers = new Map<ProviderName, { all: boolean; tenants: ReadonlySet<TenantId> }>(
-    providerNames.map((name) => {
-      const setting: SettingName = `providers.${name}.paused`
-      return [name, { all: valueOf(setting) === true, tenants: pausedFor(setting) }]
-    }),
-  )
+  const providers = pausedProviders(settings)
   return {
     version,
     isForwardingPaused: valueOf('forwarding.paused') === true,
-    forwardingPausedFor: pausedFor('forwarding.paused'),
+    forwardingPausedFor: new Set(
+      settings.flatMap(({ name, tenantId, value }) =>
+        name === 'forwarding.paused' && tenantId !== null && value === true ? [tenantId] : [],
+      ),
+    ),
     isProviderPaused(provider, tenantId) {
       const paused = providers.get(provider)
-      return paused !== undefined && (paused.all || paused.tenants.has(tenantId))
+      return paused !== undefined && (paused.has(null) || paused.has(tenantId))
     },
     pauses: settings.filter(({ name, value }) => name.endsWith('.paused') && value === true).length,
     logShare: Number(valueOf('log.sampling')),
@@ -253,6 +264,19 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
       eventDays: Number(valueOf('retention.eventDays')),
     },
   }
+}
+
+/** Returns the tenants for which each provider is paused; null stands for all tenants. */
+function pausedProviders(settings: SettingsRead['settings']) {
+  const paused = new Map<ProviderName, Set<TenantId | null>>()
+  for (const { name, tenantId, value } of settings) {
+    const provider = pausedProviderOf(name)
+    if (provider === undefined || value !== true) continue
+    const owners = paused.get(provider)
+    if (owners) owners.add(tenantId)
+    else paused.set(provider, new Set([tenantId]))
+  }
+  return paused
 }
 
 const unread: SettingsRead = { version: 0, settings: [] }
@@ -290,27 +314,52 @@ function emittedLimits(values: ReadonlyMap<string, SettingValue>): NonNullable<L
   return [...byKind.values()]
 }
 
+/** Providers by name, as intake knows them; handed in, since this room is below intake. */
+export interface KnownProviderNames {
+  /** Returns the provider's own name for its name or an alias; undefined if there is no such provider. */
+  nameOf(given: string): ProviderName | undefined
+  /** Names of all providers, and their aliases, for suggestions. */
+  all(): readonly string[]
+}
+
 /** A setting to check. `ofTenant` is true for a setting of one tenant. */
 interface SettingInput {
   readonly name: string
   readonly ofTenant: boolean
+  /** Omit to check a provider's name for its form only. */
+  readonly providers?: KnownProviderNames
 }
 
 type Refused = { readonly kind: 'refused'; readonly problem: string }
 
 /**
- * Checks the name of a setting, and whether the setting can apply to one tenant. Replaces the vendor's name of a provider by the neutral
- * name. `problem` in the result tells the caller how to correct the name.
+ * Checks the name of a setting, and whether the setting can apply to one tenant. Replaces a vendor's name or an alias of a provider by the
+ * provider's own name. With `providers`, the pause of an unknown provider is `unknownProvider`: it can be stored from the time when there
+ * was such a provider. `problem` in the result tells the caller how to correct the name.
  */
 export function checkSettingName({
   name: given,
   ofTenant,
-}: SettingInput): { readonly kind: 'ok'; readonly name: SettingName } | Refused {
-  const name = withNeutralProvider(given)
+  providers,
+}: SettingInput):
+  | { readonly kind: 'ok'; readonly name: SettingName }
+  | { readonly kind: 'unknownProvider'; readonly name: SettingName; readonly problem: string }
+  | Refused {
+  const name = withOwnProvider(given, providers)
   if (!isSettingName(name)) {
     const meant = didYouMean(name, settingNames)
     const hint = meant === undefined ? namesText(name) : `did you mean ${meant}?`
     return { kind: 'refused', problem: `There is no setting of that name: ${hint}` }
+  }
+  const provider = pausedProviderOf(name)
+  if (providers && provider !== undefined && providers.nameOf(provider) === undefined) {
+    const meant = didYouMean(provider, providers.all())
+    const hint =
+      meant === undefined
+        ? '`latchkey providers list` shows those that are shipped, `kubectl get providers` your own'
+        : `did you mean providers.${providers.nameOf(meant) ?? meant}.paused?`
+    const problem = `There is no setting of that name, because no provider has the name ${provider}: ${hint}`
+    return { kind: 'unknownProvider', name, problem }
   }
   if (ofTenant && definitionOf(name).scope === 'installation')
     return { kind: 'refused', problem: `${name} applies to the whole installation only: omit the tenant` }
@@ -326,7 +375,7 @@ function namesText(name: string): string {
 /** Checks the name and the value of a setting. */
 export function checkSetting(input: SettingInput & { readonly value: unknown }) {
   const named = checkSettingName(input)
-  if (named.kind === 'refused') return named
+  if (named.kind !== 'ok') return { ...named, kind: 'refused' as const }
   const { value } = input
   if (isValueOf(named.name, value)) return { ...named, value }
   const problem = `"${named.name}" must be ${definitionOf(named.name).expected}`
@@ -371,9 +420,10 @@ export function conflictBetween(
   return undefined
 }
 
-function withNeutralProvider(name: string): string {
+function withOwnProvider(name: string, providers: KnownProviderNames | undefined): string {
   return name.replace(
     /^providers\.([^.]{1,64})\./,
-    (_whole, provider: string) => `providers.${neutralProviderName(provider) ?? provider}.`,
+    (_whole, given: string) =>
+      `providers.${providers?.nameOf(given) ?? neutralProviderName(given) ?? given}.`,
   )
 }

@@ -1,6 +1,8 @@
 export {
   checkSettingName,
+  type KnownProviderNames,
   parseSettingText,
+  pausedProviderOf,
   type SettingName,
   type SettingValue,
   settingNameSchema,

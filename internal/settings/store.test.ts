@@ -6,6 +6,7 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import {
   clearSetting,
+  declaredPausesMax,
   listSettings,
   readSettings,
   type SettingWriting,
@@ -192,12 +193,40 @@ describe('a write', () => {
   })
 })
 
+describe('pauses of declared providers', () => {
+  const pause = 'providers.slack.paused'
+
+  test('settings: the pause of a declared provider is listed for its owner while it is stored, or if it is asked for', async () => {
+    const listed = async (owner: TenantId | null, asked: readonly string[] = []) =>
+      (await listSettings(pool, owner, asked)).flatMap(({ name, value }) => (name === pause ? [value] : []))
+    const tenantId = await addTenant()
+    expect([await listed(null), await listed(tenantId, [pause])]).toEqual([[], [false]])
+    expect(await set(pause, true, { tenantId })).toMatchObject({ kind: 'written' })
+    expect([await listed(null), await listed(tenantId)]).toEqual([[], [true]])
+  })
+
+  test('settings: 1000 pauses of declared providers can be stored, which can be changed and cleared', async () => {
+    await pool.query(
+      `INSERT INTO settings SELECT '', 'providers.p' || n || '.paused', 'true', 1, now(), 'x' FROM generate_series(1, $1::integer) n`,
+      [declaredPausesMax],
+    )
+    expect(await set(pause, true)).toEqual({
+      kind: 'refused',
+      problem: '1000 pauses of declared providers are set, which is the maximum: clear some',
+    })
+    expect(await set('providers.p1.paused', false)).toMatchObject({ kind: 'written', old: true })
+    expect(await set('providers.card.paused', true)).toMatchObject({ kind: 'written' })
+    expect(await clear('providers.p2.paused')).toMatchObject({ kind: 'written' })
+    expect(await set(pause, true)).toMatchObject({ kind: 'written' })
+  })
+})
+
 describe('limits on emitted kinds', () => {
   const hardOf = (kind: string) => `limits.${kind}PerMonth.hard`
 
   test('settings: a limit on an emitted kind is listed while it is stored, or if it is asked for', async () => {
     const listed = async (asked?: string) =>
-      (await listSettings(pool, null, asked)).flatMap(({ name, value }) =>
+      (await listSettings(pool, null, asked === undefined ? [] : [asked])).flatMap(({ name, value }) =>
         name === hardOf('exports.rows') ? [value] : [],
       )
     expect(await listed()).toEqual([])

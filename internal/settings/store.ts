@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, notInArray, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, like, notInArray, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
@@ -16,6 +16,7 @@ import {
   conflictBetween,
   definitionOf,
   emittedOf,
+  isDeclaredPause,
   isSettingName,
   isValueOf,
   type SettingDefinition,
@@ -47,6 +48,12 @@ export interface SettingsRead {
  * excludes the paused tenants in its query.
  */
 export const tenantsPerSettingMax = 200
+
+/**
+ * Maximum stored pauses of declared providers, of the installation and of tenants together. Their names are those of providers, which come
+ * and go, so `tenantsPerSettingMax` alone does not bound them.
+ */
+export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }
 
@@ -109,17 +116,18 @@ export interface ListedSetting {
 
 /**
  * Lists all settings that can apply to the installation (null) or to a tenant: those of fixed names in display order, then the stored
- * limits on emitted kinds. With `asked`, includes that setting too, if it can apply.
+ * limits on emitted kinds and the stored pauses of declared providers. Includes those of `asked` too, if they can apply.
  */
 export async function listSettings(
   pool: Pool,
   tenantId: TenantId | null,
-  asked?: string,
+  asked: readonly string[] = [],
 ): Promise<readonly ListedSetting[]> {
   const read = await readSettings(pool)
-  const emitted = read.settings.flatMap(({ name }) => (emittedOf(name) ? [name] : []))
-  const named = asked !== undefined && isSettingName(asked) ? [asked] : []
-  return [...new Set<SettingName>([...settingNames, ...emitted, ...named])]
+  const stored = read.settings.flatMap(({ name, tenantId: owner }) =>
+    emittedOf(name) || (isDeclaredPause(name) && owner === tenantId) ? [name] : [],
+  )
+  return [...new Set<SettingName>([...settingNames, ...stored, ...asked.filter(isSettingName)])]
     .filter((name) => tenantId === null || definitionOf(name).scope === 'any')
     .map((name) => {
       const definition = definitionOf(name)
@@ -196,9 +204,9 @@ export async function writeSetting(parts: WritingParts, writing: SettingWriting)
 export async function clearSetting(parts: WritingParts, clearing: SettingClearing): Promise<SettingWritten> {
   const { name, tenantId } = clearing
   const checked = checkSettingName({ name, ofTenant: tenantId !== null })
-  return checked.kind === 'refused'
-    ? checked
-    : applyChange(parts, { ...clearing, name: checked.name, value: undefined })
+  return checked.kind === 'ok'
+    ? applyChange(parts, { ...clearing, name: checked.name, value: undefined })
+    : { ...checked, kind: 'refused' }
 }
 
 interface Change extends SettingClearing {
@@ -222,7 +230,7 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
       return { kind: 'conflict', present }
     const old = present?.value
     if (value === null && present === undefined) return { kind: 'written', name, version: 0, old }
-    const problem = await problemOf(client, wanted)
+    const problem = await problemOf(client, wanted, present === undefined)
     if (problem !== undefined) return { kind: 'refused', problem }
     const nowMs = clock.now()
     await db.update(settingsVersion).set({ version })
@@ -241,8 +249,20 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
   })
 }
 
-async function problemOf(client: PoolClient, { name, tenantId, value }: Change): Promise<string | undefined> {
+async function problemOf(
+  client: PoolClient,
+  { name, tenantId, value }: Change,
+  isNew: boolean,
+): Promise<string | undefined> {
   const db = orm(client)
+  if (isNew && value !== undefined && isDeclaredPause(name)) {
+    const isDeclared = and(
+      like(settings.name, 'providers.%.paused'),
+      notInArray(settings.name, [...settingNames]),
+    )
+    if ((await db.$count(settings, isDeclared)) >= declaredPausesMax)
+      return `${declaredPausesMax} pauses of declared providers are set, which is the maximum: clear some`
+  }
   if (tenantId === null) {
     const rows = await db.select().from(settings).where(eq(settings.tenantId, ''))
     const values = Object.fromEntries(rows.flatMap(toStored).map((each) => [each.name, each.value]))

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { systemClock as clock } from '#internal/base/index.ts'
 import { createPool, openRedis, type Pool } from '#internal/storage/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
@@ -124,6 +125,17 @@ test('toRuntimeSettings: intake and forwarding are paused by a setting of the in
   expect(settings.isForwardingPaused).toBe(false)
   expect(settings.pauses).toBe(3)
   expect(settings.forwardingPausedFor).toEqual(new Set([two]))
+})
+
+test('toRuntimeSettings: a declared provider is paused as a built-in one is', () => {
+  const slack = parseProviderName('slack')
+  if (slack === undefined) throw new Error('slack is not the name of a provider')
+  const settings = of(row('providers.slack.paused', true, one), row('providers.gone.paused', true))
+  expect([settings.isProviderPaused(slack, one), settings.isProviderPaused(slack, two)]).toEqual([
+    true,
+    false,
+  ])
+  expect(settings.pauses).toBe(2)
 })
 
 test('toRuntimeSettings: contains only the limits that are set', () => {

@@ -14,7 +14,7 @@ import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { genericBody, providerSecret, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 /** Maximum time from a write to its effect in every process. */
 const inForceMsMax = 2_000
@@ -74,7 +74,9 @@ beforeEach(async () => {
 
 function manifest(name: 'acme' | 'other', key: string): string {
   const callback = `callback: {url: "${receivers[name].url}", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: ${name}-signing}}`
-  return `${webhookTenantYaml(name, key).replace(/callback: .*/, callback)}apiVersion: v1
+  const gitlab = `{name: gitlab, acceptUnverified: true, secretRef: {name: ${name}-provider}}`
+  const tenant = webhookTenantYaml(name, key).replace('providers: [', `providers: [${gitlab}, `)
+  return `${tenant.replace(/callback: .*/, callback)}apiVersion: v1
 kind: Secret
 metadata: {name: ${name}-signing, namespace: shops}
 stringData: {signingSecret: ${callbackSecret}}
@@ -168,6 +170,23 @@ describe('settings, effective within 2 s', () => {
     )
     await settings('clear', 'providers.generic.paused', '--tenant', 'acme')
     await until(async () => (await send()).status === 200, inForceMsMax)
+  }, 60_000)
+
+  test('settings: a declared provider is paused under its name and its aliases, and for its tenant only', async () => {
+    let calls = 0
+    const push = async (tenant: string, provider = 'gitlab') => {
+      const headers = { 'X-Gitlab-Token': providerSecret, 'X-Gitlab-Event': 'Push Hook' }
+      const sent = { ...headers, 'Idempotency-Key': `push-${(calls += 1)}` }
+      const url = `${api.url}/v1/t/${tenant}/webhooks/${provider}`
+      return (await fetch(url, { method: 'POST', headers: sent, body: '{}' })).status
+    }
+    expect([await push('acme'), await push('other')]).toEqual([200, 200])
+    await settings('set', 'providers.gitlab.paused', 'true', '--tenant', 'acme')
+    await until(async () => (await push('acme')) === 503, inForceMsMax)
+    expect(await push('other')).toBe(200)
+    expect(await settings('list', '--tenant', 'acme')).toMatch(/^providers\.gitlab\.paused +true/m)
+    await settings('clear', 'providers.gitlab.paused', '--tenant', 'acme')
+    await until(async () => (await push('acme')) === 200, inForceMsMax)
   }, 60_000)
 
   test('settings: with log sampling 0, no success and every failure is logged', async () => {

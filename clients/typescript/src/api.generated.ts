@@ -757,7 +757,7 @@ export interface components {
             /** @description Latchkey’s id, the same in every attempt. */
             id: string;
             /**
-             * @description Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.
+             * @description Name of the provider: the neutral one, or that of a declared provider such as `slack`; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.
              * @enum {string}
              */
             provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "latchkey";

@@ -306,6 +306,22 @@ describe('settings', () => {
     expect((await session.get('/settings/change?name=mood')).status).toBe(404)
   })
 
+  test('settings: any declared provider can be paused by its name or alias, and an unknown name gets a suggestion', async () => {
+    const pause = 'providers.slack.paused'
+    expect((await session.get('/settings?tenant=acme')).html).toContain('<option value="slack">')
+    const { status, html } = await session.get('/settings/change?provider=slack&tenant=acme')
+    expect([status, html.includes(`<code>${pause}</code>`)]).toEqual([200, true])
+    const sent = { name: pause, value: 'true', version: '0', tenant: 'acme' }
+    expect((await session.post('/settings/change', sent)).location).toBe(`/settings?tenant=${acme}`)
+    expect((await session.get('/settings?tenant=acme')).html).toContain(pause)
+    expect((await session.get('/settings')).html).not.toContain(pause)
+    const unknown = await session.get('/settings/change?provider=slak')
+    expect([unknown.status, unknown.html.includes('did you mean providers.slack.paused?')]).toEqual([
+      404,
+      true,
+    ])
+  })
+
   test('settings: a link with the vendor’s name of a provider opens the setting of the neutral name', async () => {
     const { status, html } = await session.get('/settings/change?name=providers.stripe.paused')
     expect([status, html.includes('<code>providers.card.paused</code>')]).toEqual([200, true])

@@ -1,6 +1,6 @@
 import { type ListedSetting, parseSettingText, type SettingName } from '#internal/settings/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
-import { type Field, FormPage, LinkButton } from '../components/form.tsx'
+import { type Field, Fields, FormPage, LinkButton, providerField, Submit } from '../components/form.tsx'
 import { type Column, Table } from '../components/list.tsx'
 import { Ago, Badge, countText } from '../components/text.tsx'
 import {
@@ -33,7 +33,10 @@ const settingsRow: PageRow = {
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
     const installation = common?.kind === 'ok' ? common.value : undefined
-    return shown('Settings', <Settings {...{ context, listed: listed.value, installation, mayChange }} />)
+    const names = mayChange ? await backoffice.settings.listProviderNames(actor, tenantId) : undefined
+    const providers = names?.kind === 'ok' ? names.value : []
+    const parts = { context, listed: listed.value, installation, mayChange, providers }
+    return shown('Settings', <Settings {...parts} />)
   },
 }
 
@@ -43,6 +46,8 @@ interface SettingsParts {
   /** Settings of the installation, shown with those of a tenant. Undefined if the actor may not see them. */
   readonly installation: readonly ListedSetting[] | undefined
   readonly mayChange: boolean
+  /** Names of providers to suggest, if the actor may pause them. */
+  readonly providers: readonly string[]
 }
 
 const groups = [
@@ -62,7 +67,7 @@ const groups = [
   { title: 'Retention', note: 'defaults for tenants', begins: 'retention.' },
 ] as const
 
-function Settings({ context, listed, installation, mayChange }: SettingsParts) {
+function Settings({ context, listed, installation, mayChange, providers }: SettingsParts) {
   const { tenant, actor } = context
   return (
     <>
@@ -99,6 +104,9 @@ function Settings({ context, listed, installation, mayChange }: SettingsParts) {
           return (
             <Card title={title} note={note}>
               <Table<ListedSetting> caption={title} rows={rows} columns={columns} />
+              {begins === 'providers.' && mayChange && (
+                <OtherProvider tenant={tenant} providers={providers} />
+              )}
             </Card>
           )
         })}
@@ -107,11 +115,28 @@ function Settings({ context, listed, installation, mayChange }: SettingsParts) {
   )
 }
 
+/** Form that opens the pause of a provider that the table does not list, such as a shipped declaration. */
+function OtherProvider({
+  tenant,
+  providers,
+}: Pick<PageContext, 'tenant'> & Pick<SettingsParts, 'providers'>) {
+  const field = { ...providerField, label: 'Another provider', isRequired: true, suggestions: providers }
+  return (
+    <form class="filters" method="get" action={changePath}>
+      {tenant !== undefined && <input type="hidden" name="tenant" value={tenant.id} />}
+      <Fields fields={[field]} idPrefix="pause" />
+      <div class="filter-buttons">
+        <Submit tone="normal">Change its pause</Submit>
+      </div>
+    </form>
+  )
+}
+
 function columnsOf({
   context: { nowMs, tenant },
   installation,
   mayChange,
-}: Omit<SettingsParts, 'listed'>): readonly Column<ListedSetting>[] {
+}: Omit<SettingsParts, 'listed' | 'providers'>): readonly Column<ListedSetting>[] {
   const change: Column<ListedSetting> = {
     title: 'Change',
     cell: ({ name, stored }) => (
@@ -195,7 +220,7 @@ const clearPath = '/settings/clear'
 const changeFormRow: PageRow = {
   ...{ method: 'GET', path: changePath, section: 'settings' },
   show: (context) =>
-    withSetting(context, context.query['name'], (setting) =>
+    withSetting(context, settingIn(context.query), (setting) =>
       showForm({ context, setting, typed: setting.value === null ? '' : String(setting.value) }),
     ),
 }
@@ -218,6 +243,11 @@ const changeRow: ActionRow = {
       const done = `${name} was set; it takes effect within two seconds.`
       return doneAt(listOf(context), written.value, done, `${name} already has this value.`)
     }),
+}
+
+/** Returns the name of the setting that a query names, by itself or by the provider that it pauses. */
+function settingIn({ name, provider }: PageContext['query']): string | undefined {
+  return provider === undefined ? name : `providers.${provider.trim()}.paused`
 }
 
 async function withSetting(

@@ -725,7 +725,7 @@ class Event(TypedDict):
     id: str
     """Latchkey’s id, the same in every attempt."""
     provider: EventProvider
-    """Neutral name of the provider; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback."""
+    """Name of the provider: the neutral one, or that of a declared provider such as `slack`; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback."""
     providerRawType: str
     """The provider’s name of the type."""
     type: EventType | str
