@@ -1,5 +1,5 @@
 /**
- * Measures webhooks: intake against a bare server, intake and delivery together, the effect of one tenant's faults on others, and the
+ * Measures webhooks: intake against a bare server, its rate and its latency, intake and delivery together, the effect of one tenant's faults on others, and the
  * latency of an idle system. Everything shares this machine's cores, so only the ratios are comparable. Exits with code 1 if a bound
  * is missed. See `options`.
  */
@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { machine } from './processes.ts'
 import { boundsTable, type Held, isKept } from './webhooks/bounds.ts'
 import { measureBare, measureDeclared, measureIntake, type Numbers } from './webhooks/intake.ts'
+import { measureLatency } from './webhooks/latency.ts'
 import { measureMemory } from './webhooks/memory.ts'
 import { listStatements, resetStatements } from './webhooks/meters.ts'
 import { measureDead, measureHanging, measureManyHanging } from './webhooks/neighbours.ts'
@@ -16,8 +17,8 @@ import { type Stack, startStack } from './webhooks/stack.ts'
 import { flatShareMin, measureTogether, startWarm, stepLine } from './webhooks/together.ts'
 
 const options = {
-  /** Parts to run, comma-separated: intake, declared, memory, together, hanging, many, dead, rest. */
-  only: { type: 'string', default: 'intake,declared,memory,together,hanging,many,dead,rest' },
+  /** Parts to run, comma-separated: intake, declared, memory, together, latency, hanging, many, dead, rest. */
+  only: { type: 'string', default: 'intake,declared,memory,together,latency,hanging,many,dead,rest' },
   /** Seconds of a run at one rate, after its warm-up. */
   seconds: { type: 'string', default: '15' },
   warm: { type: 'string', default: '5' },
@@ -25,7 +26,7 @@ const options = {
   rounds: { type: 'string', default: '5' },
   /** Maximum steps of the search for the highest flat rate. */
   steps: { type: 'string', default: '6' },
-  /** Events per second for `hanging`, `many` and `dead`. Default: half of the highest flat rate, or of its bound if not measured. */
+  /** Events per second for `latency`, `hanging`, `many` and `dead`. Default: half of the highest flat rate, or of its bound if not measured. */
   rate: { type: 'string' },
   /** Backlog of the dead callback. */
   waiting: { type: 'string', default: '100000' },
@@ -33,6 +34,8 @@ const options = {
   behind: { type: 'string', default: '0' },
   /** Folder for CPU profiles of API and forwarder. */
   profile: { type: 'string' },
+  /** Folder of another checkout with the same migrations, whose API `intake` and `latency` measure in the same rounds. */
+  beside: { type: 'string' },
   /** Prints the statements with the highest total time in Postgres. */
   statements: { type: 'boolean', default: false },
 } as const
@@ -48,7 +51,10 @@ const hangingTenants = 1_000
 const numbers: Numbers = { next: 0 }
 
 const held: Held[] = []
-const stack = await startStack(values.profile ? { profileDir: values.profile } : {})
+const stack = await startStack({
+  ...(values.profile !== undefined && { profileDir: values.profile }),
+  ...(values.beside !== undefined && { besideDir: values.beside }),
+})
 try {
   const rates = await measureRates(stack, '')
   if (parts.has('declared'))
@@ -65,6 +71,11 @@ try {
       atMost: 50,
     })
   const trouble = { rate: await rateFor(stack, rates.flat), warmMs, measureMs, pairs }
+  if (parts.has('latency')) {
+    const latency = await measureLatency(stack, numbers, { rounds, roundMs, halfRate: trouble.rate })
+    console.log(`\n${latency.table.join('\n')}\n`)
+    held.push(...latency.held)
+  }
   if (parts.has('hanging')) {
     const { p99Ratio } = await measureHanging(stack, numbers, trouble)
     held.push({
@@ -183,7 +194,7 @@ function holdToSame(before: Rates, behind: Rates): void {
 async function rateFor(measured: Stack, flatRate: number | undefined): Promise<number> {
   if (values.rate !== undefined) return Number(values.rate)
   if (flatRate !== undefined) return Math.round(flatRate / 2)
-  if (!parts.has('hanging') && !parts.has('many') && !parts.has('dead')) return 0
+  if (!['latency', 'hanging', 'many', 'dead'].some((part) => parts.has(part))) return 0
   const bare = await measureBare(measured, numbers, { rounds: 3, warmRounds: 2, roundMs })
   return Math.round((bare * flatShareMin) / 2)
 }
@@ -195,6 +206,7 @@ async function measureRest(measured: Stack): Promise<readonly Held[]> {
   console.log(`at rest: ${stepLine(figures)}`)
   const { p50, p99 } = figures.delivered
   return [
+    { name: 'accept at rest, p99', value: figures.accept.p99, unit: ' ms', atMost: 5 },
     { name: 'accept to first attempt at rest, p50', value: p50, unit: ' ms', atMost: 50 },
     { name: 'accept to first attempt at rest, p99', value: p99, unit: ' ms', atMost: 50 },
   ]

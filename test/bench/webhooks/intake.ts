@@ -1,8 +1,29 @@
 import { type Compared, median } from '../bounds.ts'
 import { type LoadResult, runLoad } from '../load.ts'
+import type { Measured } from '../processes.ts'
 import { bareCall, declaredCall, signedCall } from './calls.ts'
 import { cpuBetween, readCpu } from './meters.ts'
 import type { Stack } from './stack.ts'
+
+/** Measured server: the API, the bare server, or the API of another checkout (`--beside`). */
+export type ServerName = 'bare' | 'api' | 'beside'
+
+/** Returns a server of the stack. @throws without `--beside` for `beside` */
+export function serverOf(stack: Stack, name: ServerName): Measured {
+  const server = stack[name]
+  if (!server) throw new Error(`the stack has no server ${name}`)
+  return server
+}
+
+/** Returns the call that a server accepts. */
+export function callOf(name: ServerName): (n: number) => string {
+  return name === 'bare' ? bareCall : signedCall
+}
+
+/** Returns the servers to compare, the bare one first. */
+export function serversOf(stack: Stack): readonly ServerName[] {
+  return stack.beside ? ['bare', 'api', 'beside'] : ['bare', 'api']
+}
 
 /** Rounds of the measurement. */
 export interface IntakeOptions {
@@ -26,7 +47,6 @@ interface Turn extends LoadResult {
 
 /** Comparison of both servers. */
 export interface IntakeFigures extends Compared {
-  readonly barePerSecond: number
   readonly apiPerSecond: number
   /** Lines of a table. */
   readonly table: readonly string[]
@@ -34,43 +54,47 @@ export interface IntakeFigures extends Compared {
 
 const connections = 64
 
-/** Measures intake of the API and of the bare server in turn, without a forwarder. @throws if a call is not answered 200 */
+/** Measures intake of each server in turn, without a forwarder. @throws if a call is not answered 200 */
 export async function measureIntake(
   stack: Stack,
   numbers: Numbers,
   options: IntakeOptions,
 ): Promise<IntakeFigures> {
   await stack.stopForwarder()
-  const pairs: { bare: Turn; api: Turn }[] = []
+  const servers = serversOf(stack)
+  const rounds: Record<ServerName, Turn>[] = []
   for (let round = -options.warmRounds; round < options.rounds; round += 1) {
-    const pair = {
-      bare: await takeTurn(stack, 'bare', numbers, options.roundMs),
-      api: await takeTurn(stack, 'api', numbers, options.roundMs),
-    }
-    if (round >= 0) pairs.push(pair)
+    const turns: Partial<Record<ServerName, Turn>> = {}
+    for (const name of servers) turns[name] = await takeTurn(stack, name, numbers, options.roundMs)
+    if (round >= 0) rounds.push(turns as Record<ServerName, Turn>)
   }
-  const bare = (of: keyof Turn) => median(pairs.map((pair) => pair.bare[of]))
-  const api = (of: keyof Turn) => median(pairs.map((pair) => pair.api[of]))
-  const ratio = (of: keyof Turn) => median(pairs.map((pair) => pair.api[of] / pair.bare[of]))
-  const row = (name: string, of: keyof Turn, digits: number) =>
-    `| ${name} | ${bare(of).toFixed(digits)} | ${api(of).toFixed(digits)} | ${ratio(of).toFixed(2)} |`
+  const of = (name: ServerName, field: keyof Turn) => median(rounds.map((round) => round[name][field]))
+  const ratio = (name: ServerName, field: keyof Turn) =>
+    median(rounds.map((round) => round[name][field] / round.bare[field]))
+  const row = (name: string, field: keyof Turn, digits: number) =>
+    `| ${[name, ...servers.map((server) => of(server, field).toFixed(digits)), ...servers.slice(1).map((server) => ratio(server, field).toFixed(2))].join(' | ')} |`
+  const each = servers.map((name) => rounds.map((round) => Math.round(round[name].perSecond)).join(' '))
   return {
     name: 'intake',
-    rateRatio: ratio('perSecond'),
-    p99Ratio: ratio('p99Ms'),
-    barePerSecond: bare('perSecond'),
-    apiPerSecond: api('perSecond'),
+    rateRatio: ratio('api', 'perSecond'),
+    p99Ratio: ratio('api', 'p99Ms'),
+    apiPerSecond: of('api', 'perSecond'),
     table: [
-      '| intake | bare | Latchkey | ratio |',
-      '|---|---|---|---|',
+      ...comparisonHead('intake', servers),
       row('events/s', 'perSecond', 0),
       row('p50 ms', 'p50Ms', 1),
       row('p99 ms', 'p99Ms', 1),
       row('CPU µs an event: server', 'serverUs', 0),
       row('CPU µs an event: Postgres', 'postgresUs', 0),
-      `| each round | ${pairs.map((pair) => Math.round(pair.bare.perSecond)).join(' ')} | ${pairs.map((pair) => Math.round(pair.api.perSecond)).join(' ')} | ${pairs.map((pair) => (pair.api.perSecond / pair.bare.perSecond).toFixed(2)).join(' ')} |`,
+      `| ${['events/s of each round', ...each, ...servers.slice(1).map(() => '')].join(' | ')} |`,
     ],
   }
+}
+
+/** Returns the head of a table with a column for each server, and one for its ratio to the bare server. */
+export function comparisonHead(name: string, servers: readonly ServerName[]): readonly string[] {
+  const columns = [name, ...servers, ...servers.slice(1).map((server) => `${server} / bare`)]
+  return [`| ${columns.join(' | ')} |`, `|${'---|'.repeat(columns.length)}`]
 }
 
 /** Returns the rate of a declared provider relative to the built-in one, measured in turn. @throws if a call is not answered 200 */
@@ -91,14 +115,14 @@ export async function measureDeclared(
 
 async function takeTurn(
   stack: Stack,
-  name: 'bare' | 'api',
+  name: ServerName,
   numbers: Numbers,
   durationMs: number,
-  call: (n: number) => string = name === 'bare' ? bareCall : signedCall,
+  call: (n: number) => string = callOf(name),
 ): Promise<Turn> {
   const from = numbers.next
   const before = readCpu(stack)
-  const { port } = stack[name]
+  const { port } = serverOf(stack, name)
   const result = await runLoad({ port, connections, durationMs, request: (n) => call(from + n) })
   const used = cpuBetween(before, readCpu(stack))
   numbers.next = from + result.requests + connections

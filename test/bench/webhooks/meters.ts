@@ -6,6 +6,8 @@ import type { Stack } from './stack.ts'
 export interface CpuSeconds {
   readonly api: number
   readonly bare: number
+  /** 0 without `--beside`. */
+  readonly beside: number
   readonly forwarder: number
   readonly postgres: number
   readonly redis: number
@@ -15,10 +17,11 @@ export interface CpuSeconds {
 const ticksPerSecond = 100
 
 /** Reads the CPU seconds of each part. */
-export function readCpu({ api, bare, forwarder, postgresPid, redisPid }: Stack): CpuSeconds {
+export function readCpu({ api, bare, beside, forwarder, postgresPid, redisPid }: Stack): CpuSeconds {
   return {
     api: ownSeconds(api.pid),
     bare: ownSeconds(bare.pid),
+    beside: beside ? ownSeconds(beside.pid) : 0,
     forwarder: forwarder ? ownSeconds(forwarder.pid) : 0,
     postgres: familySeconds(postgresPid),
     redis: ownSeconds(redisPid),
@@ -30,6 +33,7 @@ export function cpuBetween(before: CpuSeconds, after: CpuSeconds): CpuSeconds {
   return {
     api: after.api - before.api,
     bare: after.bare - before.bare,
+    beside: after.beside - before.beside,
     forwarder: after.forwarder - before.forwarder,
     postgres: after.postgres - before.postgres,
     redis: after.redis - before.redis,

@@ -171,6 +171,7 @@ function partsPerThousand(used: CpuSeconds, events: number): CpuSeconds {
   return {
     api: each(used.api),
     bare: each(used.bare),
+    beside: each(used.beside),
     forwarder: each(used.forwarder),
     postgres: each(used.postgres),
     redis: each(used.redis),

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { randomToken } from '#internal/base/index.ts'
 import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -14,6 +14,8 @@ import { type Sink, startSink } from './sink.ts'
 export interface Stack {
   readonly api: Measured
   readonly bare: Measured
+  /** API of another checkout, on the same stores. */
+  readonly beside: Measured | undefined
   readonly sink: Sink
   readonly databaseUrl: string
   readonly redisUrl: string
@@ -37,6 +39,8 @@ export interface Stack {
 export interface StackOptions {
   /** Folder for CPU profiles of API and forwarder, which then run from source. Default: none. */
   readonly profileDir?: string
+  /** Folder of another checkout, whose API is measured in the same rounds. It must have the same migrations. Default: none. */
+  readonly besideDir?: string
 }
 
 /** Postgres settings suited to this load, in place of dev's small memory; the bare server uses the same Postgres. */
@@ -44,7 +48,7 @@ const postgresSettings = { shared_buffers: '1GB', max_wal_size: '4GB' }
 const observerName = 'bench_observer'
 
 /** Starts all processes except the forwarder; `stop` ends them and removes the data. */
-export async function startStack({ profileDir }: StackOptions = {}): Promise<Stack> {
+export async function startStack({ profileDir, besideDir }: StackOptions = {}): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
   const kept = { dataDir: join(dir, 'stores'), durable: true }
   const postgres = await startPostgres({ ...kept, settings: postgresSettings })
@@ -70,13 +74,17 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     BARE_TENANT_IDS: shared.join(','),
   })
   const api = await startService({ name: 'api', latchkey, env })
+  const beside =
+    besideDir === undefined
+      ? undefined
+      : await startService({ name: 'api', latchkey: [compiledProgram(resolve(besideDir))], env })
   let forwarder: Measured | undefined
   const stopForwarder = async () => {
     await forwarder?.stop()
     forwarder = undefined
   }
   const stopAll = async () => {
-    await Promise.all([stopForwarder(), bare.stop(), api.stop()])
+    await Promise.all([stopForwarder(), bare.stop(), api.stop(), beside?.stop()])
     await Promise.all([sink.stop(), observer.end()])
     await Promise.all([postgres.stop(), redis.stop()])
     await removeStores(kept.dataDir)
@@ -86,7 +94,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   const stop = () => (stopped ??= stopAll())
   stopOnSignal(stop)
   return {
-    ...{ api, bare, sink, observer, tenantIds, databaseUrl: postgres.url, redisUrl: redis.url },
+    ...{ api, bare, beside, sink, observer, tenantIds, databaseUrl: postgres.url, redisUrl: redis.url },
     ...{ postgresPid: postgres.pid, redisPid: redis.pid },
     get forwarder() {
       return forwarder
