@@ -15,7 +15,6 @@ function heldQueue(options: Partial<EventQueueOptions> = {}) {
   const batches: Batch[] = []
   const spooled: ReceivedEvent[] = []
   const queue = new EventQueue({
-    gatherMs: [0, 0],
     storeBatch: (events) => {
       const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
       const stored: BatchOutcome = { kind: 'completed', acceptances: events.map(() => 'stored') }
@@ -49,21 +48,15 @@ describe('batches', () => {
     expect(queue.size).toBe(0)
   })
 
-  test('event queue: events within the gather time share a batch', async () => {
-    const { queue, batches } = heldQueue({ gatherMs: [60, 60] })
-    const startedAtMs = performance.now()
-    const first = queue.accept(receivedEvent())
-    batches[0]?.complete()
-    await first
-    const later = events(3).map((event) => queue.accept(event))
-    expect(batches).toHaveLength(1)
-    const gathered = await poll(async () => batches[1], { deadlineMs: 5_000, everyMs: 1 })
-    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(59)
-    expect(gathered?.events).toHaveLength(3)
-    gathered?.complete()
-    await Promise.all(later)
-    for (const event of events(32)) void queue.accept(event)
-    expect(batches[2]?.events).toHaveLength(32)
+  test('event queue: an event that follows a commit at once is sent at once', async () => {
+    const { queue, batches } = heldQueue()
+    for (let index = 0; index < 5; index += 1) {
+      const accepted = queue.accept(receivedEvent())
+      expect(batches).toHaveLength(index + 1)
+      batches[index]?.complete()
+      expect(await accepted).toBe('stored')
+      await turn()
+    }
   })
 
   test('event queue: a second batch starts at 32 waiting events, and a third never starts', () => {

@@ -25,9 +25,7 @@ export interface EventQueueOptions {
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
-  /** Minimum and maximum time in milliseconds between two batches while few events wait; default 5 and 25. */
-  readonly gatherMs?: readonly [least: number, most: number]
-  /** Maximum batches in flight; default 2: one batch commits while the next is gathered and sent. */
+  /** Maximum batches in flight; default 2. */
   readonly batchesMax?: number
 }
 
@@ -43,12 +41,6 @@ export const eventBatch = {
  * alternating between two.
  */
 const parallelItems = 32
-/**
- * Minimum and maximum of the time for gathering a batch, which is twice the duration of the last batch. Gathering makes events share the
- * fixed cost of a statement, which equals the cost of dozens of rows. An idle queue sends an event immediately.
- */
-const defaultGatherMs = [5, 25] as const
-const gatherShare = 2
 const defaultPatienceMs = 2_000
 const defaultProbeEveryMs = 1_000
 /**
@@ -85,12 +77,10 @@ export class EventQueue implements Accepting {
   constructor(options: EventQueueOptions) {
     this.#options = options
     this.#patienceMs = options.patienceMs ?? defaultPatienceMs
-    const [leastMs, mostMs] = options.gatherMs ?? defaultGatherMs
     this.#writer = new BatchWriter<Waiting>({
       ...eventBatch,
       batchesMax: options.batchesMax ?? 2,
       parallelItems,
-      gather: { leastMs, mostMs, share: gatherShare },
       write: (batch, markLate) => this.#write(batch, markLate),
     })
   }
