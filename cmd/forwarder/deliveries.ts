@@ -21,10 +21,7 @@ import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 /** Settings of deliveries. */
 export interface DeliveriesConfig
   extends DatabaseSettings,
-    Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
-  /** Duration of a claim's lease in ms, unless the lease is renewed. Default 30,000. */
-  readonly leaseMs?: number
-}
+    Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {}
 
 /** Dependencies of deliveries. */
 export interface DeliveriesParts extends KeyRingParts {
@@ -82,7 +79,6 @@ export async function startDeliveries(
         ...{ pool, directory, outbound, tracing, health },
         observer: countAttemptsByTenant(observer, host.metrics, directory),
         ...{ secrets, clock: systemClock },
-        ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         retentionDefaults: () => settings.current.retention,

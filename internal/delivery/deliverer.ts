@@ -208,8 +208,15 @@ export class Deliverer {
     return { kind: 'not_sent', target, cause: 'signing_unavailable' }
   }
 
-  /** Decides again whether to send, since the tenant can have changed while the event was loading. */
+  /**
+   * Decides again whether to send, since the tenant can have changed and the lease can have expired while the event was loading, for
+   * instance while this process was stopped.
+   */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
+    if (performance.now() >= delivery.leaseEndsMs) {
+      this.#giveBytes(delivery)
+      return this.#stopped ? this.#release(delivery) : this.#lose(delivery)
+    }
     const plan = this.#planOf(delivery.claim)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
       const send = this.#send(delivery, loaded.content, plan.target).finally(() => this.#sends.delete(send))

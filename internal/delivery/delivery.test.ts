@@ -33,7 +33,7 @@ describe('Delivery', () => {
   ] as const
   const allowed: readonly (readonly [from: DeliveryState, to: readonly DeliveryState[]])[] = [
     ['claimed', ['loading', 'concluded', 'released', 'lost']],
-    ['loading', ['sending', 'concluded', 'released']],
+    ['loading', ['sending', 'concluded', 'released', 'lost']],
     ['sending', ['concluded', 'released']],
     ['concluded', ['completing', 'lost']],
     ['completing', ['concluded', 'done', 'lost']],

@@ -21,7 +21,7 @@ export type DeliveryState =
 
 const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
   claimed: ['loading', 'concluded', 'released', 'lost'],
-  loading: ['sending', 'concluded', 'released'],
+  loading: ['sending', 'concluded', 'released', 'lost'],
   sending: ['concluded', 'released'],
   concluded: ['completing', 'lost'],
   // Returns to `concluded` if this process claimed the row again while writing its outcome.

@@ -1,4 +1,4 @@
-import { type Clock, randomToken } from '#internal/base/index.ts'
+import { type Clock, type EventId, randomToken } from '#internal/base/index.ts'
 import type { Outbound } from '#internal/egress/index.ts'
 import {
   type ClaimedDelivery,
@@ -24,6 +24,7 @@ import type { Directory, RetentionDays } from '#internal/tenants/index.ts'
 import { CallbackSignals } from './callback-signals.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
+import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 import type { ForwarderObserver } from './observer.ts'
 import { type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
 
@@ -40,7 +41,7 @@ export interface ForwarderOptions {
   readonly health?: Health
   /** Interval at which notifications of owners are decided; default 5 s. */
   readonly alertsMs?: number
-  /** Duration of a lease without a renewal; default 30 s. */
+  /** Minimum duration of a lease without a renewal; default 3.5 s. */
   readonly leaseMs?: number
   /**
    * Returns the tenants whose deliveries are paused; called for each claim and each delivery. Call `notify` when a pause ends. Default:
@@ -61,11 +62,8 @@ export interface ForwarderStats {
   readonly uncompleted: number
 }
 
-/**
- * Duration of a lease. After this time other processes can claim the deliveries of a killed process. A lease is renewed in its second half,
- * with a try in each sixth of its duration, so that two tries can fail.
- */
-const defaultLeaseMs = 30_000
+/** Share of a lease between two checks for leases to renew. A check is a statement only if a lease has reached its second half. */
+const renewCheckShare = 1 / 8
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
@@ -104,7 +102,9 @@ const lastStatementsMs = 2_000
  */
 export class Forwarder {
   readonly #options: ForwarderOptions
-  readonly #lease: Lease
+  /** Owner token of this process for the rows that it claims. */
+  readonly #token = randomToken()
+  readonly #leases: LeaseTimes
   readonly #capacity = new Capacity()
   readonly #signals = new CallbackSignals()
   readonly #deliverer: Deliverer
@@ -118,13 +118,13 @@ export class Forwarder {
 
   constructor(options: ForwarderOptions) {
     this.#options = options
-    this.#lease = { token: randomToken(), lengthMs: options.leaseMs ?? defaultLeaseMs }
+    this.#leases = new LeaseTimes(options.leaseMs)
     this.#deliverer = new Deliverer({
       ...options,
       prepared: new PreparedTargets(options.secrets),
       signals: this.#signals,
       capacity: this.#capacity,
-      leaseToken: this.#lease.token,
+      leaseToken: this.#token,
       onRoom: (tenantWasFull) => {
         if (tenantWasFull || this.#hasMore) this.#loops[0]?.wake()
       },
@@ -139,6 +139,7 @@ export class Forwarder {
   /** Starts claiming. Call it only once. */
   start(): void {
     const { observer, health } = this.#options
+    const renewCheckMs = this.#leases.leastMs * renewCheckShare
     const loop = (
       step: 'claim' | 'renew' | 'sweep' | 'alerts',
       name: string,
@@ -148,11 +149,13 @@ export class Forwarder {
       superviseLoop({
         ...{ name, intervalMs, turnMsMax, runOnce },
         onError: (error) => observer.failed(step, error),
+        // Renewals cannot wait longer: the leases would end.
+        ...(step === 'renew' && { backoff: { firstMs: renewCheckMs, maxMs: renewCheckMs } }),
         ...(health && { health }),
       })
     this.#loops = [
       loop('claim', 'deliveries', pollMs, (signal) => this.#turn(signal)),
-      loop('renew', 'delivery leases', this.#lease.lengthMs / 6, () => this.#renew()),
+      loop('renew', 'delivery leases', renewCheckMs, () => this.#renew()),
       loop('sweep', 'tenant queues', sweepMs, () => this.#sweep()),
       loop('alerts', 'notifications of owners', this.#options.alertsMs ?? defaultAlertsMs, () =>
         this.#settleAlerts(),
@@ -193,6 +196,7 @@ export class Forwarder {
     if (waitMs > 0 && !isBehind) await sleep(waitMs, signal)
     const completionsMax = Math.min(claimRowsMax, uncompletedMax - completions.size)
     const isBackedUp = completionsMax <= 0 || completions.isFailing
+    if (completions.isFailing) this.#leases.failed(performance.now(), performance.now())
     const isTight = this.#capacity.room < tightRoom
     this.#hasMore = isTight || isBackedUp
     this.#deliverer.load()
@@ -247,18 +251,22 @@ export class Forwarder {
     const startedMs = performance.now()
     this.#claimedAtMs = startedMs
     this.#claimedRows = 0
+    const lease = { token: this.#token, lengthMs: this.#leases.lengthMs }
+    const graceMs = this.#leases.graceMs(startedMs)
     try {
-      const request = { ...more, lease: this.#lease, woken, queueRowsMax: tenantDeliveriesMax }
+      const request = { ...more, lease, graceMs, woken, queueRowsMax: tenantDeliveriesMax }
       const { claimed, hasMore } = await claimDue(this.#options.pool, request)
+      this.#leases.succeeded(startedMs, performance.now())
       this.#claimedRows = claimed.length
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))
       this.#options.observer.claimed(claimed.length)
       // This process counts the lease from the start of the statement, so that the lease expires no earlier in Postgres than in this
       // process.
-      this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
+      this.#deliverer.take(claimed, startedMs + lease.lengthMs)
       return hasMore
     } catch (error) {
+      this.#leases.failed(startedMs, performance.now())
       for (const id of woken) this.#woken.add(id)
       throw error
     }
@@ -279,16 +287,34 @@ export class Forwarder {
 
   async #renew(): Promise<void> {
     const startedMs = performance.now()
-    const halfMs = this.#lease.lengthMs / 2
-    const old = [...this.#deliverer.deliveries()]
-      .filter(({ leaseEndsMs }) => leaseEndsMs - startedMs < halfMs)
-      .map((delivery) => ({ delivery, claim: delivery.claim }))
+    const lease = { token: this.#token, lengthMs: this.#leases.lengthMs }
+    const old = leasesToRenew(this.#deliverer.deliveries(), { nowMs: startedMs, ...lease }).map(
+      (delivery) => ({ delivery, claim: delivery.claim }),
+    )
     if (old.length === 0) return
-    const claims = old.map(({ claim }) => claim)
-    const renewed = await renewLeases(this.#options.pool, this.#lease, claims)
+    const renewed = await this.#renewClaims(
+      lease,
+      old.map(({ claim }) => claim),
+      startedMs,
+    )
     for (const { delivery, claim } of old) {
-      if (renewed.has(claim.eventId)) delivery.renewed(claim, startedMs + this.#lease.lengthMs)
+      if (renewed.has(claim.eventId)) delivery.renewed(claim, startedMs + lease.lengthMs)
       else if (delivery.claim === claim) this.#deliverer.drop(delivery)
+    }
+  }
+
+  async #renewClaims(
+    lease: Lease,
+    claims: readonly ClaimedDelivery[],
+    startedMs: number,
+  ): Promise<ReadonlySet<EventId>> {
+    try {
+      const renewed = await renewLeases(this.#options.pool, lease, claims)
+      this.#leases.succeeded(startedMs, performance.now())
+      return renewed
+    } catch (error) {
+      this.#leases.failed(startedMs, performance.now())
+      throw error
     }
   }
 
@@ -331,7 +357,7 @@ export class Forwarder {
     if (unfinished.length === 0) return
     const { pool, observer, onReleased } = this.#options
     try {
-      const released = await releaseLeases(pool, this.#lease.token, unfinished)
+      const released = await releaseLeases(pool, this.#token, unfinished)
       observer.released(released.size)
       onReleased?.([...new Set(unfinished.map(queueOf))])
     } catch (error) {

@@ -324,6 +324,24 @@ describe('leases', () => {
     })
   })
 
+  test('lease: a claim with a grace takes unleased rows, and expired leases only after the grace', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    const [old, recent] = await lab.accept(tenant.id, 2)
+    await lab.claim({ lease: { token: 'unreachable', lengthMs: 90_000 } })
+    const expire = (id: unknown, agoMs: number) =>
+      lab.pool.query(
+        "UPDATE deliveries_due SET leased_until = now() - $2 * interval '1 ms' WHERE event_id = $1",
+        [id, agoMs],
+      )
+    await expire(old, 30_000)
+    await expire(recent, 1_000)
+    const [fresh] = await lab.accept(tenant.id, 1)
+    const first = await lab.claim({ woken: [tenant.id], graceMs: 10_000 })
+    expect(idsOf(first.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
+    expect(idsOf((await lab.claim({ woken: [tenant.id] })).claimed)).toEqual([recent] as never)
+  })
+
   test.each([
     { event: 'a release and a claim by another process', isReleased: true, token: 'other' },
     { event: 'its expiry and another claim by the same process', isReleased: false, token: 'mine' },

@@ -66,6 +66,8 @@ export interface ClaimRequest {
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
+  /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
+  readonly graceMs?: number
 }
 
 /**
@@ -141,19 +143,19 @@ WITH relaxed AS MATERIALIZED (
   SELECT s.tenant_id, w.retries, d.event_id, d.is_retry FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
-    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q) w
+    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' LIMIT s.share) q) w
   CROSS JOIN LATERAL (SELECT CASE WHEN w.retries <= w.quota THEN w.retries ELSE greatest(w.quota, least(w.retries, s.share - (
     SELECT count(*) FROM (
       SELECT FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q)))
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' LIMIT s.share) q)))
     END AS retries) t
   CROSS JOIN LATERAL (
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now()
+      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms'
       ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
     UNION ALL
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now()
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms'
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
   UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
@@ -169,7 +171,7 @@ WITH relaxed AS MATERIALIZED (
     ELSE coalesce((
       SELECT due_at FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
         SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry
-          AND due_at <= now() AND leased_until <= now() ORDER BY due_at LIMIT 1) held LIMIT 1
+          AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' ORDER BY due_at LIMIT 1) held LIMIT 1
     ), (
       SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
         (SELECT due_at AS at FROM deliveries_due
@@ -242,6 +244,7 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       lease.token,
       lease.lengthMs,
       request.wokenAlone ? 0 : candidatesMax,
+      Math.ceil(request.graceMs ?? 0),
     ],
   })
   const [queues = 0, hasFullShare = false] = rows[0] ?? []

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { readiness, startProcess, startProgram, type TestProcess } from '#test/support/api-process.ts'
+import { readiness, startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
 import { emptyTables } from '#test/support/empty-tables.ts'
 import { testStores } from '#test/support/stores.ts'
@@ -151,8 +151,7 @@ describe('forwarder process', () => {
 
   test('forwarder: after a kill, another forwarder claims the deliveries when their leases expire', async () => {
     const answer = holdAnswers()
-    const program = ['test/support/forwarder.main.ts', '1500'] as const
-    const first = startProgram(program, env)
+    const first = startProcess('forwarder', env)
     await started(first)
     const before = receiver.calls.length
     for (let each = 0; each < 5; each += 1) await sendWebhook()
@@ -160,7 +159,7 @@ describe('forwarder process', () => {
     first.signal('SIGKILL')
     await first.exited
     answer()
-    const second = startProgram(program, env)
+    const second = startProcess('forwarder', env)
     await becomes(5, "events WHERE state = 'processed'")
     second.signal('SIGTERM')
     expect(await second.exited).toBe(0)

@@ -79,7 +79,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
     1024 ** 2,
   ],
   ['architecture/delivery.md', '512 reserved places', 'internal/delivery/capacity.ts', 'reservedMax', 1],
-  ['architecture/delivery.md', 'lasts 30 s', 'internal/delivery/forwarder.ts', 'defaultLeaseMs', 1000],
+  ['architecture/delivery.md', 'lasts 3.5 s', 'internal/delivery/lease-times.ts', 'leastMs', 1000],
   ['architecture/delivery.md', 'at most 10 h', 'internal/delivery/decide.ts', 'retryAfterMsMax', 3_600_000],
   ['architecture/delivery.md', 'at 70 %', 'internal/delivery/breaker.ts', 'failureShare', 0.01],
   ['architecture/delivery.md', 'for 30 s, then', 'internal/delivery/breaker.ts', 'breakerOpenMs', 1000],
@@ -141,7 +141,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['operate/capacity.md', '2 048 incomplete bodies', 'internal/http/body-budget.ts', 'bodiesMaxDefault', 1],
   ['operate/capacity.md', 'up to 128 keys', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
   ['operate/failures.md', '64 per', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
-  ['operate/failures.md', 'after 30 s', 'internal/delivery/forwarder.ts', 'defaultLeaseMs', 1000],
+  ['operate/failures.md', 'last 3.5 s', 'internal/delivery/lease-times.ts', 'leastMs', 1000],
   [
     'operate/tenants.md',
     'valid for 24 hours',

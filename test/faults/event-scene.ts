@@ -3,7 +3,7 @@ import {
   type ApiProcess,
   readiness,
   startApiProcess,
-  startProgram,
+  startProcess,
   type TestProcess,
 } from '#test/support/api-process.ts'
 import { checkDelivery } from '#test/support/delivery-check.ts'
@@ -24,8 +24,6 @@ export const loadSlug = 'acme'
 export const loadApiKey = 'lk_test_acme_0123456789abcdef0123456789abcdef'
 /** Maximum deliveries in flight per tenant and forwarder, which its end may repeat. */
 export const inFlightMax = 64
-/** Short lease, so that another forwarder takes over a killed one's deliveries within the test. */
-const leaseMs = 6_000
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const deliveredMsMax = 60_000
 
@@ -50,6 +48,8 @@ export interface EventScene {
   restartApi(): Promise<void>
   /** Kills the forwarder if it runs, and starts another one. */
   restartForwarder(): Promise<void>
+  /** Starts a further forwarder, which `close` ends. */
+  startForwarder(): Promise<TestProcess>
   /** Starts sending events of tenant `acme`; concurrent loads have separate ledgers. */
   startLoad(options?: Partial<EventLoadOptions>): EventLoad
   /** Ends the load and waits, for up to a minute, until all acknowledged events are delivered. */
@@ -82,6 +82,7 @@ export async function openEventScene(options: EventSceneOptions = {}): Promise<E
 class Scene implements EventScene {
   readonly #options: EventSceneOptions
   readonly #loads = new Set<EventLoad>()
+  readonly #forwarders = new Set<TestProcess>()
   readonly #sink
   #postgres: TestPostgres | undefined
   #redis: TestRedis | undefined
@@ -141,9 +142,15 @@ class Scene implements EventScene {
 
   async restartForwarder(): Promise<void> {
     await end(this.#forwarder)
+    this.#forwarder = await this.startForwarder()
+  }
+
+  async startForwarder(): Promise<TestProcess> {
     const env = { ...this.#env(), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' }
-    this.#forwarder = startProgram(['test/support/forwarder.main.ts', String(leaseMs)], env)
-    await this.#forwarder.logged('listening')
+    const started = startProcess('forwarder', env)
+    this.#forwarders.add(started)
+    await started.logged('listening')
+    return started
   }
 
   startLoad(options: Partial<EventLoadOptions> = {}): EventLoad {
@@ -160,7 +167,7 @@ class Scene implements EventScene {
   }
 
   async close(): Promise<void> {
-    await Promise.all([end(this.#api), end(this.#forwarder)])
+    await Promise.all([end(this.#api), ...[...this.#forwarders].map(end)])
     await this.#tenants?.close()
     await this.#sink.stop(true)
     await Promise.all([this.#postgres?.stop(), this.#redis?.stop()])

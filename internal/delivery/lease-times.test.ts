@@ -1,0 +1,45 @@
+import { expect, test } from 'bun:test'
+import { LeaseTimes, leasesToRenew } from './lease-times.ts'
+
+test.each([
+  ['is 3.5 s while statements are quick', [5, 20, 600], 3_500],
+  ['is five times a slow statement', [5, 2_000], 10_000],
+  ['is at most 30 s', [9_000], 30_000],
+  ['falls by half per quick statement', [4_000, 5], 10_000],
+  ['falls to 3.5 s again', [4_000, 5, 5, 5], 3_500],
+])('LeaseTimes: a lease %s', (_case, statementsMs, expected) => {
+  const leases = new LeaseTimes()
+  for (const tookMs of statementsMs) leases.succeeded(0, tookMs)
+  expect(leases.lengthMs).toBe(expected)
+})
+
+test('LeaseTimes: a statement that fails after a time-out makes the next lease longer', () => {
+  const leases = new LeaseTimes()
+  leases.failed(0, 5_000)
+  expect(leases.lengthMs).toBe(25_000)
+})
+
+test('LeaseTimes: leaves expired leases to their owners while statements fail, and for one lease afterwards', () => {
+  const leases = new LeaseTimes(1_000)
+  expect(leases.graceMs(0)).toBe(0)
+  leases.failed(10_000, 10_100)
+  leases.failed(14_000, 14_000)
+  expect(leases.graceMs(15_000)).toBe(6_000)
+  leases.succeeded(15_000, 15_010)
+  leases.succeeded(15_500, 15_510)
+  expect(leases.graceMs(16_000)).toBe(7_000)
+  expect(leases.graceMs(16_010)).toBe(0)
+  leases.failed(20_000, 20_000)
+  expect(leases.graceMs(20_000)).toBe(1_000)
+  expect(leases.graceMs(999_000)).toBe(60_000)
+})
+
+test.each([
+  ['none before the oldest reaches half of its duration', [600, 700, 900], []],
+  ['all that have reached a fifth once one has reached half', [450, 700, 850], [450, 700]],
+  ['expired ones, too, which their process may still own', [-100, 900], [-100]],
+])('leasesToRenew: returns %s', (_case, leftMs, expected) => {
+  const leases = leftMs.map((left) => ({ leaseEndsMs: 5_000 + left }))
+  const renewed = leasesToRenew(leases, { nowMs: 5_000, lengthMs: 1_000 })
+  expect(renewed.map(({ leaseEndsMs }) => leaseEndsMs - 5_000)).toEqual(expected)
+})

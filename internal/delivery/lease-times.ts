@@ -1,0 +1,93 @@
+/**
+ * Minimum duration of a lease. With the poll interval of 1 s it bounds the time after which other processes claim the deliveries of a
+ * killed process: 5 s.
+ */
+const leastMs = 3_500
+const mostMs = 30_000
+/** Ratio of a lease to the last statement on leases, so that a slow Postgres or a busy process does not lose leases that it renews. */
+const statementShare = 5
+/** Maximum time after which an expired lease is taken from its owner while statements fail. */
+const graceMsMax = 60_000
+
+/**
+ * Decides how long the leases of this process last, and which expired leases of others it leaves to their owners. Time in milliseconds, as
+ * of `performance.now()`.
+ */
+export class LeaseTimes {
+  readonly #leastMs: number
+  #lengthMs: number
+  #troubleSinceMs: number | undefined
+  #recoveredAtMs: number | undefined
+
+  /** @param shortestMs minimum duration of a lease */
+  constructor(shortestMs: number = leastMs) {
+    this.#leastMs = shortestMs
+    this.#lengthMs = shortestMs
+  }
+
+  /** Minimum duration of a lease. */
+  get leastMs(): number {
+    return this.#leastMs
+  }
+
+  /** Duration of the next lease: five times the last statement, within 3.5 and 30 s. It falls by at most half per statement. */
+  get lengthMs(): number {
+    return this.#lengthMs
+  }
+
+  /** Records a claim or a renewal that succeeded. */
+  succeeded(startedMs: number, nowMs: number): void {
+    this.#adapt(nowMs - startedMs)
+    if (this.#troubleSinceMs !== undefined) this.#recoveredAtMs ??= nowMs
+  }
+
+  /** Records a statement that failed. Safe to repeat for one failure. */
+  failed(startedMs: number, nowMs: number): void {
+    this.#adapt(nowMs - startedMs)
+    this.#troubleSinceMs ??= startedMs
+    this.#recoveredAtMs = undefined
+  }
+
+  /**
+   * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for one lease afterwards. A
+   * failure of Postgres prevents all processes from renewing leases, and its end lets them. Without this time, the first process to
+   * reconnect would repeat the deliveries of the others.
+   */
+  graceMs(nowMs: number): number {
+    if (this.#troubleSinceMs === undefined) return 0
+    if (this.#recoveredAtMs !== undefined && nowMs - this.#recoveredAtMs >= this.#leastMs) {
+      this.#troubleSinceMs = undefined
+      this.#recoveredAtMs = undefined
+      return 0
+    }
+    return Math.min(graceMsMax, nowMs - this.#troubleSinceMs + this.#leastMs)
+  }
+
+  #adapt(tookMs: number): void {
+    const longMs = Math.max(statementShare * tookMs, this.#lengthMs / 2)
+    this.#lengthMs = Math.round(Math.max(this.#leastMs, Math.min(Math.max(mostMs, this.#leastMs), longMs)))
+  }
+}
+
+/** Share of its duration after which a lease is renewed. The rest leaves time for several tries. */
+const renewShare = 0.5
+/** Share of its duration after which a lease is renewed along with an older one, so that renewals of a process share one statement. */
+const alongShare = 0.2
+
+/**
+ * Returns the leases to renew: none until one has reached half of its duration, then all that have reached a fifth of theirs. A process
+ * thus renews at most once in a third of a lease. Pure.
+ */
+export function leasesToRenew<One extends { readonly leaseEndsMs: number }>(
+  leases: Iterable<One>,
+  { nowMs, lengthMs }: { readonly nowMs: number; readonly lengthMs: number },
+): One[] {
+  const along: One[] = []
+  let isTime = false
+  for (const one of leases) {
+    const leftMs = one.leaseEndsMs - nowMs
+    if (leftMs < lengthMs * (1 - alongShare)) along.push(one)
+    isTime ||= leftMs < lengthMs * (1 - renewShare)
+  }
+  return isTime ? along : []
+}
