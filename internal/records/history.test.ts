@@ -152,7 +152,7 @@ const scriptFaults: readonly (readonly [
   [
     'an accepted save by a late holder',
     'save',
-    "if token ~= '' and token ~= lock.token then return {is_old(meter.e, ARGV[5]) and 'moved' or 'lost'} end",
+    "if token ~= '' and token ~= lock.token then return {is_old(meter.e, place) and 'moved' or 'lost'} end",
     '',
     'late',
   ],
@@ -167,14 +167,14 @@ const scriptFaults: readonly (readonly [
     'a second result that replaces the first',
     'save',
     "return {'exists'}",
-    "redis.call('SET', KEYS[3], string.sub(entry, 1, json_at - 1) .. record) return {'saved'}",
+    "redis.call('SET', key, string.sub(entry, 1, json_at - 1) .. record) return {'saved'}",
     'two results',
   ],
   [
     'a check that ignores a saved record',
     'acquire',
     'if entry and string.byte(entry) == 82 then',
-    "if entry and string.byte(entry) == 82 then redis.call('DEL', KEYS[3]) entry = false end if false then",
+    "if entry and string.byte(entry) == 82 then redis.call('DEL', KEYS[at]) entry = false end if false then",
     'finished',
   ],
 ]

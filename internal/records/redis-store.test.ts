@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { slotOf } from '#internal/storage/redis/slot-map.ts'
-import { meterKeys } from '#internal/usage/index.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { type LockLimits, meterKeys } from '#internal/usage/index.ts'
+import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/record-lab.ts'
 import { acquireInput, createSteps, lockMs, ttlMs } from '#test/support/record-steps.ts'
 import { entryKey, wakeChannel } from './store.ts'
 
@@ -85,6 +86,48 @@ describe('lost data', () => {
     const tenantId = await closed.createTenant()
     await closed.close()
     await expect(closed.store.acquire(acquireInput(tenantId))).rejects.toBeInstanceOf(RedisUnavailable)
+  })
+})
+
+describe('acquisitions that share a script', () => {
+  const acquireAll = (tenantId: TenantId, limits: Partial<LockLimits>, count = 20) =>
+    Promise.all(
+      Array.from({ length: count }, (_, nth) => {
+        const changes = { key: `k-${nth}`, lockToken: `T${nth}` }
+        const { limits: none } = acquireInput(tenantId)
+        return lab.store.acquire(acquireInput(tenantId, { ...changes, limits: { ...none, ...limits } }))
+      }),
+    )
+
+  test('shared script: each caller gets the lock of its own key, with a fence of its own', async () => {
+    const tenantId = await lab.createTenant()
+    const outcomes = await acquireAll(tenantId, {})
+    expect(outcomes.map((outcome) => outcome.kind === 'locked' && outcome.lockToken)).toEqual(
+      Array.from({ length: 20 }, (_, nth) => `T${nth}`),
+    )
+    expect(new Set(outcomes.map((outcome) => outcome.kind === 'locked' && outcome.fence)).size).toBe(20)
+    expect((await readMeter(lab, tenantId)).minuteLocks).toBe(20)
+  })
+
+  test('shared script: of acquisitions of one key, one gets the lock and the others are busy', async () => {
+    const tenantId = await lab.createTenant()
+    const inputs = Array.from({ length: 20 }, (_, nth) => acquireInput(tenantId, { lockToken: `T${nth}` }))
+    const outcomes = await Promise.all(inputs.map((input) => lab.store.acquire(input)))
+    expect(outcomes.filter(({ kind }) => kind === 'locked').length).toBe(1)
+    expect(outcomes.filter(({ kind }) => kind === 'busy').length).toBe(19)
+  })
+
+  test.each([
+    ['locksPerMinute', { locksPerMinute: 5 }, 5],
+    ['recordBytes', { recordBytes: 1500 }, 5],
+  ])('shared script: %s is exact, and a refused lock is not counted', async (limit, limits, granted) => {
+    const tenantId = await lab.createTenant()
+    const outcomes = await acquireAll(tenantId, limits)
+    expect(outcomes.filter(({ kind }) => kind === 'locked').length).toBe(granted)
+    expect(outcomes.filter((outcome) => outcome.kind === 'limited' && outcome.limit === limit).length).toBe(
+      20 - granted,
+    )
+    expect(await readMeter(lab, tenantId)).toMatchObject({ minuteLocks: granted, monthLocks: granted })
   })
 })
 

@@ -23,6 +23,7 @@ import {
   type SaveInput,
   savedKeysMax,
 } from './store.ts'
+import { type Batchable, TurnBatches } from './turn-batches.ts'
 
 /** Options of `RedisRecordStore`. */
 export interface RedisRecordStoreOptions {
@@ -45,19 +46,40 @@ interface Step {
   readonly address: RecordAddress
   readonly entry: string
   readonly args: readonly string[]
-  /** Index of the script argument that requests a long record; undefined if the record's size suffices. */
-  readonly wholeAt?: number | undefined
+  /** Returns the arguments that request a long record itself; undefined if the record's size suffices. */
+  readonly wholeArgs?: (() => readonly string[]) | undefined
+  /** First argument of a script that serves several entries of a tenant: what the entries have in common. */
+  readonly shared?: string
 }
+
+/** Run of a script on one of several entries of a tenant. */
+interface ScriptCall extends Batchable {
+  readonly script: RedisScript
+  readonly tenantId: TenantId
+  readonly shared: string
+  readonly args: readonly string[]
+}
+
+/** Read of an entry that had a short record when it was last seen. */
+interface ReadCall extends Batchable {
+  readonly tenantId: TenantId
+}
+
+/** Value of an entry, and of the tenant's meters. */
+type ReadReply = readonly [entry: string | null, meta: string | null]
+
+/** Maximum entries of one script, which holds up Redis for about 8 µs an entry, and of one read. */
+const scriptCallsMax = 16
+const readCallsMax = 32
+/** Maximum characters of the arguments of one script. */
+const scriptCharsMax = 64 * 1024
 
 /** Records with fewer characters have at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
-const acquireWholeAt = 4
-const fetchWholeAt = 1
-
 /**
- * Stores records and locks in Redis. A call runs one script in one round trip, and needs more round trips only for missing meters and long
- * records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
+ * Stores records and locks in Redis. A call takes one round trip, which it may share with other calls of its tenant, and needs more only for
+ * missing meters and long records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
  * of concurrent calls.
  */
 export class RedisRecordStore implements MovableRecordStore {
@@ -68,6 +90,14 @@ export class RedisRecordStore implements MovableRecordStore {
   readonly #note: NoteLock
   readonly #calls = new Shares(callsMax)
   readonly #saved = new RecentKeys<true>(savedKeysMax)
+  readonly #scriptCalls = new TurnBatches<ScriptCall, Reply>({
+    ...{ callsMax: scriptCallsMax, bytesMax: scriptCharsMax, repeatsEntries: false },
+    send: (calls) => this.#evaluateTogether(calls),
+  })
+  readonly #readCalls = new TurnBatches<ReadCall, ReadReply>({
+    ...{ callsMax: readCallsMax, bytesMax: Number.POSITIVE_INFINITY, repeatsEntries: true },
+    send: (calls) => this.#readTogether(calls),
+  })
 
   constructor(redis: RedisConnection, meter: Meter, options: RedisRecordStoreOptions = {}) {
     this.#redis = redis
@@ -89,7 +119,7 @@ export class RedisRecordStore implements MovableRecordStore {
     const { tenantId, fingerprint } = input
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
     const startedMs = performance.now()
-    return this.#redis.read([key, meterKeys(tenantId).meta]).then(
+    return this.#readCalls.add(tenantId, { tenantId, entry: key, bytes: 0 }).then(
       ([entry, meta]) => {
         this.#calls.give(1, tenantId)
         if (entry?.startsWith('R') && entry.length <= longRecordBytes && meta !== null) {
@@ -109,13 +139,13 @@ export class RedisRecordStore implements MovableRecordStore {
   }
 
   #checkOrLock(input: AcquireInput, entry: string): Promise<AcquireOutcome> {
-    const args = acquireArgs(input)
     const step: Step = {
       script: this.#scripts.acquire,
       address: input,
       entry,
-      args: input.long === 'whole' ? askWhole(args, acquireWholeAt) : args,
-      wholeAt: input.long === undefined ? acquireWholeAt : undefined,
+      args: acquireArgs(input, input.long === 'whole'),
+      wholeArgs: input.long === undefined ? () => acquireArgs(input, true) : undefined,
+      shared: acquireRules(input),
     }
     return this.#run(step, (reply) => {
       noteEnded(this.#note, input, reply)
@@ -137,9 +167,9 @@ export class RedisRecordStore implements MovableRecordStore {
       input.ttlMs === null ? '' : String(input.ttlMs),
       String(input.defaultTtlMs),
       input.record,
-      ...placeArgs(input),
     ]
-    return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
+    const shared = input.place ? placeText(input.place) : ''
+    return this.#run({ script, address: input, entry: entryKey(input), args, shared }, (reply) => {
       const [kind] = reply
       refuseMoved(reply)
       this.#meter.markUsed(input.tenantId)
@@ -156,7 +186,7 @@ export class RedisRecordStore implements MovableRecordStore {
       address,
       entry,
       args: placeArgs(address),
-      wholeAt: fetchWholeAt,
+      wholeArgs: () => [address.place ? placeText(address.place) : '', 'whole'],
     }
     return this.#run(step, (reply): FetchOutcome => {
       refuseMoved(reply)
@@ -231,9 +261,39 @@ export class RedisRecordStore implements MovableRecordStore {
     )
   }
 
-  #evaluate({ script, address, entry }: Step, args: readonly string[]): Promise<Reply> {
-    const { meta, side } = meterKeys(address.tenantId)
-    return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
+  #evaluate({ script, address, entry, shared }: Step, args: readonly string[]): Promise<Reply> {
+    const { tenantId } = address
+    if (shared === undefined) {
+      const { meta, side } = meterKeys(tenantId)
+      return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
+    }
+    const bytes = args.reduce((sum, arg) => sum + arg.length, 0)
+    const call = { script, tenantId, shared, entry, args, bytes }
+    return this.#scriptCalls.add(`${script.name} ${tenantId} ${shared}`, call)
+  }
+
+  /** Runs a script on entries of one tenant, as one atomic step. */
+  async #evaluateTogether(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+    const [first] = calls
+    if (!first) return []
+    const { meta, side } = meterKeys(first.tenantId)
+    const keys = [meta, side]
+    const args = [first.shared]
+    for (const call of calls) {
+      keys.push(call.entry)
+      args.push(...call.args)
+    }
+    return (await this.#redis.evaluate(first.script, keys, args)) as readonly Reply[]
+  }
+
+  /** Reads entries of one tenant. Callers of the same key share its value. */
+  async #readTogether(calls: readonly ReadCall[]): Promise<readonly ReadReply[]> {
+    const [first] = calls
+    if (!first) return []
+    const entries = [...new Set(calls.map(({ entry }) => entry))]
+    const values = await this.#redis.read([...entries, meterKeys(first.tenantId).meta])
+    const meta = values[entries.length] ?? null
+    return calls.map(({ entry }) => [values[entries.indexOf(entry)] ?? null, meta])
   }
 
   /** Makes the further round trips of a call: seeds missing meters, and reads a long record after memory is reserved. */
@@ -246,11 +306,11 @@ export class RedisRecordStore implements MovableRecordStore {
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
-    if (reply[0] === 'long' && step.wholeAt !== undefined) {
+    if (reply[0] === 'long' && step.wholeArgs) {
       const bytes = Number(reply[1])
       if (!this.answers.take(bytes, tenantId)) return reply
       try {
-        reply = await this.#evaluate(step, askWhole(step.args, step.wholeAt))
+        reply = await this.#evaluate(step, step.wholeArgs())
       } finally {
         this.answers.give(bytes, tenantId)
       }
@@ -260,33 +320,26 @@ export class RedisRecordStore implements MovableRecordStore {
   }
 }
 
-function isUnfinished([kind]: Reply, { wholeAt }: Step): boolean {
-  return kind === 'seed' || (kind === 'long' && wholeAt !== undefined)
-}
-
-function askWhole(args: readonly string[], at: number): readonly string[] {
-  return [...args, ...Array.from({ length: at - args.length }, () => ''), 'whole']
+function isUnfinished([kind]: Reply, { wholeArgs }: Step): boolean {
+  return kind === 'seed' || (kind === 'long' && wholeArgs !== undefined)
 }
 
 function timedOut(): never {
   throw new RedisUnavailable('timeout')
 }
 
-/** Returns the script arguments without trailing empty ones, because each argument costs time in the client and in Redis. */
-function acquireArgs({
-  lockToken,
-  ttlMs,
-  lockMs,
-  waits,
-  limits,
-  fingerprint,
-  attemptId,
-  place,
-}: AcquireInput): string[] {
+/** Returns the limits and the place of the tenant, which its acquisitions have in common. */
+function acquireRules({ limits, place }: AcquireInput): string {
   const { locksPerMinute, locksPerMonth, recordBytes } = limits
-  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText(place)}` : ''}`
-  if (attemptId !== '') return [lockToken, numbers, fingerprint, attemptId]
-  return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
+  return `${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText(place)}` : ''}`
+}
+
+/** Returns the token and the terms of one acquisition. @param whole requests a long record itself */
+function acquireArgs(
+  { lockToken, ttlMs, lockMs, waits, fingerprint, attemptId }: AcquireInput,
+  whole: boolean,
+): readonly string[] {
+  return [lockToken, `${ttlMs}\n${lockMs}\n${waits ? 1 : 0}\n${whole ? 1 : 0}\n${attemptId}\n${fingerprint}`]
 }
 
 /** Returns the place of a tenant's records as the scripts know it: see `place.lua`. */
