@@ -2,8 +2,12 @@ import type { Schemas } from './api-client.ts'
 
 type TenantDetail = Schemas<'internal'>['TenantDetail']
 
-/** Owner of the setting `forwarding.paused` that holds the deliveries of a tenant. */
-export type Pause = 'installation' | 'tenant' | 'none'
+/** Pause of the deliveries of a tenant by the setting `forwarding.paused`: of which owner, by whom and since when. */
+export interface Pause {
+  readonly owner: 'installation' | 'tenant'
+  readonly by: string | null
+  readonly since: string | null
+}
 
 /** Input of `explainTenant`. */
 export interface TenantFacts {
@@ -19,7 +23,7 @@ export interface TenantFacts {
     | 'breakerEndsAt'
     | 'manifestFile'
   >
-  readonly pause: Pause
+  readonly pause: Pause | undefined
   readonly nowMs: number
 }
 
@@ -58,18 +62,20 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
       reason: 'NoCallback',
       sentence: `${who} is served and has no callback: its events wait until a subscription acknowledges them.`,
     }
-  if (pause !== 'none') {
-    const [scope, option] = pause === 'tenant' ? [who, ` --tenant ${slug ?? 'TENANT'}`] : ['all tenants', '']
+  if (pause !== undefined) {
+    const isOwn = pause.owner === 'tenant'
+    const [scope, option] = isOwn ? [who, ` --tenant ${slug ?? 'TENANT'}`] : ['all tenants', '']
+    const since = pause.since === null ? '' : ` since ${pause.since}`
     return {
       reason: 'ForwardingPaused',
-      sentence: `Deliveries of ${scope} are paused by the setting forwarding.paused.`,
+      sentence: `Deliveries of ${scope} are paused by ${pause.by ?? 'the platform team'}${since} (setting forwarding.paused): events are accepted and wait, and use no attempt.`,
       command: `latchkey settings clear forwarding.paused${option}`,
     }
   }
   if (breakerEndsAt !== undefined && Date.parse(breakerEndsAt) > nowMs)
     return {
       reason: 'BreakerOpen',
-      sentence: `Most calls to the callback of ${who} failed, so deliveries wait until ${breakerEndsAt}: look at the attempts of its latest events in the dashboard.`,
+      sentence: `Most recent calls to the callback of ${who} failed, so its circuit breaker is open: the next event is attempted at ${breakerEndsAt} as a probe, which uses an attempt of that event, and the others wait for a success; look at the attempts of its latest events in the dashboard.`,
     }
   if (!tenant.isReady) return held('Unknown', `${who} is not ready, but no condition gives a reason.`, tenant)
   return { reason: 'InForce', sentence: `${who} is served, and nothing blocks its deliveries.` }

@@ -138,7 +138,7 @@ async function why(cli: Cli, api: Api, named: string): Promise<Result> {
   const reply = await readTenant(api, named)
   if (reply.kind === 'problem') return reply
   const pause = await readPause(api, reply.body.id)
-  if (typeof pause === 'object') return pause
+  if (pause !== undefined && 'problem' in pause) return pause
   const explained = explainTenant({ tenant: reply.body, pause, nowMs: cli.clock.now() })
   const { sentence, command } = explained
   const text = command === undefined ? printable(sentence) : `${printable(sentence)}\n\n  ${command}`
@@ -149,11 +149,18 @@ async function why(cli: Cli, api: Api, named: string): Promise<Result> {
  * Reads which setting pauses the deliveries of a tenant. Callers that may not read the settings of the installation see those of the
  * tenant.
  */
-async function readPause(api: Api, tenantId: string): Promise<Pause | Problem> {
+async function readPause(api: Api, tenantId: string): Promise<Pause | Problem | undefined> {
   const name = 'forwarding.paused'
   const ofAll = await api.call('readInstallationSetting', { path: { name } })
-  if (ofAll.kind === 'ok' && ofAll.body.value === true) return 'installation'
+  if (ofAll.kind === 'ok' && ofAll.body.value === true) return pauseOf('installation', ofAll.body)
   const own = await api.call('readTenantSetting', { path: { tenantId, name } })
   if (own.kind === 'problem') return own
-  return own.body.value === true ? 'tenant' : 'none'
+  return own.body.value === true ? pauseOf('tenant', own.body) : undefined
+}
+
+function pauseOf(
+  owner: Pause['owner'],
+  { updatedBy, updatedAt }: Pick<Schemas<'internal'>['Setting'], 'updatedBy' | 'updatedAt'>,
+): Pause {
+  return { owner, by: updatedBy ?? null, since: updatedAt ?? null }
 }

@@ -1,41 +1,15 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { listCallbackHalts, readCallbackHalt, readSuspensionsDigest } from '#internal/events/index.ts'
+import { listCallbackHalts } from '#internal/events/index.ts'
 import { readSpoolStats } from '#internal/intake/index.ts'
-import { pausedProviderOf, readSettings, type StoredSetting } from '#internal/settings/index.ts'
-import { type Pool, RedisUnavailable } from '#internal/storage/index.ts'
-import {
-  type AnyLimitName,
-  listUnreadyTenants,
-  type ProviderName,
-  readDirectoryVersion,
-} from '#internal/tenants/index.ts'
+import { readSettings } from '#internal/settings/index.ts'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { type AnyLimitName, listUnreadyTenants } from '#internal/tenants/index.ts'
 import { readLimits } from '#internal/usage/index.ts'
+import { type Halt, haltCases, haltsOf, pausesOf } from './halts.ts'
 import { type Outcome, ok } from './outcome.ts'
 import type { DeskParts } from './parts.ts'
-import { reachList, reachTenant, type TenantSelection } from './reach.ts'
-
-/** A pause that somebody set. `by` is undefined for actors who may not see the whole installation. */
-interface Pause {
-  /** Null for all tenants. */
-  readonly tenantId: TenantId | null
-  readonly by: string | undefined
-  readonly startedAtMs: number
-}
-
-/** Something that halts the calls of providers or the deliveries of a tenant, or of all tenants. */
-export type Halt =
-  | ({ readonly kind: 'forwarding_paused' } & Pause)
-  | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
-  | { readonly kind: 'tenant_suspended'; readonly tenantId: TenantId }
-  | {
-      readonly kind: 'callback_suspended'
-      readonly tenantId: TenantId
-      /** `gone`, `disabled`, or that of another version. */
-      readonly cause: string
-      readonly startedAtMs: number
-    }
-  | { readonly kind: 'breaker_open'; readonly tenantId: TenantId; readonly endsAtMs: number }
+import { reachList, type TenantSelection } from './reach.ts'
 
 /** Something that an operator or a tenant should look at. */
 export type Attention =
@@ -58,12 +32,6 @@ export interface AttentionList {
   readonly isCut: boolean
 }
 
-/** What halts a tenant, and the version of the status that pages show. */
-export interface HaltsRead {
-  readonly halts: readonly Halt[]
-  readonly version: string
-}
-
 /** Maximum number of tenants per kind of trouble. */
 const rowsMax = 20
 /** Maximum number of tenants whose limits are read. Each costs two statements and a call of Redis. */
@@ -71,81 +39,6 @@ const limitTenantsMax = 10
 /** Share of a hard limit from which on it is near. */
 const nearShare = 0.8
 const dayMs = 86_400_000
-
-/**
- * Reads a version that changes with every pause, suspension and change of a tenant, and with the end of each. Pages that were rendered with
- * another version refresh themselves.
- * @throws errors of Postgres
- */
-export async function readStatusVersion(pool: Pool): Promise<string> {
-  return versionOf((await readSettings(pool)).version, await readTenantsVersion(pool))
-}
-
-async function readTenantsVersion(pool: Pool): Promise<string> {
-  const [directory, suspensions] = await Promise.all([
-    readDirectoryVersion(pool),
-    readSuspensionsDigest(pool),
-  ])
-  return `${directory}.${suspensions}`
-}
-
-const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
-
-/** Reads what halts a tenant, or all tenants if no tenant is given. */
-async function halts(
-  parts: DeskParts,
-  actor: Actor,
-  tenantId: TenantId | undefined,
-): Promise<Outcome<HaltsRead>> {
-  const { pool } = parts
-  const reached = tenantId === undefined ? undefined : await reachTenant(parts, actor, tenantId)
-  if (reached !== undefined && reached.kind !== 'ok') return reached
-  const [stored, tenants, halt] = await Promise.all([
-    readSettings(pool),
-    readTenantsVersion(pool),
-    tenantId === undefined ? undefined : readCallbackHalt(pool, tenantId),
-  ])
-  const pauses = await pausesOf(parts, actor, stored.settings, (owner) => owner === tenantId)
-  const own: Halt[] = []
-  if (tenantId !== undefined) {
-    if (reached?.value.suspended) own.push({ kind: 'tenant_suspended', tenantId })
-    if (halt) own.push(...haltsOf({ tenantId, ...halt }))
-  }
-  return ok({ halts: [...pauses, ...own], version: versionOf(stored.version, tenants) })
-}
-
-/** Returns the pauses of all tenants, and those of the tenants that the caller may see. */
-async function pausesOf(
-  { access }: DeskParts,
-  actor: Actor,
-  settings: readonly StoredSetting[],
-  covers: (tenantId: TenantId) => boolean,
-): Promise<Halt[]> {
-  const paused = settings.filter(
-    ({ value, tenantId }) => value === true && (tenantId === null || covers(tenantId)),
-  )
-  if (paused.length === 0) return []
-  const seesAll = (await access.may(actor, 'see', 'all')).kind === 'allowed'
-  return paused.flatMap(({ name, tenantId, updatedBy, updatedAtMs }): Halt[] => {
-    const by = tenantId !== null || seesAll ? updatedBy : undefined
-    const pause = { tenantId, by, startedAtMs: updatedAtMs }
-    if (name === 'forwarding.paused') return [{ kind: 'forwarding_paused', ...pause }]
-    const provider = pausedProviderOf(name)
-    return provider === undefined ? [] : [{ kind: 'provider_paused', provider, ...pause }]
-  })
-}
-
-function haltsOf({
-  tenantId,
-  suspendedCallback,
-  breakerEndsAtMs,
-}: Awaited<ReturnType<typeof listCallbackHalts>>[number]): Halt[] {
-  if (suspendedCallback) {
-    const { cause, suspendedAtMs } = suspendedCallback
-    return [{ kind: 'callback_suspended', tenantId, cause, startedAtMs: suspendedAtMs }]
-  }
-  return breakerEndsAtMs === undefined ? [] : [{ kind: 'breaker_open', tenantId, endsAtMs: breakerEndsAtMs }]
-}
 
 /**
  * Lists what needs attention among the selected tenants. Limits are read for the selected tenants, or for those that accepted the most
@@ -163,7 +56,7 @@ async function list(
   const request = { tenantIds: ids, rowsMax: rowsMax + 1 }
   const [{ settings }, callbacks, unready, spool, limits] = await Promise.all([
     readSettings(pool),
-    listCallbackHalts(readPool, request),
+    listCallbackHalts(pool, request),
     listUnreadyTenants(readPool, request),
     ids === undefined ? spoolItems(parts) : [],
     limitItems(parts, ids),
@@ -221,4 +114,4 @@ async function limitItems(parts: DeskParts, ids: readonly TenantId[] | undefined
 }
 
 /** Use cases of what needs attention. */
-export const attentionCases = { halts, list }
+export const attentionCases = { ...haltCases, list }

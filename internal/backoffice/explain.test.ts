@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, type TenantId } from '#internal/base/index.ts'
+import type { CallbackTrouble } from '#internal/events/index.ts'
 import type { SubscriptionName } from '#internal/subscriptions/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
@@ -12,6 +13,7 @@ import {
 } from '#test/support/backoffice-tenants.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { eventPositions, explain, type Facts } from './explain.ts'
+import type { Halt } from './halts.ts'
 
 const nowMs = Date.parse('2026-11-24T12:00:00Z')
 const laterMs = nowMs + 60_000
@@ -23,9 +25,7 @@ const base: Facts = {
   },
   lastAttempt: undefined,
   delivery: { dueAtMs: nowMs, isClaimed: false, attemptCount: 0 },
-  isTenantSuspended: false,
-  pause: undefined,
-  halt: { suspendedCallback: undefined, breakerEndsAtMs: undefined },
+  ...{ halts: [], mayEndPause: false },
   ...{ hasCallback: true, readers: { total: 0, names: [] } },
   ...{ attemptsMax: 10, aheadCount: 0, today: '2026-11-24', nowMs },
 }
@@ -36,13 +36,18 @@ const ended = (
   event: { ...base.event, state, completedAtMs },
   lastAttempt: { attempt: 1, status: null, cause: null, ...attempt },
 })
-const pause = (tenantId: string | null) => ({
-  pause: { tenantId: tenantId as TenantId | null, updatedAtMs: completedAtMs, updatedBy: 'user:ada' },
+const ten1 = 'ten_1' as TenantId
+const tenantSuspended: Halt = { kind: 'tenant_suspended', tenantId: ten1 }
+const pause = (tenantId: string | null, by = 'user:ada'): Halt => ({
+  ...{ kind: 'forwarding_paused', tenantId: tenantId as TenantId | null, by, startedAtMs: completedAtMs },
 })
-const suspended = (cause: string) => ({
-  halt: { ...base.halt, suspendedCallback: { cause, suspendedAtMs: completedAtMs } },
+const suspended = (cause: string): Halt => ({
+  ...{ kind: 'callback_suspended', tenantId: ten1, cause, startedAtMs: completedAtMs },
 })
-const breaker = { halt: { ...base.halt, breakerEndsAtMs: laterMs } }
+const trouble = (breaker: CallbackTrouble['breaker'], kind: 'failing' | 'resumed' = 'failing'): Halt => ({
+  ...{ kind: `callback_${kind}`, tenantId: ten1, breaker, startedAtMs: completedAtMs },
+  endsAtMs: breaker === 'open' ? laterMs : undefined,
+})
 const waiting = { delivery: { dueAtMs: laterMs, isClaimed: false, attemptCount: 3 } }
 
 const readers = (total: number, ...names: string[]) => ({
@@ -66,7 +71,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { startedAtMs: completedAtMs },
   ],
   [
-    { hasCallback: false, ...waiting, ...suspended('gone'), ...pause(null) },
+    { hasCallback: false, ...waiting, halts: [pause(null), suspended('gone')] },
     'awaiting_acknowledgement',
     'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and the tenant has none.',
     'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
@@ -90,9 +95,9 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     'Pull it and acknowledge it: POST /v1/subscriptions/shop/pull, then …/ack. Or deliver it to the callback: POST …/replay.',
   ],
   [
-    { hasCallback: false, isTenantSuspended: true, delivery: undefined },
+    { hasCallback: false, halts: [tenantSuspended], delivery: undefined },
     'tenant_suspended',
-    'The tenant is suspended, so nothing is delivered.',
+    'The tenant is suspended by its manifest (spec.suspended): its calls are refused; events accepted before wait, and use no attempt.',
     'Set spec.suspended of the Tenant to false.',
   ],
   [
@@ -171,45 +176,86 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
   ],
   [
-    { isTenantSuspended: true, ...pause(null), ...waiting },
+    { halts: [tenantSuspended, pause(null)], ...waiting },
     'tenant_suspended',
-    'The tenant is suspended, so nothing is delivered.',
+    'The tenant is suspended by its manifest (spec.suspended): its calls are refused; events accepted before wait, and use no attempt.',
     'Set spec.suspended of the Tenant to false.',
   ],
   [
-    { ...pause(null), ...suspended('gone') },
+    { halts: [pause(null, 'the platform team'), suspended('gone')] },
     'forwarding_paused',
-    'Deliveries of all tenants are paused by the platform team.',
-    'Ask them to end the pause by clearing the setting forwarding.paused.',
+    'Deliveries of all tenants are paused by the platform team (setting forwarding.paused): events are accepted and wait, and use no attempt.',
+    'Ask the platform team to resume deliveries.',
     { startedAtMs: completedAtMs },
   ],
   [
-    pause('ten_1'),
+    { halts: [pause(null)], mayEndPause: true },
     'forwarding_paused',
-    'Deliveries of this tenant are paused by user:ada.',
-    'Ask them to end the pause by clearing the setting forwarding.paused.',
+    'Deliveries of all tenants are paused by user:ada (setting forwarding.paused): events are accepted and wait, and use no attempt.',
+    'Clear the setting forwarding.paused of the installation to resume deliveries.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { ...suspended('gone'), ...waiting },
+    { halts: [pause('ten_1')] },
+    'forwarding_paused',
+    'Deliveries of this tenant are paused by user:ada (setting forwarding.paused): events are accepted and wait, and use no attempt.',
+    'Ask user:ada to resume deliveries.',
+    { startedAtMs: completedAtMs },
+  ],
+  [
+    { halts: [suspended('gone')], ...waiting },
     'callback_suspended',
-    'The callback is suspended, since it answered 410.',
+    'The callback answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
     'Resume the callback once it accepts events again.',
     { startedAtMs: completedAtMs },
   ],
   [
-    suspended('disabled'),
+    { halts: [suspended('disabled')] },
     'callback_suspended',
-    'The callback is suspended, since it asked for no more deliveries.',
+    'The callback answered webhook-delivery: disable, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
     'Resume the callback once it accepts events again.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { ...breaker, ...waiting },
+    { halts: [trouble('open')], ...waiting },
     'breaker_open',
-    'Most calls to the callback failed, so deliveries wait, and only one is tried at a time until one succeeds.',
+    'Most recent calls to the callback failed, so its circuit breaker is open: every 30 s one event is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
     'Look for the failures of the callback in the attempts of its latest events.',
     { nextChangeAtMs: laterMs },
+  ],
+  [
+    { halts: [trouble('half_open')] },
+    'breaker_open',
+    'Most recent calls to the callback failed, so its circuit breaker is half-open: one event at a time is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
+    'Look for the failures of the callback in the attempts of its latest events.',
+  ],
+  [
+    { halts: [trouble('half_open', 'resumed')] },
+    'breaker_open',
+    'The callback was resumed and has accepted no event since: one event at a time is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
+    'Look for the failures of the callback in the attempts of its latest events.',
+  ],
+  [
+    // The open time of the breaker ends before the next attempt of the event, which then waits for its schedule.
+    { halts: [trouble('open')], delivery: { dueAtMs: laterMs + 1, isClaimed: false, attemptCount: 3 } },
+    'waiting',
+    'The event waits for attempt 4 of 10.',
+    'A retry attempts it at once.',
+    { nextChangeAtMs: laterMs + 1 },
+  ],
+  [
+    { halts: [trouble('closed')] },
+    'queued',
+    'The event is next in the tenant’s queue for attempt 1 of 10.',
+    '',
+  ],
+  [
+    // Notifications have a receiver of their own.
+    { halts: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
+    'callback_suspended',
+    'The receiver of notifications answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
+    'Resume the receiver of notifications once it accepts events again.',
+    { startedAtMs: completedAtMs },
   ],
   [
     { delivery: { dueAtMs: laterMs, isClaimed: true, attemptCount: 1 } },
@@ -220,13 +266,13 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     {
       delivery: { dueAtMs: laterMs, isClaimed: true, attemptCount: 8 },
       attemptsMax: 5,
-      ...suspended('gone'),
+      halts: [suspended('gone')],
     },
     ...(['in_progress', 'A forwarder makes attempt 9 of 9.', ''] as const),
     { nextChangeAtMs: laterMs },
   ],
   [
-    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting, ...suspended('gone') },
+    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting, halts: [suspended('gone')] },
     'payload_expired',
     'The payload’s retention has ended, so the delivery fails at its next attempt.',
     'Raise the payload retention above the length of the retry schedule: spec.retention.',
@@ -351,14 +397,26 @@ describe('GET events/{eventId}/explain', () => {
     expect(paused.status).toBe(200)
     expect(await read(id)).toMatchObject({
       position: 'forwarding_paused',
-      sentence: expect.stringMatching(/^Deliveries of this tenant are paused by .+[.]$/),
+      sentence: expect.stringMatching(
+        /^Deliveries of this tenant are paused by operator:dev [(]setting .+[.]$/,
+      ),
+      todo: 'Ask operator:dev to resume deliveries.',
     })
     const all = await backoffice.call('PUT', '/internal/v1/settings/forwarding.paused', {
       body: { value: true },
     })
     expect(all.status).toBe(200)
     expect(await read(id)).toMatchObject({
-      sentence: 'Deliveries of all tenants are paused by the platform team.',
+      sentence: expect.stringMatching(
+        /^Deliveries of all tenants are paused by the platform team [(]setting /,
+      ),
+      todo: 'Ask the platform team to resume deliveries.',
+    })
+    // Whoever may read the setting of the installation learns who set it, and whoever may change it how to resume.
+    const { json } = await backoffice.call('GET', `/internal/v1/events/${id}/explain`)
+    expect(json).toMatchObject({
+      sentence: expect.stringMatching(/^Deliveries of all tenants are paused by operator:dev [(]setting /),
+      todo: 'Clear the setting forwarding.paused of the installation to resume deliveries.',
     })
     await execute(`UPDATE events SET payload_expires_on = current_date - 1 WHERE id = $1`, id)
     expect(await read(id)).toMatchObject({ position: 'payload_expired' })

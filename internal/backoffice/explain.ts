@@ -10,10 +10,11 @@ import {
   readCallbackHalt,
   readProgress,
 } from '#internal/events/index.ts'
-import { readSetting, type StoredSetting } from '#internal/settings/index.ts'
+import { readSetting } from '#internal/settings/index.ts'
 import { findReaders, type Readers } from '#internal/subscriptions/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
+import { type Halt, haltsOf, haltText, pausesOf } from './halts.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { reachEvent } from './reach.ts'
@@ -45,9 +46,10 @@ export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
   readonly delivery: DeliveryProgress['delivery']
-  readonly isTenantSuspended: boolean
-  readonly pause: Pick<StoredSetting, 'tenantId' | 'updatedAtMs' | 'updatedBy'> | undefined
-  readonly halt: Awaited<ReturnType<typeof readCallbackHalt>>
+  /** What halts deliveries to the receiver of the event, the most general first. */
+  readonly halts: readonly Halt[]
+  /** Whether the caller may end the pause of forwarding. */
+  readonly mayEndPause: boolean
   readonly hasCallback: boolean
   /** Subscriptions that will return the event. Empty unless it waits for one. */
   readonly readers: Readers
@@ -119,8 +121,9 @@ function isAwaiting({ hasCallback, delivery }: Pick<Facts, 'hasCallback' | 'deli
   return !hasCallback || delivery === undefined
 }
 
-function explainPull({ hasCallback, readers, isTenantSuspended }: Facts): Explanation {
-  if (isTenantSuspended) return tenantSuspended
+function explainPull(facts: Facts): Explanation {
+  const { hasCallback, readers, halts } = facts
+  if (halts[0]?.kind === 'tenant_suspended') return explainHalt(facts) ?? explainQueue(facts)
   const { total, names } = readers
   const [first] = names
   const cause = hasCallback ? 'The event came while the tenant had no callback' : 'The tenant has no callback'
@@ -197,42 +200,47 @@ function countText(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
-const tenantSuspended = {
-  position: 'tenant_suspended',
-  sentence: 'The tenant is suspended, so nothing is delivered.',
-  todo: 'Set spec.suspended of the Tenant to false.',
-} as const
+/** Explains why the deliveries of the tenant are halted; undefined if they are not, or not for this event. */
+function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
+  const [halt] = halts
+  if (halt === undefined) return undefined
+  const { cause, effect } = haltText(halt, () => 'this tenant')
+  const explained = { position: positions[halt.kind], sentence: `${cause}: ${effect}.` }
+  switch (halt.kind) {
+    case 'tenant_suspended':
+      return { ...explained, todo: 'Set spec.suspended of the Tenant to false.' }
+    case 'forwarding_paused': {
+      const whose = halt.tenantId === null ? 'the installation' : 'this tenant'
+      const todo = mayEndPause
+        ? `Clear the setting forwarding.paused of ${whose} to resume deliveries.`
+        : `Ask ${halt.by} to resume deliveries.`
+      return { ...explained, todo, startedAtMs: halt.startedAtMs }
+    }
+    case 'callback_suspended':
+      return {
+        ...{ ...explained, startedAtMs: halt.startedAtMs },
+        todo: 'Resume the callback once it accepts events again.',
+      }
+    case 'callback_failing':
+    case 'callback_resumed': {
+      // An event whose next attempt comes after the open time waits for this attempt, and not for the breaker.
+      const dueAtMs = delivery?.dueAtMs ?? nowMs
+      if (halt.breaker === 'closed' || dueAtMs > Math.max(nowMs, halt.endsAtMs ?? nowMs)) return undefined
+      return {
+        ...explained,
+        todo: 'Look for the failures of the callback in the attempts of its latest events.',
+        ...(halt.endsAtMs !== undefined && { nextChangeAtMs: halt.endsAtMs }),
+      }
+    }
+    case 'provider_paused':
+      return undefined
+  }
+}
 
-/** Explains why all deliveries of the tenant are halted; undefined if they are not. */
-function explainHalt({ isTenantSuspended, pause, halt, nowMs }: Facts): Explanation | undefined {
-  const { suspendedCallback, breakerEndsAtMs } = halt
-  if (isTenantSuspended) return tenantSuspended
-  if (pause) {
-    // Tenants may not read the settings of the installation, and so not who set them.
-    const [scope, by] =
-      pause.tenantId === null ? ['of all tenants', 'the platform team'] : ['of this tenant', pause.updatedBy]
-    return {
-      ...{ position: 'forwarding_paused', startedAtMs: pause.updatedAtMs },
-      sentence: `Deliveries ${scope} are paused by ${by}.`,
-      todo: 'Ask them to end the pause by clearing the setting forwarding.paused.',
-    }
-  }
-  if (suspendedCallback) {
-    const { cause, suspendedAtMs } = suspendedCallback
-    const why = cause === 'gone' ? 'answered 410' : 'asked for no more deliveries'
-    return {
-      ...{ position: 'callback_suspended', startedAtMs: suspendedAtMs },
-      sentence: `The callback is suspended, since it ${why}.`,
-      todo: 'Resume the callback once it accepts events again.',
-    }
-  }
-  if (breakerEndsAtMs === undefined || breakerEndsAtMs <= nowMs) return undefined
-  return {
-    ...{ position: 'breaker_open', nextChangeAtMs: breakerEndsAtMs },
-    sentence:
-      'Most calls to the callback failed, so deliveries wait, and only one is tried at a time until one succeeds.',
-    todo: 'Look for the failures of the callback in the attempts of its latest events.',
-  }
+const positions: Readonly<Record<Halt['kind'], Explanation['position']>> = {
+  ...{ tenant_suspended: 'tenant_suspended', forwarding_paused: 'forwarding_paused' },
+  ...{ callback_suspended: 'callback_suspended', provider_paused: 'queued' },
+  ...{ callback_failing: 'breaker_open', callback_resumed: 'breaker_open' },
 }
 
 /** Returns the number of the next attempt. The schedule can have become shorter than the attempts that were made. */
@@ -295,45 +303,47 @@ export async function explainEvent(
   const nowMs = parts.clock.now()
   const progress = await readProgress(parts.readPool, { id, tenantId: tenant.id }, nowMs)
   if (progress === undefined) return notFound
-  return ok(explain({ ...(await factsOf(parts, tenant, progress)), nowMs, today: dayAfter(nowMs, 0) }))
+  return ok(explain({ ...(await factsOf(parts, actor, tenant, progress)), nowMs, today: dayAfter(nowMs, 0) }))
 }
 
 async function factsOf(
-  { readPool }: SharedDeskParts,
+  parts: SharedDeskParts,
+  actor: Actor,
   tenant: DirectoryTenant,
   progress: DeliveryProgress,
 ): Promise<Omit<Facts, 'nowMs' | 'today'>> {
+  const { readPool } = parts
   const { event, delivery } = progress
   const target = event.origin.kind === 'notification' ? 'notifications' : 'callback'
   const hasCallback = tenant[target] !== undefined
   const attemptsMax =
     target === 'notifications' ? notificationAttemptsMax : (tenant.callback?.rules.retry.schedule.length ?? 0)
+  const suspended: readonly Halt[] = tenant.suspended
+    ? [{ kind: 'tenant_suspended', tenantId: tenant.id }]
+    : []
   const facts = {
-    ...{ ...progress, halt: noHalt, pause: undefined, aheadCount: 0, readers: noReaders },
-    ...{ attemptsMax, hasCallback, isTenantSuspended: tenant.suspended },
+    ...{ ...progress, halts: suspended, mayEndPause: false, aheadCount: 0, readers: noReaders },
+    ...{ attemptsMax, hasCallback },
   }
   if (event.state !== 'accepted') return facts
   if (isAwaiting(facts)) {
     const position = await findFeedPosition(readPool, event)
     return { ...facts, readers: await findReaders(readPool, { ...event, position }) }
   }
-  const [halt, pause, aheadCount] = await Promise.all([
+  const [halt, settings, aheadCount] = await Promise.all([
     readCallbackHalt(readPool, tenant.id, target),
-    target === 'callback' ? readPause(readPool, tenant) : undefined,
+    readSetting(readPool, 'forwarding.paused', tenant.id),
     delivery
       ? countDeliveriesBefore(readPool, queueIdOf(tenant.id, target), delivery.dueAtMs, aheadMax + 1)
       : 0,
   ])
-  return { ...facts, halt, pause, aheadCount }
+  // The pause of one tenant does not stop its notifications.
+  const pauses = await pausesOf(parts, actor, settings, () => target === 'callback')
+  const owner = pauses[0] && (pauses[0].tenantId === null ? 'all' : tenant)
+  const mayEndPause =
+    owner !== undefined && (await parts.access.may(actor, 'changeSettings', owner)).kind === 'allowed'
+  const halts = [...suspended, ...pauses, ...haltsOf({ tenantId: tenant.id, ...halt })]
+  return { ...facts, halts, mayEndPause, aheadCount }
 }
 
 const noReaders: Readers = { total: 0, names: [] }
-const noHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined }
-
-async function readPause(
-  pool: SharedDeskParts['readPool'],
-  tenant: DirectoryTenant,
-): Promise<StoredSetting | undefined> {
-  const stored = await readSetting(pool, 'forwarding.paused', tenant.id)
-  return stored.find(({ value }) => value === true)
-}

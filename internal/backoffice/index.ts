@@ -1,5 +1,5 @@
 export type { AttemptDetail, ShownExchange, ShownHeader } from './attempts.ts'
-export { type Attention, type AttentionList, type Halt, readStatusVersion } from './attention.ts'
+export type { Attention, AttentionList } from './attention.ts'
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
 export type { TestEventSent } from './callbacks.ts'
 export {
@@ -11,6 +11,15 @@ export {
 } from './causes.ts'
 export type { EventDetail, EventListRequest } from './events.ts'
 export type { Explanation } from './explain.ts'
+export {
+  type Halt,
+  type HaltsByTenant,
+  type HaltText,
+  type HeldEvents,
+  haltText,
+  readStatusVersion,
+  standingHalts,
+} from './halts.ts'
 export type { LockListRequest, RefusedCall } from './history.ts'
 export { internalRoutes, publicEventRoutes } from './http.ts'
 export type { TenantRouteParts } from './http-apis.ts'

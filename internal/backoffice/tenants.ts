@@ -2,6 +2,7 @@ import { type Action, type Actor, actions } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { originOfUrl } from '#internal/delivery/index.ts'
 import {
+  type CallbackHalt,
   type EventSummary,
   findSuspendedTenants,
   listEvents,
@@ -154,7 +155,7 @@ async function candidatesFor(
 export interface TenantDetail
   extends TenantSummary,
     Omit<TenantSheet, 'ready' | 'earlierRecordStore'>,
-    Partial<Awaited<ReturnType<typeof readCallbackHalt>>> {
+    Partial<Pick<CallbackHalt, 'suspendedCallback' | 'breakerEndsAtMs'>> {
   /** Store that had the tenant's records before a move and can still have some of them. */
   readonly earlierRecordStore?: RecordDurability
   /** State of its notifications. Present if its spec names a receiver of them. */
@@ -182,7 +183,8 @@ async function readNotifications(
     listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
   ])
   const [last] = events
-  const waits = halt.breakerEndsAtMs === undefined ? 'active' : 'breaker_open'
+  // Half-open counts as open: one notification is tried at a time until one succeeds.
+  const waits = halt.trouble === undefined ? 'active' : 'breaker_open'
   return {
     state: halt.suspendedCallback ? 'suspended' : waits,
     last: last ? { id: last.id, type: last.type, state: last.state, receivedAtMs: last.receivedAtMs } : null,
@@ -196,6 +198,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   const [sheet, halt] = await Promise.all([readTenantSheet(parts.pool, id), readCallbackHalt(parts.pool, id)])
   if (sheet === undefined) return notFound
   const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
+  const { suspendedCallback, breakerEndsAtMs } = halt
   const callback = spec.callback && {
     ...spec.callback,
     url: parts.redactorOf(reached.value).text(spec.callback.url),
@@ -209,7 +212,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
   const isShown = parts.manifestFileOf !== undefined && actor.kind !== 'tenantKey'
   return ok({
-    ...summaryOf(head, halt.suspendedCallback !== undefined),
+    ...summaryOf(head, suspendedCallback !== undefined),
     conditions,
     spec: {
       ...spec,
@@ -222,7 +225,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     recordStore,
     ...(earlierRecordStore && { earlierRecordStore }),
     ...(isShown && { manifestFile: parts.manifestFileOf?.(head) ?? null }),
-    ...(callback && halt),
+    ...(callback && { suspendedCallback, breakerEndsAtMs }),
     ...(notificationsState && { notifications: notificationsState }),
   })
 }

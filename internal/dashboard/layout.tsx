@@ -45,17 +45,33 @@ export function Frame(parts: FrameParts) {
       </a>
       <Sidebar {...parts} />
       <main id="main" tabIndex={-1}>
-        {parts.flash !== undefined && <Notice tone={parts.flash.tone}>{parts.flash.text}</Notice>}
-        {parts.halts !== undefined && (
-          <Live id="halts" here={parts.here} every="status">
+        {parts.halts === undefined ? (
+          <FlashNotice {...parts} />
+        ) : (
+          <Live id="halts" here={parts.here} every="status" isHeld>
+            <FlashNotice {...parts} />
             {parts.halts.notices}
           </Live>
         )}
         {parts.children}
+        <div class="news-bar" role="status" data-news-bar>
+          <p hidden>
+            <span /> <a data-here={parts.here}>Show</a>
+          </p>
+        </div>
         <div id="live" hx-sse:connect={link('/live', { seen: parts.halts?.version })} />
       </main>
       <JumpDialog {...parts} />
     </div>
+  )
+}
+
+/** Renders the result of the last action. It is within the part with the halts, so that it can be marked as past when they change. */
+function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
+  return flash === undefined ? null : (
+    <Notice tone={flash.tone} id="flash">
+      {flash.text}
+    </Notice>
   )
 }
 

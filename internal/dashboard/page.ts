@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { Action, Actor } from '#internal/access/index.ts'
 import type {
   Backoffice,
+  HaltsByTenant,
   Refusal,
   TenantRef,
   TenantSelection,
@@ -69,6 +70,8 @@ export interface Shown {
   readonly body: ComponentChildren
   /** HTTP status. Default 200. */
   readonly status?: number
+  /** Tenant that the page is about, if the address does not name it. The frame shows what halts it. */
+  readonly tenantId?: TenantId
 }
 
 /** A redirect to another page, which shows a message once. */
@@ -107,6 +110,15 @@ export interface ActionRow extends Row {
   /** Form fields that the link back keeps in its query, in addition to `tenant`. */
   readonly backKeeps?: readonly string[]
   act(context: ActionContext): Promise<PageResult> | PageResult
+}
+
+/** Reads what halts each of some tenants that the actor sees. Without an answer, pages show no badges of halts. */
+export async function haltsByTenant(
+  { backoffice, actor }: PageContext,
+  tenantIds: readonly TenantId[],
+): Promise<HaltsByTenant> {
+  const read = await backoffice.attention.ofTenants(actor, tenantIds)
+  return read.kind === 'ok' ? read.value : new Map()
 }
 
 /** Returns a page to render. */

@@ -58,7 +58,7 @@ async function serve(
   if (result.kind === 'goTo')
     return redirectAnswer(safePath(result.path), result.flash && flashCookie(result.flash, factsOf(request)))
   const { csrfToken, here } = context
-  const halts = await readHalts(context, row)
+  const halts = await readHalts(context, row, result)
   return framedAnswer(parts, signedIn, {
     ...{ preferences, csrfToken, here, tenant, halts },
     ...(row.section && { section: row.section }),
@@ -102,15 +102,20 @@ function contextOf(
   }
 }
 
-/** Reads what halts the chosen tenant, or all tenants. The overview lists it among what needs attention. */
+/**
+ * Reads what halts the chosen tenant, the tenant that the page is about, or all tenants. The overview lists it among what needs attention.
+ */
 async function readHalts(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,
+  result: Served['result'],
 ): Promise<FrameParts['halts']> {
-  const read = await context.backoffice.attention.halts(context.actor, context.tenant?.id)
+  const tenantId = context.tenant?.id ?? (result.kind === 'page' ? result.tenantId : undefined)
+  const selection = tenantId === undefined ? context.selection : { tenantId }
+  const read = await context.backoffice.attention.halts(context.actor, selection)
   if (read.kind !== 'ok') return undefined
   const { halts, version } = read.value
-  return { version, notices: path === '/' ? null : await haltNotices(context, halts) }
+  return { version, notices: path === '/' ? null : await haltNotices(context, halts, tenantId) }
 }
 
 interface Served {

@@ -1,3 +1,4 @@
+export { breakerOpenMs } from './breaker.ts'
 export { curlCommand } from './curl.ts'
 export { type FailedCause, type NotSentCause, uncalledCauses } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'

@@ -45,7 +45,7 @@ export type AlertDecision =
 /** Duration of trouble before the owner is notified that the callback is failing. */
 const failingAfterMs = 300_000
 /** Time without a failed attempt, after which a callback that accepts events again has recovered. */
-const stableMs = 300_000
+export const stableMs = 300_000
 /** Time after the last failed attempt in which a callback that also accepts events counts as failing. */
 const flappingMs = 120_000
 /** Minimum time between two notifications of the same kind, `suspended` or `failing`. */

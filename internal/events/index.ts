@@ -7,6 +7,18 @@ export {
   settleCallbackAlerts,
 } from './callback-alerts.ts'
 export {
+  type CallbackHalt,
+  type CallbackTrouble,
+  countHeldDeliveries,
+  findSuspendedTenants,
+  findSuspensions,
+  heldMax,
+  listCallbackHalts,
+  listSuspendedTenants,
+  readCallbackHalt,
+  readCallbacksDigest,
+} from './callback-halts.ts'
+export {
   type ClaimedDelivery,
   type ClaimRequest,
   claimDue,
@@ -115,17 +127,11 @@ export {
 export {
   closeBreaker,
   countDeliveriesBefore,
-  findSuspendedTenants,
-  findSuspensions,
   hasDueRetries,
-  listCallbackHalts,
-  listSuspendedTenants,
   openBreaker,
   type PausedForwarding,
   type QueueDepth,
-  readCallbackHalt,
   readQueueDepth,
-  readSuspensionsDigest,
   releaseProbe,
   resumeQueues,
   type SuspendedCause,

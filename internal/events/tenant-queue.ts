@@ -1,14 +1,7 @@
-import { and, asc, eq, gt, inArray, isNotNull, or, sql } from 'drizzle-orm'
+import { and, eq, gt, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import {
-  type DeliveryTarget,
-  isCallbackQueueText,
-  type QueueId,
-  queueIdOf,
-  queuesOfTenantText,
-  tenantOfQueueText,
-} from './queue-id.ts'
+import { isCallbackQueueText, type QueueId, queuesOfTenantText, tenantOfQueueText } from './queue-id.ts'
 import { tenantQueues } from './tables.ts'
 
 /** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
@@ -22,11 +15,8 @@ export interface PausedForwarding {
 
 /** Delay before the next probe, after a probe that was not sent. */
 const probeAgainMs = 1_000
-const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
+const { tenantId: idColumn, breakerUntil } = tenantQueues
 const closed = sql`'-infinity'`
-/** Tenant of the queue of a callback. */
-const callbackTenant = sql<TenantId>`${idColumn}`
-const isCallbackQueue = sql.raw(isCallbackQueueText('tenant_id'))
 
 // The following functions each change one row of tenant_queues by its key. Claims lock such a row only briefly.
 
@@ -78,93 +68,6 @@ export async function resumeQueues(connection: Pool | PoolClient, tenantId: Tena
 }
 
 /**
- * Reads the cause and start of a suspension of a tenant queue, and the end of its open circuit breaker. Each value is present only if it
- * applies.
- * @param target receiver of the deliveries; default the callback
- */
-export async function readCallbackHalt(pool: Pool, tenantId: TenantId, target: DeliveryTarget = 'callback') {
-  const openUntil = sql<Date | null>`nullif(greatest(${breakerUntil}, now()), now())`.mapWith(breakerUntil)
-  const [row] = await orm(pool)
-    .select({ cause: tenantQueues.suspendedCause, suspendedAt, openUntil })
-    .from(tenantQueues)
-    .where(eq(idColumn, queueIdOf(tenantId, target)))
-  const { cause = null } = row ?? {}
-  const suspendedAtMs = row?.suspendedAt?.getTime()
-  return {
-    suspendedCallback: cause === null || suspendedAtMs === undefined ? undefined : { cause, suspendedAtMs },
-    breakerEndsAtMs: row?.openUntil?.getTime(),
-  }
-}
-
-/**
- * Lists the tenants whose callback is suspended or whose circuit breaker is open, suspended ones first. Reads one row per tenant of the
- * installation, or per named tenant.
- * @throws errors of Postgres
- */
-export async function listCallbackHalts(
-  pool: Pool,
-  { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
-) {
-  const rows = await orm(pool)
-    .select({ tenantId: callbackTenant, cause: tenantQueues.suspendedCause, suspendedAt, breakerUntil })
-    .from(tenantQueues)
-    .where(
-      and(
-        or(isNotNull(suspendedAt), gt(breakerUntil, sql`now()`)),
-        isCallbackQueue,
-        tenantIds &&
-          inArray(
-            idColumn,
-            tenantIds.map((id) => queueIdOf(id, 'callback')),
-          ),
-      ),
-    )
-    .orderBy(asc(suspendedAt), asc(idColumn))
-    .limit(rowsMax)
-  return rows.map(({ tenantId, cause, suspendedAt: at, breakerUntil: until }) => ({
-    tenantId,
-    suspendedCallback: cause === null || at === null ? undefined : { cause, suspendedAtMs: at.getTime() },
-    breakerEndsAtMs: at === null ? until.getTime() : undefined,
-  }))
-}
-
-/** Returns which of the named tenants have a suspended callback. @throws errors of Postgres */
-export async function findSuspendedTenants(
-  pool: Pool,
-  tenantIds: readonly TenantId[],
-): Promise<ReadonlySet<TenantId>> {
-  if (tenantIds.length === 0) return new Set()
-  const rows = await orm(pool)
-    .select({ id: callbackTenant })
-    .from(tenantQueues)
-    .where(
-      and(
-        isNotNull(suspendedAt),
-        inArray(
-          idColumn,
-          tenantIds.map((id) => queueIdOf(id, 'callback')),
-        ),
-      ),
-    )
-  return new Set(rows.map(({ id }) => id))
-}
-
-/** Maximum number of suspended callbacks of which the digest notices changes. */
-const digestedMax = 1_000
-
-/** Reads a digest of the suspended callbacks, which differs after each suspension and its end. Uses a partial index. */
-export async function readSuspensionsDigest(pool: Pool): Promise<string> {
-  const { rows } = await pool.query<{ digest: string | null }>({
-    name: 'read_suspensions_digest',
-    text: `SELECT md5(string_agg(tenant_id || suspended_at, ',' ORDER BY tenant_id)) AS digest
-      FROM (SELECT tenant_id, suspended_at FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')}
-        ORDER BY tenant_id LIMIT $1) suspended`,
-    values: [digestedMax],
-  })
-  return rows[0]?.digest?.slice(0, 12) ?? 'none'
-}
-
-/**
  * Counts the deliveries of a tenant queue that are due before a time and not claimed, up to `countMax`. Uses an index.
  * @throws errors of Postgres
  */
@@ -182,25 +85,6 @@ export async function countDeliveriesBefore(
     rowMode: 'array',
   })
   return rows[0]?.[0] ?? 0
-}
-
-/** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
-export async function findSuspensions(pool: Pool, tenantId: TenantId) {
-  const [callback, notifications] = await Promise.all([
-    readCallbackHalt(pool, tenantId),
-    readCallbackHalt(pool, tenantId, 'notifications'),
-  ])
-  return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
-}
-
-/** Lists tenants with a suspended callback or suspended notifications. Uses a partial index. */
-export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
-  const rows = await orm(pool)
-    .select({ id: sql<TenantId>`${sql.raw(tenantOfQueueText('tenant_id'))}` })
-    .from(tenantQueues)
-    .where(isNotNull(suspendedAt))
-    .limit(rowsMax)
-  return [...new Set(rows.map(({ id }) => id))]
 }
 
 // Opens a circuit breaker. Locks the row before the comparison, so that only one of several concurrent calls finds the breaker closed. Of

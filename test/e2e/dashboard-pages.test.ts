@@ -107,8 +107,8 @@ describe('without scripts', () => {
           await button(page, 'Change the setting').click()
           await page.getByText('Paused', { exact: true }).waitFor()
           await page.getByRole('link', { name: 'Clear providers.codehost.paused' }).click()
-          await button(page, 'Clear the setting').click()
-          await page.getByText('providers.codehost.paused was cleared').waitFor()
+          await button(page, 'Resume').click()
+          await page.getByText('Calls of codehost for all tenants are accepted again').waitFor()
         },
         { runsScripts },
       ),
@@ -173,10 +173,73 @@ test(
       expect(performance.now() - pausedAt).toBeLessThan(2_000)
       await other.goto('/')
       await other.getByRole('link', { name: 'Resume', exact: true }).click()
-      await button(other, 'Clear the setting').click()
+      await button(other, 'Resume').click()
       const resumedAt = performance.now()
       await page.getByText('Deliveries paused for all tenants').waitFor({ state: 'detached', timeout: 5_000 })
       expect(performance.now() - resumedAt).toBeLessThan(2_000)
+    }),
+  stepMs,
+)
+
+test(
+  'dashboard: a pause and its end change the badges within two seconds, and move nothing under the pointer or the focus',
+  () =>
+    visit(async (page) => {
+      const context = page.context()
+      const other = await context.newPage()
+      const followed = page.waitForResponse((answer) => answer.url().includes('/live'))
+      await page.goto('/tenants/demo')
+      await followed
+      const link = page.locator('main').getByRole('link', { name: 'Lock history' })
+      await link.focus()
+      await link.hover()
+      const place = async () => ({
+        box: await link.boundingBox(),
+        isFocused: await link.evaluate((element) => element === document.activeElement),
+        isHovered: await link.evaluate((element) => element.matches(':hover')),
+      })
+      const before = await place()
+      expect(before).toMatchObject({ isFocused: true, isHovered: true })
+      const badge = (name: string) => page.locator('h1 .badge', { hasText: name }).waitFor({ timeout: 2_000 })
+      const change = async (value: string) => {
+        await other.goto('/settings/change?name=forwarding.paused&tenant=demo')
+        await other.getByLabel('Value').selectOption(value)
+        await button(other, 'Change the setting').click()
+      }
+      await badge('Ready')
+      await change('true')
+      await badge('Paused')
+      await page.locator('.news-bar').getByText('Deliveries paused for demo').waitFor({ timeout: 2_000 })
+      expect(await place()).toEqual(before)
+      await change('false')
+      await badge('Ready')
+      await page.getByText('Deliveries paused for demo').waitFor({ state: 'detached', timeout: 2_000 })
+      expect(await place()).toEqual(before)
+
+      // A notice that was there when the page was loaded keeps its place when it ends.
+      await change('true')
+      const again = page.waitForResponse((answer) => answer.url().includes('/live'))
+      await page.reload()
+      await again
+      const notice = page.locator('.notice', { hasText: 'Deliveries paused for demo' })
+      await notice.waitFor()
+      await link.focus()
+      await link.hover()
+      const under = await place()
+      await change('false')
+      await badge('Ready')
+      await page.locator('.notice.is-ended').waitFor({ timeout: 2_000 })
+      expect(await place()).toEqual(under)
+      expect(await notice.getByRole('link', { name: 'Resume' }).isVisible()).toBe(false)
+      // The overview keeps the places of what needs attention in the same way.
+      await page.goto('/?tenant=demo')
+      await change('true')
+      await page.locator('.news-bar').getByText('Deliveries paused for demo').waitFor({ timeout: 5_000 })
+      expect(await page.getByText('Needs attention').count()).toBe(0)
+      await page.locator('.news-bar').getByRole('link', { name: 'Show' }).click()
+      await page.getByText('Needs attention').waitFor()
+      await change('false')
+      await page.locator('.attention .is-ended').waitFor({ timeout: 5_000 })
     }),
   stepMs,
 )

@@ -4,6 +4,8 @@ export interface PageAnswer {
   readonly html: string
   /** Target of the redirect; null for a page. */
   readonly location: string | null
+  /** Value of the cookie with the message about an action; null without one. */
+  readonly flash: string | null
 }
 
 /** Session of a signed-in user. */
@@ -32,6 +34,7 @@ export async function openDashboardSession(origin: string, token: string): Promi
       status: answer.status,
       html: await answer.text(),
       location: answer.headers.get('location'),
+      flash: /latchkey-flash=([^;]+)/.exec(answer.headers.get('set-cookie') ?? '')?.[1] ?? null,
     }
   }
   const csrf = await tokenOf(ask)

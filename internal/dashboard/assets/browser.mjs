@@ -113,6 +113,50 @@
       }
   }
 
+  /** Titles of notices that wait, by the part of the page in which they are new. */
+  const waitingNotices = new Map()
+
+  /**
+   * Keeps notices in place, so that nothing moves under the pointer or the focus: one that has ended stays and is marked, and new ones are
+   * named in a bar that covers no place of the page's flow.
+   */
+  const holdNotices = ({ detail: { tasks } }) => {
+    for (const { fragment } of tasks)
+      for (const update of fragment.querySelectorAll('[data-hold]')) {
+        const shown = document.getElementById(update.id)
+        if (!shown) continue
+        const fresh = new Map(
+          [...update.querySelectorAll('[data-notice]')].map((notice) => [notice.id, notice]),
+        )
+        const copied = shown.cloneNode(true)
+        let isChanged = false
+        for (const notice of copied.querySelectorAll('[data-notice]')) {
+          const known = fresh.get(notice.id)
+          fresh.delete(notice.id)
+          if (known) notice.replaceWith(known)
+          else notice.classList.add('is-ended')
+          isChanged ||= !known
+        }
+        // The message about the last action says what was true before this change.
+        if (isChanged || fresh.size > 0) copied.querySelector('#flash')?.classList.add('is-ended')
+        update.replaceChildren(...copied.childNodes)
+        waitingNotices.set(
+          update.id,
+          [...fresh.values()].map((notice) => notice.dataset.notice),
+        )
+        showNews()
+      }
+  }
+
+  const showNews = () => {
+    const titles = [...waitingNotices.values()].flat()
+    const bar = document.querySelector('[data-news-bar] > p')
+    bar.hidden = titles.length === 0
+    bar.querySelector('span').textContent = titles.join('; ')
+    const link = bar.querySelector('a')
+    link.href = link.dataset.here
+  }
+
   const paused = new Set()
   const pause = (button) => {
     const { pause: id } = button.dataset
@@ -126,6 +170,7 @@
     else if (button) pause(button)
   })
   document.addEventListener('htmx:before:swap', holdTables)
+  document.addEventListener('htmx:before:swap', holdNotices)
   document.addEventListener('htmx:before:request', (event) => {
     if (paused.has(event.target.id)) event.preventDefault()
   })

@@ -108,13 +108,20 @@ const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'inf
 interface NoticeParts {
   readonly tone: Tone
   readonly title?: string
+  /** HTML id, unique on the page. */
+  readonly id?: string
+  /** Whether it stays in place when it ends, and waits when it is new; see `haltNotices`. Needs an id and a title. */
+  readonly isHeld?: boolean
   readonly children?: ComponentChildren
 }
 
 /** Renders a message above the content, as an alert if its tone is `bad`. */
-export function Notice({ tone, title, children }: NoticeParts) {
+export function Notice({ tone, title, id, isHeld = false, children }: NoticeParts) {
   return (
-    <div class={`notice is-${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
+    <div
+      {...{ id, class: `notice is-${tone}`, role: tone === 'bad' ? 'alert' : 'status' }}
+      {...(isHeld && { 'data-notice': title })}
+    >
       <Icon name={noticeIcons[tone]} />
       <div>
         {title !== undefined && <strong>{title}</strong>}
@@ -195,6 +202,8 @@ interface LiveParts {
   /** Address of the page, from `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow' | 'status'
+  /** Whether the script keeps its notices in place. */
+  readonly isHeld?: boolean
   readonly children: ComponentChildren
 }
 
@@ -202,7 +211,7 @@ interface LiveParts {
  * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, and each within 2 s of a pause, a suspension or its
  * end, `status` only then. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
  */
-export function Live({ id, here, every = 'tick', children }: LiveParts) {
+export function Live({ id, here, every = 'tick', isHeld = false, children }: LiveParts) {
   return (
     <div
       id={id}
@@ -212,6 +221,7 @@ export function Live({ id, here, every = 'tick', children }: LiveParts) {
       hx-select={`#${id}`}
       hx-target={`#${id}`}
       hx-swap="outerMorph"
+      {...(isHeld && { 'data-hold': '' })}
     >
       {children}
     </div>

@@ -36,7 +36,7 @@ export const attemptRow: PageRow = {
     const compared = findAttempt(detail, query['with']) ?? detail.attempts[at - 1]
     const parts = { context, detail, attempt, rights: rights.value }
     const name = attemptTitle(attempt, detail.event)
-    return shown(
+    const page = shown(
       name,
       <>
         <PageHeader
@@ -61,6 +61,7 @@ export const attemptRow: PageRow = {
         <Comparison {...parts} compared={compared} />
       </>,
     )
+    return { ...page, tenantId: detail.event.tenantId }
   },
 }
 

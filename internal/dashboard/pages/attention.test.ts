@@ -58,24 +58,24 @@ test('attention: a pause of all deliveries is on every page, with who paused, an
   ]) {
     const { html } = await operator.get(path)
     expect([path, html.includes('Deliveries paused for all tenants')]).toEqual([path, true])
-    expect(html).toContain(`Paused by user:${user}`)
+    expect(html).toContain(`Deliveries of all tenants are paused by user:${user} (setting forwarding.paused)`)
     expect(html).toContain('href="/settings/clear?name=forwarding.paused"')
   }
   // A tenant sees the pause, but neither who set it nor a link that it may not follow.
   const { html } = await acmeKey.get('/events')
-  expect(html).toContain('Paused by the platform team')
+  expect(html).toContain('are paused by the platform team (setting forwarding.paused)')
   expect(html).not.toContain(user)
   expect(html).not.toContain('/settings/clear')
   expect((await resume({ name: 'forwarding.paused' })).status).toBe(303)
   expect((await operator.get('/events')).html).not.toContain('Deliveries paused')
 })
 
-test('attention: a pause of one tenant is on its pages and on the overview, and on no page of another tenant', async () => {
+test('attention: a pause of one tenant is on its pages and on those of all tenants, and on no page of another tenant', async () => {
   expect((await pause({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
   for (const path of ['/', '/events?tenant=acme', '/tenants/acme'])
     expect((await operator.get(path)).html).toContain('Provider card paused for acme')
   expect((await acmeKey.get('/refused')).html).toContain('Provider card paused for acme')
-  for (const path of ['/events', '/?tenant=bolt', '/tenants/bolt'])
+  for (const path of ['/events?tenant=bolt', '/?tenant=bolt', '/tenants/bolt'])
     expect((await operator.get(path)).html).not.toContain('paused for acme')
   expect((await resume({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
   expect((await operator.get('/')).html).not.toContain('paused for acme')

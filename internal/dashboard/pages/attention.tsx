@@ -1,15 +1,17 @@
 import type { ComponentChildren } from 'preact'
-import type { Attention, AttentionList, Halt } from '#internal/backoffice/index.ts'
+import { type Attention, type AttentionList, type Halt, haltText } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { Card, Notice } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Ago, Badge, countText, durationText, Time, type Tone } from '../components/text.tsx'
 import { link, type PageContext, type Rights } from '../page.ts'
-import { reasonText } from './tenants.tsx'
+import { haltTones, reasonText } from './tenants.tsx'
 import { amountText, labelsOf } from './usage.tsx'
 
 /** One thing that needs attention, in words. */
 interface Described {
+  /** HTML id, unique on the page. */
+  readonly id: string
   readonly tone: Tone
   readonly title: string
   readonly text: ComponentChildren
@@ -18,29 +20,99 @@ interface Described {
   /** Owner whose rights decide about the action. */
   readonly owner: TenantId | 'all'
   readonly tenantId?: TenantId | undefined
+  /** Actor that caused it. Present for pauses. */
+  readonly by?: string
+  readonly startedAtMs?: number | undefined
 }
 
-const suspensionCauses: Readonly<Record<string, string>> = {
-  gone: 'the endpoint returned 410 Gone',
-  disabled: 'the endpoint responded with webhook-delivery: disable',
-}
+/** Maximum number of tenants that a notice about pauses of single tenants names. */
+const namedMax = 5
 
-/** Renders what halts the tenant of the page, or all tenants, as notices. */
-export async function haltNotices(context: PageContext, halts: readonly Halt[]): Promise<ComponentChildren> {
+/**
+ * Renders what halts the tenant of the page, or all tenants, as notices. Pauses of single tenants share a notice on pages of all tenants. The
+ * script keeps what has the attribute `data-notice` in place: what has ended stays, and what is new waits.
+ */
+export async function haltNotices(
+  context: PageContext,
+  halts: readonly Halt[],
+  tenantId: TenantId | undefined,
+): Promise<ComponentChildren> {
+  const isOfOne = (halt: Halt): halt is Paused =>
+    tenantId === undefined && isPause(halt) && halt.tenantId !== null
   const shown = await withActions(
     context,
-    halts.map((halt) => describe(context, halt)),
+    halts.filter((halt) => !isOfOne(halt)).map((halt) => describe(context, halt)),
   )
-  return shown.map(({ tone, title, text, action }) => (
-    <Notice tone={tone} title={title}>
-      <p>{text}</p>
-      {action && (
+  const groups = Map.groupBy(halts.filter(isOfOne), settingOf)
+  return (
+    <>
+      {shown.map(({ id, tone, title, text, action }) => (
+        <Notice {...{ id, tone, title }} isHeld>
+          <p>{text}</p>
+          {action && (
+            <p>
+              <a href={action.href}>{action.label}</a>
+            </p>
+          )}
+        </Notice>
+      ))}
+      {await Promise.all([...groups.values()].map((pauses) => pausesNotice(context, pauses)))}
+    </>
+  )
+}
+
+/** A pause by a runtime setting. */
+export type Paused = Extract<Halt, { kind: 'forwarding_paused' | 'provider_paused' }>
+
+/** Returns whether a halt is a pause by a setting. Pure. */
+export const isPause = (halt: Halt): halt is Paused =>
+  halt.kind === 'forwarding_paused' || halt.kind === 'provider_paused'
+
+/** Returns the name of the setting that a pause comes from. Pure. */
+export function settingOf(pause: Paused): string {
+  return pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
+}
+
+/** Renders the pauses of single tenants by one setting, on a page of all tenants. */
+async function pausesNotice(context: PageContext, pauses: readonly Paused[]): Promise<ComponentChildren> {
+  const [first] = pauses
+  if (first === undefined) return null
+  const named = await withActions(
+    context,
+    pauses.slice(0, namedMax).map((pause) => describe(context, pause)),
+  )
+  const what = first.kind === 'forwarding_paused' ? 'Forwarding' : `Provider ${first.provider}`
+  return (
+    <Notice
+      tone="warn"
+      id={`halts-${settingOf(first).replaceAll('.', '-')}`}
+      title={`${what} is paused for ${countText(pauses.length)} ${pauses.length === 1 ? 'tenant' : 'tenants'}`}
+    >
+      <ul class="halted">
+        {named.map(({ id, title, tenantId, by, startedAtMs, action }) => (
+          <li id={id} data-notice={title}>
+            {tenantId && <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>} by {by}
+            {startedAtMs !== undefined && (
+              <>
+                , <Ago atMs={startedAtMs} nowMs={context.nowMs} />
+              </>
+            )}{' '}
+            {action && (
+              <LinkButton href={action.href}>
+                {action.label}
+                <span class="visually-hidden"> {title}</span>
+              </LinkButton>
+            )}
+          </li>
+        ))}
+      </ul>
+      {pauses.length > named.length && (
         <p>
-          <a href={action.href}>{action.label}</a>
+          And {countText(pauses.length - named.length)} more: <a href="/">overview</a>.
         </p>
       )}
     </Notice>
-  ))
+  )
 }
 
 /** Removes the actions that the actor may not take. */
@@ -63,71 +135,52 @@ async function withActions(
 }
 
 function describe(context: PageContext, item: Attention): Described {
-  const { nowMs } = context
-  switch (item.kind) {
-    case 'forwarding_paused':
-    case 'provider_paused':
-      return describePause(context, item)
-    case 'tenant_suspended':
-      return {
-        ...{ tone: 'warn', title: 'Tenant suspended', owner: item.tenantId, tenantId: item.tenantId },
-        text: (
+  return isHalt(item) ? describeHalt(context, item) : describeRest(item)
+}
+
+function isHalt(item: Attention): item is Halt {
+  return item.kind in haltTones
+}
+
+function describeHalt({ nowMs, tenantLabel }: PageContext, halt: Halt): Described {
+  const { title, cause, effect } = haltText(halt, tenantLabel)
+  const startedAtMs = 'startedAtMs' in halt ? halt.startedAtMs : undefined
+  const endsAtMs = 'endsAtMs' in halt ? halt.endsAtMs : undefined
+  const id = `halt-${halt.kind}-${'provider' in halt ? `${halt.provider}-` : ''}${halt.tenantId ?? 'all'}`
+  return {
+    ...{ id, title, startedAtMs, tone: haltTones[halt.kind] },
+    ...{ owner: halt.tenantId ?? 'all', tenantId: halt.tenantId ?? undefined },
+    ...('by' in halt && { by: halt.by }),
+    text: (
+      <>
+        {cause}: {effect}.
+        {startedAtMs !== undefined && (
           <>
-            Its calls are refused and its deliveries are halted until <code>spec.suspended</code> is false.
+            {' '}
+            Since <Time atMs={startedAtMs} />, <Ago atMs={startedAtMs} nowMs={nowMs} />.
           </>
-        ),
-      }
-    case 'callback_suspended':
-      return {
-        ...{ tone: 'bad', title: 'Callback suspended', owner: item.tenantId, tenantId: item.tenantId },
-        text: (
+        )}
+        {endsAtMs !== undefined && (
           <>
-            Suspended <Ago atMs={item.startedAtMs} nowMs={nowMs} />:{' '}
-            {suspensionCauses[item.cause] ?? `cause ${item.cause}`}. New events are accepted and wait; no
-            attempt is used up.
+            {' '}
+            Next probe: <Time atMs={endsAtMs} />.
           </>
-        ),
-        action: { label: 'Resume deliveries', href: `/tenants/${item.tenantId}/resume`, right: 'replay' },
-      }
-    case 'breaker_open':
-      return {
-        ...{ tone: 'warn', title: 'Callback failing', owner: item.tenantId, tenantId: item.tenantId },
-        text: (
-          <>
-            Most recent deliveries failed, so the circuit breaker is open until <Time atMs={item.endsAtMs} />.
-            Deliveries then continue automatically; no attempt is used up.
-          </>
-        ),
-      }
-    default:
-      return describeRest(item)
+        )}
+      </>
+    ),
+    ...haltAction(halt),
   }
 }
 
-function describePause(
-  { nowMs, tenantLabel }: PageContext,
-  pause: Extract<Halt, { kind: 'forwarding_paused' | 'provider_paused' }>,
-): Described {
-  const { tenantId, by = 'the platform team', startedAtMs } = pause
-  const name = pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
-  const whose = tenantId === null ? 'all tenants' : tenantLabel(tenantId)
-  return {
-    ...{ tone: 'warn', owner: tenantId ?? 'all', tenantId: tenantId ?? undefined },
-    title: `${pause.kind === 'forwarding_paused' ? 'Deliveries' : `Provider ${pause.provider}`} paused for ${whose}`,
-    text: (
-      <>
-        Paused by {by}, <Ago atMs={startedAtMs} nowMs={nowMs} />.{' '}
-        {pause.kind === 'forwarding_paused'
-          ? 'New events are accepted and wait; no attempt is used up.'
-          : 'Its calls are refused with 503, so that the provider repeats them.'}
-      </>
-    ),
-    action: {
-      label: 'Resume',
-      href: link('/settings/clear', { name, tenant: tenantId ?? undefined }),
-      right: 'changeSettings',
-    },
+/** Returns the action that ends a halt. A suspended tenant is resumed by its manifest, and a failing callback by an accepted delivery. */
+function haltAction(halt: Halt): Pick<Described, 'action'> {
+  if (isPause(halt)) {
+    const href = link('/settings/clear', { name: settingOf(halt), tenant: halt.tenantId ?? undefined })
+    return { action: { label: 'Resume', href, right: 'changeSettings' } }
   }
+  if (halt.kind !== 'callback_suspended') return {}
+  const href = `/tenants/${halt.tenantId}/resume`
+  return { action: { label: 'Resume deliveries', href, right: 'replay' } }
 }
 
 function acceptedText(count: number, one = '', many = '') {
@@ -139,17 +192,18 @@ function describeRest(item: Exclude<Attention, Halt>): Described {
   switch (item.kind) {
     case 'spool_in_use':
       return {
-        ...{ tone: 'warn', title: 'Spool in use', owner: 'all' },
+        ...{ id: 'spool', tone: 'warn', title: 'Spool in use', owner: 'all' },
         text: `${acceptedText(item.count, 'is', 'are')} in Redis until Postgres stores ${item.count === 1 ? 'it' : 'them'}, for ${durationText(item.oldestAgeMs)} so far. If the number does not fall, Postgres or the drain of the spool is failing: see the runbook “spool in use”.`,
       }
     case 'dead_entries':
       return {
-        ...{ tone: 'bad', title: 'Dead letters in the spool', owner: 'all' },
+        ...{ id: 'dead-letters', tone: 'bad', title: 'Dead letters in the spool', owner: 'all' },
         text: `${acceptedText(item.count)} could not be stored and ${item.count === 1 ? 'is' : 'are'} not retried. Follow the runbook “spool dead entries”.`,
       }
     case 'tenant_not_ready':
       return {
-        ...{ tone: 'bad', title: 'Tenant not ready', owner: item.tenantId, tenantId: item.tenantId },
+        ...{ id: `not-ready-${item.tenantId}`, tone: 'bad', title: 'Tenant not ready' },
+        ...{ owner: item.tenantId, tenantId: item.tenantId },
         text: `${reasonText(item.reason)}. The conditions on the tenant’s page say what to do.`,
       }
     case 'limit_near': {
@@ -157,6 +211,7 @@ function describeRest(item: Exclude<Attention, Halt>): Described {
       const { label, window } = labelsOf(limit)
       return {
         ...{ tone: used >= hard ? 'bad' : 'warn', owner: tenantId, tenantId },
+        id: `limit-${limit}-${tenantId}`,
         title: used >= hard ? 'Limit reached' : 'Limit near',
         text: `${label}: ${amountText(limit, used)} of ${amountText(limit, hard)} ${window}.`,
       }
@@ -169,27 +224,32 @@ export async function attentionCard(
   context: PageContext,
   { items, isCut }: AttentionList,
 ): Promise<ComponentChildren> {
-  if (items.length === 0) return null
+  if (items.length === 0) return <div id="attention" data-hold="" />
   const described = await withActions(
     context,
     items.map((item) => describe(context, item)),
   )
   return (
-    <Card title="Needs attention" note={isCut ? 'the first of each kind' : undefined}>
-      <ul class="attention">
-        {described.map(({ tone, title, text, action, tenantId }) => (
-          <li>
-            <Badge tone={tone}>{title}</Badge>
-            <span class="attention-text">
-              {tenantId !== undefined && context.tenant === undefined && (
-                <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>
-              )}{' '}
-              {text}
-            </span>
-            {action && <LinkButton href={action.href}>{action.label}</LinkButton>}
-          </li>
-        ))}
-      </ul>
-    </Card>
+    <div id="attention" data-hold="">
+      <Card title="Needs attention" note={isCut ? 'the first of each kind' : undefined}>
+        <ul class="attention">
+          {described.map(({ id, tone, title, text, action, tenantId }) => (
+            <li
+              id={id}
+              data-notice={tenantId === undefined ? title : `${title} (${context.tenantLabel(tenantId)})`}
+            >
+              <Badge tone={tone}>{title}</Badge>
+              <span class="attention-text">
+                {tenantId !== undefined && context.tenant === undefined && (
+                  <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>
+                )}{' '}
+                {text}
+              </span>
+              {action && <LinkButton href={action.href}>{action.label}</LinkButton>}
+            </li>
+          ))}
+        </ul>
+      </Card>
+    </div>
   )
 }

@@ -20,7 +20,7 @@ import { Copy, durationText } from '../components/text.tsx'
 import {
   type ActionContext,
   type ActionRow,
-  doneAt,
+  goTo,
   link,
   nameOf,
   type PageContext,
@@ -30,6 +30,7 @@ import {
 } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import { deedRows } from './deed.tsx'
+import { readOutlook, resumedAt } from './resumption.tsx'
 
 type Tenant = NonNullable<PageContext['tenant']>
 
@@ -220,22 +221,28 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant, agai
 const resumeRows = deedRows<Tenant>({
   ...{ path: '/tenants/:tenant/resume', section: 'tenants', back: '/tenants/:tenant' },
   ...{ title: 'Resume deliveries', right: 'replay', find: findTenant },
-  ask: (tenant) => ({
+  ask: async (tenant, context) => ({
     question: `Resume deliveries to ${nameOf(tenant)}?`,
     button: 'Resume deliveries',
     back: `/tenants/${tenant.id}`,
     text: (
-      <p>
-        One pending event is delivered first, and the others once it has succeeded. If it answers 410 or{' '}
-        <code>webhook-delivery: disable</code> again, it is suspended again.
-      </p>
+      <>
+        <p>{(await readOutlook(context, { tenantId: tenant.id })).text}</p>
+        <p>
+          One event is delivered first, and the others once it has succeeded. If the callback answers 410 or{' '}
+          <code>webhook-delivery: disable</code> again, this event has ended and the callback is suspended
+          again.
+        </p>
+      </>
     ),
   }),
-  async act(tenant, { backoffice, actor }) {
-    const resumed = await backoffice.callbacks.resume(actor, tenant.id)
+  async act(tenant, context) {
+    const resumed = await context.backoffice.callbacks.resume(context.actor, tenant.id)
     if (resumed.kind !== 'ok') return resumed
     const path = `/tenants/${tenant.id}`
-    return doneAt(path, resumed.value, 'Deliveries are resumed.', 'The callback was not suspended.')
+    return resumed.value.isNew
+      ? resumedAt(path, context, { tenantId: tenant.id })
+      : goTo(path, 'The callback was not suspended.', 'info')
   },
 })
 

@@ -138,8 +138,9 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   },
   provider_paused: {
     title: 'Provider paused',
-    means: 'The platform has paused this provider. The provider was asked to retry.',
-    todo: 'No action needed: the provider retries. The pause is a runtime setting.',
+    means:
+      'A runtime setting pauses this provider (providers.<name>.paused). The provider was asked to retry.',
+    todo: 'No action needed: the provider retries until the setting is cleared. The settings page shows who set it.',
   },
   certificate_unavailable: {
     title: 'Certificate could not be fetched',

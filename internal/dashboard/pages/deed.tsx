@@ -24,7 +24,7 @@ interface Deed<Subject> {
   readonly right: Action
   /** Finds the object of the action and its owner, by the path or by fields of the query or form. */
   find(context: PageContext, fields: Form): Promise<Found<Subject>> | Found<Subject>
-  ask(subject: Subject, context: PageContext): Question
+  ask(subject: Subject, context: PageContext): Promise<Question> | Question
   act(subject: Subject, context: ActionContext): Promise<PageResult>
 }
 
@@ -49,20 +49,20 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
   const proceed = async (
     context: PageContext,
     fields: Form,
-    work: (subject: Subject) => Promise<PageResult> | PageResult,
+    work: (subject: Subject, owner: TenantId | 'all') => Promise<PageResult> | PageResult,
   ): Promise<PageResult> => {
     const found = await deed.find(context, fields)
     if (found.kind !== 'found') return found
-    return withRightTo(context, found.owner, right, () => work(found.subject))
+    return withRightTo(context, found.owner, right, () => work(found.subject, found.owner))
   }
   return [
     {
       ...{ method: 'GET', path, section },
       show: (context) =>
-        proceed(context, context.query, (subject) => {
-          const { question, text, back: leave, hidden, ...sending } = deed.ask(subject, context)
+        proceed(context, context.query, async (subject, owner) => {
+          const { question, text, back: leave, hidden, ...sending } = await deed.ask(subject, context)
           const [address = path] = context.here.split('?')
-          return shown(
+          const page = shown(
             title,
             <Confirm
               question={question}
@@ -75,6 +75,7 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
               {text}
             </Confirm>,
           )
+          return owner === 'all' ? page : { ...page, tenantId: owner }
         }),
     },
     {

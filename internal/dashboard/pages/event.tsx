@@ -13,7 +13,17 @@ import { eventTypeTexts } from '#internal/intake/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock, TextBlock } from '../components/json.tsx'
-import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
+import {
+  Ago,
+  Badge,
+  bytesText,
+  Copy,
+  durationText,
+  Icon,
+  StateBadge,
+  Time,
+  type Tone,
+} from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { attemptCurl, attemptPath } from './attempt.tsx'
 import { attemptName, parseAttemptName } from './attempt-name.ts'
@@ -42,8 +52,8 @@ const eventRow: PageRow = {
     if (rights.kind !== 'ok') return rights
     if (explained.kind !== 'ok') return explained
     const parts = { context, detail, rights: rights.value, explanation: explained.value, simulationPath }
-    if (isUpdate) return shown(type, <Progress {...parts} />)
-    return shown(
+    if (isUpdate) return { ...shown(type, <Progress {...parts} />), tenantId }
+    const page = shown(
       type,
       <div class="event-page">
         <Progress {...parts} />
@@ -53,6 +63,7 @@ const eventRow: PageRow = {
         </Card>
       </div>,
     )
+    return { ...page, tenantId }
   },
 }
 
@@ -78,7 +89,7 @@ function Progress({ context, detail, rights, explanation, simulationPath }: Even
     >
       <PageHeader
         title={event.type}
-        badge={<StateBadge state={event.state} />}
+        badge={<EventBadge {...{ event, explanation }} />}
         crumbs={[{ label: 'Events', path: link('/events', kept) }]}
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
@@ -95,6 +106,27 @@ function Progress({ context, detail, rights, explanation, simulationPath }: Even
       </aside>
     </Live>
   )
+}
+
+/** Renders the state of an event, and of an accepted one what halts its delivery. */
+function EventBadge({
+  event,
+  explanation: { position },
+}: Pick<EventParts, 'explanation'> & { event: EventSummary }) {
+  const halt = haltBadges[position]
+  return (
+    <span class="badges">
+      <StateBadge state={event.state} />
+      {halt !== undefined && <Badge tone="warn">{halt}</Badge>}
+    </span>
+  )
+}
+
+const haltBadges: Partial<Readonly<Record<Explanation['position'], string>>> = {
+  tenant_suspended: 'Tenant suspended',
+  forwarding_paused: 'Paused',
+  callback_suspended: 'Callback suspended',
+  breaker_open: 'Waiting for a probe',
 }
 
 function factsOf(
@@ -432,10 +464,10 @@ const ends: Readonly<Record<Explanation['position'], { readonly title: string; r
   failed: { title: 'Delivery failed', tone: 'bad' },
   verified: { title: 'Not delivered', tone: 'quiet' },
   awaiting_acknowledgement: { title: 'Waiting for a pull', tone: 'info' },
-  tenant_suspended: { title: 'Deliveries are halted', tone: 'warn' },
-  forwarding_paused: { title: 'Deliveries are halted', tone: 'warn' },
-  callback_suspended: { title: 'Deliveries are halted', tone: 'warn' },
-  breaker_open: { title: 'Deliveries are halted', tone: 'warn' },
+  tenant_suspended: { title: 'Waiting: the tenant is suspended', tone: 'warn' },
+  forwarding_paused: { title: 'Waiting: deliveries are paused', tone: 'warn' },
+  callback_suspended: { title: 'Waiting: the callback is suspended', tone: 'warn' },
+  breaker_open: { title: 'Waiting for the circuit breaker', tone: 'warn' },
   in_progress: { title: 'Being delivered now', tone: 'info' },
   payload_expired: { title: 'Payload expired', tone: 'warn' },
   waiting: { title: 'Next attempt', tone: 'info' },
@@ -457,7 +489,8 @@ function End({ context, detail: { event }, explanation, rights }: Omit<EventPart
       title
     ) : (
       <>
-        {title} <Ago atMs={waits} nowMs={context.nowMs} />
+        {title}
+        {position === 'breaker_open' && ', next probe'} <Ago atMs={waits} nowMs={context.nowMs} />
       </>
     )
   return (

@@ -1,4 +1,4 @@
-import type { EventListRequest } from '#internal/backoffice/index.ts'
+import { type EventListRequest, type Halt, standingHalts } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
 import { dayStartMs, type ReaderClock } from '../components/clock.ts'
@@ -11,10 +11,11 @@ import {
   timeFieldText,
 } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
-import { durationText, StateBadge, Time } from '../components/text.tsx'
-import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
+import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
+import { haltsByTenant, link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
+import { HaltBadge } from './tenants.tsx'
 
 const hourMs = 3_600_000
 const spans = [
@@ -54,10 +55,21 @@ export const eventsRow = listRow({
     tenant === undefined
       ? 'Events received from providers and their delivery status.'
       : `Events of ${nameOf(tenant)} and their delivery status.`,
-  load: (context, { after, ...asked }) =>
-    context.backoffice.events.list(context.actor, {
+  async load(context, { after, ...asked }) {
+    const listed = await context.backoffice.events.list(context.actor, {
       ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
-    }),
+    })
+    if (listed.kind !== 'ok') return listed
+    const { items, next } = listed.value
+    const halts = await haltsByTenant(
+      context,
+      items.map(({ tenantId }) => tenantId),
+    )
+    return {
+      kind: 'ok',
+      value: { next, items: items.map((event) => ({ ...event, halts: halts.get(event.tenantId) ?? [] })) },
+    }
+  },
   actions: actionsOf,
   aboveFilters: (context) => savedViews(context, eventFields),
   bar: replaySelected,
@@ -158,8 +170,41 @@ function Selection({ event: { id, type, state, origin } }: { readonly event: Eve
   )
 }
 
+/** An event of the list, with what halts its tenant. */
+type Row = ListedEvent & { readonly halts: readonly Halt[] }
+
+/** Returns what holds back the delivery of an event, which is queued; undefined if nothing does. Pure. */
+function holdOf({ halts, nextAttemptAtMs, origin }: Row): Halt | undefined {
+  if (nextAttemptAtMs === null) return undefined
+  // Notifications have a receiver of their own, and only the pause of all tenants stops them.
+  const isNotification = origin.kind === 'notification'
+  return halts.find((halt) =>
+    isNotification
+      ? halt.kind === 'tenant_suspended' || (halt.kind === 'forwarding_paused' && halt.tenantId === null)
+      : standingHalts.has(halt.kind),
+  )
+}
+
+/** Renders the state of an event, and of a queued one what holds it back. */
+function EventState({ event }: { readonly event: Row }) {
+  const hold = holdOf(event)
+  if (hold === undefined) return <StateBadge state={event.state} />
+  return (
+    <Badge tone="warn">
+      {hold.kind === 'forwarding_paused' ? 'Accepted, paused' : 'Accepted, suspended'}
+    </Badge>
+  )
+}
+
+/** Renders the time of the next attempt, unless nothing happens then. */
+function NextAttempt({ event }: { readonly event: Row }) {
+  const { nextAttemptAtMs: atMs } = event
+  if (atMs === null) return <span class="muted">–</span>
+  return holdOf(event) === undefined ? <Time atMs={atMs} /> : <span class="muted">held back</span>
+}
+
 /** Renders how far the delivery is in a line, where the columns have no room. */
-function DeliveryLine({ event }: { readonly event: ListedEvent }) {
+function DeliveryLine({ event }: { readonly event: Row }) {
   const { attemptCount, nextAttemptAtMs } = event
   if (attemptCount === 0 && !hasAnswer(event) && nextAttemptAtMs === null) return null
   return (
@@ -173,7 +218,7 @@ function DeliveryLine({ event }: { readonly event: ListedEvent }) {
       )}
       {nextAttemptAtMs !== null && (
         <>
-          {(attemptCount > 0 || hasAnswer(event)) && ' · '}next <Time atMs={nextAttemptAtMs} />
+          {(attemptCount > 0 || hasAnswer(event)) && ' · '}next <NextAttempt event={event} />
         </>
       )}
     </span>
@@ -190,16 +235,19 @@ function LastStatus({ event }: { readonly event: ListedEvent }) {
   return <span title={lastDurationMs === null ? undefined : durationText(lastDurationMs)}>{text}</span>
 }
 
-async function columnsOf(context: PageContext): Promise<readonly Column<ListedEvent>[]> {
+async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> {
   const { query, tenant, tenantLabel } = context
   const canReplay = await mayReplay(context)
-  const ofTenant: Column<ListedEvent> = {
+  const ofTenant: Column<Row> = {
     title: 'Tenant',
     isMinor: true,
-    cell: ({ tenantId }) => (
-      <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
-        {tenantLabel(tenantId)}
-      </a>
+    cell: ({ tenantId, halts }) => (
+      <>
+        <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
+          {tenantLabel(tenantId)}
+        </a>{' '}
+        <HaltBadge halts={halts} />
+      </>
     ),
   }
   return [
@@ -211,7 +259,11 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
           <span class="two-lines">
             <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
             <span class="when-narrow second-line">
-              {tenant === undefined && `${tenantLabel(event.tenantId)} · `}
+              {tenant === undefined && (
+                <>
+                  {tenantLabel(event.tenantId)} <HaltBadge halts={event.halts} /> ·{' '}
+                </>
+              )}
               <ProviderCell event={event} />
             </span>
           </span>
@@ -223,7 +275,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
       cell: (event) => (
         <span class="two-lines">
           <span>
-            <StateBadge state={event.state} />
+            <EventState event={event} />
             {event.cycle > 1 && <span class="muted"> cycle {event.cycle}</span>}
           </span>
           <DeliveryLine event={event} />
@@ -242,8 +294,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<ListedEv
     {
       title: 'Next attempt',
       isExtra: true,
-      cell: ({ nextAttemptAtMs: atMs }) =>
-        atMs === null ? <span class="muted">–</span> : <Time atMs={atMs} />,
+      cell: (event) => <NextAttempt event={event} />,
     },
     { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
   ]

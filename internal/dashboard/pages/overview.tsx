@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import type { HeldEvents } from '#internal/backoffice/index.ts'
 import type { Stats, StatsPoint, TenantStats } from '#internal/usage/index.ts'
 import { Card, Empty, Live, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
@@ -34,16 +35,18 @@ export const overviewRow: PageRow = {
     const { backoffice, actor, selection, nowMs, query } = context
     const range = ranges.find(({ name }) => name === query['range']) ?? ranges[2]
     const request = { ...selection, fromMs: nowMs - range.ms, toMs: nowMs }
-    const [stats, ranked, attention] = await Promise.all([
+    const [stats, ranked, attention, held] = await Promise.all([
       backoffice.stats.read(actor, request),
       backoffice.stats.rank(actor, request),
       backoffice.attention.list(actor, selection),
+      backoffice.attention.held(actor, selection),
     ])
     if (stats.kind !== 'ok') return stats
     if (ranked.kind !== 'ok') return ranked
     if (attention.kind !== 'ok') return attention
+    if (held.kind !== 'ok') return held
     const card = await attentionCard(context, attention.value)
-    const parts = { context, range, stats: stats.value, ranked: ranked.value }
+    const parts = { context, range, stats: stats.value, ranked: ranked.value, held: held.value }
     return shown('Overview', <Overview {...parts} attention={card} />)
   },
 }
@@ -53,6 +56,7 @@ interface OverviewParts {
   readonly range: Range
   readonly stats: Stats
   readonly ranked: readonly TenantStats[]
+  readonly held: HeldEvents
 }
 
 function Overview({
@@ -60,6 +64,7 @@ function Overview({
   range,
   stats,
   ranked,
+  held,
   attention,
 }: OverviewParts & { readonly attention: ComponentChildren }) {
   const { tenant, here, actor, query, nowMs } = context
@@ -78,7 +83,7 @@ function Overview({
             {note.text}
           </Notice>
         )}
-        <StatTiles stats={stats} context={context} />
+        <StatTiles {...{ stats, context, held }} />
         {accepted + refused + delivered + failed === 0 && (
           <Notice tone="info" title="No events in this time">
             Register the webhook URL from the tenant’s page with a provider, or start a simulation.
@@ -106,7 +111,11 @@ function leadOf({ tenant, selection }: PageContext): string {
   return 'Webhooks of the whole installation.'
 }
 
-function StatTiles({ stats: { total, points, stepMs }, context }: Pick<OverviewParts, 'stats' | 'context'>) {
+function StatTiles({
+  stats: { total, points, stepMs },
+  context,
+  held,
+}: Pick<OverviewParts, 'stats' | 'context' | 'held'>) {
   const ended = total.delivered + total.failed
   const queue = points.findLast((point) => point.queue !== undefined)?.queue
   const tenant = context.query['tenant']
@@ -148,10 +157,17 @@ function StatTiles({ stats: { total, points, stepMs }, context }: Pick<OverviewP
         <Tile
           label={stepMs <= minuteMs ? 'Queue' : `Peak queue (${durationText(stepMs)})`}
           value={compactText(queue.dueCount)}
-          note={queue.dueCount === 0 ? 'empty' : `oldest ${durationText(queue.oldestAgeMs)}`}
+          note={`${queue.dueCount === 0 ? 'none due' : `due, oldest ${durationText(queue.oldestAgeMs)}`}; without held back`}
           tone={queue.oldestAgeMs > minuteMs ? 'warn' : undefined}
         />
       )}
+      <Tile
+        label="Held back"
+        value={held.isCut ? `${compactText(held.count)}+` : compactText(held.count)}
+        note="due, but paused, suspended or behind a breaker"
+        tone={held.count > 0 ? 'warn' : undefined}
+        href={link('/events', { tenant, state: 'accepted' })}
+      />
     </Tiles>
   )
 }
@@ -277,7 +293,7 @@ function queueCharts(
   return [
     {
       ...{ title: 'Queue depth', kind: 'area', unit: 'count', empty },
-      summary: `at most ${countText(most)} due at once`,
+      summary: `at most ${countText(most)} due at once, without those held back`,
       series: [of('Due deliveries', 'one', ({ queue }) => queue?.dueCount)],
     },
     {

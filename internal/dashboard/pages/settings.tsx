@@ -1,5 +1,5 @@
 import { type ListedSetting, parseSettingText, type SettingName } from '#internal/settings/index.ts'
-import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
+import { Card, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { type Field, Fields, FormPage, LinkButton, providerField, Submit } from '../components/form.tsx'
 import { type Column, Table } from '../components/list.tsx'
 import { Ago, Badge, countText } from '../components/text.tsx'
@@ -14,7 +14,9 @@ import {
   shown,
   withRightTo,
 } from '../page.ts'
+import { isPause, type Paused, settingOf } from './attention.tsx'
 import { deedRows } from './deed.tsx'
+import { readOutlook, resumedAt, resumedText } from './resumption.tsx'
 
 /** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
 const settingsRow: PageRow = {
@@ -22,20 +24,20 @@ const settingsRow: PageRow = {
   async show(context) {
     const { backoffice, actor, tenant } = context
     const tenantId = tenant?.id ?? null
-    const [listed, permissions, common] = await Promise.all([
+    const [listed, permissions, halted] = await Promise.all([
       backoffice.settings.list(actor, tenantId),
       backoffice.tenants.permissions(actor, tenantId ?? 'all'),
-      tenantId === null ? undefined : backoffice.settings.list(actor, null),
+      backoffice.attention.halts(actor, tenant === undefined ? {} : { tenantId: tenant.id }),
     ])
     // A user who may not see the settings of the installation can still see those of a tenant, so the page asks for a tenant.
     if (listed.kind === 'forbidden' && tenantId === null) return { kind: 'needsTenant' }
     if (listed.kind !== 'ok') return listed
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
-    const installation = common?.kind === 'ok' ? common.value : undefined
+    const pauses = halted.kind === 'ok' ? halted.value.halts.filter(isPause) : []
     const names = mayChange ? await backoffice.settings.listProviderNames(actor, tenantId) : undefined
     const providers = names?.kind === 'ok' ? names.value : []
-    const parts = { context, listed: listed.value, installation, mayChange, providers }
+    const parts = { context, listed: listed.value, pauses, mayChange, providers }
     return shown('Settings', <Settings {...parts} />)
   },
 }
@@ -43,8 +45,8 @@ const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Settings of the installation, shown with those of a tenant. Undefined if the actor may not see them. */
-  readonly installation: readonly ListedSetting[] | undefined
+  /** Pauses of all tenants, and of the tenant of the page, or of single tenants without one. */
+  readonly pauses: readonly Paused[]
   readonly mayChange: boolean
   /** Names of providers to suggest, if the actor may pause them. */
   readonly providers: readonly string[]
@@ -67,7 +69,7 @@ const groups = [
   { title: 'Retention', note: 'defaults for tenants', begins: 'retention.' },
 ] as const
 
-function Settings({ context, listed, installation, mayChange, providers }: SettingsParts) {
+function Settings({ context, listed, pauses, mayChange, providers }: SettingsParts) {
   const { tenant, actor } = context
   return (
     <>
@@ -100,10 +102,19 @@ function Settings({ context, listed, installation, mayChange, providers }: Setti
         {groups.map(({ title, note, begins }) => {
           const rows = listed.filter(({ name }) => name.startsWith(begins))
           if (rows.length === 0) return null
-          const columns = columnsOf({ context, installation, mayChange })
+          const columns = columnsOf({ context, pauses, mayChange })
+          const id = `settings-${begins.replace('.', '')}`
+          const stable = { id, rowId: ({ name }: ListedSetting) => name }
+          const table = <Table<ListedSetting> {...{ caption: title, rows, columns, stable }} />
           return (
             <Card title={title} note={note}>
-              <Table<ListedSetting> caption={title} rows={rows} columns={columns} />
+              {rows.some(({ name }) => name.endsWith('.paused')) ? (
+                <Live id={`${id}-live`} here={context.here} every="status">
+                  {table}
+                </Live>
+              ) : (
+                table
+              )}
               {begins === 'providers.' && mayChange && (
                 <OtherProvider tenant={tenant} providers={providers} />
               )}
@@ -132,11 +143,15 @@ function OtherProvider({
   )
 }
 
+/** Maximum number of tenants that a pause of single tenants names. */
+const namedMax = 5
+
 function columnsOf({
-  context: { nowMs, tenant },
-  installation,
+  context,
+  pauses,
   mayChange,
 }: Omit<SettingsParts, 'listed' | 'providers'>): readonly Column<ListedSetting>[] {
+  const { tenant } = context
   const change: Column<ListedSetting> = {
     title: 'Change',
     cell: ({ name, stored }) => (
@@ -162,29 +177,47 @@ function columnsOf({
         </span>
       ),
     },
-    { title: 'Value', cell: (setting) => <EffectiveValue {...{ setting, installation }} /> },
-    { title: 'Set by', cell: (setting) => <Origin {...{ setting, installation, nowMs }} /> },
+    { title: 'Value', cell: (setting) => <EffectiveValue {...{ setting, pauses, context }} /> },
+    { title: 'Set by', cell: (setting) => <Origin {...{ setting, pauses, context }} /> },
     ...(mayChange ? [change] : []),
   ]
 }
 
-/** Returns the installation's pause, if there is one. It applies to every tenant. */
-function pauseOfAll(
-  name: SettingName,
-  installation: SettingsParts['installation'],
-): ListedSetting | undefined {
-  return installation?.find((each) => each.name === name && each.value === true)
+/** Returns the installation's pause by a setting, if there is one. It applies to every tenant. Pure. */
+function pauseOfAll(name: SettingName, pauses: readonly Paused[]): Paused | undefined {
+  return pauses.find((pause) => pause.tenantId === null && settingOf(pause) === name)
 }
 
-interface SettingParts extends Pick<SettingsParts, 'installation'> {
+interface SettingParts extends Pick<SettingsParts, 'pauses' | 'context'> {
   readonly setting: ListedSetting
 }
 
-function EffectiveValue({ setting: { name, value }, installation }: SettingParts) {
-  const isOn = value === true || pauseOfAll(name, installation) !== undefined
-  if (name.endsWith('.paused'))
-    return isOn ? <Badge tone="warn">Paused</Badge> : <Badge tone="good">Running</Badge>
-  return <span class="number">{valueText(value)}</span>
+function EffectiveValue({ setting: { name, value }, pauses, context }: SettingParts) {
+  if (!name.endsWith('.paused')) return <span class="number">{valueText(value)}</span>
+  const isOn = value === true || pauseOfAll(name, pauses) !== undefined
+  const owners =
+    context.tenant === undefined
+      ? pauses.flatMap((pause) =>
+          pause.tenantId !== null && settingOf(pause) === name ? [pause.tenantId] : [],
+        )
+      : []
+  return (
+    <span class="stacked">
+      {isOn ? <Badge tone="warn">Paused</Badge> : <Badge tone="good">Running</Badge>}
+      {owners.length > 0 && (
+        <span class="muted wraps">
+          {isOn ? 'also ' : 'but '}paused for{' '}
+          {owners.slice(0, namedMax).map((id, nth) => (
+            <>
+              {nth > 0 && ', '}
+              <a href={link('/settings', { tenant: id })}>{context.tenantLabel(id)}</a>
+            </>
+          ))}
+          {owners.length > namedMax && ` and ${countText(owners.length - namedMax)} more`}
+        </span>
+      )}
+    </span>
+  )
 }
 
 /** Formats the value of a setting. Pure. */
@@ -193,21 +226,17 @@ export function valueText(value: ListedSetting['value']): string {
   return typeof value === 'number' ? countText(value) : String(value)
 }
 
-function Origin({
-  setting: { name, stored, value },
-  installation,
-  nowMs,
-}: SettingParts & { readonly nowMs: number }) {
-  const byAll = value === true ? undefined : pauseOfAll(name, installation)
-  const set = byAll?.stored ?? stored
-  if (set === undefined) return <span class="muted">default</span>
+function Origin({ setting: { name, stored, value }, pauses, context: { nowMs } }: SettingParts) {
+  const byAll = value === true ? undefined : pauseOfAll(name, pauses)
+  if (byAll === undefined && stored === undefined) return <span class="muted">default</span>
   return (
     <span class="stacked">
       <span class="wraps">
-        {byAll !== undefined && 'for the whole installation, '}by {set.updatedBy}
+        {byAll !== undefined ? `for the whole installation, by ${byAll.by}` : `by ${stored?.updatedBy}`}
       </span>
       <span class="muted">
-        <Ago atMs={set.updatedAtMs} nowMs={nowMs} />, version {set.version}
+        <Ago atMs={byAll?.startedAtMs ?? stored?.updatedAtMs ?? nowMs} nowMs={nowMs} />
+        {byAll === undefined && `, version ${stored?.version}`}
       </span>
     </span>
   )
@@ -240,6 +269,9 @@ const changeRow: ActionRow = {
       if (written.kind === 'invalid') return showForm({ context, setting, typed, problem: written.problem })
       if (written.kind === 'conflict') return showForm({ context, setting, typed, conflict: written.problem })
       if (written.kind !== 'ok') return written
+      const { isNew, previousValue } = written.value
+      if (isNew && name.endsWith('.paused') && previousValue === true)
+        return resumedAt(listOf(context), context, { tenantId: tenant?.id, setting: name })
       const done = `${name} was set; it takes effect within two seconds.`
       return doneAt(listOf(context), written.value, done, `${name} already has this value.`)
     }),
@@ -348,20 +380,36 @@ function fieldOf({ name, definition }: ListedSetting, typed: string, problem: st
   }
 }
 
+/** Returns whether a setting pauses something at present. Pure. */
+function isPauseSetting({ name, value }: Pick<ListedSetting, 'name' | 'value'>): boolean {
+  return name.endsWith('.paused') && value === true
+}
+
 const clearRows = deedRows<ListedSetting>({
   ...{ path: clearPath, section: 'settings', back: '/settings' },
   ...{ title: 'Clear a setting', right: 'changeSettings', find: findSetting },
-  ask: ({ name, stored, definition, value }, context) => ({
-    ...{ question: `Clear ${name}?`, button: 'Clear the setting', tone: 'danger', back: listOf(context) },
-    hidden: { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0) },
-    text: (
-      <p>
-        Its value is <strong>{valueText(value)}</strong> {ownerText(context)}. After clearing, the default
-        applies: <strong>{valueText(definition.default)}</strong>.
-      </p>
-    ),
-  }),
-  async act({ name }, context) {
+  async ask({ name, stored, definition, value }, context) {
+    const hidden = { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0) }
+    const back = listOf(context)
+    if (isPauseSetting({ name, value })) {
+      const resumption = { tenantId: context.tenant?.id, setting: name }
+      const what = resumedText(context, resumption)
+      return {
+        ...{ hidden, back, question: `Resume ${what}?`, button: 'Resume' },
+        text: <p>{(await readOutlook(context, resumption)).text}</p>,
+      }
+    }
+    return {
+      ...{ question: `Clear ${name}?`, button: 'Clear the setting', tone: 'danger', hidden, back },
+      text: (
+        <p>
+          Its value is <strong>{valueText(value)}</strong> {ownerText(context)}. After clearing, the default
+          applies: <strong>{valueText(definition.default)}</strong>.
+        </p>
+      ),
+    }
+  },
+  async act({ name, value }, context) {
     const { backoffice, actor, form, tenant } = context
     const expectedVersion = versionIn(form['version'])
     const cleared = await backoffice.settings.clear(actor, {
@@ -369,6 +417,8 @@ const clearRows = deedRows<ListedSetting>({
     })
     if (cleared.kind !== 'ok') return cleared
     const change = { isNew: cleared.value.existed }
+    if (change.isNew && isPauseSetting({ name, value }))
+      return resumedAt(listOf(context), context, { tenantId: tenant?.id, setting: name })
     return doneAt(listOf(context), change, `${name} was cleared.`, `${name} was not set.`)
   },
 })

@@ -1,12 +1,12 @@
-import type { Outcome, TenantDetail } from '#internal/backoffice/index.ts'
+import type { Halt, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
 import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
 import { Ago, Badge, Copy, durationText, StateBadge } from '../components/text.tsx'
-import { link, nameOf, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
-import { TenantBadge } from './tenants.tsx'
+import { haltsByTenant, link, nameOf, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { TenantBadges } from './tenants.tsx'
 import { LimitBars, overText } from './usage.tsx'
 
 /** Page of one tenant with its spec, conditions, keys, secrets and limits. */
@@ -16,14 +16,15 @@ export const tenantRow: PageRow = {
     const { backoffice, actor, tenant } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
     const { id } = tenant
-    const [detail, permissions, usage] = await Promise.all([
+    const [detail, permissions, usage, halts] = await Promise.all([
       backoffice.tenants.read(actor, id),
       backoffice.tenants.permissions(actor, id),
       backoffice.usage.limits(actor, id),
+      haltsByTenant(context, [id]),
     ])
     if (detail.kind !== 'ok') return detail
     if (permissions.kind !== 'ok') return permissions
-    const parts = { context, tenant: detail.value, may: permissions.value }
+    const parts = { context, tenant: detail.value, may: permissions.value, halts: halts.get(id) ?? [] }
     return shown(nameOf(detail.value), <TenantPage {...parts} usage={usage} />)
   },
 }
@@ -32,6 +33,7 @@ interface TenantParts {
   readonly context: PageContext
   readonly tenant: TenantDetail
   readonly may: Rights
+  readonly halts: readonly Halt[]
 }
 
 function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome<LimitsReport> }) {
@@ -41,7 +43,7 @@ function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome
     <Live id="tenant" here={context.here} every="status">
       <PageHeader
         title={nameOf(tenant)}
-        badge={<TenantBadge tenant={tenant} />}
+        badge={<TenantBadges {...parts} />}
         crumbs={[{ label: 'Tenants', path: '/tenants' }]}
         lead={`${tenant.namespace}/${tenant.name}`}
       >
@@ -165,7 +167,7 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
   )
 }
 
-function Callback({ tenant, may }: TenantParts) {
+function Callback({ tenant, may, halts }: TenantParts) {
   const { callback } = tenant.spec
   if (callback === undefined)
     return (
@@ -186,7 +188,7 @@ function Callback({ tenant, may }: TenantParts) {
       <Facts
         facts={[
           ['URL', <Copy text={callback.url} label="Copy the callback’s URL" />],
-          ['State', <StateBadge state={callbackState(tenant)} />],
+          ['State', <StateBadge state={callbackState(halts)} />],
           ['Timeout', durationText(callback.timeoutSeconds * 1_000)],
           ['Attempts', `${schedule.length}, after ${schedule.join(', ')}`],
           ['Jitter', `± ${jitterPercent} %`],
@@ -204,7 +206,7 @@ function Callback({ tenant, may }: TenantParts) {
   )
 }
 
-function Notifications({ tenant, may, context: { nowMs } }: TenantParts) {
+function Notifications({ tenant, may, halts, context: { nowMs } }: TenantParts) {
   const { notifications: spec } = tenant.spec
   const { notifications } = tenant
   if (spec === undefined || notifications === undefined) return null
@@ -223,7 +225,10 @@ function Notifications({ tenant, may, context: { nowMs } }: TenantParts) {
       <Facts
         facts={[
           ['Destination', spec.url ?? `a URL in Secret ${spec.urlSecretRef?.name ?? ''}`],
-          ['State', <StateBadge state={tenant.suspended ? 'tenant_suspended' : notifications.state} />],
+          [
+            'State',
+            <StateBadge state={notificationsState(tenant.suspended, halts) ?? notifications.state} />,
+          ],
           ['Format', spec.format === 'slack' ? 'Slack message, unsigned' : 'event, signed'],
           ['Types', spec.events?.join(', ') ?? 'all'],
           [
@@ -243,10 +248,24 @@ function Notifications({ tenant, may, context: { nowMs } }: TenantParts) {
   )
 }
 
-function callbackState({ suspendedCallback, breakerEndsAtMs, suspended }: TenantDetail): string {
-  if (suspended) return 'tenant_suspended'
-  if (suspendedCallback !== undefined) return 'suspended'
-  return breakerEndsAtMs === undefined ? 'active' : 'breaker_open'
+/** Returns what halts notifications besides their own state. The pause of one tenant does not stop its notifications. Pure. */
+function notificationsState(isSuspended: boolean, halts: readonly Halt[]): string | undefined {
+  if (isSuspended) return 'tenant_suspended'
+  return halts.some((halt) => halt.kind === 'forwarding_paused' && halt.tenantId === null)
+    ? 'paused'
+    : undefined
+}
+
+/** Returns the state of the deliveries to a callback: the first thing that halts them, in the order of the explanations. Pure. */
+function callbackState(halts: readonly Halt[]): string {
+  const found = new Map(halts.map((halt) => [halt.kind, halt]))
+  if (found.has('tenant_suspended')) return 'tenant_suspended'
+  if (found.has('forwarding_paused')) return 'paused'
+  if (found.has('callback_suspended')) return 'suspended'
+  const trouble = found.get('callback_resumed') ?? found.get('callback_failing')
+  if (trouble === undefined || !('breaker' in trouble)) return 'active'
+  if (trouble.breaker !== 'closed') return `breaker_${trouble.breaker}`
+  return 'failing'
 }
 
 function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { closeBreaker, queueIdOf, suspendQueue } from '#internal/events/index.ts'
 import {
   type AskedRight,
   someUser,
@@ -197,15 +199,19 @@ describe('test event', () => {
 
 test('suspended callback: the tenant page shows the suspension, and its form resumes the callback', async () => {
   await backoffice.pool.query(
-    `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
-     ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
+    'INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT DO NOTHING',
     [acme],
   )
+  const nowMs = Date.now()
+  await suspendQueue(backoffice.pool, queueIdOf(acme as TenantId, 'callback'), { cause: 'gone', nowMs })
   const { html } = await session.get('/tenants/acme')
   expect(html).toContain('<strong>Callback suspended</strong>')
-  expect(html).toContain('the endpoint returned 410 Gone')
+  expect(html).toContain(
+    'The callback answered 410 Gone, so it is suspended until it is resumed: events are accepted',
+  )
   // The badges say the same, before and after the operator has written its conditions.
-  const badge = (page: string) => /<h1>.*?<\/span>([^<]*)<\/span>/.exec(page)?.[1]
+  const badge = (page: string) =>
+    /<h1>.*?<span class="dot" aria-hidden="true"><\/span>([^<]*)<\/span>/.exec(page)?.[1]
   expect(badge(html)).toBe('Callback suspended')
   expect((await session.get('/tenants')).html).toContain('Callback suspended</span>')
   expect((await session.get('/usage?tenant=acme')).html).toContain('<strong>Callback suspended</strong>')
@@ -214,6 +220,9 @@ test('suspended callback: the tenant page shows the suspension, and its form res
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
   for (const path of ['/', '/tenants', '/usage?tenant=acme'])
     expect((await session.get(path)).html).not.toContain('Callback suspended')
+  // The callback is not proven yet: one event is sent first.
+  expect(badge((await session.get('/tenants/acme')).html)).toBe('Callback resumed')
+  await closeBreaker(backoffice.pool, queueIdOf(acme as TenantId, 'callback'))
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Ready')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
 })

@@ -1,9 +1,25 @@
-import type { Outcome, Page, TenantSummary } from '#internal/backoffice/index.ts'
+import {
+  type Halt,
+  haltText,
+  type Outcome,
+  type Page,
+  type TenantSummary,
+} from '#internal/backoffice/index.ts'
 import { Empty, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow, Table } from '../components/list.tsx'
-import { Ago, Badge, Copy } from '../components/text.tsx'
-import { forTenant, goTo, link, type PageContext, type PageRow, refOf, type Shown, shown } from '../page.ts'
+import { Ago, Badge, Copy, type Tone } from '../components/text.tsx'
+import {
+  forTenant,
+  goTo,
+  haltsByTenant,
+  link,
+  type PageContext,
+  type PageRow,
+  refOf,
+  type Shown,
+  shown,
+} from '../page.ts'
 
 /** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
 export const keyPrefixChars = 11
@@ -25,12 +41,22 @@ const list = listRow({
   ],
   async load(context, asked) {
     const found = await findTenants(context, asked)
-    return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
+    if (found.kind !== 'ok')
+      return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
+    const { items, next } = found.value
+    const halts = await haltsByTenant(
+      context,
+      items.map(({ id }) => id),
+    )
+    return {
+      kind: 'ok',
+      value: { next, items: items.map((tenant) => ({ ...tenant, halts: halts.get(tenant.id) ?? [] })) },
+    }
   },
   columns: ({ nowMs }) => [
     { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
     { title: 'Slug', cell: slugText },
-    { title: 'State', cell: (tenant) => <TenantBadge tenant={tenant} /> },
+    { title: 'State', cell: (tenant) => <TenantState {...{ tenant, nowMs, halts: tenant.halts }} /> },
     { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
     { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
   ],
@@ -93,10 +119,60 @@ export function reasonText(reason: string | null): string {
   return words.replaceAll(/\b(api|url|cidr)\b/gi, (word) => word.toUpperCase())
 }
 
-/** Renders the state of a tenant as one or two words. */
-export function TenantBadge({ tenant: { suspended, isReady, reason } }: TenantParts) {
+interface HaltedTenantParts extends TenantParts {
+  /** What halts the tenant, including pauses of all tenants. */
+  readonly halts: readonly Halt[]
+}
+
+/** Renders the state of a tenant as a badge for each thing that is wrong with it or halts it; “Ready” only if there is none. */
+export function TenantBadges({ tenant: { suspended, isReady, reason }, halts }: HaltedTenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
-  return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reasonText(reason)}</Badge>
+  const badges = [...new Map(halts.map((halt) => [badgeOf(halt), haltTones[halt.kind]]))]
+  const isListed = halts.some(({ kind }) => kind === 'callback_suspended')
+  const isOther = !isReady && !(isListed && reason === 'CallbackSuspended')
+  if (!isOther && badges.length === 0) return <Badge tone="good">Ready</Badge>
+  return (
+    <span class="badges">
+      {isOther && <Badge tone="bad">{reasonText(reason)}</Badge>}
+      {badges.map(([text, tone]) => (
+        <Badge tone={tone}>{text}</Badge>
+      ))}
+    </span>
+  )
+}
+
+/** Renders the first thing that halts a tenant, beside its name. */
+export function HaltBadge({ halts: [halt] }: Pick<HaltedTenantParts, 'halts'>) {
+  return halt === undefined ? null : <Badge tone={haltTones[halt.kind]}>{badgeOf(halt)}</Badge>
+}
+
+const badgeOf = (halt: Halt) => haltText(halt, String).badge
+
+/** Colours of halts. */
+export const haltTones: Readonly<Record<Halt['kind'], Tone>> = {
+  forwarding_paused: 'warn',
+  provider_paused: 'warn',
+  tenant_suspended: 'warn',
+  callback_suspended: 'bad',
+  callback_failing: 'warn',
+  callback_resumed: 'info',
+}
+
+/** Renders the state of a tenant in a list, with who paused it and since when it is halted. */
+function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly nowMs: number }) {
+  const halt = halts.find((each) => 'by' in each) ?? halts[0]
+  const startedAtMs = halt && 'startedAtMs' in halt ? halt.startedAtMs : undefined
+  return (
+    <span class="stacked">
+      <TenantBadges {...{ tenant, halts }} />
+      {startedAtMs !== undefined && (
+        <span class="muted">
+          {halt && 'by' in halt && `by ${halt.by}, `}
+          <Ago atMs={startedAtMs} nowMs={nowMs} />
+        </span>
+      )}
+    </span>
+  )
 }
 
 /** Redirects to the current page for the tenant that the user typed. If no such tenant is found, redirects to a search for the text. */

@@ -1,0 +1,314 @@
+import type { Actor } from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import { breakerOpenMs } from '#internal/delivery/index.ts'
+import {
+  type CallbackHalt,
+  type CallbackTrouble,
+  countHeldDeliveries,
+  heldMax,
+  listCallbackHalts,
+  type PausedForwarding,
+  readCallbackHalt,
+  readCallbacksDigest,
+} from '#internal/events/index.ts'
+import { pausedProviderOf, readSettings, type StoredSetting } from '#internal/settings/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { type ProviderName, readDirectoryVersion } from '#internal/tenants/index.ts'
+import { type Outcome, ok } from './outcome.ts'
+import type { DeskParts, SharedDeskParts } from './parts.ts'
+import { reachList, reachTenant, type TenantSelection } from './reach.ts'
+
+/** A pause that somebody set by a runtime setting. */
+interface Pause {
+  /** Null for all tenants. */
+  readonly tenantId: TenantId | null
+  /** Actor that set it, as in the audit log; see `authorOf`. */
+  readonly by: string
+  readonly startedAtMs: number
+}
+
+/** Something that halts the calls of providers or the deliveries of a tenant, or of all tenants. */
+export type Halt =
+  | ({ readonly kind: 'forwarding_paused' } & Pause)
+  | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
+  | { readonly kind: 'tenant_suspended'; readonly tenantId: TenantId }
+  | {
+      readonly kind: 'callback_suspended'
+      readonly tenantId: TenantId
+      /** `gone`, `disabled`, or that of another version. */
+      readonly cause: string
+      readonly startedAtMs: number
+    }
+  | {
+      readonly kind: 'callback_failing' | 'callback_resumed'
+      readonly tenantId: TenantId
+      readonly breaker: CallbackTrouble['breaker']
+      readonly startedAtMs: number | undefined
+      /** End of the open time of the circuit breaker. Undefined unless it is open. */
+      readonly endsAtMs: number | undefined
+    }
+
+/** Kinds of halts whose deliveries do not begin until somebody acts. */
+export const standingHalts: ReadonlySet<Halt['kind']> = new Set([
+  'forwarding_paused',
+  'tenant_suspended',
+  'callback_suspended',
+])
+
+/** What halts a tenant, and the version of the status that pages show. */
+export interface HaltsRead {
+  readonly halts: readonly Halt[]
+  readonly version: string
+}
+
+/** What a halt means, in words. The parts are without a full stop, so that they can be joined to one sentence. */
+export interface HaltText {
+  readonly title: string
+  readonly badge: string
+  readonly cause: string
+  /** What happens to calls, events and attempts meanwhile. */
+  readonly effect: string
+}
+
+/** Stands for the actor of a setting that the reader may not read. */
+const platformTeam = 'the platform team'
+
+/**
+ * Returns the actor that set a setting, for a reader who may read the setting; otherwise the platform team. Tenants do not learn who
+ * changes the settings of the installation.
+ */
+export function authorOf(
+  { tenantId, updatedBy }: Pick<StoredSetting, 'tenantId' | 'updatedBy'>,
+  seesAll: boolean,
+): string {
+  return tenantId !== null || seesAll ? updatedBy : platformTeam
+}
+
+const waits = 'events are accepted and wait, and use no attempt'
+const failed = 'Most recent calls to the callback failed'
+const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
+const restWaits = 'the others wait for a success and use none'
+
+/** Returns what a halt means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
+export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): HaltText {
+  switch (halt.kind) {
+    case 'forwarding_paused': {
+      const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
+      return {
+        ...{ title: `Deliveries paused for ${whose}`, badge: 'Paused', effect: waits },
+        cause: `Deliveries of ${whose} are paused by ${halt.by} (setting forwarding.paused)`,
+      }
+    }
+    case 'provider_paused': {
+      const { provider, by } = halt
+      const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
+      return {
+        ...{ title: `Provider ${provider} paused for ${whose}`, badge: `${provider} paused` },
+        cause: `Calls of ${provider} for ${whose} are paused by ${by} (setting providers.${provider}.paused)`,
+        effect: 'they are refused with 503, so that the provider repeats them',
+      }
+    }
+    case 'tenant_suspended':
+      return {
+        ...{ title: 'Tenant suspended', badge: 'Suspended' },
+        cause: 'The tenant is suspended by its manifest (spec.suspended)',
+        effect: 'its calls are refused; events accepted before wait, and use no attempt',
+      }
+    case 'callback_suspended':
+      return {
+        ...{ title: 'Callback suspended', badge: 'Callback suspended', effect: waits },
+        cause: `${suspensionCauses[halt.cause] ?? `The callback asked for no more deliveries (${halt.cause})`}, so it is suspended until it is resumed`,
+      }
+    case 'callback_resumed':
+      return {
+        ...{ title: 'Callback resumed', badge: 'Callback resumed' },
+        cause: 'The callback was resumed and has accepted no event since',
+        effect: `${oneProbe}; ${restWaits}`,
+      }
+    case 'callback_failing':
+      return { title: 'Callback failing', badge: 'Callback failing', ...failingTexts[halt.breaker] }
+  }
+}
+
+const suspensionCauses: Readonly<Record<string, string>> = {
+  gone: 'The callback answered 410 Gone',
+  disabled: 'The callback answered webhook-delivery: disable',
+}
+
+const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<HaltText, 'cause' | 'effect'>>> = {
+  open: {
+    cause: `${failed}, so its circuit breaker is open`,
+    effect: `every ${breakerOpenMs / 1_000} s one event is attempted as a probe, which uses an attempt of that event; ${restWaits}`,
+  },
+  half_open: {
+    cause: `${failed}, so its circuit breaker is half-open`,
+    effect: `${oneProbe}; ${restWaits}`,
+  },
+  closed: {
+    cause: 'Calls to the callback have failed repeatedly',
+    effect: 'deliveries continue; each failed call uses an attempt and is repeated by the retry schedule',
+  },
+}
+
+/**
+ * Reads a version that changes with every pause, suspension, trouble of a callback and change of a tenant, and with the end of each. Pages
+ * that were rendered with another version refresh themselves.
+ * @throws errors of Postgres
+ */
+export async function readStatusVersion(pool: Pool): Promise<string> {
+  return versionOf((await readSettings(pool)).version, await readTenantsVersion(pool))
+}
+
+async function readTenantsVersion(pool: Pool): Promise<string> {
+  const [directory, callbacks] = await Promise.all([readDirectoryVersion(pool), readCallbacksDigest(pool)])
+  return `${directory}.${callbacks}`
+}
+
+const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
+
+/**
+ * Reads what halts a tenant. Without a tenant, reads the pauses of all tenants and those of single tenants that the actor sees; a user who
+ * sees no tenants of the selection gets the pauses of all tenants only.
+ */
+async function halts(
+  parts: DeskParts,
+  actor: Actor,
+  selection: TenantSelection,
+): Promise<Outcome<HaltsRead>> {
+  const { pool } = parts
+  const { tenantId } = selection
+  const reached = tenantId === undefined ? undefined : await reachTenant(parts, actor, tenantId)
+  if (reached !== undefined && reached.kind !== 'ok') return reached
+  const [stored, tenants, halt, covers] = await Promise.all([
+    readSettings(pool),
+    readTenantsVersion(pool),
+    tenantId === undefined ? undefined : readCallbackHalt(pool, tenantId),
+    tenantId === undefined ? coverOf(parts, actor, selection) : (owner: TenantId) => owner === tenantId,
+  ])
+  const pauses = await pausesOf(parts, actor, stored.settings, covers)
+  const own: Halt[] = []
+  if (tenantId !== undefined) {
+    if (reached?.value.suspended) own.push({ kind: 'tenant_suspended', tenantId })
+    if (halt) own.push(...haltsOf({ tenantId, ...halt }))
+  }
+  return ok({ halts: [...pauses, ...own], version: versionOf(stored.version, tenants) })
+}
+
+async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelection) {
+  const scope = await reachList(parts, actor, selection)
+  if (scope.kind !== 'ok') return () => false
+  if (scope.value.kind === 'all') return () => true
+  const seen = new Set(scope.value.tenantIds)
+  return (owner: TenantId) => seen.has(owner)
+}
+
+/** What halts each of some tenants, by tenant. Tenants without a halt are missing. */
+export type HaltsByTenant = ReadonlyMap<TenantId, readonly Halt[]>
+
+/**
+ * Reads what halts each of the tenants of a list that the actor has read, including pauses of all tenants. Two statements for any number of
+ * tenants.
+ */
+async function ofTenants(
+  parts: DeskParts,
+  actor: Actor,
+  tenantIds: readonly TenantId[],
+): Promise<Outcome<HaltsByTenant>> {
+  const ids = new Set(tenantIds)
+  if (ids.size === 0) return ok(new Map())
+  for (const id of ids) {
+    const reached = await reachTenant(parts, actor, id)
+    if (reached.kind === 'unavailable') return reached
+    if (reached.kind !== 'ok') ids.delete(id)
+  }
+  const [{ settings }, callbacks] = await Promise.all([
+    readSettings(parts.pool),
+    listCallbackHalts(parts.pool, { tenantIds: [...ids], rowsMax: ids.size }),
+  ])
+  const pauses = await pausesOf(parts, actor, settings, (owner) => ids.has(owner))
+  const own = callbacks.flatMap(haltsOf)
+  return ok(
+    new Map(
+      [...ids].flatMap((id) => {
+        const suspended = parts.directory.findTenantById(id)?.suspended === true
+        const found: Halt[] = [
+          ...(suspended ? [{ kind: 'tenant_suspended', tenantId: id } as const] : []),
+          ...pauses.filter(({ tenantId }) => tenantId === null || tenantId === id),
+          ...own.filter(({ tenantId }) => tenantId === id),
+        ]
+        return found.length === 0 ? [] : [[id, found] as const]
+      }),
+    ),
+  )
+}
+
+/** Returns the pauses of all tenants, and those of the tenants that the caller may see. */
+export async function pausesOf(
+  { access }: Pick<SharedDeskParts, 'access'>,
+  actor: Actor,
+  settings: readonly StoredSetting[],
+  covers: (tenantId: TenantId) => boolean,
+): Promise<Extract<Halt, Pause>[]> {
+  const paused = settings.filter(
+    ({ value, tenantId }) => value === true && (tenantId === null || covers(tenantId)),
+  )
+  if (paused.length === 0) return []
+  const seesAll = (await access.may(actor, 'see', 'all')).kind === 'allowed'
+  return paused.flatMap((setting): Extract<Halt, Pause>[] => {
+    const { name, tenantId, updatedAtMs } = setting
+    const pause = { tenantId, by: authorOf(setting, seesAll), startedAtMs: updatedAtMs }
+    if (name === 'forwarding.paused') return [{ kind: 'forwarding_paused', ...pause }]
+    const provider = pausedProviderOf(name)
+    return provider === undefined ? [] : [{ kind: 'provider_paused', provider, ...pause }]
+  })
+}
+
+/** Returns what halts the deliveries of a tenant's callback, or of its notifications. Pure. */
+export function haltsOf({
+  tenantId,
+  suspendedCallback,
+  breakerEndsAtMs,
+  trouble,
+}: CallbackHalt & { readonly tenantId: TenantId }): Halt[] {
+  if (suspendedCallback) {
+    const { cause, suspendedAtMs } = suspendedCallback
+    return [{ kind: 'callback_suspended', tenantId, cause, startedAtMs: suspendedAtMs }]
+  }
+  if (trouble === undefined) return []
+  const { kind, breaker, startedAtMs } = trouble
+  return [{ kind: `callback_${kind}`, tenantId, breaker, startedAtMs, endsAtMs: breakerEndsAtMs }]
+}
+
+/** Number of due events that wait. `isCut`: there are more than the number says. */
+export interface HeldEvents {
+  readonly count: number
+  readonly isCut: boolean
+}
+
+/**
+ * Counts the due events of the selected tenants that are held back by a pause, a suspension or a circuit breaker. With `isAnyDue`, counts
+ * all due events, as they were held.
+ */
+async function held(
+  parts: DeskParts,
+  actor: Actor,
+  { isAnyDue = false, ...selection }: TenantSelection & { readonly isAnyDue?: boolean },
+): Promise<Outcome<HeldEvents>> {
+  const scope = await reachList(parts, actor, selection)
+  if (scope.kind !== 'ok') return scope
+  const paused = isAnyDue ? { all: true, tenants: new Set<string>() } : await pausedIn(parts)
+  const ids = scope.value.kind === 'all' ? undefined : scope.value.tenantIds
+  const count = await countHeldDeliveries(parts.readPool, ids, paused)
+  return ok({ count: Math.min(count, heldMax), isCut: count > heldMax })
+}
+
+async function pausedIn({ pool }: DeskParts): Promise<PausedForwarding> {
+  const { settings } = await readSettings(pool)
+  const owners = settings.flatMap(({ name, value, tenantId }) =>
+    name === 'forwarding.paused' && value === true ? [tenantId] : [],
+  )
+  return { all: owners.includes(null), tenants: new Set(owners.filter((owner) => owner !== null)) }
+}
+
+/** Use cases of what halts calls and deliveries. */
+export const haltCases = { halts, ofTenants, held }

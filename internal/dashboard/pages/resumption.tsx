@@ -1,0 +1,97 @@
+import type { Halt, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
+import { haltText, standingHalts } from '#internal/backoffice/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import { countText } from '../components/text.tsx'
+import { type GoTo, goTo, type PageContext } from '../page.ts'
+import { type Paused, settingOf } from './attention.tsx'
+
+/** Deliveries, or calls of a provider, that resume: of one tenant, or of all. */
+export interface Resumption {
+  readonly tenantId: TenantId | undefined
+  /** Setting of the pause that ends. Omit for a callback. */
+  readonly setting?: string
+}
+
+/** Whether calls of a provider resume, and not deliveries. Pure. */
+const providerOf = ({ setting }: Resumption) => /^providers\.(.+)\.paused$/.exec(setting ?? '')?.[1]
+
+/** Returns what resumes, as the object of a sentence: "deliveries to acme". Pure. */
+export function resumedText({ tenantLabel }: PageContext, resumption: Resumption): string {
+  const { tenantId } = resumption
+  const whose = tenantId === undefined ? 'all tenants' : tenantLabel(tenantId)
+  const provider = providerOf(resumption)
+  return provider === undefined ? `deliveries to ${whose}` : `calls of ${provider} for ${whose}`
+}
+
+/** Returns how many events wait, as a sentence. Empty if the number is unknown. Pure. */
+export function waitingText(held: Outcome<HeldEvents>): string {
+  if (held.kind !== 'ok') return ''
+  const { count, isCut } = held.value
+  if (isCut) return `More than ${countText(count)} events wait.`
+  return count === 0
+    ? 'No event waits.'
+    : `${countText(count)} ${count === 1 ? 'event waits' : 'events wait'}.`
+}
+
+/** What deliveries or calls do after a resumption. */
+interface Outlook {
+  /** One or more sentences. */
+  readonly text: string
+  readonly isHeld: boolean
+}
+
+/**
+ * Reads what happens after a resumption, as long as it has not happened yet or right after it: how many events wait, and what still holds
+ * them back.
+ */
+export async function readOutlook(context: PageContext, resumption: Resumption): Promise<Outlook> {
+  const { backoffice, actor, tenantLabel } = context
+  const { tenantId } = resumption
+  const selection = tenantId === undefined ? {} : { tenantId }
+  const [read, held] = await Promise.all([
+    backoffice.attention.halts(actor, selection),
+    backoffice.attention.held(actor, { ...selection, isAnyDue: true }),
+  ])
+  const halts = read.kind === 'ok' ? read.value.halts.filter((halt) => !isEnding(halt, resumption)) : []
+  const causeOf = (halt: Halt) => haltText(halt, tenantLabel).cause
+  const what = resumedText(context, resumption)
+  const subject = what.charAt(0).toUpperCase() + what.slice(1)
+  if (providerOf(resumption) !== undefined) {
+    const other = halts.find((halt) => 'provider' in halt && settingOf(halt) === resumption.setting)
+    if (other === undefined || (other.tenantId !== null && tenantId === undefined))
+      return { text: `${subject} are accepted again within two seconds.`, isHeld: false }
+    return { text: `${subject} are still refused: ${causeOf(other)}.`, isHeld: true }
+  }
+  const standing = halts.filter(
+    ({ kind, tenantId: owner }) => standingHalts.has(kind) && (owner === null || owner === tenantId),
+  )
+  if (standing.length > 0)
+    return {
+      text: `${subject} still wait. ${standing.map((halt) => `${causeOf(halt)}.`).join(' ')} ${waitingText(held)}`.trim(),
+      isHeld: true,
+    }
+  return {
+    text: [`${subject} resume.`, waitingText(held), restText(halts)].filter(Boolean).join(' '),
+    isHeld: false,
+  }
+}
+
+function isEnding(halt: Halt, { setting, tenantId }: Resumption): boolean {
+  if (setting === undefined) return halt.kind === 'callback_suspended'
+  return 'by' in halt && settingOf(halt) === setting && halt.tenantId === (tenantId ?? null)
+}
+
+/** Returns what slows deliveries down that nothing halts. Pure. */
+function restText(halts: readonly Halt[]): string {
+  const paused = halts.filter((halt): halt is Paused => halt.kind === 'forwarding_paused').length
+  if (paused > 0)
+    return `${countText(paused)} ${paused === 1 ? 'tenant stays' : 'tenants stay'} paused by a setting of ${paused === 1 ? 'its' : 'their'} own.`
+  const trouble = halts.find((halt) => 'breaker' in halt && halt.breaker !== 'closed')
+  return trouble === undefined ? '' : 'One event is delivered first, and the others once it has succeeded.'
+}
+
+/** Goes to a page with the result of a resumption: what resumes, or what still holds it back. */
+export async function resumedAt(path: string, context: PageContext, resumption: Resumption): Promise<GoTo> {
+  const { text, isHeld } = await readOutlook(context, resumption)
+  return goTo(path, text, isHeld ? 'info' : 'good')
+}

@@ -1,0 +1,210 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import { stableMs } from './callback-alerts.ts'
+import {
+  type DeliveryTarget,
+  isCallbackQueueText,
+  type QueueId,
+  queueIdOf,
+  tenantOfQueueText,
+} from './queue-id.ts'
+import type { PausedForwarding } from './tenant-queue.ts'
+
+/**
+ * Trouble of a receiver whose deliveries are not suspended. It lasts until the receiver has recovered, so it does not come and go with the
+ * circuit breaker, which opens and closes in turns.
+ */
+export interface CallbackTrouble {
+  /** `resumed`: its suspension has ended, and it has not accepted a delivery since. */
+  readonly kind: 'failing' | 'resumed'
+  readonly breaker: 'closed' | 'open' | 'half_open'
+  /** Time of the first failure. Undefined if it is no longer known. */
+  readonly startedAtMs: number | undefined
+}
+
+/** What halts or slows the deliveries of a tenant queue. Each value is present only if it applies. */
+export interface CallbackHalt {
+  readonly suspendedCallback: { readonly cause: string; readonly suspendedAtMs: number } | undefined
+  /** End of the open time of the circuit breaker. */
+  readonly breakerEndsAtMs: number | undefined
+  readonly trouble: CallbackTrouble | undefined
+}
+
+/** Causes of suspensions. */
+const suspendedCauses = `('gone', 'disabled')`
+/**
+ * SQL for the kind of trouble of a tenant queue `q` with the alert `a` of its callback; NULL for none. While failures continue, the alert
+ * bridges the times in which the breaker is closed: the debounced state `failing`, or a failure in the last five minutes.
+ */
+const troubleText = `CASE
+  WHEN q.suspended_at IS NOT NULL THEN NULL
+  WHEN q.breaker_until > '-infinity' AND a.cause IN ${suspendedCauses} THEN 'resumed'
+  WHEN q.breaker_until > '-infinity' OR a.open = 'failing'
+    OR (a.last_failure_at > now() - interval '${stableMs} ms' AND a.cause NOT IN ${suspendedCauses}) THEN 'failing' END`
+const msText = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::bigint`
+const haltText = `
+SELECT q.tenant_id, q.suspended_cause, ${msText('q.suspended_at')}, CASE WHEN q.breaker_until > now() THEN ${msText('q.breaker_until')} END,
+  q.breaker_until > '-infinity', ${troubleText}, ${msText('a.since')}
+FROM tenant_queues q LEFT JOIN callback_alerts a USING (tenant_id)`
+
+type HaltRow = [
+  tenantId: TenantId,
+  cause: string | null,
+  suspendedAtMs: number | null,
+  breakerEndsAtMs: number | null,
+  isBreakerOpen: boolean,
+  trouble: CallbackTrouble['kind'] | null,
+  troubledAtMs: number | null,
+]
+
+const noHalt: CallbackHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined, trouble: undefined }
+
+function haltOf([
+  ,
+  cause,
+  suspendedAtMs,
+  endsAtMs,
+  isBreakerOpen,
+  kind,
+  troubledAtMs,
+]: HaltRow): CallbackHalt {
+  if (cause !== null && suspendedAtMs !== null)
+    return {
+      suspendedCallback: { cause, suspendedAtMs },
+      breakerEndsAtMs: endsAtMs ?? undefined,
+      trouble: undefined,
+    }
+  const breaker = endsAtMs !== null ? 'open' : isBreakerOpen ? 'half_open' : 'closed'
+  return {
+    suspendedCallback: undefined,
+    breakerEndsAtMs: endsAtMs ?? undefined,
+    trouble: kind === null ? undefined : { kind, breaker, startedAtMs: troubledAtMs ?? undefined },
+  }
+}
+
+/**
+ * Reads what halts a tenant queue.
+ * @param target receiver of the deliveries; default the callback
+ * @throws errors of Postgres
+ */
+export async function readCallbackHalt(
+  pool: Pool,
+  tenantId: TenantId,
+  target: DeliveryTarget = 'callback',
+): Promise<CallbackHalt> {
+  const { rows } = await pool.query<HaltRow>({
+    name: 'read_callback_halt',
+    text: `${haltText} WHERE q.tenant_id = $1`,
+    rowMode: 'array',
+    values: [queueIdOf(tenantId, target)],
+  })
+  return rows[0] ? haltOf(rows[0]) : noHalt
+}
+
+/**
+ * Lists the tenants whose callback is suspended or in trouble, suspended ones first. Reads one row per tenant of the installation, or per
+ * named tenant.
+ * @throws errors of Postgres
+ */
+export async function listCallbackHalts(
+  pool: Pool,
+  { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
+): Promise<readonly (CallbackHalt & { readonly tenantId: TenantId })[]> {
+  const { rows } = await pool.query<HaltRow>({
+    text: `${haltText}
+      WHERE (q.suspended_at IS NOT NULL OR ${troubleText} IS NOT NULL) AND ${isCallbackQueueText('q.tenant_id')}
+        AND ($1::text[] IS NULL OR q.tenant_id = ANY($1::text[]))
+      ORDER BY q.suspended_at, q.tenant_id LIMIT $2`,
+    rowMode: 'array',
+    values: [tenantIds ? textArrayParam(tenantIds) : null, rowsMax],
+  })
+  return rows.map((row) => ({ tenantId: row[0], ...haltOf(row) }))
+}
+
+/** Returns which of the named tenants have a suspended callback. @throws errors of Postgres */
+export async function findSuspendedTenants(
+  pool: Pool,
+  tenantIds: readonly TenantId[],
+): Promise<ReadonlySet<TenantId>> {
+  if (tenantIds.length === 0) return new Set()
+  const { rows } = await pool.query<[TenantId]>({
+    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL AND tenant_id = ANY($1::text[])`,
+    rowMode: 'array',
+    values: [textArrayParam(tenantIds)],
+  })
+  return new Set(rows.map(([id]) => id))
+}
+
+/** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
+export async function findSuspensions(pool: Pool, tenantId: TenantId) {
+  const [callback, notifications] = await Promise.all([
+    readCallbackHalt(pool, tenantId),
+    readCallbackHalt(pool, tenantId, 'notifications'),
+  ])
+  return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
+}
+
+/** Lists tenants with a suspended callback or suspended notifications. Uses a partial index. */
+export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
+  const { rows } = await pool.query<[TenantId]>({
+    text: `SELECT ${tenantOfQueueText('tenant_id')} FROM tenant_queues WHERE suspended_at IS NOT NULL LIMIT $1`,
+    rowMode: 'array',
+    values: [rowsMax],
+  })
+  return [...new Set(rows.map(([id]) => id))]
+}
+
+/** Maximum number of suspended callbacks, and of callbacks in trouble, of which the digest notices changes. */
+const digestedMax = 1_000
+
+/**
+ * Reads a digest of the suspended callbacks and of those in trouble, which differs after each suspension, each beginning of trouble and the
+ * end of either. Uses a partial index, and the alerts, which only callbacks in trouble have.
+ */
+export async function readCallbacksDigest(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ digest: string | null }>({
+    name: 'read_callbacks_digest',
+    text: `SELECT md5(string_agg(entry, ',' ORDER BY entry)) AS digest FROM (
+      (SELECT tenant_id || suspended_at AS entry FROM tenant_queues
+        WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')} ORDER BY tenant_id LIMIT $1)
+      UNION ALL
+      (SELECT q.tenant_id || ${troubleText} FROM callback_alerts a JOIN tenant_queues q USING (tenant_id)
+        WHERE ${troubleText} IS NOT NULL ORDER BY q.tenant_id LIMIT $1)) halted`,
+    values: [digestedMax],
+  })
+  return rows[0]?.digest?.slice(0, 12) ?? 'none'
+}
+
+/** Maximum deliveries that `countHeldDeliveries` counts; it returns one more if there are more. */
+export const heldMax = 10_000
+/** Maximum tenant queues whose deliveries are counted. */
+const heldQueuesMax = 1_000
+
+/**
+ * Counts the due deliveries that do not begin because their tenant or its callback is suspended, because forwarding is paused, or because
+ * the circuit breaker is not closed. Counts up to `heldMax`, and one more.
+ * @param tenantIds counts the deliveries to the callbacks of these tenants only. Undefined for all tenant queues
+ * @throws errors of Postgres
+ */
+export async function countHeldDeliveries(
+  pool: Pool,
+  tenantIds: readonly TenantId[] | undefined,
+  paused: PausedForwarding,
+): Promise<number> {
+  const queues: readonly QueueId[] | undefined = tenantIds?.map((id) => queueIdOf(id, 'callback'))
+  const { rows } = await pool.query<[number]>({
+    name: 'count_held_deliveries',
+    text: `WITH held AS MATERIALIZED (
+      SELECT tenant_id FROM tenant_queues
+      WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[])) AND (suspended_at IS NOT NULL OR breaker_until > '-infinity'
+        OR $2::boolean OR tenant_id = ANY($3::text[]) OR tenant_id IN (SELECT id FROM tenants WHERE suspended AND deleted_at IS NULL))
+      ORDER BY tenant_id LIMIT ${heldQueuesMax}
+    )
+    SELECT count(*)::integer FROM (SELECT FROM held CROSS JOIN (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+      SELECT FROM deliveries_due d WHERE d.tenant_id = held.tenant_id AND d.is_retry = kind.is_retry
+        AND due_at <= now() AND leased_until <= now() LIMIT ${heldMax + 1}) due LIMIT ${heldMax + 1}) counted`,
+    rowMode: 'array',
+    values: [queues ? textArrayParam(queues) : null, paused.all, textArrayParam([...paused.tenants])],
+  })
+  return rows[0]?.[0] ?? 0
+}
