@@ -56,7 +56,7 @@ export function Frame(parts: FrameParts) {
         {parts.children}
         <div class="news-bar" role="status" data-news-bar>
           <p hidden>
-            <span /> <a data-here={parts.here}>Show</a>
+            <span /> <a>Show</a>
           </p>
         </div>
         <div id="live" hx-sse:connect={link('/live', { seen: parts.halts?.version })} />

@@ -153,8 +153,7 @@
     const bar = document.querySelector('[data-news-bar] > p')
     bar.hidden = titles.length === 0
     bar.querySelector('span').textContent = titles.join('; ')
-    const link = bar.querySelector('a')
-    link.href = link.dataset.here
+    bar.querySelector('a').href = document.getElementById('halts').getAttribute('hx-get')
   }
 
   const paused = new Set()

@@ -115,10 +115,9 @@ function EventBadge({
 }: Pick<EventParts, 'explanation'> & { event: EventSummary }) {
   const halt = haltBadges[position]
   return (
-    <span class="badges">
-      <StateBadge state={event.state} />
-      {halt !== undefined && <Badge tone="warn">{halt}</Badge>}
-    </span>
+    <>
+      <StateBadge state={event.state} /> {halt !== undefined && <Badge tone="warn">{halt}</Badge>}
+    </>
   )
 }
 

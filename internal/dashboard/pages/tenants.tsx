@@ -132,12 +132,15 @@ export function TenantBadges({ tenant: { suspended, isReady, reason }, halts }: 
   const isOther = !isReady && !(isListed && reason === 'CallbackSuspended')
   if (!isOther && badges.length === 0) return <Badge tone="good">Ready</Badge>
   return (
-    <span class="badges">
+    <>
       {isOther && <Badge tone="bad">{reasonText(reason)}</Badge>}
       {badges.map(([text, tone]) => (
-        <Badge tone={tone}>{text}</Badge>
+        <>
+          {' '}
+          <Badge tone={tone}>{text}</Badge>
+        </>
       ))}
-    </span>
+    </>
   )
 }
 
@@ -164,7 +167,9 @@ function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly no
   const startedAtMs = halt && 'startedAtMs' in halt ? halt.startedAtMs : undefined
   return (
     <span class="stacked">
-      <TenantBadges {...{ tenant, halts }} />
+      <span>
+        <TenantBadges {...{ tenant, halts }} />
+      </span>
       {startedAtMs !== undefined && (
         <span class="muted">
           {halt && 'by' in halt && `by ${halt.by}, `}
