@@ -2,14 +2,16 @@ import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   type CallOutcome,
-  type CertificateFetchOutcome,
-  type CertificateStore,
-  certificateFetchOutcomes,
   type DeadEntry,
+  type FetchedSource,
+  fetchedSources,
+  type KeyFetchOutcome,
+  keyFetchOutcomes,
   type RefusedCalls,
   type SizeClassQueues,
   type SpoolRefusal,
   type SpoolStats,
+  type VendorKeys,
 } from '#internal/intake/index.ts'
 import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
@@ -111,25 +113,34 @@ export function observeSpool({ log, metrics }: Host) {
   }
 }
 
-/** Declares the metrics of certificate fetches, and logs failed fetches. Call once per process. */
-export function observeCertificates({ log, metrics }: Host) {
+/** Declares the metrics of fetched certificates and key sets, and logs failed fetches. Call once per process. */
+export function observeVendorKeys({ log, metrics }: Host) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
-    help: 'Fetches of providers’ signing certificates, by outcome.',
+    help: 'Fetches of the wallet’s signing certificates, by outcome.',
     labels: ['outcome'],
   })
-  for (const outcome of certificateFetchOutcomes) fetches.with(outcome).inc(0)
+  const keyFetches = metrics.counter({
+    name: 'latchkey_intake_key_fetches_total',
+    help: 'Fetches of key sets and certificates of declared providers, by source and outcome.',
+    labels: ['source', 'outcome'],
+  })
+  for (const outcome of keyFetchOutcomes) {
+    fetches.with(outcome).inc(0)
+    for (const source of fetchedSources) if (source !== 'wallet') keyFetches.with(source, outcome).inc(0)
+  }
   const mayLog = createLineLimit(logLimit)
   return {
-    fetched(outcome: CertificateFetchOutcome, detail?: string) {
-      fetches.with(outcome).inc()
-      if (outcome !== 'trusted' && mayLog('fetch'))
-        log.warn({ outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
+    fetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string) {
+      if (source === 'wallet') fetches.with(outcome).inc()
+      else keyFetches.with(source, outcome).inc()
+      if (outcome !== 'trusted' && mayLog(source))
+        log.warn({ source, outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
     },
-    /** Declares the gauge that reads the certificate store at each scrape. */
-    watch(store: CertificateStore) {
+    /** Declares the gauge that reads the cached certificates at each scrape. */
+    watch(vendorKeys: VendorKeys) {
       const help = 'Time until the first signing certificate used within a day expires; +Inf without any.'
-      const read = () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY
+      const read = () => vendorKeys.secondsToExpiry ?? Number.POSITIVE_INFINITY
       unlabelled(metrics).gauge('latchkey_intake_certificate_expiry_seconds', help, read)
     },
   }

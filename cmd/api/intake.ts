@@ -17,14 +17,14 @@ import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
   type CertificateSources,
-  CertificateStore,
-  createCertificateFetch,
+  createKeyFetch,
   Drain,
   type Intake,
   LargeBodies,
   RefusedCalls,
   SizeClassQueues,
   Spool,
+  VendorKeys,
   wallet,
   walletSources,
 } from '#internal/intake/index.ts'
@@ -32,7 +32,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import { countCall, observeCalls, observeCertificates, observeSpool } from './intake-telemetry.ts'
+import { countCall, observeCalls, observeSpool, observeVendorKeys } from './intake-telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** Settings of the webhook intake. */
@@ -46,7 +46,7 @@ export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly certificates?: CertificateConfig
 }
 
-/** Replaces parts of the wallet vendor's certificate infrastructure in tests. */
+/** Replaces parts of the infrastructure in which vendors publish certificates and keys, in tests. */
 export interface CertificateConfig {
   readonly sources?: CertificateSources
   /** Root certificates that signing certificates must chain to, in PEM. */
@@ -56,6 +56,8 @@ export interface CertificateConfig {
   readonly resolve?: Resolve
   /** Private networks in which certificate servers are allowed. */
   readonly cidrs?: readonly string[]
+  /** Port of these servers in place of 443, for addresses without a port. */
+  readonly port?: number
 }
 
 /** Dependencies of the webhook intake. */
@@ -127,10 +129,10 @@ export async function startIntake(
     open: () => new LargeBodies(),
     close: (opened) => opened.close(),
   })
-  const certificates = await openCertificates(host, config)
+  const vendorKeys = await openVendorKeys(host, config)
   observer.watch(queue, refusedCalls)
   return {
-    ...{ queue, largeBodies, certificates, refusedCalls, clock: systemClock },
+    ...{ queue, largeBodies, vendorKeys, refusedCalls, clock: systemClock },
     callers: new Callers({
       ...{ directory, secrets, gatewaySandbox: config.gatewaySandbox ?? false },
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
@@ -176,14 +178,14 @@ async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchO
   return spool
 }
 
-async function openCertificates(
+async function openVendorKeys(
   host: Host,
   config: Pick<IntakeConfig, 'egressProxy' | 'certificates'>,
-): Promise<CertificateStore> {
-  const { sources = walletSources, roots, serverCa, resolve, cidrs = [] } = config.certificates ?? {}
+): Promise<VendorKeys> {
+  const { sources = walletSources, roots, serverCa, resolve, cidrs = [], port } = config.certificates ?? {}
   const { egressProxy } = config
   const outbound = await host.scope.open({
-    name: 'calls for certificates',
+    name: 'calls for certificates and key sets',
     open: () => createOutbound({ cidrsMax: cidrs, ports: 'any', egressProxy, ca: serverCa, resolve }),
     close: (opened) => opened.close(),
   })
@@ -191,14 +193,14 @@ async function openCertificates(
   const trusted = (roots ?? [...tls.rootCertificates, ...tls.getCACertificates('extra')]).map(
     (pem) => new X509Certificate(pem),
   )
-  const observer = observeCertificates(host)
-  const store = new CertificateStore({
+  const observer = observeVendorKeys(host)
+  const vendorKeys = new VendorKeys({
     sources,
-    fetchText: createCertificateFetch(outbound, cidrs),
+    fetchText: createKeyFetch(outbound, { allowedCIDRs: cidrs, port }),
     trust: (chain) => wallet.trust(chain, trusted),
     clock: systemClock,
     onFetched: observer.fetched,
   })
-  observer.watch(store)
-  return store
+  observer.watch(vendorKeys)
+  return vendorKeys
 }

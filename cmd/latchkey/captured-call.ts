@@ -100,6 +100,10 @@ function outcomeText(outcome: CallTrace['outcome']): string {
       return `refused: ${outcome.cause}`
     case 'answered':
       return `handshake, answered with ${outcome.answer.status} ${printable(outcome.answer.body)}`
+    case 'keys_needed':
+      return `not verified: give the keys that the vendor publishes at ${outcome.url} in --keys-file`
+    case 'confirms':
+      return `the signature is valid; the subscription is confirmed at ${printable(outcome.url)}`
     case 'verified_only':
       return `the signature is valid, but the call is refused: ${outcome.cause}`
     case 'event':

@@ -39,6 +39,7 @@ export function addProvidersCommand(program: Program, cli: Cli): void {
     .argument('<file>', 'declaration of a provider in YAML')
     .option('--call <file>', 'captured call to verify')
     .option('--secret-file <file>', 'file with the secret of the captured call')
+    .option('--keys-file <file>', 'file with the key set or certificate that the vendor publishes')
     .option(...jsonOption)
     .action(cli.action(async (file, options) => cli.answer(await testFile(cli, file, options), options)))
   providers
@@ -97,12 +98,13 @@ async function lint(files: readonly string[]): Promise<Result> {
 interface TestOptions {
   readonly call?: string | undefined
   readonly secretFile?: string | undefined
+  readonly keysFile?: string | undefined
 }
 
 async function testFile(
   cli: Cli,
   file: string,
-  { call: callFile, secretFile }: TestOptions,
+  { call: callFile, secretFile, keysFile }: TestOptions,
 ): Promise<Result> {
   const text = await readText(file)
   if (typeof text !== 'string') return text
@@ -126,9 +128,11 @@ async function testFile(
   if ('problem' in call) return call
   const secret = await readSecret(cli, secretFile)
   if (typeof secret !== 'string') return secret
-  const trace = traceCall(declaration, call, [secret])
+  const published = keysFile === undefined ? undefined : await readText(keysFile)
+  if (typeof published === 'object') return published
+  const trace = traceCall(declaration, call, [secret], published)
   const shown = { text: traceText(trace), json: trace }
-  const isAccepted = trace.outcome.kind === 'event' || trace.outcome.kind === 'answered'
+  const isAccepted = ['event', 'answered', 'confirms'].includes(trace.outcome.kind)
   return isAccepted ? shown : { problem: shown.text, json: trace }
 }
 

@@ -66,7 +66,7 @@ const catalogue = {
   queue_unavailable: [503, 'The event could not be stored and was not accepted: send it again'],
   certificate_unavailable: [
     503,
-    'The certificate of this call’s signature could not be fetched, so the event was not accepted: send it again',
+    'The certificate or key set of this call’s signature could not be fetched, so the event was not accepted: send it again',
   ],
   secrets_unreadable: [
     503,

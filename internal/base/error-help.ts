@@ -111,8 +111,8 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Providers send it again by themselves. Services send it again after `Retry-After`. Operators: [runbook](../../runbooks/events-unstorable.md).',
   },
   certificate_unavailable: {
-    when: 'The signature of a wallet webhook needs a certificate of the vendor, which could not be downloaded.',
-    next: 'The provider sends the webhook again. Operators: [runbook](../../runbooks/wallet-certificate-fetch-failing.md).',
+    when: 'The signature of the webhook needs a certificate or a key set that the vendor publishes, and it could not be downloaded. A subscription of Amazon SNS that could not be confirmed has the same answer.',
+    next: 'The provider sends the webhook again. Operators: runbooks for [the wallet](../../runbooks/wallet-certificate-fetch-failing.md) and for [other providers](../../runbooks/provider-key-fetch-failing.md).',
   },
   secrets_unreadable: {
     when: 'The secrets of the tenant cannot be decrypted in this process, for example because its key ring lacks a key.',

@@ -8,12 +8,12 @@ import {
 import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
-import type { CertificateStore } from './certificates/store.ts'
 import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
 import { readCall } from './normalize.ts'
-import type { CallRequest, Normalization, RefusalCause } from './provider.ts'
+import type { CallRequest, Normalization, Provider, RefusalCause } from './provider.ts'
+import type { VendorKeys } from './vendor-keys/vendor-keys.ts'
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =
@@ -22,13 +22,15 @@ export type Accepted =
   | LimitedEvent
   /** The call was verified, but this service has already forwarded the event `hopsMax` times. */
   | { readonly kind: 'looping' }
+  /** The call confirmed a subscription with its vendor. It has no event. */
+  | { readonly kind: 'confirmed' }
   | UnknownCall
 
 /** Results of a call that could be neither verified nor refused. */
 export type UnknownCall =
   /** The worker for large bodies did not respond in time. */
   | { readonly kind: 'unread' }
-  /** The certificate of the call is unavailable. */
+  /** The certificate or the key set of the call is unavailable, or the vendor's subscription could not be confirmed. */
   | { readonly kind: 'uncertified' }
   /** None of the decrypted secrets verifies the call, and the key ring cannot decrypt some of the tenant's secrets. */
   | { readonly kind: 'unverifiable' }
@@ -40,7 +42,7 @@ export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 export interface AcceptContext {
   readonly queue: Accepting
   readonly largeBodies: LargeBodies
-  readonly certificates: Pick<CertificateStore, 'find'>
+  readonly vendorKeys: Pick<VendorKeys, 'find' | 'findSigner' | 'confirm'>
   readonly clock: Clock
   /** Maximum difference in milliseconds between a signed time and the clock, in both directions. */
   readonly signatureAgeMsMax: number
@@ -69,12 +71,18 @@ export async function acceptWebhook(
   const { tenant, provider, settings, state } = caller
   const { signatureAgeMsMax } = context
   const receivedAtMs = context.clock.now()
-  const read = await verifyAndNormalize(context, caller, {
+  const call = {
     ...{ body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax },
     ...(request && { request }),
-  })
+  }
+  const read = await verifyAndNormalize(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
+  const confirmationUrl = 'prepare' in provider ? provider.confirmationUrl?.(call) : undefined
+  if (confirmationUrl !== undefined) {
+    const isConfirmed = await context.vendorKeys.confirm(confirmationUrl, tenant.id)
+    return { kind: isConfirmed ? 'confirmed' : 'uncertified' }
+  }
   // The number of forwards is checked after the signature, since any caller can set `Latchkey-Hops`.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const limits = context.checkLimits(tenant)
@@ -95,20 +103,24 @@ export async function acceptWebhook(
 }
 
 async function verifyAndNormalize(
-  { largeBodies, certificates }: AcceptContext,
+  context: AcceptContext,
   { tenant, keying }: Caller,
   call: LargeCall['call'],
 ): Promise<Normalization | UnknownCall> {
   if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
   if (keying.kind === 'secrets') {
     const { provider, keys, unreadableCount } = keying
+    const published = await findPublished(context, { tenant, provider, keys }, call)
+    if (published?.kind === 'refused') return published
+    if (published?.kind === 'unavailable') return { kind: 'uncertified' }
+    const keyed = published ? { ...call, published: published.keys } : call
     const isLarge = call.body.length > largeBodyBytes
     const read = isLarge
-      ? await largeBodies.read({
+      ? await context.largeBodies.read({
           ...{ providerName: provider.name, declared: keying.declared },
-          ...{ secrets: keying.secrets(), call },
+          ...{ secrets: keying.secrets(), call: keyed },
         })
-      : readCall(provider, call, keys)
+      : readCall(provider, keyed, keys)
     if (read === undefined) return { kind: 'unread' }
     const isMismatch = read.kind === 'refused' && read.cause === 'signature_mismatch'
     return isMismatch && unreadableCount > 0 ? { kind: 'unverifiable' } : read
@@ -116,7 +128,18 @@ async function verifyAndNormalize(
   const location = keying.provider.locate(call)
   if (location.kind === 'refused') return location
   const { url, environment } = location
-  const found = await certificates.find({ tenantId: tenant.id, environment, url })
+  const found = await context.vendorKeys.findSigner({ tenantId: tenant.id, environment, url })
   if (found.kind === 'refused') return found
-  return found.kind === 'trusted' ? readCall(keying.provider, call, found.signer) : { kind: 'uncertified' }
+  return found.kind === 'trusted' ? readCall(keying.provider, call, found.keys) : { kind: 'uncertified' }
+}
+
+/** Finds the keys that the vendor of a call publishes; undefined if it publishes none. */
+async function findPublished(
+  { vendorKeys }: AcceptContext,
+  { tenant, provider, keys }: { tenant: Caller['tenant']; provider: Provider; keys: unknown },
+  call: LargeCall['call'],
+) {
+  const location = provider.locate?.(call, keys)
+  if (location === undefined || location.kind === 'refused') return location
+  return vendorKeys.find(location, tenant.id)
 }

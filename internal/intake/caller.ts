@@ -9,10 +9,10 @@ import {
   providerField,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
-import type { TrustedSigner } from './certificates/chain.ts'
 import { type KnownProvider, KnownProviders, type OnUnusable, unusable } from './known-providers.ts'
 import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
 import type { RefusedCause } from './refused-calls.ts'
+import type { TrustedSigner } from './vendor-keys/chain.ts'
 
 /** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, and independent of single calls. */
 export interface Caller {

@@ -160,7 +160,7 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
   switch (accepted.kind) {
     case 'invalid':
       note(accepted.cause, call.body)
-      return invalidAnswer(accepted.cause)
+      return invalidAnswer(accepted.cause, caller)
     case 'unread':
       intake.onCall(provider, 'unavailable', tenant.id)
       return unread
@@ -175,6 +175,14 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
     case 'uncertified':
       note('certificate_unavailable')
       return uncertified
+    case 'confirmed':
+      intake.onCall(provider, 'handshake', tenant.id)
+      return handshakeAnswer({
+        kind: 'answer',
+        status: 200,
+        contentType: 'text/plain; charset=utf-8',
+        body: '',
+      })
     case 'unverifiable':
       note('secrets_unreadable')
       return secretsUnreadable
@@ -199,11 +207,8 @@ function requestOf({ publicUrl }: Intake, { request }: Call): CallRequest {
 }
 
 /** Answers a call by which the vendor checks the URL. Returns undefined for any other call. */
-function handshakeOf(
-  intake: Intake,
-  call: Call,
-  { tenant, keying, settings }: Caller,
-): Answer | ApiError | undefined {
+function handshakeOf(intake: Intake, call: Call, caller: Caller): Answer | ApiError | undefined {
+  const { tenant, keying, settings } = caller
   if (keying.kind !== 'secrets' || call.body.length > largeBodyBytes) return undefined
   const { provider, keys, unreadableCount } = keying
   if (!provider.handshakes?.methods.has(call.request.method)) return undefined
@@ -222,13 +227,13 @@ function handshakeOf(
   const isUnverifiable = answered.cause === 'signature_mismatch' && unreadableCount > 0
   const cause = isUnverifiable ? 'secrets_unreadable' : answered.cause
   noteRefusal(intake, call, { tenant, provider: provider.name, cause }, call.body)
-  return isUnverifiable ? secretsUnreadable : invalidAnswer(answered.cause)
+  return isUnverifiable ? secretsUnreadable : invalidAnswer(answered.cause, caller)
 }
 
-function handshakeAnswer({ status, contentType, body }: HandshakeAnswer): Answer {
+function handshakeAnswer({ status, contentType, body, headers = {} }: HandshakeAnswer): Answer {
   return {
     ...{ kind: 'answer', status, body, outcome: 'handshake' },
-    headers: { 'Content-Type': contentType, 'X-Content-Type-Options': 'nosniff' },
+    headers: { ...headers, 'Content-Type': contentType, 'X-Content-Type-Options': 'nosniff' },
   }
 }
 
@@ -244,7 +249,7 @@ const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
 /** Response while a provider is paused. Vendors retry later by their own schedule; other callers use `Retry-After`. */
 const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
-/** Response if the certificate of a call is unavailable. The caller is not at fault; the vendor retries for three days. */
+/** Response if the certificate or key set of a call is unavailable. The caller is not at fault; the vendor retries. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
 /**
@@ -281,11 +286,12 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
 }
 
 /** Returns the response to an invalid call. The API contract defines the texts of two cases; other cases have the same form. */
-function invalidAnswer(cause: RefusalCause): Answer {
+function invalidAnswer(cause: RefusalCause, { provider }: Caller): Answer {
   const error = invalidTexts[cause] ?? 'invalid signature'
   return {
     kind: 'answer',
-    status: 400,
+    // A vendor that checks whether forged calls are refused demands another status.
+    status: isUnsigned(cause) ? (provider.refusedStatus ?? 400) : 400,
     body: JSON.stringify({ error }),
     outcome: error.replaceAll(' ', '_'),
     log: { cause },

@@ -1,14 +1,6 @@
 export { type AcceptContext, type Accepted, acceptWebhook, type WebhookCall } from './accept.ts'
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
 export { type CatalogueEntry, conditionsText, type TypeSource } from './catalogue.ts'
-export {
-  type CertificateFetchOutcome,
-  type CertificateSources,
-  CertificateStore,
-  type CertificateStoreOptions,
-  certificateFetchOutcomes,
-  createCertificateFetch,
-} from './certificates/store.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
 export { declarationRules, reservedName } from './declared/rules.ts'
@@ -46,4 +38,12 @@ export {
   refusedCauses,
 } from './refused-calls.ts'
 export { readSpoolStats, Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
+export { createKeyFetch, type FetchText } from './vendor-keys/fetch.ts'
+export { type KeyFetchOutcome, keyFetchOutcomes } from './vendor-keys/store.ts'
+export {
+  type CertificateSources,
+  type FetchedSource,
+  fetchedSources,
+  VendorKeys,
+} from './vendor-keys/vendor-keys.ts'
 export { eventAreas, eventTypeTexts } from './vocabulary.ts'

@@ -1,12 +1,15 @@
 import type { Normalization, ProviderCall } from './provider.ts'
+import type { KeySource } from './vendor-keys/published-keys.ts'
 
 /** Message to the worker: a call to verify and normalize. */
-export interface ReadRequest extends Omit<ProviderCall, 'headers'> {
+export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'> {
   readonly number: number
   readonly providerName: string
   readonly declared?: string | undefined
   readonly secrets: readonly string[]
   readonly headers: [string, string][]
+  /** Published keys as they were fetched, since key objects cannot be sent to a worker. */
+  readonly published?: { readonly source: KeySource; readonly text: string } | undefined
 }
 
 /** Response of the worker. */
@@ -58,9 +61,11 @@ export class LargeBodies {
       if (this.#pending.size === 0) this.#idle = setTimeout(() => this.#end(), idleMs).unref()
       resolve(reading)
     })
+    const { published, ...plain } = call
     const request: ReadRequest = {
-      ...call,
+      ...plain,
       ...{ number, providerName, declared, secrets, headers: [...call.headers] },
+      published: published && { source: published.source, text: published.text },
     }
     // The body is copied to the worker and not transferred, since the caller still needs the body.
     this.#open().postMessage(request, [])

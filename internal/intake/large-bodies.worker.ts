@@ -3,6 +3,7 @@ import type { ReadRequest, ReadResponse } from './large-bodies.ts'
 import { readCall } from './normalize.ts'
 import type { AnyProvider } from './provider.ts'
 import { findProvider } from './providers/registry.ts'
+import { parsePublishedKeys } from './vendor-keys/published-keys.ts'
 
 declare const self: Worker
 
@@ -21,11 +22,13 @@ function adapterFor({ providerName, declared }: ReadRequest): AnyProvider | unde
 }
 
 self.addEventListener('message', (message: MessageEvent<ReadRequest>) => {
-  const { number, providerName, declared: _, secrets, headers, ...call } = message.data
+  const { number, providerName, declared: _, secrets, headers, published, ...call } = message.data
   const provider = adapterFor(message.data)
   if (!provider || !('prepare' in provider))
     throw new Error(`large-bodies worker: no adapter for ${providerName}`)
-  const whole = { ...call, headers: new Headers(headers) }
+  const parsed = published && parsePublishedKeys(published.source, published.text)
+  const keys = parsed?.kind === 'trusted' ? { published: parsed.keys } : {}
+  const whole = { ...call, ...keys, headers: new Headers(headers) }
   const response: ReadResponse = { number, reading: readCall(provider, whole, provider.prepare(secrets)) }
   postMessage(response)
 })

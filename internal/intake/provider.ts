@@ -1,9 +1,10 @@
 import type { X509Certificate } from 'node:crypto'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
 import type { JsonObject } from './normalize.ts'
 import type { ProviderHeader } from './provider-header.ts'
+import type { SignerVerdict, TrustedSigner } from './vendor-keys/chain.ts'
+import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 
 /** Headers of a call, accessible by name in any case. Repeated headers are read as one value joined by ", ". */
 export interface CallHeaders {
@@ -36,6 +37,8 @@ export interface ProviderCall {
   readonly headers: CallHeaders
   readonly settings: ProviderSettings
   readonly nowMs: number
+  /** Keys at the place that `locate` returned. */
+  readonly published?: PublishedKeys | undefined
   /** Maximum difference in milliseconds between a signed time and `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
@@ -108,6 +111,7 @@ export interface UnsignedCall {
 export interface HandshakeAnswer {
   readonly kind: 'answer'
   readonly status: 200 | 204
+  readonly headers?: Readonly<Record<string, string>> | undefined
   /** `text/plain` unless the vendor demands JSON, so that no browser runs what a caller made it echo. */
   readonly contentType: 'text/plain; charset=utf-8' | 'application/json'
   readonly body: string
@@ -130,6 +134,8 @@ export interface Adapter<Keys> {
   readonly bodyBytesMax: number
   /** Headers that the adapter reads; the public API contract lists them. */
   readonly headers: Readonly<Record<string, ProviderHeader>>
+  /** Status of the response to a call whose signature is refused. Default: 400. */
+  readonly refusedStatus?: 400 | 401 | 403 | undefined
   /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
   /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */
@@ -147,6 +153,19 @@ export interface Adapter<Keys> {
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
   /** @param secrets 1 to 5 active signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
+  /**
+   * Finds the keys that a call must be verified with, if its vendor publishes them: undefined if it does not. Refuses a call that no key can
+   * verify. The caller of the adapter fetches them into `published`. Never throws.
+   */
+  locate?(
+    call: ProviderCall,
+    keys: Keys,
+  ): KeyLocation | { readonly kind: 'refused'; readonly cause: RefusalCause } | undefined
+  /**
+   * Returns the address to call if a verified call wants a subscription confirmed; such a call makes no event. The address is made of checked
+   * parts. Never throws.
+   */
+  confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
   /** Signs a simulated call as the vendor does, and returns the headers with the signature. Undefined as `write`. */

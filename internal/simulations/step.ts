@@ -123,6 +123,7 @@ export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep,
   switch (outcome.kind) {
     case 'stored':
     case 'duplicate':
+    case 'confirmed':
     case 'queued':
       return { kind: 'sent' }
     case 'unavailable':

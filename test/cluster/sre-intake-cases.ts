@@ -132,6 +132,8 @@ export const objectiveCases: readonly AlertCase[] = [
 
 const spoolRefused = of('latchkey_intake_spool_refused_total', 'reason="full"')
 const fetched = (outcome: string) => of('latchkey_intake_certificate_fetches_total', `outcome="${outcome}"`)
+const keysFetched = (source: string, outcome: string) =>
+  of('latchkey_intake_key_fetches_total', `outcome="${outcome}",source="${source}"`)
 const called = (outcome: string) => of('latchkey_intake_calls_total', `provider="card",outcome="${outcome}"`)
 
 /** Cases of the intake alerts. */
@@ -218,6 +220,21 @@ export const intakeCases: readonly AlertCase[] = [
       'callers name certificates that do not exist': {
         [fetched('failed')]: always(0),
         [fetched('absent')]: perMinute(30),
+      },
+    },
+  }),
+  alertCase('ProviderKeyFetchFailing', {
+    ...{ when: 'no key set can be fetched', fires: 'warning', at: '50m', labels: { source: 'jwks' } },
+    series: {
+      [keysFetched('jwks', 'failed')]: perMinute(1),
+      [keysFetched('jwks', 'trusted')]: always(3),
+      [keysFetched('sns', 'trusted')]: perMinute(1),
+    },
+    quiet: {
+      'a key set was fetched': { [keysFetched('jwks', 'trusted')]: '3x40 4x200' },
+      'fetches are only held back': {
+        [keysFetched('jwks', 'failed')]: always(0),
+        [keysFetched('jwks', 'held_back')]: perMinute(30),
       },
     },
   }),

@@ -45,7 +45,11 @@ export function openIntakeLab(
     callers: callers ?? new Callers({ directory: api.directory, secrets: openerOf(api.directory) }),
     queue,
     largeBodies,
-    certificates: { find: async () => ({ kind: 'unavailable' }) },
+    vendorKeys: {
+      find: async () => ({ kind: 'unavailable' }),
+      findSigner: async () => ({ kind: 'unavailable' }),
+      confirm: async () => false,
+    },
     refusedCalls: new RefusedCalls(pool, systemClock),
     clock: systemClock,
     signatureAgeMsMax: 300_000,

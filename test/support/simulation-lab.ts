@@ -66,7 +66,11 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     },
     largeBodies,
     // No test fetches a certificate.
-    certificates: { find: async () => ({ kind: 'unavailable' }) },
+    vendorKeys: {
+      find: async () => ({ kind: 'unavailable' }),
+      findSigner: async () => ({ kind: 'unavailable' }),
+      confirm: async () => false,
+    },
     clock: systemClock,
     signatureAgeMsMax: 300_000,
     checkLimits: () => intake.verdict,

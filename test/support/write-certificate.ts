@@ -57,6 +57,11 @@ export function writeCertificate(parts: CertificateParts): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
+/** Creates the extension with the host names of a TLS server (RFC 5280, 4.2.1.6). */
+export function hostNames(...names: readonly string[]): Uint8Array {
+  return extension('2.5.29.17', sequence(...names.map((name) => der(0x82, Buffer.from(name)))))
+}
+
 /** Encodes tag, length and content (X.690, 8.1). */
 function der(tag: number, content: Uint8Array): Buffer {
   const { length } = content

@@ -32,7 +32,9 @@ function indexText(declarations: readonly Declaration[]): string {
     each.unverified ? 'no' : 'yes',
     each.signature.schemes.map(({ algorithm }) => algorithmNames[algorithm]).join('; '),
   ])
-  return `${intro}\n${table(['Vendor', 'Name', 'Verified', 'Signature'], rows)}\n`
+  return `${intro}\n${table(['Vendor', 'Name', 'Verified', 'Signature'], rows)}
+
+Vendors that are missing here, and what would be needed: [not supported, and why](../../operate/providers.md#not-supported-and-why).\n`
 }
 
 function pageText(declaration: Declaration): string {
@@ -92,6 +94,7 @@ const algorithmNames: Readonly<Record<Declaration['signature']['schemes'][number
   token: 'shared token',
   basic: 'HTTP Basic',
   jwt: 'JSON Web Token',
+  'aws-sns': 'Amazon SNS message (RSA)',
 }
 
 function verificationTable({ signature, headers, body }: Declaration): string {
@@ -113,6 +116,29 @@ function verificationTable({ signature, headers, body }: Declaration): string {
               `${timestamp.pair === undefined ? (timestamp.listFirst ? 'first item of the signature' : placeText(timestamp, headers)) : `${code(timestamp.pair)} of the signature`}, ${unitNames[timestamp.unit]}, at most ${toleranceSeconds === undefined ? 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS' : `${toleranceSeconds} s`} from now`,
             ],
           ]),
+      ...(scheme.requires ?? []).map((each) => [
+        `${prefix}also demanded`,
+        `${each.claim === undefined ? placeText(each, headers) : `claim ${code(each.claim)}`} is ${(each.equals === undefined ? (each.anyOf ?? []) : [each.equals]).map(code).join(' or ')}`,
+      ]),
+      ...(scheme.algorithm === 'jwt' || scheme.algorithm === 'aws-sns'
+        ? [[`${prefix}age`, ageText(scheme)]]
+        : []),
+      ...(key?.jwksUrl === undefined
+        ? []
+        : [
+            [
+              `${prefix}key`,
+              `from the vendor’s key set <${key.jwksUrl}>, which intake fetches; ${code('{secret}')} is the secret of the tenant`,
+            ],
+          ]),
+      ...(scheme.algorithm === 'aws-sns'
+        ? [
+            [
+              `${prefix}key`,
+              'from the certificate that the message names at the host of the topic’s region, which intake fetches; the secret is the ARN of the topic',
+            ],
+          ]
+        : []),
       ...(key?.prefix === undefined && key?.decode === undefined && key?.format === undefined
         ? []
         : [[`${prefix}key`, keyText(key)]]),
@@ -123,10 +149,33 @@ function verificationTable({ signature, headers, body }: Declaration): string {
     ['', ''],
     [
       ...rows,
-      ...(signature.bodyUnsigned ? [['body', 'not covered by the signature: use https only']] : []),
+      ...(signature.bodyUnsigned
+        ? [
+            [
+              'body',
+              signature.schemes.some(({ algorithm }) => algorithm === 'aws-sns')
+                ? 'only its signed members are covered by the signature'
+                : 'not covered by the signature: use https only',
+            ],
+          ]
+        : []),
+      ...(signature.refusedStatus === undefined
+        ? []
+        : [['wrong signature', `answered with status ${signature.refusedStatus}`]]),
       ['bodies', `${forms}, up to ${body.bytesMax} bytes`],
     ],
   )
+}
+
+/** Describes the time that a token or message must state. */
+function ageText({ algorithm, toleranceSeconds, key }: Declaration['signature']['schemes'][number]): string {
+  if (algorithm === 'aws-sns')
+    return `${code('Timestamp')} at most ${toleranceSeconds === undefined ? 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS' : `${toleranceSeconds} s`} from now`
+  return toleranceSeconds === undefined
+    ? key?.jwksUrl === undefined
+      ? `${code('exp')}, where the token has it`
+      : `not after ${code('exp')}`
+    : `${code('iat')} at most ${toleranceSeconds} s from now`
 }
 
 const unitNames = { s: 'Unix seconds', ms: 'Unix milliseconds', iso: 'RFC 3339' } as const
@@ -165,7 +214,8 @@ function headersSection({ headers = {} }: Declaration): string[] {
 
 function eventTable({ event, headers = {} }: Declaration): string {
   const ids = event.id.map(({ header, json, hash }) => {
-    if (hash !== undefined) return `SHA-256 of ${code(hash)}, since the vendor sends no id`
+    if (hash !== undefined)
+      return `SHA-256 of ${code(hash)}, since the vendor sends no id${hash.includes('{receivedAt}') ? ', so that each call is an event' : ''}`
     if (header === undefined) return placeText({ json }, headers)
     return `header ${header
       .flatMap((key) => headers[key]?.names ?? [])
@@ -212,9 +262,16 @@ function handshakeText({
   reply,
 }: NonNullable<Declaration['handshakes']>[number]): string {
   const form = reply.json === undefined ? 'text' : 'JSON'
+  const names = Object.keys(reply.headers ?? {})
   const content =
-    challenge === undefined ? 'an empty answer' : hmac ? 'the HMAC of the challenge' : 'the challenge'
-  return `- ${method}${isSigned ? ', signed like an event' : ''}: answered with ${content}${challenge === undefined ? '' : ` as ${form}`}${reply.status === undefined ? '' : `, status ${reply.status}`}.`
+    challenge === undefined
+      ? 'an empty answer'
+      : names.length > 0
+        ? `the challenge in the header ${names.map(code).join(', ')}`
+        : hmac
+          ? 'the HMAC of the challenge'
+          : 'the challenge'
+  return `- ${method}${isSigned ? ', signed like an event' : ''}: answered with ${content}${challenge === undefined || names.length > 0 ? '' : ` as ${form}`}${reply.status === undefined ? '' : `, status ${reply.status}`}.`
 }
 
 function sourcesText({ sources = [], vectors = [] }: Declaration): string {

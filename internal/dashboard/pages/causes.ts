@@ -143,8 +143,8 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     todo: 'No action needed: the provider retries until the setting is cleared. The settings page shows who set it.',
   },
   certificate_unavailable: {
-    title: 'Certificate could not be fetched',
-    means: 'The provider’s certificate could not be fetched. The provider was asked to retry.',
+    title: 'Certificate or key set could not be fetched',
+    means: 'The provider’s certificate or key set could not be fetched. The provider was asked to retry.',
     todo: 'No action needed for a single call. If it persists, ask the platform team to check egress to the provider.',
   },
   events_per_minute: {

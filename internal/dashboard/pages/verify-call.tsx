@@ -163,6 +163,19 @@ function Result({ outcome }: { readonly outcome: CallTrace['outcome'] }) {
           It is answered with status {outcome.answer.status}: {outcome.answer.body}
         </Notice>
       )
+    case 'confirms':
+      return (
+        <Notice tone="good" title="The call is verified">
+          It makes no event: the subscription is confirmed at {outcome.url}.
+        </Notice>
+      )
+    case 'keys_needed':
+      return (
+        <Notice tone="warn" title="The keys of the vendor are needed">
+          They are published at {outcome.url}, which this page does not call. Save them to a file, and verify
+          the call by <code>latchkey providers test</code> with <code>--keys-file</code>.
+        </Notice>
+      )
     case 'verified_only': {
       const { title: name, todo } = refusedAdviceOf(outcome.cause)
       return (

@@ -2,6 +2,7 @@ import { type EventBody, type HeaderReading, memberReader, readHeader } from '..
 import type { ProviderCall } from '../provider.ts'
 import type { ProviderHeader } from '../provider-header.ts'
 import { type BodyRules, type FormFields, readDeclaredBody, readForm } from './body.ts'
+import type { Identity } from './keys.ts'
 
 /** Counts units of work: bytes and characters that are read. Set by tests, which show the bound `workMax`. */
 export type Meter = (units: number) => void
@@ -36,6 +37,8 @@ export class CallView {
   readonly call: ProviderCall
   readonly meter: Meter | undefined
   readonly trace: Trace | undefined
+  /** Identity with which a token is compared at the moment, for `{secret}`. */
+  identity: Identity | undefined
   readonly #rules: BodyRules
   #body: EventBody | undefined
   #query: URLSearchParams | undefined

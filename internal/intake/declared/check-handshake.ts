@@ -42,11 +42,12 @@ export function handshakeProblems(declaration: Declaration, handshake: Handshake
 }
 
 function replyProblems(
-  { reply: { status, text, json }, challenge, hmac }: Handshake,
+  { reply: { status, text, json, headers = {} }, challenge, hmac }: Handshake,
   path: string,
 ): Problem[] {
   const templates = [
     ...(text === undefined ? [] : [[`${path}.text`, text] as const]),
+    ...Object.entries(headers).map(([name, value]) => [`${path}.headers.${name}`, value] as const),
     ...Object.entries(json ?? {}).flatMap(([name, value]) =>
       typeof value === 'string' ? [[`${path}.json.${name}`, value] as const] : [],
     ),

@@ -1,6 +1,6 @@
 import type { Problem } from '#internal/tenants/index.ts'
 import type { Declaration } from './schema.ts'
-import { callVariables, parseTemplate, type TemplatePart } from './template.ts'
+import { callVariables, parseTemplate, type TemplatePart, type TemplateVariable } from './template.ts'
 
 /** Creates a problem of a declaration. */
 export function problem(path: string, message: string): Problem {
@@ -37,6 +37,8 @@ export interface TemplateRules {
   readonly timestamp: boolean
   /** Whether the event id is in a header. */
   readonly id: boolean
+  /** Default: those of a call. */
+  readonly variables?: readonly TemplateVariable[]
 }
 
 /** Checks a template over a call. */
@@ -46,14 +48,16 @@ export function templateProblems(
   template: string,
   rules: TemplateRules,
 ): Problem[] {
-  const parsed = parseTemplate(template, callVariables)
+  const parsed = parseTemplate(template, rules.variables ?? callVariables)
   if (parsed.kind === 'invalid') return [problem(path, parsed.message)]
   const count = (kind: TemplatePart['kind']) => parsed.parts.filter((part) => part.kind === kind).length
   const { body } = declaration
   const need = (isMet: boolean, message: string) => (isMet ? [] : [problem(path, message)])
   return [
     ...parsed.parts.flatMap((part) =>
-      part.kind === 'header' ? headerProblems(declaration, path, part.argument) : [],
+      part.kind === 'header' || part.kind === 'headers'
+        ? headerProblems(declaration, path, part.argument)
+        : [],
     ),
     ...need(parsed.parts.length > 0, 'must not be empty'),
     ...need(

@@ -1,8 +1,9 @@
 import type { Problem } from '#internal/tenants/index.ts'
 import { exactlyOne, headerProblems, problem, templateProblems } from './check-place.ts'
-import { hasPublicKeys, hmacHashOf, isSecretJwt } from './keys.ts'
+import { textsOf } from './jwt.ts'
+import { hasPublicKeys, hasPublishedKeys, hmacHashOf, isSecretJwt } from './keys.ts'
 import type { Declaration, Scheme } from './schema.ts'
-import { callVariables, parseTemplate, type TemplatePart } from './template.ts'
+import { callVariables, claimVariables, parseTemplate, type TemplatePart } from './template.ts'
 
 /** Checks a scheme: fields that its algorithm needs or excludes, the parsing of its signature, its key, its time and its templates. */
 export function schemeProblems(declaration: Declaration, scheme: Scheme, path: string): Problem[] {
@@ -12,8 +13,42 @@ export function schemeProblems(declaration: Declaration, scheme: Scheme, path: s
     ...keyProblems(scheme, `${path}.key`),
     ...timeProblems(declaration, scheme, path),
     ...contentProblems(declaration, scheme, path),
+    ...publishedProblems(declaration, scheme, path),
   ]
 }
+
+/** Checks a scheme whose keys the vendor publishes: they sign for all its customers, so that a call must be bound to the tenant. */
+function publishedProblems({ handshakes = [], body }: Declaration, scheme: Scheme, path: string): Problem[] {
+  if (!hasPublishedKeys(scheme)) return []
+  const isBound = (scheme.requires ?? []).some(
+    (each) =>
+      each.claim !== undefined &&
+      textsOf(each).every((text) => partsOf(text).some(({ kind }) => kind === 'secret')),
+  )
+  const isJwt = scheme.algorithm === 'jwt'
+  return [
+    ...(isJwt && !isBound
+      ? [
+          problem(
+            `${path}.requires`,
+            'must have a claim that equals a text with {secret}: the keys at jwksUrl sign for all customers of the vendor',
+          ),
+        ]
+      : []),
+    ...(!isJwt && (scheme.signature.json !== 'Signature' || scheme.key || scheme.requires)
+      ? [problem(path, 'must have only signature: { json: Signature } and toleranceSeconds for aws-sns')]
+      : []),
+    ...(!isJwt && (body.json === undefined || body.form || body.bytesMax > snsBytesMax)
+      ? [problem('body', `must be json of at most ${snsBytesMax} bytes for aws-sns`)]
+      : []),
+    ...(handshakes.some(({ isSigned }) => isSigned)
+      ? [problem('handshakes', 'must not be signed: the keys are fetched after handshakes are answered')]
+      : []),
+  ]
+}
+
+/** Maximum bytes of a body that is parsed before its keys are fetched. Messages of Amazon SNS have up to 256 KiB. */
+const snsBytesMax = 1_048_576
 
 /** Fields of schemes that depend on the algorithm. */
 type Field = 'encoding' | 'signs' | 'timestamp' | 'toleranceSeconds' | 'ecdsaForm' | 'jwtAlgorithms'
@@ -21,10 +56,11 @@ type Field = 'encoding' | 'signs' | 'timestamp' | 'toleranceSeconds' | 'ecdsaFor
 function algorithmProblems(scheme: Scheme, path: string): Problem[] {
   const { algorithm, signature } = scheme
   const isEcdsa = algorithm.startsWith('ecdsa-')
+  const isSns = algorithm === 'aws-sns'
   const needs: readonly Field[] =
-    algorithm === 'jwt' ? ['jwtAlgorithms'] : isComparison(scheme) ? [] : ['encoding', 'signs']
+    algorithm === 'jwt' ? ['jwtAlgorithms'] : isComparison(scheme) || isSns ? [] : ['encoding', 'signs']
   const allows: readonly Field[] =
-    algorithm === 'jwt'
+    algorithm === 'jwt' || isSns
       ? ['toleranceSeconds']
       : isComparison(scheme)
         ? []
@@ -37,7 +73,7 @@ function algorithmProblems(scheme: Scheme, path: string): Problem[] {
     'ecdsaForm',
     'jwtAlgorithms',
   ]
-  const isPlain = algorithm === 'jwt' || isComparison(scheme)
+  const isPlain = algorithm === 'jwt' || isSns || isComparison(scheme)
   const mixed =
     algorithm === 'jwt' && !isSecretJwt(scheme) && scheme.jwtAlgorithms?.some((name) => name.startsWith('HS'))
   return [
@@ -97,6 +133,7 @@ function valueProblems(declaration: Declaration, scheme: Scheme, path: string): 
       : []),
     ...requires.flatMap((each, index) => [
       ...exactlyOne(`${path}.requires[${index}]`, each, ['header', 'query', 'json', 'claim']),
+      ...exactlyOne(`${path}.requires[${index}]`, each, ['equals', 'anyOf']),
       ...headerProblems(declaration, `${path}.requires[${index}].header`, each.header),
       ...(each.claim !== undefined && scheme.algorithm !== 'jwt'
         ? [problem(`${path}.requires[${index}].claim`, 'belongs to jwt: use header, query or json')]
@@ -108,6 +145,7 @@ function valueProblems(declaration: Declaration, scheme: Scheme, path: string): 
 function keyProblems(scheme: Scheme, path: string): Problem[] {
   const { key = {}, algorithm } = scheme
   const { format, jwksUrl, decode, orText, bytesMin, prefix } = key
+  if (algorithm === 'aws-sns') return []
   if (!hasPublicKeys(scheme)) {
     return [
       ...(format === undefined
@@ -144,7 +182,7 @@ function keyProblems(scheme: Scheme, path: string): Problem[] {
 function timeProblems(declaration: Declaration, scheme: Scheme, path: string): Problem[] {
   const { timestamp, toleranceSeconds, algorithm } = scheme
   if (timestamp === undefined) {
-    return toleranceSeconds !== undefined && algorithm !== 'jwt'
+    return toleranceSeconds !== undefined && algorithm !== 'jwt' && algorithm !== 'aws-sns'
       ? [
           problem(
             `${path}.toleranceSeconds`,
@@ -159,6 +197,8 @@ function timeProblems(declaration: Declaration, scheme: Scheme, path: string): P
     (part) =>
       part.kind === 'timestamp' ||
       (part.kind === 'header' && part.argument === header) ||
+      // A call is refused unless the list contains the header with the time.
+      (part.kind === 'headers' && header !== undefined) ||
       (json !== undefined &&
         (part.kind === 'body' || part.kind === 'sha256' || (part.kind === 'json' && part.argument === json))),
   )
@@ -180,18 +220,26 @@ function contentProblems(declaration: Declaration, scheme: Scheme, path: string)
   const templates = [
     ...(scheme.signs === undefined
       ? []
-      : [[`${path}.signs`, scheme.signs, scheme.timestamp !== undefined] as const]),
-    ...(scheme.requires ?? []).map(
-      ({ equals }, index) => [`${path}.requires[${index}].equals`, equals, false] as const,
+      : [[`${path}.signs`, scheme.signs, scheme.timestamp !== undefined, callVariables] as const]),
+    ...(scheme.requires ?? []).flatMap((each, index) =>
+      textsOf(each).map(
+        (text) =>
+          [
+            `${path}.requires[${index}].${each.equals === undefined ? 'anyOf' : 'equals'}`,
+            text,
+            false,
+            each.claim !== undefined && hasPublishedKeys(scheme) ? claimVariables : callVariables,
+          ] as const,
+      ),
     ),
   ]
-  return templates.flatMap(([at, template, timestamp]) =>
-    templateProblems(declaration, at, template, { timestamp, id }),
+  return templates.flatMap(([at, template, timestamp, variables]) =>
+    templateProblems(declaration, at, template, { timestamp, id, variables }),
   )
 }
 
 function partsOf(template = ''): readonly TemplatePart[] {
-  const parsed = parseTemplate(template, callVariables)
+  const parsed = parseTemplate(template, claimVariables)
   return parsed.kind === 'parts' ? parsed.parts : []
 }
 
@@ -199,8 +247,10 @@ function partsOf(template = ''): readonly TemplatePart[] {
 export function coversBody(scheme: Scheme): boolean {
   const parts = partsOf(scheme.signs)
   if (parts.some(({ kind }) => kind === 'body' || kind === 'sha256' || kind === 'form')) return true
-  return (scheme.requires ?? []).some(({ claim, query, header, equals }) => {
-    const isHash = partsOf(equals).some(({ kind }) => kind === 'sha256' || kind === 'body')
+  return (scheme.requires ?? []).some(({ claim, query, header, ...texts }) => {
+    const isHash = textsOf(texts).every((text) =>
+      partsOf(text).some(({ kind }) => kind === 'sha256' || kind === 'body'),
+    )
     const isSigned =
       claim !== undefined ||
       parts.some(

@@ -4,8 +4,10 @@ import { refusalCauses } from '../provider.ts'
 import { handshakeProblems } from './check-handshake.ts'
 import { exactlyOne, headerProblems, problem, templateProblems } from './check-place.ts'
 import { coversBody, schemeProblems } from './check-scheme.ts'
+import { hasPublishedKeys } from './keys.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { placeText } from './scheme.ts'
+import { hashVariables } from './template.ts'
 
 /** Maximum cases of a raw type, which are tried one after another. */
 const casesPerTypeMax = 64
@@ -50,7 +52,12 @@ function declaredHeaderProblems(declaration: Declaration): Problem[] {
   return [
     ...repeated(names).map((name) => problem('headers', `has the name ${name} twice`)),
     ...Object.keys(headers)
-      .filter((key) => !used.includes(`"${key}"`) && !used.includes(`{header:${key}}`))
+      .filter(
+        (key) =>
+          !used.includes(`"${key}"`) &&
+          !used.includes(`{header:${key}}`) &&
+          !used.includes(`{headers:${key}}`),
+      )
       .map((key) => problem(`headers.${key}`, 'is not used: remove it, or name it where a value is read')),
   ]
 }
@@ -64,6 +71,11 @@ function choiceProblems({ signature: { schemes, bodyUnsigned } }: Declaration): 
     return before ? [problem(`signature.schemes[${index}]`, message)] : []
   })
   const covering = schemes.filter((scheme) => coversBody(scheme))
+  const published = schemes.findIndex(hasPublishedKeys)
+  if (published >= 0 && !schemes.every(hasPublishedKeys)) {
+    const message = `must not be beside a scheme whose secrets are keys: those of signature.schemes[${published}] are no secret, and would sign`
+    return [...shadowed, problem('signature.schemes', message)]
+  }
   if (covering.length < schemes.length && !bodyUnsigned) {
     const index = schemes.findIndex((scheme) => !coversBody(scheme))
     const message = `must be true, because signature.schemes[${index}] does not cover the body with {body}, {sha256:body} or {form:sorted}`
@@ -93,7 +105,9 @@ function eventProblems(declaration: Declaration): Problem[] {
           : []),
         ...(each.hash === undefined
           ? []
-          : templateProblems(declaration, `${path}.hash`, each.hash, { timestamp: false, id: false })),
+          : templateProblems(declaration, `${path}.hash`, each.hash, {
+              ...{ timestamp: false, id: false, variables: hashVariables },
+            })),
       ]
     }),
     ...type.from.flatMap((each, index) => [
@@ -143,7 +157,7 @@ function vectorProblems({ at, body, bodyBase64, expect }: Vector, path: string):
     ...(body !== undefined && bodyBase64 !== undefined
       ? [problem(path, 'must have body or bodyBase64, not both')]
       : []),
-    ...exactlyOne(`${path}.expect`, expect, ['type', 'refused', 'answer']),
+    ...exactlyOne(`${path}.expect`, expect, ['type', 'refused', 'answer', 'confirms']),
     ...(isCause ? [] : [problem(`${path}.expect.refused`, `must be one of ${refusalCauses.join(', ')}`)]),
   ]
 }

@@ -1,7 +1,9 @@
 import { type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
-import { readHeader, refused } from '../normalize.ts'
+import { type Refused, readHeader, refused } from '../normalize.ts'
 import type { Provider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
 import { verdicts } from '../signature.ts'
+import type { KeyLocation } from '../vendor-keys/published-keys.ts'
+import { snsConfirmationUrl } from './aws-sns.ts'
 import { CallView, compilePlace, type HeaderTable, type Meter, type Trace } from './call-view.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
 import { compileHandshakes } from './handshake.ts'
@@ -30,19 +32,24 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
   const schemes = declaration.signature.schemes.map((each) => compileScheme(each, { headers, idNames }))
   const verify = compileVerify(declaration, headers, schemes)
   const normalize = compileEvent(declaration, headers, schemes)
+  const locate = schemes.some((scheme) => scheme.locate) ? compileLocate(schemes) : undefined
   const hmacScheme = declaration.signature.schemes.findIndex(
     ({ algorithm }) => hmacHashOf(algorithm) !== undefined,
   )
   const answer = compileHandshakes(handshakes, { headers, hmacScheme, verify })
+  const isSns = declaration.signature.schemes.some(({ algorithm }) => algorithm === 'aws-sns')
   const view = (call: ProviderCall) => new CallView(call, rules, meter, trace)
   return {
     name: nameOf(declaration),
     bodyBytesMax: rules.bytesMax,
     headers,
     secretHeaders: secretHeaders(declaration, headers),
+    refusedStatus: declaration.signature.refusedStatus,
     prepare: (secrets) => schemes.map((scheme) => scheme.prepare(secrets)),
     verify: (call, keys) => verify(view(call), keys),
+    ...(locate && { locate: (call: ProviderCall, keys: DeclaredKeys) => locate(view(call), keys) }),
     normalize: (call) => normalize(view(call)),
+    ...(isSns && { confirmationUrl: (call: ProviderCall) => confirmationUrl(view(call)) }),
     ...(handshakes.length > 0 && {
       handshakes: {
         methods: new Set(handshakes.map(({ method }) => method)),
@@ -50,6 +57,11 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
       },
     }),
   }
+}
+
+function confirmationUrl(view: CallView): string | undefined {
+  const body = view.body()
+  return body.kind === 'object' ? snsConfirmationUrl(body.value) : undefined
 }
 
 function nameOf({ name }: Declaration): ProviderName {
@@ -85,6 +97,16 @@ function compileVerify(
     const verification = chosen.scheme.verify(view, own, chosen.value)
     if (verification.kind === 'refused' || !isOwnAccount) return verification
     return isOwnAccount(view) ? verification : refused('shop_mismatch')
+  }
+}
+
+/** Compiles the finding of published keys. A call that no scheme applies to is left to `verify`. */
+function compileLocate(schemes: readonly CompiledScheme[]) {
+  return (view: CallView, keys: DeclaredKeys): KeyLocation | Refused | undefined => {
+    const chosen = chooseScheme(schemes, view)
+    if (chosen === undefined || chosen === 'conflict') return undefined
+    const own = keys[chosen.position]
+    return own && chosen.scheme.locate?.(view, own, chosen.value)
   }
 }
 

@@ -26,20 +26,25 @@ export interface CompiledContent {
 
 type ReadValue = (view: CallView) => string | Refused
 
+/** Names of headers that matter for a template. */
+export interface ContentNames {
+  /** Header with the event id: without it, the call is refused as `event_id_missing`. */
+  readonly idNames?: readonly string[]
+  /** Headers that a call must not have unless `{headers:<key>}` lists them. */
+  readonly listedNames?: readonly string[]
+}
+
 const noValues: readonly string[] = []
 
-/**
- * Compiles a template over a call, which contains the body at most once.
- * @param idNames names of the header with the event id: without it, the call is refused as `event_id_missing`
- */
+/** Compiles a template over a call, which contains the body at most once. */
 export function compileContent(
   template: string,
   headers: HeaderTable,
-  idNames: readonly string[],
+  names: ContentNames = {},
 ): CompiledContent {
   const parts = templateParts(template)
   const readers = parts.flatMap((part) => {
-    const read = reader(part, headers, idNames)
+    const read = reader(part, headers, names)
     return read ? [read] : []
   })
   const at = parts.findIndex(({ kind }) => kind === 'body')
@@ -93,7 +98,11 @@ function gatherValues(readers: readonly ReadValue[], view: CallView): readonly s
 }
 
 /** Returns the reader of a variable; undefined for text, body and time, which need none. */
-function reader(part: TemplatePart, headers: HeaderTable, idNames: readonly string[]): ReadValue | undefined {
+function reader(
+  part: TemplatePart,
+  headers: HeaderTable,
+  { idNames = [], listedNames = [] }: ContentNames,
+): ReadValue | undefined {
   switch (part.kind) {
     case 'id':
       return headerReader(idNames, true)
@@ -104,6 +113,14 @@ function reader(part: TemplatePart, headers: HeaderTable, idNames: readonly stri
         names.some((name) => idNames.includes(name)),
       )
     }
+    case 'headers':
+      return listedHeadersReader(headers[part.argument]?.names ?? [], listedNames)
+    case 'secret':
+      return ({ identity }) =>
+        (part.argument === '' ? identity?.text : identity?.members.get(part.argument)) ??
+        refused('signature_mismatch')
+    case 'receivedAt':
+      return ({ call }) => String(call.nowMs)
     case 'url':
       return requestReader(({ url }) => url)
     case 'path':
@@ -141,6 +158,30 @@ function headerReader(names: readonly string[], isId: boolean): ReadValue {
     const reading = readHeader(call.headers, named)
     if (reading.kind === 'conflict') return refused('headers_conflict')
     return reading.kind === 'value' ? reading.value : missing
+  }
+}
+
+/** Maximum headers that a header lists. */
+const listedHeadersMax = 32
+
+/**
+ * Reads the headers that a header lists, separated by commas: `<name>:<value>` with the name in lower case, in ascending order of names,
+ * joined by `;`.
+ */
+function listedHeadersReader(names: readonly string[], mustList: readonly string[]): ReadValue {
+  const list = headerReader(names, false)
+  return (view) => {
+    const text = list(view)
+    if (typeof text !== 'string') return text
+    const { headers } = view.call
+    const listed = new Set(text.split(',', listedHeadersMax + 1).map((name) => name.trim().toLowerCase()))
+    const isComplete = mustList.every((name) => headers.get(name) === null || listed.has(name.toLowerCase()))
+    if (!isComplete || listed.size > listedHeadersMax) return refused('signature_malformed')
+    const lines = [...listed].toSorted().map((name) => {
+      const value = /^[a-z0-9-]{1,100}$/.test(name) ? headers.get(name) : null
+      return value === null ? undefined : `${name}:${value.trim()}`
+    })
+    return lines.includes(undefined) ? refused('signature_malformed') : lines.join(';')
   }
 }
 

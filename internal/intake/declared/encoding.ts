@@ -33,11 +33,15 @@ const forms: Record<Encoding, RegExp> = {
   base64url: /^[A-Za-z0-9_-]+={0,2}$/,
 }
 
-/** Decodes bytes of any length up to 1368 characters. Base64 must be padded; base64url need not be. */
+/**
+ * Decodes bytes of any length up to 1368 characters. Base64 must be padded; base64url need not be. The text must be the canonical one of its
+ * bytes, so that a changed text never decodes to the same signature.
+ */
 export function decodeText(text: string, encoding: Encoding): Uint8Array | undefined {
   if (text.length > encodedCharsMax || !forms[encoding].test(text)) return undefined
-  if (encoding === 'base64' && text.length % 4 !== 0) return undefined
-  return Buffer.from(text, encoding)
+  const bytes = Buffer.from(text, encoding)
+  const given = encoding === 'base64url' ? text.replace(/=+$/, '') : text
+  return encoding === 'hex' || bytes.toString(encoding) === given ? bytes : undefined
 }
 
 /** Returns the SHA-256 of text or bytes. */

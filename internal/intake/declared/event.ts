@@ -118,7 +118,7 @@ function compileBodyId(
   headers: HeaderTable,
 ): (view: CallView, body: JsonObject) => EventId {
   if (hash !== undefined) {
-    const content = compileContent(hash, headers, [])
+    const content = compileContent(hash, headers)
     return (view) => {
       const values = content.gather(view)
       if (isRefused(values)) return values

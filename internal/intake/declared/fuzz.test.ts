@@ -22,6 +22,7 @@ const template = (...parts: readonly string[]) =>
         '{path}',
         '{method}',
         '{header:type}',
+        '{headers:more}',
         '{query:q}',
         '{json:a.b}',
         '{json:list}',
@@ -143,6 +144,26 @@ const scheme = fc.oneof(
       requires: required,
       toleranceSeconds,
     })),
+  fc
+    .tuple(
+      plainPlace,
+      fc.subarray(jwtAlgorithms.slice(3), { minLength: 1, maxLength: 6 }),
+      fc.constantFrom(
+        { equals: '{secret}' },
+        { equals: 'a{secret:account}' },
+        { anyOf: ['{secret}', '{secret:a}{url}'] },
+      ),
+      optional(fc.constant(300)),
+    )
+    .map(([signature, names, text, toleranceSeconds]) => ({
+      algorithm: 'jwt',
+      signature,
+      jwtAlgorithms: names,
+      key: { jwksUrl: 'https://keys.example.com/jwks' },
+      requires: [{ claim: 'aud', ...text }],
+      toleranceSeconds,
+    })),
+  fc.constant({ algorithm: 'aws-sns', signature: { json: 'Signature' }, toleranceSeconds: 7200 }),
   fc.tuple(plainPlace, requires('claim')).map(([signature, required]) => ({
     algorithm: 'jwt',
     signature,
@@ -164,6 +185,7 @@ const event = fc.record({
     fc.constant([{ header: ['id'] }]),
     fc.record({ json: path, integer: fc.boolean() }).map((each) => [{ header: ['id', 'more'] }, each]),
     fc.record({ json: path, hash: timeless }).map(({ json, hash }) => [{ json }, { hash }]),
+    timeless.map((hash) => [{ hash: `{receivedAt}${hash}` }]),
   ),
   type: fc.record({
     from: fc.array(fc.oneof(place, fc.constant({ text: 'callback' })), { minLength: 1, maxLength: 3 }),
@@ -193,6 +215,7 @@ const handshake = fc.record({
     { text: '{hmac}' },
     { json: { a: '{challenge}', b: '{hmac}', c: 1 } },
     { status: 204 },
+    { headers: { 'x-answer': '{challenge}' } },
   ),
 })
 
@@ -245,7 +268,10 @@ function validated({ schemes, ...rest }: { readonly schemes: readonly unknown[] 
 
 const ed25519 = generateKeyPairSync('ed25519').publicKey
 const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey
+const topic = 'arn:aws:sns:us-west-2:123456789012:T'
 const secrets: readonly string[] = [
+  topic,
+  '{"account":"a"}',
   `whsec_${Buffer.alloc(24, 1).toString('base64')}`,
   '',
   ed25519.export({ format: 'der', type: 'spki' }).subarray(12).toString('hex'),
@@ -254,6 +280,21 @@ const secrets: readonly string[] = [
     keys: [p256.export({ format: 'jwk' }), ed25519.export({ format: 'jwk' }), 1, { kty: 'EC' }],
   }),
 ]
+
+const publishedKeys: Partial<ProviderCall> = {
+  published: {
+    ...{ source: 'jwks', text: '', validFromMs: 0, validToMs: Number.MAX_SAFE_INTEGER },
+    keys: [p256, ed25519].map((key) => ({ key, id: undefined })),
+  },
+}
+const snsBody = {
+  Type: 'Notification',
+  SignatureVersion: '2',
+  TopicArn: topic,
+  Timestamp: '2026-09-21T13:33:20Z',
+  Signature: 'AAAA',
+  SigningCertURL: 'https://sns.us-west-2.amazonaws.com/SimpleNotificationService-a.pem',
+}
 
 const nowMs = 1_790_000_000_000
 const jwtOf = (header: object, claims: object) =>
@@ -302,6 +343,9 @@ const body = fc.oneof(
     .map((each) => Buffer.from(JSON.stringify(each))),
   fc.webQueryParameters().map((text) => Buffer.from(text)),
   fc
+    .dictionary(fc.constantFrom(...Object.keys(snsBody), 'Token', 'Subject'), fc.jsonValue({ maxDepth: 1 }))
+    .map((changed) => Buffer.from(JSON.stringify({ ...snsBody, ...changed }))),
+  fc
     .constantFrom(
       '['.repeat(8_000),
       `[${'0,'.repeat(8_000)}0]`,
@@ -325,17 +369,27 @@ const call: fc.Arbitrary<ProviderCall> = fc
       fc.string(),
     ),
     hasRequest: fc.constantFrom(true, true, true, false),
+    isPublished: fc.boolean(),
   })
-  .map(({ values, media, body: bytes, method, url, hasRequest }) => {
+  .map(({ values, media, body: bytes, method, url, hasRequest, isPublished }) => {
     const given: CallHeaders = {
       get: (name) => (name === 'content-type' ? media : (values[name.toLowerCase()] ?? null)),
     }
     const request = hasRequest ? { request: { method, url } } : {}
-    return { ...request, headers: given, body: bytes, settings: {}, nowMs, signatureAgeMsMax: 300_000 }
+    const published = isPublished ? publishedKeys : {}
+    return {
+      ...request,
+      ...published,
+      headers: given,
+      body: bytes,
+      settings: {},
+      nowMs,
+      signatureAgeMsMax: 300_000,
+    }
   })
 
 test('declared providers: no valid declaration and no call throws or exceeds the bound on work', () => {
-  const seen = { events: 0, answers: 0, causes: new Set<string>() }
+  const seen = { events: 0, answers: 0, causes: new Set<string>(), sources: new Set<string>() }
   const valid = fc.sample(spec, { numRuns: 400, seed }).flatMap((each) => validated(each) ?? [])
   expect(valid.length).toBeGreaterThan(60)
   fc.assert(
@@ -350,11 +404,17 @@ test('declared providers: no valid declaration and no call throws or exceeds the
         const keys = provider.prepare(secrets)
         for (const each of calls) {
           units = 0
+          const location = provider.locate?.(each, keys)
+          if (location?.kind === 'located') {
+            seen.sources.add(location.source)
+            expect(location.url).toMatch(/^https:\/\/(keys\.example\.com|sns\.us-west-2\.amazonaws\.com)\//)
+          }
+          expect(provider.confirmationUrl?.(each) ?? 'https://sns.').toStartWith('https://sns.')
           const verification = provider.verify(each, keys)
           const normalization = provider.normalize(each)
           const answer = provider.handshakes?.answer(each, keys)
           expect(units).toBeLessThanOrEqual(workMax(each.body.length))
-          for (const result of [verification, normalization, answer]) {
+          for (const result of [verification, normalization, answer, location]) {
             if (result?.kind !== 'refused') continue
             expect(refusalCauses).toContain(result.cause)
             seen.causes.add(result.cause)
@@ -376,6 +436,7 @@ test('declared providers: no valid declaration and no call throws or exceeds the
   // The run has reached the ends of all paths.
   expect(seen.events).toBeGreaterThan(20)
   expect(seen.answers).toBeGreaterThan(0)
+  expect([...seen.sources].toSorted()).toEqual(['jwks', 'sns'])
   for (const cause of [
     'signature_missing',
     'signature_malformed',

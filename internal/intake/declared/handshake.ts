@@ -81,11 +81,17 @@ function hmacText(keys: SchemeKeys | undefined, text: string, encoding: Encoding
 
 type Reply = (challenge: string, hmac: string) => HandshakeAnswer
 
-function compileReply({ status = 200, text, json }: Handshake['reply']): Reply {
+function compileReply({ status = 200, text, json, headers = {} }: Handshake['reply']): Reply {
+  const named = Object.entries(headers).map(([name, value]) => ({ name, render: compileReplyText(value) }))
+  const headersOf = (challenge: string, hmac: string) =>
+    named.length > 0 && {
+      headers: Object.fromEntries(named.map(({ name, render }) => [name, render(challenge, hmac)])),
+    }
   if (json === undefined) {
     const render = compileReplyText(text ?? '')
     return (challenge, hmac) => ({
       ...{ kind: 'answer', status, contentType: 'text/plain; charset=utf-8' },
+      ...headersOf(challenge, hmac),
       body: render(challenge, hmac),
     })
   }
@@ -95,6 +101,7 @@ function compileReply({ status = 200, text, json }: Handshake['reply']): Reply {
   }))
   return (challenge, hmac) => ({
     ...{ kind: 'answer', status, contentType: 'application/json' },
+    ...headersOf(challenge, hmac),
     body: JSON.stringify(
       Object.fromEntries(members.map(({ name, render }) => [name, render(challenge, hmac)])),
     ),

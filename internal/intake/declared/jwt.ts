@@ -1,11 +1,12 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { isObject, type JsonObject, memberAt } from '../normalize.ts'
+import { isObject, type JsonObject, memberAt, type Refused, refused } from '../normalize.ts'
 import type { Verification } from '../provider.ts'
 import { isInWindow, verdicts } from '../signature.ts'
+import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
 import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
 import { type CompiledContent, equalsContent } from './content.ts'
 import { decodeText } from './encoding.ts'
-import { isSignedBy, type SchemeKeys, type VerificationKey } from './keys.ts'
+import { type Identity, isSignedBy, publishedKeys, type SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
 
 /** Maximum characters of a JSON Web Token. */
@@ -21,9 +22,28 @@ interface Token {
   readonly signature: Uint8Array
 }
 
+/** Texts of a required value, one of which it must equal. */
+export function textsOf({ equals, anyOf = [] }: NonNullable<Scheme['requires']>[number]): readonly string[] {
+  return equals === undefined ? anyOf : [equals]
+}
+
+/** Compiles the finding of a token's key set. A token that no key can verify is refused before anything is fetched. */
+export function compileJwtLocate(
+  { signature: { prefix = '' }, jwtAlgorithms = [] }: Scheme,
+  url: string,
+): (view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused {
+  const accepted: readonly string[] = jwtAlgorithms
+  return (view, _keys, value) => {
+    const token = readToken(view, value, prefix)
+    if (token === undefined) return refused('signature_malformed')
+    if (!accepted.includes(token.algorithm)) return refused('scheme_unknown')
+    return { kind: 'located', source: 'jwks', url, keyId: token.keyId }
+  }
+}
+
 /**
  * Compiles the check of a JSON Web Token (RFC 7519): its algorithm must be declared and fit the key, whatever the token says; `exp` and
- * `nbf` count where present, `iat` must be present within a declared tolerance.
+ * `nbf` count where present, `iat` must be present within a declared tolerance. A token by a published key must have one of them.
  */
 export function compileJwt(
   scheme: Scheme,
@@ -38,27 +58,47 @@ export function compileJwt(
   const requires = (scheme.requires ?? []).map((each) => ({
     claim: each.claim,
     read: compilePlace(each, headers),
-    content: contentOf(each.equals),
+    contents: textsOf(each).map(contentOf),
   }))
+  const isMet = (view: CallView, { claims }: Token) =>
+    requires.every(({ claim, read, contents }) => {
+      const reading = claim === undefined ? read(view) : undefined
+      const values =
+        claim === undefined ? [reading?.kind === 'value' ? reading.value : ''] : claimTexts(claims, claim)
+      return values.some(
+        (text) => text !== '' && contents.some((content) => equalsContent(text, content, view)),
+      )
+    })
+  /** Returns whether the requirements hold with one and the same identity. */
+  const isMetForAny = (view: CallView, token: Token, identities: readonly Identity[]) =>
+    identities.some((identity) => {
+      view.identity = identity
+      return isMet(view, token)
+    })
   return (view, keys, value) => {
-    if (value.length > tokenCharsMax || !value.startsWith(prefix)) return verdicts.malformed
-    view.meter?.(value.length)
-    const token = parseToken(value.slice(prefix.length))
+    const token = readToken(view, value, prefix)
     if (token === undefined) return verdicts.malformed
     view.trace?.({ kind: 'joined', content: [token.signed] })
     if (!accepted.includes(token.algorithm)) return verdicts.unknown
-    if (keys.kind !== 'objects' || !isSignedToken(view, token, keys.keys)) return verdicts.mismatch
-    const isMet = requires.every(({ claim, read, content }) => {
-      const reading = claim === undefined ? read(view) : undefined
-      const values =
-        claim === undefined
-          ? [reading?.kind === 'value' ? reading.value : '']
-          : claimTexts(token.claims, claim)
-      return values.some((text) => text !== '' && equalsContent(text, content, view))
-    })
-    if (!isMet) return verdicts.mismatch
+    const isPublished = keys.kind === 'published'
+    const own = isPublished
+      ? publishedKeys(view.call.published, scheme, token)
+      : keys.kind === 'objects'
+        ? keys.keys
+        : []
+    if (!isSignedToken(view, token, own)) return verdicts.mismatch
+    const isForTenant = isPublished ? isMetForAny(view, token, keys.identities) : isMet(view, token)
+    if (!isForTenant) return verdicts.mismatch
+    const needsExpiry = isPublished && toleranceSeconds === undefined
+    if (needsExpiry && memberAt(token.claims, 'exp') === undefined) return verdicts.outside
     return isInTime(token.claims, view.call.nowMs, toleranceSeconds) ? verdicts.verified : verdicts.outside
   }
+}
+
+function readToken(view: CallView, value: string, prefix: string): Token | undefined {
+  if (value.length > tokenCharsMax || !value.startsWith(prefix)) return undefined
+  view.meter?.(value.length)
+  return parseToken(value.slice(prefix.length))
 }
 
 function parseToken(text: string): Token | undefined {

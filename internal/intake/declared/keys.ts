@@ -1,12 +1,15 @@
 import { createPublicKey, createSecretKey, type KeyObject, verify } from 'node:crypto'
+import { isObject } from '../normalize.ts'
 import { type HmacHash, type HmacKeys, hmacKeys } from '../signature.ts'
+import { jsonWebKeys, type PublishedKeys, type VerificationKey } from '../vendor-keys/published-keys.ts'
 import { decodeText, sha256 } from './encoding.ts'
 import type { Algorithm, Scheme } from './schema.ts'
 
-/** A public key, or the secret of a JWT, with its id in a key set. */
-export interface VerificationKey {
-  readonly key: KeyObject
-  readonly id: string | undefined
+/** A secret that names the customer of a vendor, such as an audience. It is no key. */
+export interface Identity {
+  readonly text: string
+  /** Members of a secret that is a JSON object. */
+  readonly members: ReadonlyMap<string, string>
 }
 
 /** Keys of a scheme, made once per change of the secrets. */
@@ -15,6 +18,8 @@ export type SchemeKeys =
   | { readonly kind: 'objects'; readonly keys: readonly VerificationKey[] }
   /** SHA-256 of each secret, so that a comparison does not reveal the length. */
   | { readonly kind: 'digests'; readonly digests: readonly Uint8Array[] }
+  /** The vendor publishes the keys. It must have signed for one of the identities. */
+  | { readonly kind: 'published'; readonly identities: readonly Identity[] }
 
 /** Maximum keys that a call is verified with: each costs a pass over the signed text. */
 const keyObjectsMax = 8
@@ -40,6 +45,11 @@ export function isSecretJwt(scheme: Scheme): boolean {
   return scheme.jwtAlgorithms?.every((name) => name.startsWith('HS')) ?? false
 }
 
+/** Returns whether the vendor publishes the keys of a scheme, so that the tenant's secrets are no keys. */
+export function hasPublishedKeys({ algorithm, key }: Scheme): boolean {
+  return algorithm === 'aws-sns' || key?.jwksUrl !== undefined
+}
+
 /** Returns whether the keys of a scheme are public ones. */
 export function hasPublicKeys(scheme: Scheme): boolean {
   if (scheme.algorithm === 'jwt') return !isSecretJwt(scheme)
@@ -49,6 +59,8 @@ export function hasPublicKeys(scheme: Scheme): boolean {
 /** Compiles the derivation of a scheme's keys. Secrets that are no key of the declared kind are skipped; no keys verify nothing. */
 export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => SchemeKeys {
   const hash = hmacHashOf(scheme.algorithm)
+  if (hasPublishedKeys(scheme))
+    return (secrets) => ({ kind: 'published', identities: secrets.map(identityOf) })
   const derive = (secrets: readonly string[]) =>
     secrets.flatMap((secret) => keyBytes(secret, scheme.key ?? {}))
   if (hash !== undefined) return (secrets) => ({ kind: 'hmac', keys: hmacKeys(derive(secrets), hash) })
@@ -68,6 +80,38 @@ export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => Sch
       .filter(({ key }) => fits(key, scheme))
       .slice(0, keyObjectsMax),
   })
+}
+
+/** Maximum members of a secret that is a JSON object. */
+const membersMax = 16
+
+function identityOf(text: string): Identity {
+  try {
+    const value: unknown = JSON.parse(text)
+    const members = isObject(value) ? Object.entries(value).slice(0, membersMax) : []
+    return {
+      text,
+      members: new Map(
+        members.flatMap(([name, member]) => (typeof member === 'string' ? [[name, member] as const] : [])),
+      ),
+    }
+  } catch {
+    // Plain text has no members.
+    return { text, members: new Map() }
+  }
+}
+
+/** Returns the published keys that fit a scheme and the id and algorithm that a call names. */
+export function publishedKeys(
+  published: PublishedKeys | undefined,
+  scheme: Scheme,
+  { keyId, algorithm }: { readonly keyId: string | undefined; readonly algorithm: string },
+): readonly VerificationKey[] {
+  return (published?.keys ?? [])
+    .filter((each) => keyId === undefined || each.id === undefined || each.id === keyId)
+    .filter((each) => each.algorithm === undefined || each.algorithm === algorithm)
+    .filter(({ key }) => fits(key, scheme))
+    .slice(0, keyObjectsMax)
 }
 
 /** Derives the keys of one secret. An empty key, with which anyone could sign, is none. */
@@ -93,9 +137,9 @@ const rawKeyHeads: Readonly<Record<number, string>> = {
 
 function publicKeys(secret: string, { key = {} }: Scheme): VerificationKey[] {
   try {
-    const { format, decode, prefix = '', jwksUrl } = key
+    const { format, decode, prefix = '' } = key
     const rest = prefix !== '' && secret.startsWith(prefix) ? secret.slice(prefix.length) : secret
-    if (format === 'jwk' || jwksUrl !== undefined) return jsonWebKeys(rest)
+    if (format === 'jwk') return jsonWebKeys(rest)
     if (format === 'pem') return [{ key: createPublicKey(rest), id: undefined }]
     const bytes = decode === undefined ? undefined : decodeText(rest, decode)
     if (bytes === undefined) return []
@@ -106,23 +150,6 @@ function publicKeys(secret: string, { key = {} }: Scheme): VerificationKey[] {
   } catch {
     return []
   }
-}
-
-/** Reads a JSON Web Key or a set of them. */
-function jsonWebKeys(text: string): VerificationKey[] {
-  const parsed: unknown = JSON.parse(text)
-  const set: unknown =
-    typeof parsed === 'object' && parsed !== null && 'keys' in parsed ? parsed.keys : [parsed]
-  const list: unknown[] = Array.isArray(set) ? set.slice(0, keyObjectsMax * 4) : []
-  return list.flatMap((jwk) => {
-    if (typeof jwk !== 'object' || jwk === null) return []
-    const id = 'kid' in jwk && typeof jwk.kid === 'string' ? jwk.kid : undefined
-    try {
-      return [{ key: createPublicKey({ key: { ...jwk }, format: 'jwk' }), id }]
-    } catch {
-      return []
-    }
-  })
 }
 
 /** Returns whether a public key has the type and size of a scheme's algorithms. */
@@ -147,10 +174,13 @@ const publicAlgorithms: Readonly<
   ES384: { type: 'ec', hash: 'sha384', curve: 'secp384r1' },
   'rsa-pkcs1-sha256': { type: 'rsa', hash: 'sha256' },
   RS256: { type: 'rsa', hash: 'sha256' },
+  RS384: { type: 'rsa', hash: 'sha384' },
   'rsa-pkcs1-sha512': { type: 'rsa', hash: 'sha512' },
   RS512: { type: 'rsa', hash: 'sha512' },
   'rsa-pss-sha256': { type: 'rsa', hash: 'sha256', pss: true },
   PS256: { type: 'rsa', hash: 'sha256', pss: true },
+  PS384: { type: 'rsa', hash: 'sha384', pss: true },
+  PS512: { type: 'rsa', hash: 'sha512', pss: true },
 }
 
 function fitsAlgorithm(key: KeyObject, name: string): boolean {

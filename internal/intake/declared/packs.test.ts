@@ -37,7 +37,7 @@ test.each(packs)('pack %s: its vectors hold, and every call derived from them is
 test.each(packs)('pack %s: at least four calls are derived from each event', (_name, pack) => {
   for (const vector of pack.vectors ?? []) {
     if (vector.expect.type === undefined) continue
-    const changes = tamperedCalls(pack, { call: callOf(vector), secrets: vector.secrets })
+    const changes = tamperedCalls(pack, { ...vector, call: callOf(vector) })
     expect(changes.length).toBeGreaterThanOrEqual(4)
   }
 })
@@ -60,7 +60,7 @@ test.each(packs)('pack %s: no handshake signs what an event would have to be sig
       )
       const body = Buffer.from(JSON.stringify({ ...conditions, ...inner }))
       const call = { ...callOf(vector), body }
-      expect(outcomeOf(provider, call, vector.secrets)).toMatchObject({ cause: 'signature_malformed' })
+      expect(outcomeOf(provider, call, vector)).toMatchObject({ cause: 'signature_malformed' })
     }
   }
 })

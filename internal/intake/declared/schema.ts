@@ -40,8 +40,15 @@ const jsonPath = t.String({
 })
 const template = (variables: string) =>
   t.String({ maxLength: 1024, description: `Text with variables in braces: ${variables}.` })
-const callTemplate = template(
-  '`{body}`, `{timestamp}`, `{id}`, `{url}`, `{path}`, `{method}`, `{header:<key>}`, `{query:<name>}`, `{form:sorted}`, `{json:<path>}`, `{sha256:body}`; `{{` is a brace',
+const callVariables =
+  '`{body}`, `{timestamp}`, `{id}`, `{url}`, `{path}`, `{method}`, `{header:<key>}`, `{headers:<key>}`, `{query:<name>}`, `{form:sorted}`, `{json:<path>}`, `{sha256:body}`; `{{` is a brace'
+const callTemplate = template(callVariables)
+
+const claimTemplate = template(
+  `${callVariables}. With \`jwksUrl\`, also \`{secret}\`, and \`{secret:<member>}\` of a secret that is a JSON object`,
+)
+const hashTemplate = template(
+  `${callVariables}, and \`{receivedAt}\`, the time of receipt in milliseconds, for calls without an id that repeat`,
 )
 
 /** JSON value that a condition compares with. */
@@ -56,12 +63,15 @@ const condition = strict(
   'Condition on a member of the JSON body: exactly one of `values` and `isPresent`.',
 )
 
-/** Algorithms of signatures. `token` and `basic` compare a shared secret; `jwt` reads a JSON Web Token. */
+/**
+ * Algorithms of signatures. `token` and `basic` compare a shared secret; `jwt` reads a JSON Web Token; `aws-sns` verifies a message of Amazon SNS
+ * by the certificate that it names.
+ */
 export const algorithms = [
   ...(['hmac-sha1', 'hmac-sha256', 'hmac-sha384', 'hmac-sha512'] as const),
   ...(['ed25519', 'ecdsa-p256-sha256', 'ecdsa-p384-sha384'] as const),
   ...(['rsa-pkcs1-sha256', 'rsa-pkcs1-sha512', 'rsa-pss-sha256'] as const),
-  ...(['token', 'basic', 'jwt'] as const),
+  ...(['token', 'basic', 'jwt', 'aws-sns'] as const),
 ] as const
 /** Algorithm of a signature; one of `algorithms`. */
 export type Algorithm = (typeof algorithms)[number]
@@ -72,8 +82,11 @@ export const jwtAlgorithms = [
   'HS384',
   'HS512',
   'RS256',
+  'RS384',
   'RS512',
   'PS256',
+  'PS384',
+  'PS512',
   'ES256',
   'ES384',
   'EdDSA',
@@ -148,9 +161,10 @@ const key = strict(
     ),
     jwksUrl: t.Optional(
       t.String({
-        pattern: '^https://[^\\s@#?]+$',
+        pattern: '^https://([a-z0-9-]{1,63}\\.){1,8}[a-z][a-z0-9-]{0,62}/[A-Za-z0-9._~@/-]{0,180}$',
         maxLength: 255,
-        description: 'Address of the vendor’s JSON Web Key Set, in place of secrets of the tenant.',
+        description:
+          'Address of the vendor’s JSON Web Key Set, which intake fetches: https, a host name in lower case without a port, no query. The tenant’s secrets are values that claims must have, see `{secret}`.',
       }),
     ),
   },
@@ -198,16 +212,17 @@ const scheme = strict(
             query: t.Optional(queryName),
             json: t.Optional(jsonPath),
             claim: t.Optional(text(64, 'Name of a claim of the JWT.')),
-            equals: callTemplate,
+            equals: t.Optional(claimTemplate),
+            anyOf: t.Optional(list(claimTemplate, [2, 4], 'Texts, of which the value must equal one.')),
           },
-          'Value that must equal a text: exactly one of `header`, `query`, `json` and `claim`.',
+          'Value that must equal a text: exactly one of `header`, `query`, `json` and `claim`, and exactly one of `equals` and `anyOf`.',
         ),
         [1, 8],
-        'Values that are checked after the signature.',
+        'Values that are checked after the signature; all must hold. With `jwksUrl`, one claim must equal a text with `{secret}`, since the vendor’s keys sign for all its customers.',
       ),
     ),
     jwtAlgorithms: t.Optional(
-      list(oneOf(jwtAlgorithms, 'Accepted algorithm.'), [1, 4], 'Algorithms of a JWT.'),
+      list(oneOf(jwtAlgorithms, 'Accepted algorithm.'), [1, 6], 'Algorithms of a JWT.'),
     ),
   },
   'A way to sign calls.',
@@ -227,7 +242,7 @@ const event = strict(
         {
           ...valuePlace,
           integer: t.Optional(t.Boolean({ description: 'Also accepts an integer up to 2^53.' })),
-          hash: t.Optional(callTemplate),
+          hash: t.Optional(hashTemplate),
         },
         'Place of the id: exactly one of `header`, `json` and `hash`, the SHA-256 of a text.',
       ),
@@ -325,6 +340,13 @@ const handshake = strict(
           ),
         ),
         text: t.Optional(template('`{challenge}`, `{hmac}`')),
+        headers: t.Optional(
+          t.Record(t.String({ pattern: '^[A-Za-z0-9-]{1,100}$' }), template('`{challenge}`, `{hmac}`'), {
+            additionalProperties: false,
+            ...{ minProperties: 1, maxProperties: 2 },
+            description: 'Headers of the answer.',
+          }),
+        ),
         json: t.Optional(
           t.Record(t.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }), scalar, {
             additionalProperties: false,
@@ -356,6 +378,19 @@ const vector = strict(
     bodyBase64: t.Optional(
       t.String({ maxLength: 87_384, description: 'Body in base64, if it is not text.' }),
     ),
+    fetched: t.Optional(
+      list(
+        strict(
+          {
+            url: t.String({ pattern: '^https://', maxLength: 512, description: 'Address.' }),
+            text: text(65_536, 'Key set as JSON, or certificate as PEM.'),
+          },
+          'What the vendor serves at an address.',
+        ),
+        [1, 2],
+        'Key sets and certificates, in place of a fetch. The keys are only for the vector.',
+      ),
+    ),
     expect: strict(
       {
         id: t.Optional(text(255, 'Event id.')),
@@ -369,8 +404,11 @@ const vector = strict(
             description: 'Body of the answer to a handshake, in place of an event.',
           }),
         ),
+        confirms: t.Optional(
+          text(2048, 'Address that is called to confirm a subscription, in place of an event.'),
+        ),
       },
-      'Result: an event (with `type`), `refused` or `answer`.',
+      'Result: an event (with `type`), `refused`, `answer` or `confirms`.',
     ),
   },
   'A recorded call and its result.',
@@ -471,8 +509,16 @@ export const DeclarationSchema = strict(
         bodyUnsigned: t.Optional(
           t.Boolean({
             description:
-              'Must be true if a scheme does not cover the whole body: whoever sees a call can send another body.',
+              'Must be true if a scheme does not cover the whole body: a party that captures a call can send another body.',
           }),
+        ),
+        refusedStatus: t.Optional(
+          t.Unsafe<401 | 403>(
+            t.Integer({
+              ...{ enum: [401, 403], minimum: 401, maximum: 403 },
+              description: 'Status of the response to a call whose signature is refused. Default: 400.',
+            }),
+          ),
         ),
       },
       'Signature of calls.',

@@ -234,7 +234,7 @@ describe('JSON Web Tokens', () => {
   const byKey = declare({
     ...jwt,
     jwtAlgorithms: ['ES256', 'RS256', 'EdDSA'],
-    key: { jwksUrl: 'https://keys.example.com/jwks' },
+    key: { format: 'jwk' },
   })
   const set = `{"keys":[${jwk(rsa.publicKey, { kid: 'r' })},${jwk(p256.publicKey, { kid: 'e' })},${jwk(ed25519.publicKey)}]}`
   const call = (token: string) => callOf({ 'X-Sig': `Bearer ${token}` })

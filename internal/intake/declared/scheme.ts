@@ -1,6 +1,8 @@
-import { refused } from '../normalize.ts'
+import { type Refused, refused } from '../normalize.ts'
 import type { RefusalCause, Verification } from '../provider.ts'
 import { equalBytes, isInWindow, isSigned, verdicts } from '../signature.ts'
+import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
+import { compileSns } from './aws-sns.ts'
 import { type CallView, compilePlace, type HeaderTable, type Place, type Read } from './call-view.ts'
 import {
   bytesOf,
@@ -11,18 +13,14 @@ import {
   isRefused,
 } from './content.ts'
 import { type Decode, decodeText, digestDecoder, sha256 } from './encoding.ts'
-import { compileJwt } from './jwt.ts'
-import {
-  compileKeys,
-  hashBytes,
-  hmacHashOf,
-  isSignedBy,
-  type SchemeKeys,
-  type VerificationKey,
-} from './keys.ts'
+import { compileJwt, compileJwtLocate, textsOf } from './jwt.ts'
+import { compileKeys, hashBytes, hmacHashOf, isSignedBy, type SchemeKeys } from './keys.ts'
 import type { Scheme, TimeUnit } from './schema.ts'
 import { compileSignature, type ParsedSignature, signatureCharsMax, withMore } from './signature-value.ts'
 import { parseTime } from './time.ts'
+
+/** Finds the published keys of a call by the signature that `read` returned. Never throws. */
+export type Locate = (view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused
 
 /** A compiled scheme. */
 export interface CompiledScheme {
@@ -33,6 +31,8 @@ export interface CompiledScheme {
   /** Returns whether the scheme applies to a call that has its signature. */
   applies(view: CallView): boolean
   prepare(secrets: readonly string[]): SchemeKeys
+  /** Finds the published keys that a call needs. Absent: its keys are the tenant's secrets. */
+  readonly locate?: Locate | undefined
   /** Checks the signature that `read` returned. Never throws. */
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
 }
@@ -56,8 +56,15 @@ export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledS
     read: compilePlace(signature, context.headers),
     applies: (view) => condition === undefined || condition(view).kind === 'value',
     prepare: compileKeys(scheme),
+    locate: compileLocate(scheme),
     verify: compileVerify(scheme, context),
   }
+}
+
+function compileLocate(scheme: Scheme): Locate | undefined {
+  if (scheme.algorithm === 'aws-sns') return compileSns(scheme).locate
+  const { jwksUrl } = scheme.key ?? {}
+  return jwksUrl === undefined ? undefined : compileJwtLocate(scheme, jwksUrl)
 }
 
 /** Returns the identity of a place. */
@@ -66,23 +73,31 @@ export function placeText({ header, query, json }: Place): string {
 }
 
 function compileVerify(scheme: Scheme, context: SchemeContext): CompiledScheme['verify'] {
-  const contentOf = (template: string) => compileContent(template, context.headers, context.idNames)
+  const timeHeader = scheme.timestamp?.header
+  const contentOf = (template: string) =>
+    compileContent(template, context.headers, {
+      idNames: context.idNames,
+      listedNames: timeHeader === undefined ? [] : (context.headers[timeHeader]?.names ?? []),
+    })
   if (scheme.algorithm === 'jwt') return compileJwt(scheme, context.headers, contentOf)
+  if (scheme.algorithm === 'aws-sns') return compileSns(scheme).verify
   const check =
     scheme.algorithm === 'token' || scheme.algorithm === 'basic'
       ? secretCheck(scheme)
       : signatureCheck(scheme, context, contentOf(scheme.signs ?? ''))
   const requires = (scheme.requires ?? []).map((each) => ({
     read: compilePlace(each, context.headers),
-    content: contentOf(each.equals),
+    contents: textsOf(each).map(contentOf),
   }))
   if (requires.length === 0) return check
   return (view, keys, value) => {
     const verification = check(view, keys, value)
     if (verification.kind === 'refused') return verification
-    const isMet = requires.every(({ read, content }) => {
+    const isMet = requires.every(({ read, contents }) => {
       const reading = read(view)
-      return reading.kind === 'value' && equalsContent(reading.value, content, view)
+      return (
+        reading.kind === 'value' && contents.some((content) => equalsContent(reading.value, content, view))
+      )
     })
     return isMet ? verification : verdicts.mismatch
   }

@@ -1,15 +1,18 @@
+import { createHmac } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'
+import { snsSignedMembers } from './aws-sns.ts'
 import { CallView, compilePlace, type HeaderTable } from './call-view.ts'
 import { coversBody } from './check-scheme.ts'
 import { compileHeaders } from './header-table.ts'
-import { hasPublicKeys } from './keys.ts'
-import type { Declaration, Scheme } from './schema.ts'
+import { hasPublicKeys, hasPublishedKeys } from './keys.ts'
+import type { Declaration, Scheme, Vector } from './schema.ts'
 import { templateParts } from './template.ts'
 
 /** A call with the secrets of its tenant. */
 interface Keyed {
   readonly call: ProviderCall
   readonly secrets: readonly string[]
+  readonly fetched?: Vector['fetched'] | undefined
 }
 
 /** A call that differs from a valid one, and must be refused. */
@@ -38,12 +41,14 @@ export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[
     ...changedSignatures(valid, scheme, headers, value),
     ...repeatedHeaders(valid, declaration, scheme, headers),
     ...otherTimes(valid, scheme),
+    ...(scheme.algorithm === 'jwt' ? otherTokens(valid, scheme, headers, value) : []),
     {
       ...valid,
       change: 'another secret',
       secrets: valid.secrets.map((secret) => otherSecret(secret, scheme)),
     },
-  ]
+    ...(hasPublishedKeys(scheme) ? otherPublished(valid) : []),
+  ].map((each) => ({ fetched: valid.fetched, ...each }))
 }
 
 function changedBodies({ call, secrets }: Keyed): Tampered[] {
@@ -61,8 +66,9 @@ function changedBodies({ call, secrets }: Keyed): Tampered[] {
 }
 
 /** Changes each member of a JSON body that the signature covers, where it does not cover the body. */
-function changedMembers({ call, secrets }: Keyed, { signs = '' }: Scheme): Tampered[] {
-  const paths = templateParts(signs).flatMap((part) => (part.kind === 'json' ? [part.argument] : []))
+function changedMembers({ call, secrets }: Keyed, { signs = '', algorithm }: Scheme): Tampered[] {
+  const named = templateParts(signs).flatMap((part) => (part.kind === 'json' ? [part.argument] : []))
+  const paths = algorithm === 'aws-sns' ? snsSignedMembers : named
   return paths.flatMap((path) => {
     const body: unknown = JSON.parse(Buffer.from(call.body).toString())
     const names = path.split('.')
@@ -90,21 +96,64 @@ function changedSignatures(
   headers: HeaderTable,
   value: string,
 ): Tampered[] {
-  const changed = signatureTexts(scheme, value).reduce(
-    (text, one) => text.replaceAll(one, altered(one)),
-    value,
-  )
-  const { header, moreHeaders = [], query } = scheme.signature
-  const replaced = (by: (text: string) => string): ProviderCall => {
-    if (header === undefined)
-      return query === undefined ? withBodyText(call, value, by(value)) : withQuery(call, value, by(value))
-    const names = [header, ...moreHeaders].flatMap((key) => headers[key]?.names ?? [])
-    return withHeaders(call, names, (text) => (text === value ? by(text) : ''))
-  }
+  const changedBy = (change: (text: string) => string) =>
+    signatureTexts(scheme, value).reduce((text, one) => text.replaceAll(one, change(one)), value)
+  const replaced = (by: (text: string) => string) => replaceSignature(call, scheme, headers, value, by)
   return [
-    { secrets, change: 'a changed signature', call: replaced(() => changed) },
+    { secrets, change: 'a changed signature', call: replaced(() => changedBy(altered)) },
+    { secrets, change: 'a longer signature', call: replaced(() => changedBy((one) => `${one}x`)) },
     { secrets, change: 'no signature', call: replaced(() => '') },
   ]
+}
+
+/** Returns the call with another value of its signature, and without signatures in further headers. */
+function replaceSignature(
+  call: ProviderCall,
+  { signature: { header, moreHeaders = [], query } }: Scheme,
+  headers: HeaderTable,
+  value: string,
+  by: (text: string) => string,
+): ProviderCall {
+  if (header === undefined)
+    return query === undefined ? withBodyText(call, value, by(value)) : withQuery(call, value, by(value))
+  const names = [header, ...moreHeaders].flatMap((key) => headers[key]?.names ?? [])
+  return withHeaders(call, names, (text) => (text === value ? by(text) : ''))
+}
+
+/** Makes tokens of the same claims: one without a signature, and one signed with a public text as a secret (algorithm confusion). */
+function otherTokens(valid: Keyed, scheme: Scheme, headers: HeaderTable, value: string): Tampered[] {
+  const { prefix = '' } = scheme.signature
+  const [, payload = ''] = value.slice(prefix.length).split('.')
+  const headOf = (algorithm: string) => Buffer.from(JSON.stringify({ alg: algorithm })).toString('base64url')
+  const publicText = valid.fetched?.[0]?.text ?? JSON.stringify(scheme)
+  const signed = `${headOf('HS256')}.${payload}`
+  const hmac = createHmac('sha256', publicText).update(signed).digest('base64url')
+  const tokens = [
+    ['a token without a signature', `${headOf('none')}.${payload}.AA`],
+    ['a token signed with a public text', `${signed}.${hmac}`],
+  ] as const
+  return tokens.map(([change, token]) => ({
+    ...{ secrets: valid.secrets, change },
+    call: replaceSignature(valid.call, scheme, headers, value, () => `${prefix}${token}`),
+  }))
+}
+
+/** Replaces the published keys by none and by others. */
+function otherPublished(valid: Keyed): Tampered[] {
+  const changed = valid.fetched?.map(({ url, text }) => ({ url, text: otherKeys(text) }))
+  return [
+    { ...valid, change: 'no published keys', fetched: undefined },
+    { ...valid, change: 'other published keys', fetched: changed },
+  ]
+}
+
+/** Changes the modulus or the point of each JSON Web Key, or a character of a certificate. */
+function otherKeys(text: string): string {
+  if (text.startsWith('-----BEGIN')) return altered(text)
+  return text.replace(
+    /("(?:x|n)"\s*:\s*")([^"]+)/g,
+    (_, start: string, value: string) => `${start}${altered(value)}`,
+  )
 }
 
 /** Returns the signatures in a value. */
@@ -161,7 +210,8 @@ function otherTimes(
   { call, secrets }: Keyed,
   { timestamp, toleranceSeconds, algorithm }: Scheme,
 ): Tampered[] {
-  if (timestamp === undefined && !(algorithm === 'jwt' && toleranceSeconds !== undefined)) return []
+  const isTimed = algorithm === 'aws-sns' || (algorithm === 'jwt' && toleranceSeconds !== undefined)
+  if (timestamp === undefined && !isTimed) return []
   const ageMs = toleranceSeconds === undefined ? call.signatureAgeMsMax : toleranceSeconds * 1000
   // The signed time differs from the clock by up to one age.
   return [-1, 1].map((sign) => ({
@@ -196,10 +246,6 @@ function withBodyText(call: ProviderCall, value: string, other: string): Provide
 
 /** Returns a secret that verifies nothing: for JSON Web Keys, the members with the key are changed. */
 function otherSecret(secret: string, scheme: Scheme): string {
-  const isJwk = hasPublicKeys(scheme) && (scheme.key?.format === 'jwk' || scheme.key?.jwksUrl !== undefined)
-  if (!isJwk) return altered(secret)
-  return secret.replace(
-    /("(?:x|n)"\s*:\s*")([^"]+)/g,
-    (_, start: string, text: string) => `${start}${altered(text)}`,
-  )
+  const isJwk = hasPublicKeys(scheme) && scheme.key?.format === 'jwk'
+  return isJwk ? otherKeys(secret) : altered(secret)
 }

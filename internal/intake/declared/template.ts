@@ -4,11 +4,18 @@ export type TemplatePart =
   | { readonly kind: TemplateVariable; readonly argument: string }
 
 /** Variables without an argument. */
-const plainVariables = ['body', 'timestamp', 'id', 'url', 'path', 'method', 'challenge', 'hmac'] as const
+const plainVariables = [
+  ...(['body', 'timestamp', 'id', 'url', 'path', 'method', 'receivedAt', 'challenge', 'hmac'] as const),
+] as const
 /** Variables with an argument. */
-const argumentVariables = ['header', 'query', 'form', 'json', 'sha256'] as const
+const argumentVariables = ['header', 'headers', 'query', 'form', 'json', 'sha256'] as const
+/** Variables with or without an argument. */
+const optionalVariables = ['secret'] as const
 /** Name of a variable in a template. */
-export type TemplateVariable = (typeof plainVariables)[number] | (typeof argumentVariables)[number]
+export type TemplateVariable =
+  | (typeof plainVariables)[number]
+  | (typeof argumentVariables)[number]
+  | (typeof optionalVariables)[number]
 
 /** Result of parsing a template. */
 export type ParsedTemplate =
@@ -25,12 +32,17 @@ export const callVariables: readonly TemplateVariable[] = [
     'path',
     'method',
     'header',
+    'headers',
     'query',
     'form',
     'json',
     'sha256',
   ] as const),
 ]
+/** Variables of a value that a claim must have. */
+export const claimVariables: readonly TemplateVariable[] = [...callVariables, 'secret']
+/** Variables of the text whose hash is the event id. */
+export const hashVariables: readonly TemplateVariable[] = [...callVariables, 'receivedAt']
 /** Variables of the answer to a handshake. */
 export const replyVariables: readonly TemplateVariable[] = ['challenge', 'hmac']
 
@@ -68,7 +80,7 @@ export function parseTemplate(text: string, allowed: readonly TemplateVariable[]
 
 /** Returns the parts of a template of a validated declaration. */
 export function templateParts(text: string): readonly TemplatePart[] {
-  const parsed = parseTemplate(text, [...callVariables, ...replyVariables])
+  const parsed = parseTemplate(text, [...claimVariables, 'receivedAt', ...replyVariables])
   if (parsed.kind === 'invalid')
     throw new Error(`declaration was not validated: a template ${parsed.message}`)
   return parsed.parts
@@ -83,7 +95,8 @@ function parseVariable(inner: string, allowed: readonly TemplateVariable[]): Tem
   if (kind === undefined)
     return `has an unknown variable {${name.slice(0, 40)}}: allowed are ${allowed.map(form).join(', ')}`
   const takesArgument = argumentVariables.some((each) => each === kind)
-  if (takesArgument !== argument.length > 0) return `must write {${name}} as ${form(kind)}`
+  const isOptional = optionalVariables.some((each) => each === kind)
+  if (!isOptional && takesArgument !== argument.length > 0) return `must write {${name}} as ${form(kind)}`
   if (kind === 'form' && argument !== 'sorted') return 'must write {form:…} as {form:sorted}'
   if (kind === 'sha256' && argument !== 'body') return 'must write {sha256:…} as {sha256:body}'
   return { kind, argument }
@@ -91,6 +104,8 @@ function parseVariable(inner: string, allowed: readonly TemplateVariable[]): Tem
 
 function form(name: TemplateVariable): string {
   if (name === 'header') return '{header:<key>}'
+  if (name === 'headers') return '{headers:<key>}'
+  if (name === 'secret') return '{secret} or {secret:<member>}'
   if (name === 'query') return '{query:<name>}'
   if (name === 'json') return '{json:<path>}'
   if (name === 'form') return '{form:sorted}'

@@ -41,7 +41,12 @@ const vectors = packs.flatMap((pack) =>
 )
 
 test.each(vectors)('trace: of vector %s contains the signature that the call has', (_name, pack, vector) => {
-  const { outcome, scheme, signatures, computed } = traceCall(pack, callOf(vector), vector.secrets)
+  const { outcome, scheme, signatures, computed } = traceCall(
+    pack,
+    callOf(vector),
+    vector.secrets,
+    vector.fetched?.[0]?.text,
+  )
   expect(outcome.kind).toBe('event')
   expect(scheme?.keyCount).toBeGreaterThan(0)
   if (!scheme?.algorithm.startsWith('hmac')) return

@@ -4,6 +4,7 @@ import { compileDeclaration } from './compile.ts'
 import { bytesOf } from './content.ts'
 import type { SchemeKeys } from './keys.ts'
 import type { Algorithm, Declaration } from './schema.ts'
+import { withPublished } from './vectors.ts'
 
 /** Verification of a captured call, step by step, up to where it ended. Contains signatures and computed HMACs, so it is as secret as these. */
 export interface CallTrace {
@@ -37,6 +38,10 @@ export interface CallTrace {
 export type TraceOutcome =
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
   | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
+  /** The vendor serves the keys at this address, and they were not given. */
+  | { readonly kind: 'keys_needed'; readonly url: string }
+  /** The call is verified, and intake would confirm a subscription at this address. */
+  | { readonly kind: 'confirms'; readonly url: string }
   | { readonly kind: 'event'; readonly event: ProviderEvent }
   | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 
@@ -46,11 +51,13 @@ const signedCharsMax = 4096
 /**
  * Runs a captured call as intake does, by the same code, and returns what it found at each step. Pure.
  * @param secrets 1 to 5 secrets; for public keys, the keys
+ * @param fetched key set or certificate that the vendor serves, for a declaration whose keys are fetched
  */
 export function traceCall(
   declaration: Declaration,
   call: ProviderCall,
   secrets: readonly string[],
+  fetched?: string,
 ): CallTrace {
   const steps: VerificationStep[] = []
   const provider = compileDeclaration(declaration, undefined, (step) => steps.push(step))
@@ -58,9 +65,18 @@ export function traceCall(
   const answer = provider.handshakes?.answer(call, keys)
   if (answer?.kind === 'answer')
     return { ...describe(declaration, call, keys, steps), outcome: { kind: 'answered', answer } }
-  const verification = answer ?? provider.verify(call, keys)
+  const location = answer ? undefined : provider.locate?.(call, keys)
+  if (location?.kind === 'located' && fetched === undefined)
+    return {
+      ...describe(declaration, call, keys, steps),
+      outcome: { kind: 'keys_needed', url: location.url },
+    }
+  const keyed = location?.kind === 'located' ? withPublished(call, location, fetched ?? '') : call
+  const verification = answer ?? (location?.kind === 'refused' ? location : provider.verify(keyed, keys))
   const facts = describe(declaration, call, keys, steps)
   if (verification.kind === 'refused') return { ...facts, outcome: verification }
+  const confirmationUrl = provider.confirmationUrl?.(call)
+  if (confirmationUrl !== undefined) return { ...facts, outcome: { kind: 'confirms', url: confirmationUrl } }
   const event = provider.normalize(call)
   return event.kind === 'event'
     ? { ...facts, outcome: { kind: 'event', event } }
@@ -107,6 +123,7 @@ function lastOf<Kind extends VerificationStep['kind']>(
 
 function keyCountOf(keys: SchemeKeys | undefined): number {
   if (keys === undefined) return 0
+  if (keys.kind === 'published') return keys.identities.length
   return keys.kind === 'digests' ? keys.digests.length : keys.keys.length
 }
 

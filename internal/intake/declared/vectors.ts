@@ -1,12 +1,13 @@
 import { parseTimestamp } from '#internal/base/index.ts'
 import type { Problem } from '#internal/tenants/index.ts'
 import type { HandshakeAnswer, Normalization, ProviderCall } from '../provider.ts'
+import { type KeyLocation, parsePublishedKeys } from '../vendor-keys/published-keys.ts'
 import { compileDeclaration, type DeclaredProvider } from './compile.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
-/** Result of a call: an event, a refusal or the answer to a handshake. */
-type Outcome = Normalization | HandshakeAnswer
+/** Result of a call: an event, a refusal, the answer to a handshake, or the confirmation of a subscription. */
+type Outcome = Normalization | HandshakeAnswer | { readonly kind: 'confirms'; readonly url: string }
 
 /** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, with which vectors and captured calls are run. */
 export const defaultSignatureAgeMsMax: number = 300_000
@@ -20,12 +21,12 @@ export function runVectors(declaration: Declaration): Problem[] {
   return (declaration.vectors ?? []).flatMap((vector, index) => {
     const path = `vectors[${index}]`
     const call = callOf(vector)
-    const outcome = outcomeOf(provider, call, vector.secrets)
+    const outcome = outcomeOf(provider, call, vector)
     const wrong = mismatchOf(vector, outcome)
     if (wrong !== undefined) return [{ path: `${path}.expect`, message: wrong }]
     if (outcome.kind === 'refused') return []
-    return tamperedCalls(declaration, { call, secrets: vector.secrets })
-      .filter((tampered) => outcomeOf(provider, tampered.call, tampered.secrets).kind !== 'refused')
+    return tamperedCalls(declaration, { call, secrets: vector.secrets, fetched: vector.fetched })
+      .filter((tampered) => outcomeOf(provider, tampered.call, tampered).kind !== 'refused')
       .map(({ change }) => ({ path, message: `is accepted with ${change}: the declaration must refuse it` }))
   })
 }
@@ -42,17 +43,34 @@ export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase6
   }
 }
 
-/** Handles a call as intake does: a handshake is answered, any other call is verified and normalized. */
-export function outcomeOf(
-  provider: DeclaredProvider,
-  call: ProviderCall,
-  secrets: readonly string[],
-): Outcome {
-  const keys = provider.prepare(secrets)
+/** Secrets of a tenant, and what a vendor serves in place of a fetch. */
+export interface VectorKeys {
+  readonly secrets: readonly string[]
+  readonly fetched?: Vector['fetched'] | undefined
+}
+
+/**
+ * Handles a call as intake does: a handshake is answered, any other call is verified and normalized. A key set or certificate that is not in
+ * the vector leaves the call without keys.
+ */
+export function outcomeOf(provider: DeclaredProvider, call: ProviderCall, vector: VectorKeys): Outcome {
+  const keys = provider.prepare(vector.secrets)
   const answer = provider.handshakes?.answer(call, keys)
   if (answer !== undefined) return answer
-  const verification = provider.verify(call, keys)
-  return verification.kind === 'refused' ? verification : provider.normalize(call)
+  const location = provider.locate?.(call, keys)
+  if (location?.kind === 'refused') return location
+  const served = vector.fetched?.find(({ url }) => url === location?.url)
+  const keyed = location && served ? withPublished(call, location, served.text) : call
+  const verification = provider.verify(keyed, keys)
+  if (verification.kind === 'refused') return verification
+  const url = provider.confirmationUrl?.(keyed)
+  return url === undefined ? provider.normalize(keyed) : { kind: 'confirms', url }
+}
+
+/** Returns a call with the keys of a text that was fetched; without them if the text has none. */
+export function withPublished(call: ProviderCall, { source }: KeyLocation, text: string): ProviderCall {
+  const parsed = parsePublishedKeys(source, text)
+  return parsed.kind === 'trusted' ? { ...call, published: parsed.keys } : call
 }
 
 /** Returns the difference between the expected and the real outcome; undefined if there is none. */
@@ -64,6 +82,9 @@ function mismatchOf({ expect }: Vector, outcome: Outcome): string | undefined {
   }
   if (outcome.kind === 'answer') {
     return outcome.body === expect.answer ? undefined : `does not hold: the answer is ${outcome.body}`
+  }
+  if (outcome.kind === 'confirms') {
+    return outcome.url === expect.confirms ? undefined : `does not hold: the call confirms by ${outcome.url}`
   }
   const real: Vector['expect'] = {
     id: outcome.sourceEventId,

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { TrustedSigner } from '../../certificates/chain.ts'
+import type { TrustedSigner } from '../../vendor-keys/chain.ts'
 import type { ConformanceKit } from '../conformance.ts'
 import { wallet } from './provider.ts'
 

@@ -1,7 +1,5 @@
 import { generateKeyPair, sign, verify as verifySignature } from 'node:crypto'
 import { promisify } from 'node:util'
-import { type TrustedSigner, validateChain } from '../../certificates/chain.ts'
-import type { CertificateSources } from '../../certificates/store.ts'
 import {
   makeEvent,
   memberAt,
@@ -24,6 +22,8 @@ import type {
 import { header, lowerNames } from '../../provider-header.ts'
 import { verdicts } from '../../signature.ts'
 import { jsonCall } from '../../simulated-call.ts'
+import { type TrustedSigner, validateChain } from '../../vendor-keys/chain.ts'
+import type { CertificateSources } from '../../vendor-keys/vendor-keys.ts'
 import { walletTypes } from './types.ts'
 
 /** Names of a header: the neutral name and the vendor's name. */

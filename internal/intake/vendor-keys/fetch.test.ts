@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { testCa, testCertificate } from '#internal/egress/fixtures/servers.ts'
 import { createOutbound, type Outbound, type OutboundOptions } from '#internal/egress/index.ts'
-import { createCertificateFetch } from './store.ts'
+import { createKeyFetch } from './fetch.ts'
 
 const cidrs = ['127.0.0.0/8']
 const opened: Outbound[] = []
@@ -42,20 +42,20 @@ function openFetch(options: Partial<OutboundOptions> = {}, allowed: readonly str
     ...options,
   })
   opened.push(outbound)
-  return createCertificateFetch(outbound, allowed)
+  return createKeyFetch(outbound, { allowedCIDRs: allowed })
 }
 const urlOf = (path: string, scheme = 'https') => `${scheme}://hooks.example:${server.port}${path}`
 
-test('certificate fetch: sends GET without a body and returns the whole text', async () => {
+test('key fetch: sends GET without a body and returns the whole text', async () => {
   const text = 'é'.repeat(32_768)
   answer = () => new Response(text)
   expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'text', text })
   expect(requests).toEqual([{ method: 'GET', url: urlOf('/certs/a'), length: null }])
 })
 
-describe('certificate fetch failures', () => {
+describe('key fetch failures', () => {
   test.each([301, 302, 303, 307, 308])(
-    'certificate fetch: fails for redirect %d and does not follow it',
+    'key fetch: fails for redirect %d and does not follow it',
     async (status) => {
       answer = () => new Response(null, { status, headers: { Location: urlOf('/certs/b') } })
       expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
@@ -63,23 +63,17 @@ describe('certificate fetch failures', () => {
     },
   )
 
-  test.each([404, 410])(
-    'certificate fetch: status %d means that the certificate is absent',
-    async (status) => {
-      answer = () => new Response('a', { status })
-      expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
-    },
-  )
+  test.each([404, 410])('key fetch: status %d means that the certificate is absent', async (status) => {
+    answer = () => new Response('a', { status })
+    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
+  })
 
-  test.each([204, 206, 400, 401, 403, 429, 500, 503])(
-    'certificate fetch: status %d fails',
-    async (status) => {
-      answer = () => new Response(status === 204 ? null : 'a', { status })
-      expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
-    },
-  )
+  test.each([204, 206, 400, 401, 403, 429, 500, 503])('key fetch: status %d fails', async (status) => {
+    answer = () => new Response(status === 204 ? null : 'a', { status })
+    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
+  })
 
-  test('certificate fetch: a fetch of more than 64 KiB fails', async () => {
+  test('key fetch: a fetch of more than 64 KiB fails', async () => {
     answer = () => new Response('x'.repeat(65_537))
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'over 65536 bytes' })
   })
@@ -91,30 +85,30 @@ describe('certificate fetch failures', () => {
     ['::1'],
     ['::ffff:127.0.0.1'],
     ['64:ff9b::7f00:1'],
-  ])('certificate fetch: refuses a host that resolves to %s', async (address) => {
+  ])('key fetch: refuses a host that resolves to %s', async (address) => {
     const fetch = openFetch({ cidrsMax: [], resolve: async () => ['93.184.216.34', address] }, [])
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'address_refused' })
     expect(requests).toEqual([])
   })
 
-  test('certificate fetch: a fetch from a server with an untrusted certificate fails', async () => {
+  test('key fetch: a fetch from a server with an untrusted certificate fails', async () => {
     expect(await openFetch({ ca: undefined })(urlOf('/certs/a'))).toEqual({
       kind: 'failed',
       detail: 'tls_failed',
     })
   })
 
-  test('certificate fetch: a fetch from a server with a certificate for a different name fails', async () => {
+  test('key fetch: a fetch from a server with a certificate for a different name fails', async () => {
     const url = `https://else.example:${server.port}/certs/a`
     expect(await openFetch()(url)).toEqual({ kind: 'failed', detail: 'tls_failed' })
   })
 
-  test('certificate fetch: a fetch from a host name without an address fails', async () => {
+  test('key fetch: a fetch from a host name without an address fails', async () => {
     const fetch = openFetch({ resolve: async () => [] })
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'dns_failed' })
   })
 
-  test('certificate fetch: a fetch from a closed port fails', async () => {
+  test('key fetch: a fetch from a closed port fails', async () => {
     const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
     const url = `https://hooks.example:${gone.port}/certs/a`
     await gone.stop(true)

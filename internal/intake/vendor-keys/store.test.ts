@@ -4,9 +4,10 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
 import type { CertificateParts } from '#test/support/write-certificate.ts'
 import type { RefusalCause } from '../provider.ts'
-import { validateChain } from './chain.ts'
-import type { FetchedCertificate } from './store.ts'
-import { type CertificateFetchOutcome, CertificateStore, type FoundSigner } from './store.ts'
+import { type TrustedSigner, validateChain } from './chain.ts'
+import type { FetchedText } from './fetch.ts'
+import type { FoundKeys, KeyFetchOutcome } from './store.ts'
+import { VendorKeys } from './vendor-keys.ts'
 
 const startMs = Date.UTC(2026, 10, 10)
 const minuteMs = 60_000
@@ -25,18 +26,19 @@ const subject = /^messageverificationcerts/
 const good = { kind: 'text', text: authority.issue().pem } as const
 const failed = { kind: 'failed', detail: 'status 500' } as const
 const unavailable = { kind: 'unavailable' } as const
-const refused = (cause: RefusalCause): FoundSigner => ({ kind: 'refused', cause })
+const refused = (cause: RefusalCause): FoundKeys<TrustedSigner> => ({ kind: 'refused', cause })
 
 /** Creates a store with a simulated vendor and a clock that the test moves. */
-function openStore(answer: (url: string) => FetchedCertificate | Promise<FetchedCertificate>) {
+function openStore(answer: (url: string) => FetchedText | Promise<FetchedText>) {
   const lab = {
     nowMs: startMs,
     fetched: [] as string[],
-    outcomes: [] as CertificateFetchOutcome[],
-    find: (url: string, by: TenantId = tenantId) => store.find({ tenantId: by, environment: 'live', url }),
-    store: undefined as unknown as CertificateStore,
+    outcomes: [] as KeyFetchOutcome[],
+    find: (url: string, by: TenantId = tenantId) =>
+      store.findSigner({ tenantId: by, environment: 'live', url }),
+    store: undefined as unknown as VendorKeys,
   }
-  const store = new CertificateStore({
+  const store = new VendorKeys({
     sources,
     fetchText: async (url) => {
       lab.fetched.push(url)
@@ -44,7 +46,7 @@ function openStore(answer: (url: string) => FetchedCertificate | Promise<Fetched
     },
     trust: (chain) => validateChain(chain, { roots: [authority.root], subject }),
     clock: { now: () => lab.nowMs },
-    onFetched: (outcome) => lab.outcomes.push(outcome),
+    onFetched: (_source, outcome) => lab.outcomes.push(outcome),
   })
   lab.store = store
   return lab
@@ -99,7 +101,7 @@ describe('certificate addresses', () => {
 
 describe('certificate caching', () => {
   test('certificate store: concurrent and later calls share one fetch', async () => {
-    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const { promise, resolve } = Promise.withResolvers<FetchedText>()
     const lab = openStore(() => promise)
     const waiting = Array.from({ length: 40 }, () => lab.find(urlOf('a'), someTenantId()))
     resolve(good)
@@ -131,7 +133,7 @@ describe('certificate caching', () => {
     await lab.find(urlOf('a'))
     lab.nowMs += dayMs
     const found = await lab.find(urlOf('a'))
-    expect(found).toMatchObject({ kind: 'trusted', signer: { validToMs: startMs + 100 * dayMs } })
+    expect(found).toMatchObject({ kind: 'trusted', keys: { validToMs: startMs + 100 * dayMs } })
   })
 
   test('certificate store: while refreshes fail it uses a certificate for a week and retries once a minute', async () => {
@@ -162,7 +164,7 @@ describe('certificate caching', () => {
     const lab = openStore(() => (lab.fetched.length > 1 ? good : { kind: 'text', text: short.pem }))
     expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
     lab.nowMs += hourMs + 1000
-    expect(await lab.find(urlOf('a'))).toMatchObject({ signer: { validToMs: startMs + 365 * dayMs } })
+    expect(await lab.find(urlOf('a'))).toMatchObject({ keys: { validToMs: startMs + 365 * dayMs } })
     expect(lab.fetched).toHaveLength(2)
   })
 
@@ -185,7 +187,7 @@ describe('certificate caching', () => {
     },
   )
 
-  test.each<[string, FetchedCertificate]>([
+  test.each<[string, FetchedText]>([
     ['cannot be fetched', failed],
     ['is a proxy’s HTML page', { kind: 'text', text: '<html>Sign in</html>' }],
   ])(
@@ -244,7 +246,7 @@ describe('certificate caching', () => {
 
 describe('made-up addresses', () => {
   test('certificate store: one tenant has at most two fetches in flight, and other tenants can still fetch', async () => {
-    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const { promise, resolve } = Promise.withResolvers<FetchedText>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     const stuck = [lab.find(urlOf('made-up-1')), lab.find(urlOf('made-up-2'))]
     expect(await lab.find(urlOf('made-up-3'))).toEqual(unavailable)
@@ -256,7 +258,7 @@ describe('made-up addresses', () => {
   })
 
   test('certificate store: invented addresses do not block refreshes', async () => {
-    const { promise } = Promise.withResolvers<FetchedCertificate>()
+    const { promise } = Promise.withResolvers<FetchedText>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     await lab.find(urlOf('real'))
     void lab.find(urlOf('made-up-1'))
@@ -281,7 +283,7 @@ describe('made-up addresses', () => {
   })
 
   test('certificate store: at most 16 fetches are in flight', async () => {
-    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const { promise, resolve } = Promise.withResolvers<FetchedText>()
     const lab = openStore(() => promise)
     const asked = Array.from({ length: 40 }, (_, number) => lab.find(urlOf(`c${number}`), someTenantId()))
     expect(lab.fetched).toHaveLength(16)

@@ -139,7 +139,8 @@ function isIssuer(issuer: X509Certificate, signed: X509Certificate): boolean {
   return issuer.ca && signed.checkIssued(issuer) && signed.verify(issuer.publicKey)
 }
 
-function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolean {
+/** Returns whether a certificate is signed with SHA-2 and has no RSA key below 2048 bits. */
+export function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolean {
   if (!signatureAlgorithms.has(signatureAlgorithmOid)) return false
   const bits = publicKey.asymmetricKeyDetails?.modulusLength
   return publicKey.asymmetricKeyType !== 'rsa' || (bits !== undefined && bits >= rsaBitsMin)

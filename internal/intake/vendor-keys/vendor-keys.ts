@@ -1,0 +1,137 @@
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { VendorEnvironment } from '../provider.ts'
+import type { SignerVerdict, TrustedSigner } from './chain.ts'
+import type { FetchText } from './fetch.ts'
+import { FetchSlots } from './fetch-slots.ts'
+import {
+  hasKey,
+  type KeyLocation,
+  type KeySource,
+  type PublishedKeys,
+  parsePublishedKeys,
+} from './published-keys.ts'
+import { type FoundKeys, type KeyFetchOutcome, type KeyLife, KeyStore } from './store.ts'
+
+/** Allowed addresses of one vendor's certificates. */
+export interface CertificateSource {
+  /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
+  readonly origins: readonly string[]
+  /** Path before a certificate's name, in the form `/…/`. */
+  readonly path: string
+}
+
+/** Certificate sources by environment. A certificate of the sandbox is never accepted for the live environment. */
+export type CertificateSources = Readonly<Record<VendorEnvironment, CertificateSource>>
+
+const urlCharsMax = 512
+const nameForm = /^[A-Za-z0-9_-]{1,128}$/
+
+/**
+ * Returns whether an address from a call is allowed: https, a listed origin, the path and one plain name, without credentials, port, query,
+ * escapes or dots. Compares the text, so that no URL parser can read it differently (SSRF). Pure.
+ */
+function isCertificateUrl(text: string, { origins, path }: CertificateSource): boolean {
+  if (text.length > urlCharsMax) return false
+  const origin = origins.find((each) => text.startsWith(`${each}${path}`))
+  if (origin === undefined || !origin.startsWith('https://')) return false
+  return nameForm.test(text.slice(origin.length + path.length))
+}
+
+/** Request for the certificate that a call of `wallet` names. */
+export interface CertificateRequest {
+  readonly tenantId: TenantId
+  readonly environment: VendorEnvironment
+  /** Address of the certificate, as stated in the call. */
+  readonly url: string
+}
+
+/** What is fetched: certificates of `wallet`, or keys of a declared provider. Values of a metric label. */
+export const fetchedSources = ['wallet', 'jwks', 'sns'] as const
+/** One of `fetchedSources`. */
+export type FetchedSource = (typeof fetchedSources)[number]
+
+/** Dependencies of `VendorKeys`. */
+export interface VendorKeysOptions {
+  readonly sources: CertificateSources
+  /** Fetches the text at an address. Never rejects. */
+  readonly fetchText: FetchText
+  /** Validates the PEM chain of a certificate of `wallet`. Never throws. */
+  trust(chain: string): SignerVerdict
+  readonly clock: Clock
+  /** Called once per fetch, with the cause of a failure. Must not throw. */
+  onFetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string): void
+}
+
+const hourMs = 3_600_000
+const lives: Readonly<Record<'certificate' | 'jwks', KeyLife>> = {
+  certificate: { refreshAfterMs: 18 * hourMs, freshMs: 24 * hourMs, staleMs: 7 * 24 * hourMs },
+  /** Vendors withdraw a key by removing it from its set, so that sets are refreshed more often. */
+  jwks: { refreshAfterMs: hourMs, freshMs: 6 * hourMs, staleMs: 3 * 24 * hourMs },
+}
+
+/** Finds the keys and certificates that vendors publish. All fetches of a process share its limits. */
+export class VendorKeys {
+  readonly #options: VendorKeysOptions
+  readonly #slots: FetchSlots
+  readonly #wallet: KeyStore<TrustedSigner>
+  readonly #published: Readonly<Record<KeySource, KeyStore<PublishedKeys>>>
+
+  constructor(options: VendorKeysOptions) {
+    const { fetchText, clock, onFetched, trust } = options
+    this.#options = options
+    this.#slots = new FetchSlots(clock)
+    const shared = { fetchText, clock, slots: this.#slots }
+    const published = (source: KeySource) => ({
+      ...shared,
+      parse: (text: string) => parsePublishedKeys(source, text),
+      onFetched: (outcome: KeyFetchOutcome, detail?: string) => onFetched(source, outcome, detail),
+    })
+    this.#wallet = new KeyStore({
+      ...{ ...shared, life: lives.certificate, absentCause: 'certificate_not_found' },
+      parse(text) {
+        const verdict = trust(text)
+        return verdict.kind === 'trusted' ? { kind: 'trusted', keys: verdict.signer } : verdict
+      },
+      onFetched: (outcome, detail) => onFetched('wallet', outcome, detail),
+    })
+    this.#published = {
+      jwks: new KeyStore({ ...published('jwks'), life: lives.jwks }),
+      sns: new KeyStore({
+        ...published('sns'),
+        life: lives.certificate,
+        absentCause: 'certificate_not_found',
+      }),
+    }
+  }
+
+  /** Returns the signer of a call of `wallet`. Never rejects. */
+  findSigner({ tenantId, environment, url }: CertificateRequest): Promise<FoundKeys<TrustedSigner>> {
+    return isCertificateUrl(url, this.#options.sources[environment])
+      ? this.#wallet.find({ url, tenantId })
+      : Promise.resolve({ kind: 'refused', cause: 'certificate_url_refused' })
+  }
+
+  /**
+   * Returns the keys of a call of a declared provider. Never rejects.
+   * @param tenantId tenant of the call
+   */
+  find(location: KeyLocation, tenantId: TenantId): Promise<FoundKeys<PublishedKeys>> {
+    const { source, url } = location
+    return source === 'jwks'
+      ? this.#published.jwks.find({ url, tenantId: undefined, has: (keys) => hasKey(keys, location) })
+      : this.#published.sns.find({ url, tenantId })
+  }
+
+  /** Calls an address by which a vendor wants a subscription confirmed. Returns whether it answered 200. Repeating it is safe. Never rejects. */
+  async confirm(url: string, tenantId: TenantId): Promise<boolean> {
+    if (!this.#slots.take(tenantId)) return false
+    const { kind } = await this.#options.fetchText(url)
+    this.#slots.release(tenantId, kind !== 'text')
+    return kind === 'text'
+  }
+
+  /** Seconds until the first certificate of `wallet` in use expires; undefined if none is in use. */
+  get secondsToExpiry(): number | undefined {
+    return this.#wallet.secondsToExpiry
+  }
+}
