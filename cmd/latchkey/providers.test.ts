@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parse } from 'yaml'
 import { configTable } from '#internal/config/index.ts'
 import { slowerThanMsMax } from '#internal/events/index.ts'
 import { latchkey } from '#test/support/latchkey.ts'
@@ -122,6 +123,28 @@ test('providers test --call: shows the steps of a call that verifies, and never 
   expect(out).toContain(`computed         ${call.headers['X-Signature']}`)
   expect(out).toContain('event evt_1 of type invoice.paid')
   expect(out).not.toContain(secret)
+})
+
+test('providers test --keys-file: verifies a call by the key set of the vendor, which it does not fetch', async () => {
+  const file = join(packs, 'googlepubsub.yaml')
+  const { spec } = parse(readFileSync(file, 'utf8'))
+  const [{ secrets, at, url, headers, body, fetched }] = spec.vectors
+  const call = write('push.json', { headers, body, at, url })
+  const secretFile = write('account', secrets[1])
+  const without = await run('test', file, '--call', call, '--secret-file', secretFile)
+  expect(without).toMatchObject({ code: 1 })
+  expect(without.err).toContain(
+    'give the keys that the vendor publishes at https://www.googleapis.com/oauth2/v3/certs',
+  )
+  const keysFile = write('keys.json', fetched[0].text)
+  const args = ['--call', call, '--secret-file', secretFile, '--keys-file', keysFile]
+  const { code, out } = await run('test', file, ...args)
+  expect({
+    code,
+    isEvent: out.includes('event 2070443601311540 of type googlepubsub.object_finalize'),
+  }).toEqual({
+    ...{ code: 0, isEvent: true },
+  })
 })
 
 test('providers test --call: ends with exit code 1 and shows both signatures where they differ', async () => {

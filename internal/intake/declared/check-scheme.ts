@@ -38,8 +38,16 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
     ...(!isJwt && (scheme.signature.json !== 'Signature' || scheme.key || scheme.requires)
       ? [problem(path, 'must have only signature: { json: Signature } and toleranceSeconds for aws-sns')]
       : []),
-    ...(!isJwt && (body.json === undefined || body.form || body.bytesMax > snsBytesMax)
-      ? [problem('body', `must be json of at most ${snsBytesMax} bytes for aws-sns`)]
+    ...(!isJwt && (body.json === undefined || body.form)
+      ? [problem('body', 'must be json for aws-sns')]
+      : []),
+    ...(scheme.signature.json !== undefined && body.bytesMax > locatedBytesMax
+      ? [
+          problem(
+            'body.bytesMax',
+            `must be at most ${locatedBytesMax}: the body is read before keys are fetched`,
+          ),
+        ]
       : []),
     ...(handshakes.some(({ isSigned }) => isSigned)
       ? [problem('handshakes', 'must not be signed: the keys are fetched after handshakes are answered')]
@@ -47,8 +55,8 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
   ]
 }
 
-/** Maximum bytes of a body that is parsed before its keys are fetched. Messages of Amazon SNS have up to 256 KiB. */
-const snsBytesMax = 1_048_576
+/** Maximum bytes of a body that is parsed before its keys are fetched, on the event loop. */
+const locatedBytesMax = 1_048_576
 
 /** Fields of schemes that depend on the algorithm. */
 type Field = 'encoding' | 'signs' | 'timestamp' | 'toleranceSeconds' | 'ecdsaForm' | 'jwtAlgorithms'

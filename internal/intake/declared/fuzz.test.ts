@@ -163,7 +163,6 @@ const scheme = fc.oneof(
       requires: [{ claim: 'aud', ...text }],
       toleranceSeconds,
     })),
-  fc.constant({ algorithm: 'aws-sns', signature: { json: 'Signature' }, toleranceSeconds: 7200 }),
   fc.tuple(plainPlace, requires('claim')).map(([signature, required]) => ({
     algorithm: 'jwt',
     signature,
@@ -243,6 +242,11 @@ const spec = fc.record({
   ),
   handshakes: optional(fc.array(handshake, { minLength: 1, maxLength: 2 })),
 })
+
+const snsScheme = { algorithm: 'aws-sns', signature: { json: 'Signature' }, toleranceSeconds: 7200 }
+const snsSpec = spec.map((each) => ({
+  ...{ ...each, body: { bytesMax: 100_000, json: {} }, schemes: [snsScheme] },
+}))
 
 /** Returns the declaration if it is valid with the headers that it uses, and with or without `bodyUnsigned`. */
 function validated({ schemes, ...rest }: { readonly schemes: readonly unknown[] }): Declaration | undefined {
@@ -343,7 +347,9 @@ const body = fc.oneof(
     .map((each) => Buffer.from(JSON.stringify(each))),
   fc.webQueryParameters().map((text) => Buffer.from(text)),
   fc
-    .dictionary(fc.constantFrom(...Object.keys(snsBody), 'Token', 'Subject'), fc.jsonValue({ maxDepth: 1 }))
+    .dictionary(fc.constantFrom(...Object.keys(snsBody), 'Token', 'Subject'), fc.jsonValue({ maxDepth: 1 }), {
+      maxKeys: 2,
+    })
     .map((changed) => Buffer.from(JSON.stringify({ ...snsBody, ...changed }))),
   fc
     .constantFrom(
@@ -388,9 +394,25 @@ const call: fc.Arbitrary<ProviderCall> = fc
     }
   })
 
+const plainCall = { settings: {}, nowMs, signatureAgeMsMax: 300_000, request: { method: 'POST', url: '' } }
+/** Calls that reach the finding of published keys, whatever the random ones contain. */
+const snsCall: ProviderCall = {
+  ...{ ...plainCall, ...publishedKeys, headers: new Headers() },
+  body: Buffer.from(JSON.stringify(snsBody)),
+}
+const tokenCalls = ['', 'Bearer '].map(
+  (prefix): ProviderCall => ({
+    ...{ ...plainCall, ...publishedKeys, body: Buffer.from('{}') },
+    headers: new Headers({ 'x-sig': `${prefix}${jwtOf({ alg: 'ES256', kid: 'x' }, { aud: topic })}` }),
+  }),
+)
+
 test('declared providers: no valid declaration and no call throws or exceeds the bound on work', () => {
   const seen = { events: 0, answers: 0, causes: new Set<string>(), sources: new Set<string>() }
-  const valid = fc.sample(spec, { numRuns: 400, seed }).flatMap((each) => validated(each) ?? [])
+  const valid = [
+    ...fc.sample(spec, { numRuns: 400, seed }),
+    ...fc.sample(snsSpec, { numRuns: 200, seed }),
+  ].flatMap((each) => validated(each) ?? [])
   expect(valid.length).toBeGreaterThan(60)
   fc.assert(
     fc.property(
@@ -402,7 +424,7 @@ test('declared providers: no valid declaration and no call throws or exceeds the
           units += each
         })
         const keys = provider.prepare(secrets)
-        for (const each of calls) {
+        for (const each of [...calls, snsCall, ...tokenCalls]) {
           units = 0
           const location = provider.locate?.(each, keys)
           if (location?.kind === 'located') {
