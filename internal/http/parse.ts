@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import {
   type ApiError,
@@ -120,14 +120,15 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiError
 
 /**
- * Compiles a schema into a parser of external values. Its error names up to ten invalid fields and the allowed values, but never contains
- * a value itself.
+ * Creates a parser of external values. Its error names up to ten invalid fields and the allowed values, but never contains a value itself.
+ * The schema is compiled for the first value: a process has more routes than it serves, and would start later.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
 ): (value: unknown) => Parsed<Static<Schema>> {
-  const compiled = TypeCompiler.Compile(schema)
+  let compiled: TypeCheck<Schema> | undefined
   return (value) => {
+    compiled ??= TypeCompiler.Compile(schema)
     if (compiled.Check(value)) return { kind: 'parsed', value }
     return apiError('invalid_request', describeAll(compiled.Errors(value)))
   }

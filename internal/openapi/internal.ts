@@ -70,5 +70,5 @@ export function internalDocument() {
 
 /** Returns the route that serves the OpenAPI document of the internal API without authentication. */
 export function internalDocumentRoutes(): readonly PublicRoute[] {
-  return [serveDocument(internalDocumentPath, internalDocument())]
+  return [serveDocument(internalDocumentPath, internalDocument)]
 }

@@ -8,6 +8,7 @@ import {
   named,
   type Parameter,
   type PublicRoute,
+  type StaticBody,
   staticAnswer,
   staticBody,
 } from '#internal/http/index.ts'
@@ -113,15 +114,18 @@ function serversAt(publicUrl: string | undefined): readonly Server[] {
 
 /** Returns the route that serves the public contract without authentication. */
 export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
-  return [serveDocument(publicDocumentPath, publicContract(config))]
+  return [serveDocument(publicDocumentPath, () => publicContract(config))]
 }
 
-/** Returns a route that serves a document, without authentication. */
-export function serveDocument(path: string, document: object): PublicRoute {
-  const body = staticBody(JSON.stringify(document))
+/** Returns a route that serves a document, without authentication. The document is made for the first request, since few processes get one. */
+export function serveDocument(path: string, make: () => object): PublicRoute {
+  let body: StaticBody | undefined
   return {
     ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
-    handle: ({ request }) => staticAnswer(body, request, { headers: {}, outcome: 'contract' }),
+    handle: ({ request }) => {
+      body ??= staticBody(JSON.stringify(make()))
+      return staticAnswer(body, request, { headers: {}, outcome: 'contract' })
+    },
   }
 }
 

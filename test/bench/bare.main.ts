@@ -2,8 +2,9 @@
  * Baseline for Latchkey: an Elysia server without tenants, checks or logs that makes one round trip to Redis per request.
  * Prints its port.
  */
+
+import { createClient } from '@redis/client'
 import { Elysia } from 'elysia'
-import { createClient } from 'redis'
 
 const client = createClient({ url: process.env.BARE_REDIS_URL ?? '' })
 await client.connect()
@@ -17,7 +18,18 @@ return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
 // Minimal lock.
 const setOnly = `redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', 60000)
 return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
-const shas = { sameSize: await client.scriptLoad(sameSize), setOnly: await client.scriptLoad(setOnly) }
+// Reads and writes as many keys and bytes as the save script for a lock, without its decisions.
+const saveSameSize = `redis.call('GET', KEYS[3])
+redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[3], string.rep('h', 68) .. ARGV[4], 'PX', 86400000)
+redis.call('HINCRBY', KEYS[2], 'h498700', 60)
+redis.call('SET', KEYS[1], string.rep('m', 94))
+return {'saved', 1795258166892693, 1795258166892}`
+const shas = {
+  sameSize: await client.scriptLoad(sameSize),
+  setOnly: await client.scriptLoad(setOnly),
+  save: await client.scriptLoad(saveSameSize),
+}
 let count = 0
 
 async function evaluate(sha: string, { scope, key }: { scope: string; key: string }) {
@@ -31,6 +43,12 @@ async function evaluate(sha: string, { scope, key }: { scope: string; key: strin
 const app = new Elysia({ serve: { reusePort: false } })
   .post('/same-size', ({ body }) => evaluate(shas.sameSize, body as { scope: string; key: string }))
   .post('/set-only', ({ body }) => evaluate(shas.setOnly, body as { scope: string; key: string }))
+  .put('/save-same-size', async ({ body }) => {
+    const { scope, key, lockToken, ...record } = body as { scope: string; key: string; lockToken: string }
+    const keys = ['{bare}:meta', '{bare}:side', `{bare}:r:${scope}\n${key}`]
+    await client.evalSha(shas.save, { keys, arguments: [lockToken, '', '86400000', JSON.stringify(record)] })
+    return { ok: true }
+  })
   .post('/get', async ({ body }) => {
     const { key } = body as { scope: string; key: string }
     return new Response(await client.get(`{bare}:${key}`), {

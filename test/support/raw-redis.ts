@@ -1,4 +1,4 @@
-import { createClient, RESP_TYPES } from 'redis'
+import { createClient, RESP_TYPES } from '@redis/client'
 
 /** Direct access of tests to Redis. */
 export interface RawRedis {

@@ -1,4 +1,4 @@
-import { createClient } from 'redis'
+import { createClient } from '@redis/client'
 import { randomToken } from '#internal/base/index.ts'
 import { createTestRedis, type TestRedis, type TestRedisOptions } from './stores.ts'
 import { until } from './until.ts'

@@ -1,4 +1,4 @@
-import { ErrorReply } from 'redis'
+import { ErrorReply } from '@redis/client'
 import { Deadlines } from '#internal/base/index.ts'
 import { type StoreAddress, TlsFailure, tlsReader } from '../tls.ts'
 import {

@@ -1,4 +1,4 @@
-import { ErrorReply } from 'redis'
+import { ErrorReply } from '@redis/client'
 import { within } from '#internal/base/index.ts'
 import { RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'

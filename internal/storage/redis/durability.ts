@@ -1,4 +1,4 @@
-import { ErrorReply } from 'redis'
+import { ErrorReply } from '@redis/client'
 
 /** Durability of the writes to a server, as the server reports it. */
 export interface RedisDurability {

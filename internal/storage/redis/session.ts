@@ -1,4 +1,4 @@
-import { ConnectionTimeoutError, createClient, ErrorReply } from 'redis'
+import { ConnectionTimeoutError, createClient, ErrorReply } from '@redis/client'
 import { asTlsFailure, type tlsReader } from '../tls.ts'
 import { RedisUnavailable } from './connection.ts'
 import type { RedisAddress, RedisNode } from './url.ts'

@@ -1,4 +1,4 @@
-import { ErrorReply } from 'redis'
+import { ErrorReply } from '@redis/client'
 import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import type { RedisPeer } from './link.ts'
 import type { RedisSession } from './session.ts'
