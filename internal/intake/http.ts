@@ -189,7 +189,8 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
     default: {
       intake.onCall(provider, accepted.kind, tenant.id)
       const { id, type, overLimit } = accepted.event
-      return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
+      const answer = answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
+      return answer.kind === 'answer' ? withVendorBody(answer, caller) : answer
     }
   }
 }
@@ -286,17 +287,25 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
 }
 
 /** Returns the response to an invalid call. The API contract defines the texts of two cases; other cases have the same form. */
-function invalidAnswer(cause: RefusalCause, { provider }: Caller): Answer {
+function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
   const error = invalidTexts[cause] ?? 'invalid signature'
-  return {
+  const answer: Answer = {
     kind: 'answer',
-    // A vendor that checks whether forged calls are refused demands another status.
-    status: isUnsigned(cause) ? (provider.refusedStatus ?? 400) : 400,
+    status: 400,
     body: JSON.stringify({ error }),
     outcome: error.replaceAll(' ', '_'),
     log: { cause },
     explainedAs: 'invalid_request',
   }
+  if (!isUnsigned(cause)) return answer
+  // A vendor that checks whether forged calls are refused demands a status of its own.
+  const { refusedStatus: status = 400 } = caller.provider.answers ?? {}
+  return withVendorBody({ ...answer, status }, caller)
+}
+
+/** Removes the body of a response for a vendor that accepts none. */
+function withVendorBody(answer: Answer, { provider }: Caller): Answer {
+  return provider.answers?.isEmpty ? { ...answer, body: '' } : answer
 }
 
 type Refusal = Omit<RefusedCaller, 'kind'>

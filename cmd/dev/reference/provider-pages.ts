@@ -97,7 +97,7 @@ const algorithmNames: Readonly<Record<Declaration['signature']['schemes'][number
   'aws-sns': 'Amazon SNS message (RSA)',
 }
 
-function verificationTable({ signature, headers, body }: Declaration): string {
+function verificationTable({ signature, headers, body, answers }: Declaration): string {
   const rows = signature.schemes.flatMap((scheme, at) => {
     const prefix = signature.schemes.length > 1 ? `Scheme ${at + 1}: ` : ''
     const { timestamp, toleranceSeconds, key } = scheme
@@ -159,9 +159,10 @@ function verificationTable({ signature, headers, body }: Declaration): string {
             ],
           ]
         : []),
-      ...(signature.refusedStatus === undefined
+      ...(answers?.refusedStatus === undefined
         ? []
-        : [['wrong signature', `answered with status ${signature.refusedStatus}`]]),
+        : [['wrong signature', `answered with status ${answers.refusedStatus}`]]),
+      ...(answers?.isEmpty ? [['responses', 'without a body']] : []),
       ['bodies', `${forms}, up to ${body.bytesMax} bytes`],
     ],
   )

@@ -44,7 +44,7 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
     bodyBytesMax: rules.bytesMax,
     headers,
     secretHeaders: secretHeaders(declaration, headers),
-    refusedStatus: declaration.signature.refusedStatus,
+    answers: declaration.answers,
     prepare: (secrets) => schemes.map((scheme) => scheme.prepare(secrets)),
     verify: (call, keys) => verify(view(call), keys),
     ...(locate && { locate: (call: ProviderCall, keys: DeclaredKeys) => locate(view(call), keys) }),

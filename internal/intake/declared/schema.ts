@@ -512,16 +512,26 @@ export const DeclarationSchema = strict(
               'Must be true if a scheme does not cover the whole body: a party that captures a call can send another body.',
           }),
         ),
-        refusedStatus: t.Optional(
-          t.Unsafe<401 | 403>(
-            t.Integer({
-              ...{ enum: [401, 403], minimum: 401, maximum: 403 },
-              description: 'Status of the response to a call whose signature is refused. Default: 400.',
-            }),
-          ),
-        ),
       },
       'Signature of calls.',
+    ),
+    answers: t.Optional(
+      strict(
+        {
+          refusedStatus: t.Optional(
+            t.Unsafe<401 | 403>(
+              t.Integer({
+                ...{ enum: [401, 403], minimum: 401, maximum: 403 },
+                description: 'Status for a call whose signature is refused. Default: 400.',
+              }),
+            ),
+          ),
+          isEmpty: t.Optional(
+            t.Boolean({ description: 'Whether the vendor demands responses without a body. Default: JSON.' }),
+          ),
+        },
+        'Responses that the vendor demands to accepted calls and to calls whose signature is refused.',
+      ),
     ),
     account: t.Optional(
       strict(
