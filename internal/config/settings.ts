@@ -277,7 +277,7 @@ export const settings = {
     env: 'LATCHKEY_EGRESS_PROXY',
     type: httpUrl,
     defaultNote: 'none',
-    doc: 'HTTP proxy for callbacks and certificate downloads. `HTTP_PROXY` and similar variables are ignored.',
+    doc: 'HTTP proxy for callbacks and for downloads of certificates and key sets. `HTTP_PROXY` and similar variables are ignored.',
     usedBy: ['api', ...calling],
   },
   publicUrl: {
