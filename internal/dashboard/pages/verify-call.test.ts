@@ -51,6 +51,16 @@ test('verify a call: one with another secret shows both signatures', async () =>
   expect(html).not.toContain('another-secret')
 })
 
+test('verify a call: by keys that the vendor publishes, it says where they are and fetches nothing', async () => {
+  const { spec } = parse(readFileSync(file.replace('slack', 'googlepubsub'), 'utf8'))
+  const [{ secrets, at, body, headers: given }] = spec.vectors
+  const change = { provider: 'googlepubsub', secret: secrets[1], body, at }
+  const { status, html } = await verify({ ...change, headers: `Authorization: ${given.Authorization}` })
+  expect(status).toBe(200)
+  expect(html).toContain('The keys of the vendor are needed')
+  expect(html).toContain('https://www.googleapis.com/oauth2/v3/certs')
+})
+
 test('verify a call: the line ends of a browser are those that were pasted', async () => {
   const body = '{\n"type":"url_verification",\n"challenge":"abc"}'
   const signed = new Bun.CryptoHasher('sha256', secret).update(`v0:1794300001:${body}`).digest('hex')

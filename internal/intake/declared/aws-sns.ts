@@ -9,8 +9,8 @@ import type { SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
 import { parseTime } from './time.ts'
 
-// Messages of Amazon SNS. Sources: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html and
-// https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html, read 2026-11-26.
+// Messages of Amazon SNS. Source: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html,
+// read 2026-11-26.
 
 /** Types of messages. A confirmation has further signed members. */
 const messageTypes = ['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation'] as const
