@@ -38,10 +38,14 @@ test('known providers: a declaration that cannot be compiled is compiled and rep
   expect(known.find('gates')).toMatchObject({ name: 'gates' })
 })
 
-test('known providers: text that is no JSON is reported', () => {
+test.each([
+  ['is no JSON', '{'],
+  ['has an algorithm of a later version', usable.replace('hmac-sha256', 'a-later-one')],
+  ['has a template variable of a later version', usable.replace('{body}', '{a-later-one}')],
+])('known providers: text that %s is reported', (_what, text) => {
   const reports: string[] = []
   const known = new KnownProviders(
-    () => new Map([['gates', stored('gates', '{')]]),
+    () => new Map([['gates', stored('gates', text)]]),
     (name) => reports.push(name),
   )
   expect([known.find('gates'), reports]).toEqual([unusable, ['gates']])

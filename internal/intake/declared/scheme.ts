@@ -15,7 +15,7 @@ import {
 import { type Decode, decodeText, digestDecoder, sha256 } from './encoding.ts'
 import { compileJwt, compileJwtLocate, textsOf } from './jwt.ts'
 import { compileKeys, hashBytes, hmacHashOf, isSignedBy, type SchemeKeys } from './keys.ts'
-import type { Scheme, TimeUnit } from './schema.ts'
+import { algorithms, type Scheme, type TimeUnit } from './schema.ts'
 import { compileSignature, type ParsedSignature, signatureCharsMax, withMore } from './signature-value.ts'
 import { parseTime } from './time.ts'
 
@@ -47,9 +47,13 @@ export interface SchemeContext {
   readonly idNames: readonly string[]
 }
 
-/** Compiles a scheme of a validated declaration. */
+/**
+ * Compiles a scheme of a validated declaration.
+ * @throws for an algorithm that a later version has added, so that calls are repeated and not refused as forged
+ */
 export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledScheme {
-  const { signature, when } = scheme
+  const { signature, when, algorithm } = scheme
+  if (!algorithms.includes(algorithm)) throw new Error(`this version has no algorithm ${algorithm}`)
   const condition = when && compilePlace(when, context.headers)
   return {
     place: placeText(signature),
