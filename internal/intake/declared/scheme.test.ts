@@ -29,7 +29,7 @@ function declare(scheme: object, changed: object = {}): Declaration {
   const all = { sig: 'X-Sig', time: 'X-Time', id: 'X-Id', more: 'X-More' }
   const text = JSON.stringify([scheme, changed])
   const used = Object.entries(all).filter(
-    ([key]) => text.includes(`"${key}"`) || text.includes(`header:${key}}`),
+    ([key]) => text.includes(`"${key}"`) || new RegExp(`headers?:${key}}`).test(text),
   )
   const spec = {
     body: { bytesMax: 100_000, json: {} },
@@ -422,5 +422,35 @@ describe('signed content', () => {
     expect(
       verify(declaration, callOf({ 'X-Sig': hmac('sha256', twice).digest('hex') }, body, twice), [secret]),
     ).not.toBe('verified')
+  })
+})
+
+describe('listed headers', () => {
+  const declaration = declare({
+    ...{ algorithm: 'hmac-sha256', signature: { header: 'sig' }, encoding: 'hex' },
+    ...{ signs: '{method} {headers:more} {body}', timestamp: { header: 'time', unit: 's' } },
+  })
+  const signed = (list: string, lines: string) => ({
+    ...{ 'X-Time': seconds, 'X-More': list, 'X-Other': ' b ' },
+    'X-Sig': hmac('sha256', `POST ${lines} ${body}`).digest('hex'),
+  })
+
+  test('scheme: signs the headers that a header lists, in ascending order and whatever the order of the list', () => {
+    const lines = `x-other:b;x-time:${seconds}`
+    holds(declaration, callOf(signed('x-other,x-time', lines)), [secret], 8)
+    holds(declaration, callOf(signed('X-Time, X-Other', lines)), [secret], 8)
+  })
+
+  test.each([
+    ['that lacks the header with the time', 'x-other', 'x-other:b'],
+    ['with a header that the call lacks', 'x-time,x-gone', `x-gone:;x-time:${seconds}`],
+    ['with a name that is none', 'x-time,x y', `x y:;x-time:${seconds}`],
+    [
+      'of 33 headers',
+      ['x-time', ...Array.from({ length: 32 }, (_, number) => `x-${number}`)].join(),
+      `x-time:${seconds}`,
+    ],
+  ])('scheme: a list %s is malformed', (_what, list, lines) => {
+    expect(verify(declaration, callOf(signed(list, lines)), [secret])).toBe('signature_malformed')
   })
 })
