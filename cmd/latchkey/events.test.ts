@@ -81,6 +81,24 @@ describe('latchkey events list', () => {
     expect(await lab.json<Listed>(...none)).toEqual([])
   })
 
+  test('latchkey events list, search: find a family of types in any case, and hint at it for a single word', async () => {
+    await accept(2, { type: 'parcel.sent', payload: '{"parcel":"needle-9"}' })
+    const [failed = unknownId] = await accept(1, { type: 'parcel.lost', payload: '{"parcel":"needle-9"}' })
+    await failEvent(lab.backoffice, failed)
+    expect(await lab.json<Listed>('events', 'list', '--type', 'Parcel.*')).toHaveLength(3)
+    const hint = `No event has the whole type parcel; for all types that begin with it: --type 'parcel.*'`
+    expect((await lab.run('events', 'list', '--type', 'Parcel')).out).toBe(`No events\n${hint}\n`)
+    const search = ['events', 'search', '--from', '1h', '--text', 'needle-9']
+    const found = async (...more: string[]) =>
+      idsOf((await lab.json<{ readonly items: Listed }>(...search, ...more)).items)
+    expect(await found()).toHaveLength(3)
+    expect(await found('--state', 'delivery_failed')).toEqual([failed])
+    expect(await found('--type', 'PARCEL.*', '--limit', '1')).toHaveLength(1)
+    expect((await lab.run(...search, '--type', 'parcel')).out).toContain(hint)
+    expect((await lab.run(...search, '--type', 'parcel*')).code).toBe(2)
+    expect((await lab.run(...search, '--limit', '101')).code).toBe(2)
+  })
+
   test('latchkey events list --limit: reads as many pages as needed, and names the cursor of the rest', async () => {
     await accept(130, { type: 'page.tested' })
     const args = ['events', 'list', '--type', 'page.tested', '--json', '--limit']

@@ -22,11 +22,23 @@ import {
 } from './replay-jobs.ts'
 import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
-import { fromOption, isoTime, parseId, parseTime, parseUrl, providerOption } from './values.ts'
+import {
+  fromOption,
+  isoTime,
+  parseId,
+  parseTime,
+  parseUrl,
+  parseWhole,
+  providerOption,
+  typeHint,
+  typeOption,
+} from './values.ts'
 
 type Api = ApiClient<'public'>
 type AttemptExchange = Schemas<'public'>['EventDetail']['attempts'][number]['exchange']
 
+/** Option with the number of matches of a search, which reads one page. */
+const searchLimitOption = ['--limit <n>', 'maximum number, 1 to 100', parseWhole(1, 100), 50] as const
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
 /** Address at which a callback is developed. */
 const curlUrl = 'http://127.0.0.1:3000/'
@@ -79,7 +91,7 @@ function addListCommand(events: Program, cli: Cli): void {
     .command('list')
     .description('lists events, newest first')
     .option(...providerOption)
-    .option('--type <type>', 'of one normalized type, or of a family: payment.*')
+    .option(...typeOption)
     .addOption(new Option('--state <state>', 'in one state').choices(state))
     .addOption(new Option('--origin <origin>', 'of one origin').choices(origin))
     .option(...statusOption)
@@ -100,7 +112,9 @@ function addListCommand(events: Program, cli: Cli): void {
           const words = { provider: options.provider, state: options.state, origin: options.origin }
           const filter = { ...times, ...words, type, id, sourceEventId, status, slowerThanMs }
           const read = (page: object) => api.call('listEvents', { query: { ...filter, ...page } })
-          return listPages(options, read, (items) => eventsText(cli, items))
+          const textOf = (items: Parameters<typeof eventsText>[1]) =>
+            items.length === 0 ? `${eventsText(cli, items)}${typeHint(type)}` : eventsText(cli, items)
+          return listPages(options, read, textOf)
         }),
       ),
     )
@@ -115,25 +129,28 @@ function addSearchCommand(events: Program, cli: Cli): void {
     .option('--path <path>', 'or a path such as data.object.id; together with --equals')
     .option('--equals <value>', 'value at the path')
     .option(...providerOption)
-    .option('--type <type>', 'of one normalized type, or of a family: payment.*')
+    .option(...typeOption)
+    .addOption(new Option('--state <state>', 'in one state').choices(choices.listEvents.state))
     .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
+    .option(...searchLimitOption)
     .option('--after <id>', 'continues an earlier search', parseId('evt', parseEventId))
     .option(...profileOption)
     .option(...jsonOption)
     .action(
       cli.action((options) =>
         withApi(cli, 'public', options, async (api) => {
-          const { text, path, equals, provider, type, after } = options
+          const { text, path, equals, provider, type, state, limit, after } = options
           const times = { from: new Date(options.from).toISOString(), to: isoTime(options.to) }
-          const body = { ...times, text, path, equals, provider, type, after }
+          const body = { ...times, text, path, equals, provider, type, state, limit, after }
           const reply = await api.call('searchPayloads', { body })
           if (reply.kind === 'problem') return reply
           const { items, examinedCount, skippedCount, searchedTo, next } = reply.body
           const left = skippedCount > 0 ? `, ${skippedCount} left out: expired or larger than 1 MiB` : ''
           const more = next === undefined ? '' : `; continue with --after ${next}`
           const far = `${examinedCount} payloads searched, back to ${searchedTo}${left}${more}`
-          return { text: `${eventsText(cli, items)}\n${far}`, json: reply.body }
+          const hint = items.length === 0 ? typeHint(type) : ''
+          return { text: `${eventsText(cli, items)}${hint}\n${far}`, json: reply.body }
         }),
       ),
     )

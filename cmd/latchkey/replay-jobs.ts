@@ -3,7 +3,7 @@ import type { ApiClient, Reply, RequestBody, Schemas } from './api-client.ts'
 import { type Cli, exitCodes, type Result } from './cli.ts'
 import { choices } from './public-api.generated.ts'
 import { printable } from './tables.ts'
-import { fromOption, isoTime, parseId, parseTime, parseWhole } from './values.ts'
+import { fromOption, isoTime, parseId, parseTime, parseWhole, typeOption } from './values.ts'
 
 type Replay = Schemas<'public'>['Replay']
 type EventSummary = Schemas<'public'>['EventSummary']
@@ -82,7 +82,7 @@ export function replayOptions(nowMs: number) {
       ...values.state,
       'any',
     ] as const),
-    type: ['--type <type>', 'of one normalized type, or of a family: payment.*'],
+    type: typeOption,
     origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
       values.origin,
     ),

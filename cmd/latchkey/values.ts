@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { parseTypeFilter } from '#internal/base/index.ts'
 import { isBaseUrl } from './profiles.ts'
 
 const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
@@ -66,6 +67,26 @@ export const providerOption = [
   'of one provider: a built-in one, such as card or stripe, a declared one, such as slack, or latchkey for notifications',
   parseProvider,
 ] as const
+
+/** Flags, description and parser of the option with the type to filter by. */
+export const typeOption = [
+  '--type <type>',
+  'of one normalized type, or of a family: payment.*',
+  parseType,
+] as const
+
+function parseType(text: string): string {
+  const type = parseTypeFilter(text)
+  if (type !== undefined) return type
+  throw new InvalidArgumentError('It must be a whole type, or a family of types such as payment.*.')
+}
+
+/** Returns the hint for a filter by type that found nothing: a single word is more often meant as a family. */
+export function typeHint(type: string | undefined): string {
+  return type === undefined || type.includes('.')
+    ? ''
+    : `\nNo event has the whole type ${type}; for all types that begin with it: --type '${type}.*'`
+}
 
 /** Parses an http or https URL. Refuses a password in it, which would be printed. */
 export function parseUrl(text: string): string {

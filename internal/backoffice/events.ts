@@ -5,7 +5,6 @@ import {
   type DueDelivery,
   type EventSummary,
   type EventView,
-  isTypeFilter,
   type ListedEvent,
   listEvents,
   notifyForwarders,
@@ -34,13 +33,13 @@ import {
   type Done,
   defined,
   invalid,
-  invalidType,
   noCallback,
   notFound,
   type Outcome,
   ok,
   providerNotReady,
   type Refusal,
+  readTypeFilter,
   unavailable,
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
@@ -58,8 +57,10 @@ export type EventListRequest = PageRequest &
 
 /** Lists events, newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
-  const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...filter } = request
-  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
+  const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...asked } = request
+  const typed = readTypeFilter(asked)
+  if (typed.kind !== 'ok') return typed
+  const filter = typed.value
   const { directory } = parts
   const isOfSource = filter.sourceEventId !== undefined
   const readList = () =>
@@ -69,8 +70,8 @@ const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, a
       refuseAll: () => (isOfSource ? sourceRefusal(directory) : undefined),
       async read({ limit, after, ...owner }) {
         const sourceTenants = isOfSource ? sourceTenantsOf(directory, owner.tenantId) : undefined
-        const asked = { limit, ...defined({ ...filter, ...owner, after, sourceTenants }) }
-        const { events, next } = await listEvents(parts.readPool, asked, parts.clock.now())
+        const bounded = { limit, ...defined({ ...filter, ...owner, after, sourceTenants }) }
+        const { events, next } = await listEvents(parts.readPool, bounded, parts.clock.now())
         return { items: events, next }
       },
     })

@@ -201,7 +201,7 @@ export const slowerThanField = t.Integer({ ...slowerBounds, description: slowerT
 
 /** Description of a filter by type. */
 export const typeFilterText =
-  'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`.'
+  'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`. In any case.'
 
 /** Body schema of a provider to filter by: a built-in or a declared one. `parseProviderName` converts the value. */
 export const providerField = (description: string) =>

@@ -1,3 +1,4 @@
+import { parseTypeFilter } from '#internal/base/index.ts'
 import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 
 /** Reason why a request was refused. The problem texts are safe to show and say what to do next. */
@@ -60,8 +61,16 @@ export function invalid(problem: string, field?: string): Extract<Refusal, { kin
 /** Refusal of a time range that ends before it starts. */
 export const invalidRange = invalid('must be before the end', 'from')
 
-/** Refusal of a filter by type with an asterisk elsewhere than at its end. */
-export const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
+const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
+
+/** Returns a filter with its type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. Pure. */
+export function readTypeFilter<Filter extends { readonly type?: string | undefined }>(
+  filter: Filter,
+): Extract<Outcome<Filter>, { kind: 'ok' | 'invalid' }> {
+  if (filter.type === undefined) return ok(filter)
+  const type = parseTypeFilter(filter.type)
+  return type === undefined ? invalidType : ok({ ...filter, type })
+}
 
 /** Returns the refusal of a request that expects a different state. */
 export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }> {

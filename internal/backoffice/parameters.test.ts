@@ -76,6 +76,7 @@ describe('query parameters', () => {
     ['audit-entries?action=payloads.read', 200],
     ['events?tenant=ten_1', 400],
     ['events?type=payment.*', 200],
+    ['events?type=Payment.*', 200],
     ['events?type=pay*', 400],
     ['events?type=*', 400],
     ['events?status=404', 200],

@@ -1,8 +1,8 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
-import { type EventFilter, type EventSummary, isTypeFilter, scanPayloads } from '#internal/events/index.ts'
+import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/intake/index.ts'
-import { defined, invalid, invalidRange, invalidType, type Outcome, ok, overloaded } from './outcome.ts'
+import { defined, invalid, invalidRange, type Outcome, ok, overloaded, readTypeFilter } from './outcome.ts'
 import { type Page, type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
@@ -103,11 +103,13 @@ function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> 
  * is in a redacted field. Writes an audit entry before it returns, without the searched text or value, which can be a secret itself.
  */
 export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts, actor, request) => {
-  const { tenantId, fromMs, toMs, term, provider, type, state } = request
+  const { tenantId, fromMs, toMs, term, provider, state } = request
   const page = readPage(request, parseEventId)
   if (page.kind !== 'ok') return page
   if (toMs !== undefined && fromMs >= toMs) return invalidRange
-  if (type !== undefined && !isTypeFilter(type)) return invalidType
+  const typed = readTypeFilter(request)
+  if (typed.kind !== 'ok') return typed
+  const { type } = typed.value
   const matches = matcherOf(term)
   if (typeof matches === 'string') return invalid(matches, term.kind)
   const reached = await reachTenant(parts, actor, tenantId, 'readPayloads')

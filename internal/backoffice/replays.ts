@@ -1,5 +1,4 @@
 import { type Action, type Actor, actorName } from '#internal/access/index.ts'
-import { isTypeFilter } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
@@ -20,12 +19,12 @@ import {
   defined,
   invalid,
   invalidRange,
-  invalidType,
   keyReused,
   noCallback,
   notFound,
   type Outcome,
   ok,
+  readTypeFilter,
 } from './outcome.ts'
 import { listPage, type Page, type PageRequest } from './page.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
@@ -33,11 +32,12 @@ import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } fr
 
 /** Counts the events that a replay would deliver, exactly up to 10,000, and lists the first 20. */
 const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor, asked) => {
-  const filter = { ...ownTenant(actor), ...asked }
+  const typed = readTypeFilter({ ...ownTenant(actor), ...asked })
+  if (typed.kind !== 'ok') return typed
+  const filter = typed.value
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalidRange
-  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
@@ -59,10 +59,11 @@ const rateDefault = 50
 /** Starts a replay of many events. Forwarders run the replay as a job. */
 const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
   const { ratePerSecond = rateDefault, idempotencyKey } = asked
-  const filter = { ...ownTenant(actor), ...asked.filter }
+  const typed = readTypeFilter({ ...ownTenant(actor), ...asked.filter })
+  if (typed.kind !== 'ok') return typed
+  const filter = typed.value
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
-  if (filter.type !== undefined && !isTypeFilter(filter.type)) return invalidType
   const isByTenant = actor.kind === 'tenantKey'
   const request = { filter, ratePerSecond, idempotencyKey, by: actorName(actor), isByTenant }
   const result = await startReplay(parts.readPool, request, parts.clock.now())

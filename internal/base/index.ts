@@ -50,3 +50,4 @@ export {
   toWire,
   within,
 } from './time.ts'
+export { familyPrefixOf, isOfType, parseTypeFilter } from './type-filter.ts'

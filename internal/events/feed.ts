@@ -1,8 +1,14 @@
-import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import {
+  type Day,
+  dayAfter,
+  type EventId,
+  expiryDayOf,
+  familyPrefixOf,
+  type TenantId,
+} from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import type { Queryable } from './list-source.ts'
-import { familyPrefixOf } from './type-family.ts'
 
 /**
  * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and

@@ -139,7 +139,6 @@ export {
   sweepTenantQueues,
 } from './tenant-queue.ts'
 export { completeTestEvent, storeTestEvent } from './test-event.ts'
-export { isOfType, isTypeFilter } from './type-family.ts'
 export {
   type AttemptPlace,
   type AttemptView,

@@ -1,12 +1,11 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { createEventId, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import { createEventId, dayAfter, type EventId, isOfType, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { type StatusFilter, withDeliveryFacts } from './last-attempt.ts'
 import { type EventScan, scanBeyond, scanEvents } from './list.ts'
 import { type EventFilter, type EventState, eventStates, rangeOf } from './list-source.ts'
 import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
-import { isOfType } from './type-family.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()

@@ -4,6 +4,7 @@ import {
   dayAfter,
   type EventId,
   expiryDayOf,
+  familyPrefixOf,
   type TenantId,
 } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
@@ -11,7 +12,6 @@ import { failedFactColumns } from './complete.ts'
 import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
 import type { OriginKind } from './origin.ts'
 import { queuesOfTenantText } from './queue-id.ts'
-import { familyPrefixOf } from './type-family.ts'
 
 /**
  * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it.

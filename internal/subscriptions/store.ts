@@ -1,9 +1,8 @@
-import type { EventId, TenantId } from '#internal/base/index.ts'
+import { type EventId, isOfType, type TenantId } from '#internal/base/index.ts'
 import {
   type FeedPosition,
   findFeedEnd,
   findFeedPositionAt,
-  isOfType,
   lowestIdOf,
   type Queryable,
 } from '#internal/events/index.ts'
